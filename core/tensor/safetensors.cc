@@ -1,0 +1,192 @@
+#include "core/tensor/safetensors.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "core/tensor/safetensors_header.h"
+#include "nlohmann/json.hpp"
+
+namespace attention {
+namespace {
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+
+template <typename Stored>
+absl::Status ConvertToF32(const SafetensorsEntry& entry, const std::byte* stored, Tensor& tensor) {
+  float* values = tensor.as<float>();
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    Stored value;
+    std::memcpy(&value, stored + i * sizeof(Stored), sizeof(Stored));
+    values[i] = static_cast<float>(value);
+    // A long double holds every 64-bit integer.
+    if (std::is_integral_v<Stored> &&
+        static_cast<long double>(values[i]) != static_cast<long double>(value)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor \"", entry.name,
+          "\": expected integers that a 32-bit float holds exactly, found ", value, " at ", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBytes(std::ifstream& file, void* target, uint64_t size_bytes) {
+  file.read(static_cast<char*>(target), static_cast<std::streamsize>(size_bytes));
+  if (!file) {
+    return absl::DataLossError(
+        absl::StrCat("expected ", size_bytes, " more bytes, found ", file.gcount()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> ReadTensor(std::ifstream& file, const SafetensorsEntry& entry) {
+  const auto read_as = [&](Dtype dtype) -> absl::StatusOr<Tensor> {
+    Tensor tensor(dtype, entry.shape);
+    RETURN_IF_ERROR(ReadBytes(file, tensor.data(), tensor.size_bytes()));
+    return tensor;
+  };
+  const auto read_converted = [&](auto convert) -> absl::StatusOr<Tensor> {
+    std::vector<std::byte> stored(entry.end - entry.begin);
+    RETURN_IF_ERROR(ReadBytes(file, stored.data(), stored.size()));
+    Tensor tensor(Dtype::kF32, entry.shape);
+    RETURN_IF_ERROR(convert(entry, stored.data(), tensor));
+    return tensor;
+  };
+  switch (entry.dtype.dtype) {
+    case StoredDtype::kF32:
+      return read_as(Dtype::kF32);
+    case StoredDtype::kBf16:
+      return read_as(Dtype::kBf16);
+    case StoredDtype::kF16:
+      return read_as(Dtype::kF16);
+    case StoredDtype::kF64:
+      return read_converted(ConvertToF32<double>);
+    case StoredDtype::kI64:
+      return read_converted(ConvertToF32<int64_t>);
+    case StoredDtype::kI32:
+      return read_converted(ConvertToF32<int32_t>);
+    case StoredDtype::kU8:
+    case StoredDtype::kBool:
+      break;
+  }
+  return read_converted(ConvertToF32<uint8_t>);
+}
+
+absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_bytes) {
+  uint64_t header_bytes = 0;
+  if (file_bytes < kLengthBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected at least the ", kLengthBytes, " bytes of a header length, found ", file_bytes));
+  }
+  RETURN_IF_ERROR(ReadBytes(file, &header_bytes, kLengthBytes));
+  const uint64_t max_bytes = std::min(kMaxHeaderBytes, file_bytes - kLengthBytes);
+  if (header_bytes > max_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a header of at most ", max_bytes,
+                                                   " bytes, found a length of ", header_bytes));
+  }
+  std::string header(header_bytes, '\0');
+  RETURN_IF_ERROR(ReadBytes(file, header.data(), header_bytes));
+  ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> entries,
+                   ParseSafetensorsHeader(header, file_bytes - kLengthBytes - header_bytes));
+  NamedTensors tensors;
+  for (const SafetensorsEntry& entry : entries) {
+    ASSIGN_OR_RETURN(tensors[entry.name], ReadTensor(file, entry));
+  }
+  return tensors;
+}
+
+absl::Status WithPath(const absl::Status& status, const std::string& path) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+const char* StoredName(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return "F32";
+    case Dtype::kBf16:
+      return "BF16";
+    case Dtype::kF16:
+      break;
+  }
+  return "F16";
+}
+
+using NamedTensor = std::pair<std::string, const Tensor*>;
+
+// Length and JSON, padded so that the data after it is aligned to 8 bytes.
+std::string HeaderOf(const std::vector<NamedTensor>& tensors) {
+  nlohmann::json header = nlohmann::json::object();
+  uint64_t begin = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const uint64_t end = begin + tensor->size_bytes();
+    header[name] = {{"dtype", StoredName(tensor->dtype())},
+                    {"shape", tensor->shape()},
+                    {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  const uint64_t header_bytes = text.size();
+  return std::string(reinterpret_cast<const char*>(&header_bytes), kLengthBytes) + text;
+}
+
+absl::Status WriteFile(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  const std::string header = HeaderOf(tensors);
+  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  for (const auto& [name, tensor] : tensors) {
+    file.write(tensor->as<char>(), static_cast<std::streamsize>(tensor->size_bytes()));
+  }
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::ErrnoToStatus(errno == 0 ? EIO : errno, "cannot write " + path);
+}
+
+}  // namespace
+
+absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), "cannot read " + path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::ErrnoToStatus(errno, "cannot read " + path);
+  }
+  absl::StatusOr<NamedTensors> tensors = ReadContents(file, file_bytes);
+  return tensors.ok() ? std::move(tensors) : WithPath(tensors.status(), path);
+}
+
+absl::Status WriteSafetensors(const std::string& path,
+                              const std::map<std::string, const Tensor*>& tensors) {
+  // Wide elements first, so that each tensor is aligned in the file.
+  std::vector<NamedTensor> ordered(tensors.begin(), tensors.end());
+  std::stable_sort(ordered.begin(), ordered.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return SizeOf(a.second->dtype()) > SizeOf(b.second->dtype());
+  });
+  const std::string unfinished = absl::StrCat(path, ".", getpid(), ".tmp");
+  absl::Status status = WriteFile(unfinished, ordered);
+  if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    status = absl::ErrnoToStatus(errno, "cannot replace " + path);
+  }
+  if (!status.ok()) {
+    std::remove(unfinished.c_str());
+  }
+  return status;
+}
+
+}  // namespace attention

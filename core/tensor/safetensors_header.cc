@@ -1,0 +1,166 @@
+#include "core/tensor/safetensors_header.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kMetadata[] = "__metadata__";
+
+constexpr StoredDtypeInfo kStoredDtypes[] = {
+    {"F32", StoredDtype::kF32, 4}, {"BF16", StoredDtype::kBf16, 2}, {"F16", StoredDtype::kF16, 2},
+    {"F64", StoredDtype::kF64, 8}, {"I64", StoredDtype::kI64, 8},   {"I32", StoredDtype::kI32, 4},
+    {"U8", StoredDtype::kU8, 1},   {"BOOL", StoredDtype::kBool, 1},
+};
+
+// Messages about one tensor begin alike.
+template <typename... Args>
+absl::Status TensorError(const std::string& name, const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\": ", args...));
+}
+
+absl::StatusOr<StoredDtypeInfo> ParseDtype(const std::string& name, const json& entry) {
+  const auto dtype = entry.find("dtype");
+  if (dtype == entry.end() || !dtype->is_string()) {
+    return TensorError(name, "expected a string \"dtype\", found none");
+  }
+  const auto& text = dtype->get_ref<const std::string&>();
+  for (const StoredDtypeInfo& known : kStoredDtypes) {
+    if (text == known.name) {
+      return known;
+    }
+  }
+  return TensorError(name, "expected dtype F32, BF16, F16, F64, I64, I32, U8 or BOOL, found \"",
+                     text, "\"");
+}
+
+// A member that is a list of numbers in [0, 2^63).
+absl::StatusOr<Shape> ParseNumbers(const std::string& name, const json& entry, const char* member) {
+  const auto list = entry.find(member);
+  if (list == entry.end() || !list->is_array()) {
+    return TensorError(name, "expected a list \"", member, "\", found none");
+  }
+  Shape numbers;
+  for (const json& number : *list) {
+    if (!number.is_number_unsigned() ||
+        number.get<uint64_t>() > std::numeric_limits<int64_t>::max()) {
+      return TensorError(name, "expected whole numbers below 2^63 in \"", member, "\", found ",
+                         number.dump());
+    }
+    numbers.push_back(number.get<int64_t>());
+  }
+  return numbers;
+}
+
+absl::StatusOr<uint64_t> DenseBytes(const SafetensorsEntry& entry) {
+  uint64_t size_bytes = entry.dtype.size_bytes;
+  for (const int64_t extent : entry.shape) {
+    if (__builtin_mul_overflow(size_bytes, static_cast<uint64_t>(extent), &size_bytes)) {
+      return TensorError(entry.name, "expected a shape of less than 2^64 bytes, found [",
+                         absl::StrJoin(entry.shape, ", "), "] of ", entry.dtype.name);
+    }
+  }
+  return size_bytes;
+}
+
+absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json& json_entry) {
+  if (!json_entry.is_object()) {
+    return TensorError(name, "expected an object in the header, found ", json_entry.type_name());
+  }
+  SafetensorsEntry entry{.name = name, .dtype = {}, .shape = {}};
+  ASSIGN_OR_RETURN(entry.dtype, ParseDtype(name, json_entry));
+  ASSIGN_OR_RETURN(entry.shape, ParseNumbers(name, json_entry, "shape"));
+  ASSIGN_OR_RETURN(const Shape offsets, ParseNumbers(name, json_entry, "data_offsets"));
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    return TensorError(name, "expected data_offsets [begin, end] with begin <= end, found [",
+                       absl::StrJoin(offsets, ", "), "]");
+  }
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, DenseBytes(entry));
+  if (entry.end - entry.begin != size_bytes) {
+    return TensorError(name, "expected ", size_bytes, " bytes for shape [",
+                       absl::StrJoin(entry.shape, ", "), "] of ", entry.dtype.name,
+                       ", found data_offsets of ", entry.end - entry.begin, " bytes");
+  }
+  return entry;
+}
+
+// The tensors must fill the bytes after the header without gap or overlap. Sorts by place in the
+// file.
+absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes) {
+  std::sort(entries.begin(), entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
+  uint64_t filled = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.end > data_bytes) {
+      return TensorError(entry.name, "expected data_offsets within the file's ", data_bytes,
+                         " bytes of data, found end ", entry.end);
+    }
+    if (entry.begin != filled) {
+      return TensorError(entry.name, "expected data to begin at byte ", filled,
+                         " where the one before ends, found ", entry.begin,
+                         entry.begin < filled ? " (overlap)" : " (gap)");
+    }
+    filled = entry.end;
+  }
+  if (filled != data_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected tensors to fill the file's ",
+                                                   data_bytes, " bytes of data, found ", filled,
+                                                   " bytes described"));
+  }
+  return absl::OkStatus();
+}
+
+// JSON keeps the last of several equal keys; two tensors of one name are refused instead.
+absl::StatusOr<json> ParseJson(const std::string& text) {
+  std::set<std::string> names;
+  std::optional<std::string> duplicate;
+  const auto note_name = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1 &&
+        !names.insert(parsed.get<std::string>()).second) {
+      duplicate = parsed.get<std::string>();
+    }
+    return true;
+  };
+  json header = json::parse(text, note_name, /*allow_exceptions=*/false);
+  if (!header.is_object()) {
+    return absl::InvalidArgumentError("expected a JSON object as header, found other text");
+  }
+  if (duplicate.has_value()) {
+    return TensorError(*duplicate, "expected each name once in the header, found it again");
+  }
+  return header;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
+                                                                     uint64_t data_bytes) {
+  ASSIGN_OR_RETURN(const json header, ParseJson(text));
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, json_entry] : header.items()) {
+    if (name == kMetadata) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(SafetensorsEntry entry, ParseEntry(name, json_entry));
+    entries.push_back(std::move(entry));
+  }
+  RETURN_IF_ERROR(CheckLayout(entries, data_bytes));
+  return entries;
+}
+
+}  // namespace attention

@@ -1,0 +1,35 @@
+// The JSON header of a safetensors file, checked against the size of the data that follows it.
+// Internal to safetensors.cc and its tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+enum class StoredDtype { kF32, kBf16, kF16, kF64, kI64, kI32, kU8, kBool };
+
+struct StoredDtypeInfo {
+  const char* name;
+  StoredDtype dtype;
+  uint64_t size_bytes;
+};
+/// What the header says of one tensor; [begin, end) in bytes after the header.
+struct SafetensorsEntry {
+  std::string name;
+  StoredDtypeInfo dtype;
+  Shape shape;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+/// The tensors in the order of their data, which they fill without gap or overlap; "__metadata__"
+/// is passed over. INVALID_ARGUMENT names the tensor, what was expected and what was found.
+absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
+                                                                     uint64_t data_bytes);
+
+}  // namespace attention

@@ -1,0 +1,122 @@
+// Owned and borrowed tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/tensor/dtype.h"
+
+namespace attention {
+
+/// Uninitialised bytes, 64-byte aligned; movable.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(size_t size_bytes);
+
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  size_t size_bytes() const { return size_bytes_; }
+
+  /// Gives the memory away; the caller frees it with `Free`.
+  std::byte* Release();
+  static void Free(void* data);
+
+ private:
+  struct Deleter {
+    void operator()(std::byte* data) const { Free(data); }
+  };
+  std::unique_ptr<std::byte[], Deleter> data_;
+  size_t size_bytes_ = 0;
+};
+
+using Shape = std::vector<int64_t>;
+
+/// Product of the extents. REQUIRES: every extent >= 0 and the product fits.
+int64_t NumElements(const Shape& shape);
+
+/// A dense row-major tensor that owns its (uninitialised at first) memory.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Dtype dtype, Shape shape);
+
+  Dtype dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t num_elements() const { return NumElements(shape_); }
+  size_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
+
+  void* data() { return buffer_.data(); }
+  const void* data() const { return buffer_.data(); }
+  /// REQUIRES: sizeof(T) == SizeOf(dtype()).
+  template <typename T>
+  T* as() {
+    return reinterpret_cast<T*>(buffer_.data());
+  }
+  template <typename T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(buffer_.data());
+  }
+
+  /// A dense copy with another element type.
+  Tensor ConvertedTo(Dtype dtype) const;
+
+ private:
+  Dtype dtype_ = Dtype::kF32;
+  Shape shape_ = {0};
+  AlignedBuffer buffer_;
+};
+
+/// Borrowed `[rows, cols]`: columns contiguous, rows `row_stride` elements apart.
+template <typename Pointer>
+struct BasicMatrixView {
+  Pointer data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t row_stride = 0;
+};
+using MatrixView = BasicMatrixView<const void*>;
+using MutableMatrixView = BasicMatrixView<void*>;
+
+/// Borrowed `[tokens, num_heads, head_dim]`: a head's elements contiguous, heads and tokens any
+/// stride (in elements).
+template <typename Pointer>
+struct BasicHeadsView {
+  Pointer data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  int64_t tokens = 0;
+  int64_t num_heads = 0;
+  int64_t head_dim = 0;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+};
+using HeadsView = BasicHeadsView<const void*>;
+using MutableHeadsView = BasicHeadsView<void*>;
+
+/// The dense view of `[tokens, num_heads, head_dim]` at `data`.
+template <typename Pointer>
+BasicHeadsView<Pointer> DenseHeads(Pointer data, Dtype dtype, int64_t tokens, int64_t num_heads,
+                                   int64_t head_dim) {
+  return {data, dtype, tokens, num_heads, head_dim, num_heads * head_dim, head_dim};
+}
+
+/// Address of element `index` of `data`.
+inline const void* ElementAt(const void* data, Dtype dtype, int64_t index) {
+  return static_cast<const std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
+}
+inline void* ElementAt(void* data, Dtype dtype, int64_t index) {
+  return static_cast<std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
+}
+
+/// The view's tokens [first, first + count).
+template <typename Pointer>
+BasicHeadsView<Pointer> SliceTokens(BasicHeadsView<Pointer> view, int64_t first, int64_t count) {
+  view.data = ElementAt(view.data, view.dtype, first * view.token_stride);
+  view.tokens = count;
+  return view;
+}
+
+}  // namespace attention
