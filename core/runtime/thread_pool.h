@@ -1,0 +1,34 @@
+// A fixed set of threads that run the tiles of one computation at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+
+namespace attention {
+
+/// `num_threads` counts the thread that calls ParallelFor: a pool of 1 starts no thread. Between
+/// computations the workers spin briefly, then sleep, so that a core taken away by someone else
+/// costs one wake-up, not a stall.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const;
+
+  /// Calls task(index, worker) once for every index in [0, count), worker in [0, num_threads());
+  /// indices are claimed in increasing order, at most one task runs per worker at a time. Returns
+  /// when all are done; everything they wrote is visible. One caller at a time; tasks may not call
+  /// it.
+  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t index, int worker)> task);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attention
