@@ -1,0 +1,90 @@
+#include "core/kernels/attention_plan.h"
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/runtime/mutex.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kWidthMultiple = 16;
+
+int64_t RowSizeIndex(int64_t rows) {
+  if (rows > 32) {
+    return rows > 48 ? 7 : 6;
+  }
+  int64_t index = 0;
+  while ((int64_t{1} << index) < rows) {
+    ++index;
+  }
+  return index;
+}
+
+/// Process-wide, as the kernels are.
+struct PlanCache {
+  Mutex mutex;
+  absl::flat_hash_map<std::tuple<Dtype, int64_t, int64_t>, std::unique_ptr<AttentionPlan>> plans
+      ABSL_GUARDED_BY(mutex);
+};
+
+}  // namespace
+
+const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t value_head_dim) {
+  static PlanCache& cache = *std::make_unique<PlanCache>().release();
+  MutexLock lock(cache.mutex);
+  auto& plan = cache.plans[{compute, RoundUp(head_dim, kWidthMultiple),
+                            RoundUp(value_head_dim, kWidthMultiple)}];
+  if (plan == nullptr) {
+    plan = std::make_unique<AttentionPlan>(compute, head_dim, value_head_dim);
+  }
+  return *plan;
+}
+
+AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim)
+    : compute_(compute),
+      depth_(RoundUp(head_dim, kWidthMultiple)),
+      value_width_(RoundUp(value_head_dim, kWidthMultiple)) {}
+
+int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
+
+const Gemm& AttentionPlan::Generate(Slot& slot, const GemmShape& shape) const {
+  const Gemm& gemm = FindGemm(shape);
+  slot.store(&gemm, std::memory_order_release);
+  return gemm;
+}
+
+const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const {
+  Slot& slot = score_[first_depth / kScoreChunk][RowSizeIndex(padded_rows)][keys / kKeyStep - 1];
+  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
+    return *gemm;
+  }
+  return Generate(slot, {.m = padded_rows,
+                         .n = keys,
+                         .k = std::min(kScoreChunk, depth_ - first_depth),
+                         .lda = depth_,
+                         .ldb = kKeyBlock,
+                         .ldc = kScoreStride,
+                         .accumulate = first_depth > 0,
+                         .dtype = compute_});
+}
+
+const Gemm& AttentionPlan::WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const {
+  auto& slots = accumulate ? next_sum_ : first_sum_;
+  Slot& slot = slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1];
+  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
+    return *gemm;
+  }
+  return Generate(slot, {.m = padded_rows,
+                         .n = value_width_,
+                         .k = keys,
+                         .lda = kScoreStride,
+                         .ldb = value_width_,
+                         .ldc = value_width_,
+                         .accumulate = accumulate,
+                         .dtype = compute_});
+}
+
+}  // namespace attention

@@ -1,0 +1,46 @@
+// Fused attention by online softmax over packed keys and values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/kernels/attention_tile.h"
+#include "core/runtime/workspace.h"
+#include "core/tensor/ragged.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// Attention over a ragged batch in two steps that may be repeated as rows become available:
+/// PackKeys, then Attend for rows whose visible keys are packed. All sequences share head counts,
+/// widths and dtypes.
+///
+/// Keys are packed per key/value head as blocks of kKeyBlock, transposed; values as rows (bf16:
+/// interleaved pairs). The bits of a row depend only on the row, since tiles of keys are cut at
+/// multiples of kKeyTile from the sequence's first key and every sum runs in key order (see Gemm).
+class FlashAttention {
+ public:
+  /// `compute`: operand type of the products. Uses the workspace's kPackedKeyValue buffer while it
+  /// lives.
+  FlashAttention(std::vector<FlashSequence> sequences, Dtype compute, Workspace& workspace);
+
+  /// Packs keys and values of `pieces`, each starting at a multiple of kKeyBlock.
+  void PackKeys(std::span<const RowRange> pieces);
+
+  /// Computes outputs (and weights, where asked for) of the query rows in `pieces`.
+  void Attend(std::span<const RowRange> pieces);
+
+ private:
+  PackedHead HeadOf(int64_t sequence, int64_t kv_head) const;
+  void PackBlocks(const RowRange& rows, int64_t kv_head);
+
+  std::vector<FlashSequence> sequences_;
+  const AttentionPlan& plan_;
+  Workspace& workspace_;
+  std::vector<size_t>
+      first_head_bytes_;  // [sequences + 1] place of each sequence's first head in packed_
+  std::byte* packed_ = nullptr;
+};
+
+}  // namespace attention

@@ -1,0 +1,12 @@
+// Gemm on oneDNN's brgemm ukernel (AVX2 and up).
+#pragma once
+
+#include <memory>
+
+#include "core/kernels/onednn/gemm.h"
+
+namespace attention {
+
+std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape);
+
+}  // namespace attention

@@ -1,0 +1,289 @@
+// Packing and conversion of tiles. Included by each instruction set's file; plain loops that the
+// compiler vectorises.
+#pragma once
+
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/vec16.h"
+
+namespace attention {
+namespace {
+
+inline float BitsToFloat(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+inline uint32_t FloatToBits(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+/// Round to nearest even; NaN becomes a quiet NaN.
+inline uint16_t RoundToBf16(float value) {
+  const uint32_t bits = FloatToBits(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
+}
+
+template <Dtype kDtype>
+struct Element;
+template <>
+struct Element<Dtype::kF32> {
+  using Type = float;
+  static float Read(float value) { return value; }
+  static float Write(float value) { return value; }
+};
+template <>
+struct Element<Dtype::kBf16> {
+  using Type = uint16_t;
+  static float Read(uint16_t value) { return BitsToFloat(uint32_t{value} << 16); }
+  static uint16_t Write(float value) { return RoundToBf16(value); }
+};
+template <>
+struct Element<Dtype::kF16> {
+  using Type = _Float16;
+  static float Read(_Float16 value) { return static_cast<float>(value); }
+  static _Float16 Write(float value) { return static_cast<_Float16>(value); }
+};
+
+/// Calls f(Element<dtype>{}).
+template <typename F>
+inline void ForDtype(Dtype dtype, const F& f) {
+  switch (dtype) {
+    case Dtype::kF32:
+      return f(Element<Dtype::kF32>{});
+    case Dtype::kBf16:
+      return f(Element<Dtype::kBf16>{});
+    case Dtype::kF16:
+      return f(Element<Dtype::kF16>{});
+  }
+}
+
+// ---- Store ----
+
+template <typename E>
+inline void StoreRow(const float* __restrict source, const float* __restrict bias, float factor,
+                     int64_t cols, typename E::Type* __restrict target) {
+  if (bias != nullptr) {
+    for (int64_t i = 0; i < cols; ++i) {
+      target[i] = E::Write(source[i] + bias[i]);
+    }
+  } else {
+    // Adding +0 turns -0 into +0: whether a tiny sum ended as -0 may depend on how many zeros
+    // followed it.
+    for (int64_t i = 0; i < cols; ++i) {
+      target[i] = E::Write(source[i] * factor + 0.0f);
+    }
+  }
+}
+
+inline void StoreRows(const StoreTile& tile) {
+  ForDtype(tile.target_dtype, [&tile](auto element) {
+    using E = decltype(element);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      auto* target = static_cast<typename E::Type*>(tile.target) + r * tile.target_stride;
+      if (tile.row_sum != nullptr && tile.row_sum[r] == 0) {
+        __builtin_memset(target, 0, tile.cols * sizeof(*target));
+        continue;
+      }
+      const float factor = tile.row_sum == nullptr ? 1.0f : 1.0f / tile.row_sum[r];
+      StoreRow<E>(tile.source + r * tile.source_stride, tile.bias, factor, tile.cols, target);
+    }
+  });
+}
+
+// ---- Copy ----
+
+inline void CopyRows(const PackSource& source, Dtype compute, int64_t width, bool negate,
+                     void* target) {
+  if (compute == Dtype::kBf16) {
+    const uint16_t flip = negate ? 0x8000 : 0;
+    for (int64_t r = 0; r < source.rows; ++r) {
+      const uint16_t* from = static_cast<const uint16_t*>(source.data) + r * source.stride;
+      uint16_t* to = static_cast<uint16_t*>(target) + r * width;
+      for (int64_t i = 0; i < source.cols; ++i) {
+        to[i] = from[i] ^ flip;
+      }
+      __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+    }
+    return;
+  }
+  const float sign = negate ? -1.0f : 1.0f;
+  ForDtype(source.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t r = 0; r < source.rows; ++r) {
+      const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
+      float* to = static_cast<float*>(target) + r * width;
+      for (int64_t i = 0; i < source.cols; ++i) {
+        to[i] = sign * E::Read(from[i]);
+      }
+      __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+    }
+  });
+}
+
+// ---- Pack rows (values) ----
+
+constexpr uint32_t kExponentF32 = 0x7f800000;
+constexpr uint32_t kExponentBf16 = 0x7f80;
+
+template <typename E>
+inline bool PackRowF32(const typename E::Type* __restrict from, int64_t cols, int64_t width,
+                       float* __restrict to) {
+  uint32_t non_finite = 0;
+  for (int64_t i = 0; i < cols; ++i) {
+    to[i] = E::Read(from[i]);
+    non_finite |= (FloatToBits(to[i]) & kExponentF32) == kExponentF32;
+  }
+  __builtin_memset(to + cols, 0, (width - cols) * sizeof(float));
+  return non_finite == 0;
+}
+
+inline bool PackRowPairBf16(const uint16_t* __restrict even, const uint16_t* __restrict odd,
+                            int64_t cols, uint32_t* __restrict to) {
+  uint32_t non_finite = 0;
+  for (int64_t i = 0; i < cols; ++i) {
+    to[i] = even[i] | (uint32_t{odd[i]} << 16);
+    non_finite |= (even[i] & kExponentBf16) == kExponentBf16;
+    non_finite |= (odd[i] & kExponentBf16) == kExponentBf16;
+  }
+  return non_finite == 0;
+}
+
+inline bool PackRowsBf16(const PackSource& source, int64_t width, uint32_t* target) {
+  const auto* rows = static_cast<const uint16_t*>(source.data);
+  alignas(64) static constexpr uint16_t kZeros[512] = {};
+  bool finite = true;
+  for (int64_t r = 0; r < kKeyBlock; r += 2) {
+    uint32_t* to = target + r / 2 * width;
+    if (r >= source.rows) {
+      __builtin_memset(to, 0, width * sizeof(*to));
+      continue;
+    }
+    const uint16_t* even = rows + r * source.stride;
+    const uint16_t* odd = r + 1 < source.rows ? even + source.stride : kZeros;
+    finite &= PackRowPairBf16(even, odd, source.cols, to);
+    __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+  }
+  return finite;
+}
+
+inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, void* target) {
+  if (compute == Dtype::kBf16) {
+    return PackRowsBf16(source, width, static_cast<uint32_t*>(target));
+  }
+  bool finite = true;
+  auto* to = static_cast<float*>(target);
+  ForDtype(source.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t r = 0; r < source.rows; ++r) {
+      const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
+      finite &= PackRowF32<E>(from, source.cols, width, to + r * width);
+    }
+  });
+  __builtin_memset(to + source.rows * width, 0, (kKeyBlock - source.rows) * width * sizeof(float));
+  return finite;
+}
+
+// ---- Pack transposed (keys) ----
+
+#ifdef __AVX512F__
+/// Rows of 16 32-bit lanes become columns.
+inline void Transpose16x16(Vec (&v)[16]) {
+  __m512 a[16];
+  for (int i = 0; i < 16; i += 2) {
+    a[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+    a[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+  }
+  __m512 b[16];
+  for (int i = 0; i < 16; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      b[i + 2 * k] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0x44);
+      b[i + 2 * k + 1] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0xee);
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    const __m512 lo = _mm512_shuffle_f32x4(b[k], b[4 + k], 0x88);
+    const __m512 hi = _mm512_shuffle_f32x4(b[k], b[4 + k], 0xdd);
+    const __m512 lo2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0x88);
+    const __m512 hi2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0xdd);
+    v[k] = _mm512_shuffle_f32x4(lo, lo2, 0x88);
+    v[8 + k] = _mm512_shuffle_f32x4(lo, lo2, 0xdd);
+    v[4 + k] = _mm512_shuffle_f32x4(hi, hi2, 0x88);
+    v[12 + k] = _mm512_shuffle_f32x4(hi, hi2, 0xdd);
+  }
+}
+#else
+inline void Transpose16x16(Vec (&v)[16]) {
+  float columns[16][16];
+  for (int i = 0; i < 16; ++i) {
+    for (int k = 0; k < 16; ++k) {
+      columns[k][i] = v[i][k];
+    }
+  }
+  __builtin_memcpy(v, columns, sizeof(columns));
+}
+#endif
+
+/// Sixteen (or `count` fewer) 32-bit lanes: f32 values, or pairs of bf16.
+template <typename E>
+inline Vec ReadLanes(const typename E::Type* from, int64_t count) {
+  float values[16] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = E::Read(from[i]);
+  }
+  return Load(values);
+}
+
+struct Bf16Pairs {
+  using Type = uint16_t;
+};
+template <>
+inline Vec ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
+  uint16_t pairs[32] = {};
+  __builtin_memcpy(pairs, from, count * sizeof(uint16_t));
+  Vec v;
+  __builtin_memcpy(&v, pairs, sizeof(v));
+  return v;
+}
+
+/// `per_lane` source columns make one 32-bit lane; `lanes` lanes are written.
+template <typename E>
+inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int64_t lanes,
+                                float* target) {
+  const auto* data = static_cast<const typename E::Type*>(source.data);
+  for (int64_t first_row = 0; first_row < kKeyBlock; first_row += 16) {
+    for (int64_t lane = 0; lane < lanes; lane += 16) {
+      Vec v[16] = {};
+      const int64_t left = source.cols - lane * per_lane;
+      const int64_t count = left < 16 * per_lane ? (left > 0 ? left : 0) : 16 * per_lane;
+      for (int64_t r = 0; r < 16 && first_row + r < source.rows; ++r) {
+        const auto* from = data + (first_row + r) * source.stride + lane * per_lane;
+        if (count == 16 * per_lane) {
+          v[r] = ReadLanes<E>(from, 16 * per_lane);
+        } else {
+          v[r] = ReadLanes<E>(from, count);
+        }
+      }
+      Transpose16x16(v);
+      const int64_t wanted = lanes - lane < 16 ? lanes - lane : 16;
+      for (int64_t k = 0; k < wanted; ++k) {
+        Store(v[k], target + (lane + k) * kKeyBlock + first_row);
+      }
+    }
+  }
+}
+
+inline void PackTransposed(const PackSource& source, Dtype compute, int64_t depth, void* target) {
+  auto* to = static_cast<float*>(target);
+  if (compute == Dtype::kBf16) {
+    return PackTransposedLanes<Bf16Pairs>(source, 2, depth / 2, to);
+  }
+  ForDtype(source.dtype,
+           [&](auto element) { PackTransposedLanes<decltype(element)>(source, 1, depth, to); });
+}
+
+}  // namespace
+}  // namespace attention

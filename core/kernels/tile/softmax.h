@@ -1,0 +1,178 @@
+// Online softmax (Milakov & Gimelshein 2018, algorithm 3) of one tile. Included by each instruction
+// set's file.
+#pragma once
+
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/vec16.h"
+
+namespace attention {
+namespace {
+
+constexpr float kMinusInfinity = -__builtin_inff();
+
+inline float MaxOf(const float* values, int64_t count) {
+  Vec best[4] = {Set(kMinusInfinity), Set(kMinusInfinity), Set(kMinusInfinity),
+                 Set(kMinusInfinity)};
+  int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    for (int k = 0; k < 4; ++k) {
+      best[k] = Max(best[k], Load(values + i + 16 * k));
+    }
+  }
+  for (; i + 16 <= count; i += 16) {
+    best[0] = Max(best[0], Load(values + i));
+  }
+  if (i < count) {
+    best[1] = Max(best[1], LoadFirst(values + i, count - i, kMinusInfinity));
+  }
+  return ReduceMax(Max(Max(best[0], best[1]), Max(best[2], best[3])));
+}
+
+inline void ScaleRow(float* row, int64_t count, float factor) {
+  for (int64_t i = 0; i < count; i += 16) {
+    Store(Load(row + i) * factor, row + i);
+  }
+}
+
+/// Where the probabilities of a row go.
+struct ToFloats {
+  float* target;
+  void Put(int64_t i, Vec p) const { Store(p, target + i); }
+};
+
+#ifdef __AVX512BF16__
+struct ToBf16 {
+  uint16_t* target;
+  void Put(int64_t i, Vec p) const {
+    const __m256bh rounded = _mm512_cvtneps_pbh(p);
+    __builtin_memcpy(target + i, &rounded, sizeof(rounded));
+  }
+};
+#endif
+
+/// The product as the type holds it, kept from contraction into a fused multiply-add.
+inline float RoundedProduct(float a, float b) {
+  float product = a * b;
+  asm("" : "+x"(product));
+  return product;
+}
+
+/// exp(scale * (score - max)) as 2^(score * scale_log2e - offset). Any offset near the maximum's
+/// would do, if the same one serves the whole row: its rounding cancels in the normalisation.
+struct Exponent {
+  Exponent(float row_max, float scale_log2e)
+      : scale(Set(scale_log2e)),
+        max(Set(row_max)),
+        offset(Set(RoundedProduct(row_max, scale_log2e))),
+        is_huge(!(__builtin_fabsf(offset[0]) < 0x1p20f)) {}
+
+  /// Beyond 2^20 the offset's rounding could exceed the range of exp: subtract first, at the cost
+  /// of one more rounding.
+  Vec Of(Vec score) const {
+    return is_huge ? (score - max) * scale : MulAdd(score, scale, -offset);
+  }
+
+  Vec scale;
+  Vec max;
+  Vec offset;
+  bool is_huge;
+};
+
+/// Writes 2^exponent for the first `visible` of `cols` columns, zeros after; returns the sum. A
+/// lane's partial sum depends on the columns' places alone, so zeros at the end change no bit.
+template <typename Exp2, typename Target>
+inline float Exponentials(const float* row, int64_t visible, int64_t cols, const Exponent& exponent,
+                          const Target& target) {
+  Vec sum[4] = {};
+  int64_t i = 0;
+  for (; i + 64 <= visible; i += 64) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec p = PowerOfTwo<Exp2>(exponent.Of(Load(row + i + 16 * k)));
+      sum[k] += p;
+      target.Put(i + 16 * k, p);
+    }
+  }
+  for (; i + 16 <= visible; i += 16) {
+    const Vec p = PowerOfTwo<Exp2>(exponent.Of(Load(row + i)));
+    sum[(i / 16) % 4] += p;
+    target.Put(i, p);
+  }
+  if (i < visible) {
+    const Vec scores = LoadFirst(row + i, visible - i, kMinusInfinity);
+    const Vec p = KeepFirst(PowerOfTwo<Exp2>(exponent.Of(scores)), visible - i);
+    sum[(i / 16) % 4] += p;
+    target.Put(i, p);
+    i += 16;
+  }
+  for (; i < cols; i += 16) {
+    target.Put(i, Vec{});
+  }
+  return ReduceSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/// Raises the row's maximum to that of the tile, and rescales what was accumulated relative to the
+/// old one.
+inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
+  const float old_max = tile.row_max[r];
+  const float tile_max = MaxOf(tile.scores + r * tile.stride, tile.visible_end[r]);
+  if (!(tile_max > old_max)) {
+    return;
+  }
+  tile.row_max[r] = tile_max;
+  if (!tile.is_first) {
+    const Vec factor = PowerOfTwo<Exp2Degree5>(Set(RoundedProduct(old_max, tile.scale_log2e) -
+                                                   RoundedProduct(tile_max, tile.scale_log2e)));
+    tile.row_sum[r] *= factor[0];
+    ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor[0]);
+  }
+}
+
+template <typename Exp2, typename Target>
+inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, const Target& target) {
+  const Exponent exponent(tile.row_max[r], tile.scale_log2e);
+  tile.row_sum[r] += Exponentials<Exp2>(tile.scores + r * tile.stride, tile.visible_end[r],
+                                        tile.cols, exponent, target);
+}
+
+/// Rows whose maxima are found before their exponentials: independent work for the processor to
+/// overlap, while they stay in the L1 cache.
+constexpr int64_t kRowGroup = 4;
+
+inline void Softmax(const SoftmaxTile& tile) {
+  for (int64_t first = 0; first < tile.rows; first += kRowGroup) {
+    const int64_t end = first + kRowGroup < tile.rows ? first + kRowGroup : tile.rows;
+    for (int64_t r = first; r < end; ++r) {
+      UpdateMax(tile, r);
+    }
+    for (int64_t r = first; r < end; ++r) {
+#ifdef __AVX512BF16__
+      if (tile.bf16_probabilities != nullptr) {
+        SoftmaxTileRow<Exp2Degree3>(tile, r, ToBf16{tile.bf16_probabilities + r * tile.stride});
+        continue;
+      }
+#endif
+      SoftmaxTileRow<Exp2Degree5>(tile, r, ToFloats{tile.scores + r * tile.stride});
+    }
+  }
+}
+
+inline void SoftmaxRow(float* row, int64_t visible, int64_t count, float scale_log2e) {
+  const int64_t whole = visible & ~int64_t{15};
+  const Exponent exponent(MaxOf(row, visible), scale_log2e);
+  float sum = Exponentials<Exp2Degree5>(row, whole, whole, exponent, ToFloats{row});
+  if (whole < visible) {
+    const Vec scores = LoadFirst(row + whole, visible - whole, kMinusInfinity);
+    const Vec p = KeepFirst(PowerOfTwo<Exp2Degree5>(exponent.Of(scores)), visible - whole);
+    sum += ReduceSum(p);
+    __builtin_memcpy(row + whole, &p, (visible - whole) * sizeof(float));
+  }
+  for (int64_t i = 0; i < visible; ++i) {
+    row[i] /= sum;
+  }
+  for (int64_t i = visible; i < count; ++i) {
+    row[i] = 0;
+  }
+}
+
+}  // namespace
+}  // namespace attention

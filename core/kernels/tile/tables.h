@@ -1,0 +1,13 @@
+// The function tables, one from each instruction set's file.
+#pragma once
+
+#include "core/kernels/tile/tile_kernels.h"
+
+namespace attention {
+
+extern const TileKernels kTileKernelsSse41;
+extern const TileKernels kTileKernelsAvx2;
+extern const TileKernels kTileKernelsAvx512;
+extern const TileKernels kTileKernelsAvx512Bf16;
+
+}  // namespace attention

@@ -1,0 +1,22 @@
+#include "core/kernels/tile/tile_kernels.h"
+
+#include "core/kernels/onednn/isa.h"
+#include "core/kernels/tile/tables.h"
+
+namespace attention {
+
+const TileKernels& CurrentTileKernels() {
+  switch (CurrentIsa()) {
+    case Isa::kAvx512Bf16:
+      return kTileKernelsAvx512Bf16;
+    case Isa::kAvx512:
+      return kTileKernelsAvx512;
+    case Isa::kAvx2:
+      return kTileKernelsAvx2;
+    case Isa::kSse41:
+      break;
+  }
+  return kTileKernelsSse41;
+}
+
+}  // namespace attention

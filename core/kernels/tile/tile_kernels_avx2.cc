@@ -1,0 +1,10 @@
+#include "core/kernels/tile/pack.h"
+#include "core/kernels/tile/softmax.h"
+#include "core/kernels/tile/tables.h"
+
+namespace attention {
+
+const TileKernels kTileKernelsAvx2 = {Softmax,        SoftmaxRow, StoreRows,
+                                      PackTransposed, PackRows,   CopyRows};
+
+}  // namespace attention
