@@ -1,0 +1,24 @@
+// What the attention call and the attention layer share.
+#pragma once
+
+#include <cstdint>
+
+#include "core/attention/attention.h"
+#include "core/kernels/flash_attention.h"
+#include "core/tensor/ragged.h"
+
+namespace attention {
+
+/// Fills in the defaults. REQUIRES: Validate accepts the sequence.
+FlashSequence Resolve(const AttentionSequence& sequence);
+
+/// Calls `on_rows` for every piece; false when it asked to stop.
+bool Announce(const Stage& stage, const RowsCallback& on_rows);
+
+/// Rows of a stage: a multiple of the key block, since each stage of a causal layer packs its own
+/// rows' keys; unbounded when nobody wants to hear of blocks.
+inline int64_t BlockRows(const RowsCallback& on_rows, int64_t block_rows) {
+  return on_rows ? RoundUp(block_rows, kKeyBlock) : int64_t{1} << 40;
+}
+
+}  // namespace attention
