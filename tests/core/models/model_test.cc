@@ -1,0 +1,84 @@
+#include "core/models/model.h"
+
+#include <vector>
+
+#include "core/tensor/seeded.h"
+#include "gtest/gtest.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::Eq;
+using ::testing::HasSubstr;
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(ParseSeededModelSpecTest, ReadsEveryKey) {
+  const auto spec = ParseSeededModelSpec(
+      "small:d_model=64,num_heads=4,num_kv_heads=2,head_dim=24,value_head_dim=8,vocab_size=10,"
+      "max_positions=20,dtype=bf16,causal=true,seed=9");
+  ASSERT_THAT(spec, IsOk());
+  EXPECT_EQ(spec->name, "small");
+  EXPECT_EQ(spec->d_model, 64);
+  EXPECT_EQ(spec->num_heads, 4);
+  EXPECT_EQ(spec->num_kv_heads, 2);
+  EXPECT_EQ(spec->head_dim, 24);
+  EXPECT_EQ(spec->value_head_dim, 8);
+  EXPECT_EQ(spec->vocab_size, 10);
+  EXPECT_EQ(spec->max_positions, 20);
+  EXPECT_EQ(spec->dtype, Dtype::kBf16);
+  EXPECT_TRUE(spec->causal);
+  EXPECT_EQ(spec->seed, 9u);
+}
+
+TEST(ParseSeededModelSpecTest, NamesWhatIsWrong) {
+  EXPECT_THAT(ParseSeededModelSpec("small"), StatusIs(kInvalid, HasSubstr("found 'small'")));
+  EXPECT_THAT(ParseSeededModelSpec("a:d_mode=64"),
+              StatusIs(kInvalid, HasSubstr("unknown key 'd_mode'")));
+  EXPECT_THAT(ParseSeededModelSpec("a:d_model=x"),
+              StatusIs(kInvalid, HasSubstr("d_model: expected a positive number, found 'x'")));
+  EXPECT_THAT(ParseSeededModelSpec("a:d_model=64,num_heads=4,dtype=fp16"),
+              StatusIs(kInvalid, HasSubstr("dtype: expected fp32 or bf16, found 'fp16'")));
+}
+
+TEST(ModelTest, RefusesHeadsThatDoNotDivideTheModel) {
+  EXPECT_THAT(Model::CreateSeeded({.name = "a", .d_model = 65, .num_heads = 4}),
+              StatusIs(kInvalid, HasSubstr("d_model: expected a multiple of num_heads 4")));
+}
+
+TEST(ModelTest, EmbedsTokenPlusPosition) {
+  const auto model = *Model::CreateSeeded(DemoModelSpec());
+  const std::vector<int32_t> ids = {999, 0, 999};
+  std::vector<float> rows(3 * 512);
+  ASSERT_THAT(model->ValidateTokens(ids, 5), IsOk());
+  model->Embed(ids, 5, rows.data());
+  const auto tokens = MakeSeededEmbedding(1, Dtype::kF32, "token_embedding", 1000, 512);
+  const auto positions = MakeSeededEmbedding(1, Dtype::kF32, "position_embedding", 2048, 512);
+  EXPECT_EQ(rows[0], tokens[999 * 512] + positions[5 * 512]);
+  EXPECT_EQ(rows[2 * 512 + 7], tokens[999 * 512 + 7] + positions[7 * 512 + 7]);
+}
+
+TEST(ModelTest, RefusesTokensAndPositionsOutOfRange) {
+  const auto model = *Model::CreateSeeded(DemoModelSpec());
+  const std::vector<int32_t> bad = {1, 1000};
+  EXPECT_THAT(model->ValidateTokens(bad, 0),
+              StatusIs(kInvalid, Eq("token_ids.ids: expected 0 to 999, found 1000 at position 1")));
+  EXPECT_THAT(model->ValidateTokens(std::vector<int32_t>(2049, 0), 0),
+              StatusIs(kInvalid, HasSubstr("at most 2048 positions")));
+}
+
+TEST(ModelRepositoryTest, FindsByNameAndRefusesASecondOfTheName) {
+  ModelRepository repository;
+  const SeededModelSpec spec{.name = "b", .d_model = 32, .num_heads = 2};
+  ASSERT_THAT(repository.AddSeeded(spec), IsOk());
+  EXPECT_THAT(repository.AddSeeded(spec),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("'b' is taken")));
+  ASSERT_THAT(repository.AddSeeded({.name = "a", .d_model = 32, .num_heads = 2}), IsOk());
+  EXPECT_EQ(repository.Find("b")->spec().head_dim, 16);
+  EXPECT_EQ(repository.Find("c"), nullptr);
+  ASSERT_EQ(repository.List().size(), 2u);
+  EXPECT_EQ(repository.List().front()->name(), "a");
+}
+
+}  // namespace
+}  // namespace attention

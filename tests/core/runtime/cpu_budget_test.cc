@@ -1,0 +1,118 @@
+#include "core/runtime/cpu_budget.h"
+
+#include <sched.h>
+
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+class CgroupTest : public ::testing::Test {
+ protected:
+  void InGroups(const std::string& lines) { root_.Write("proc/self/cgroup", lines); }
+  void Limit(const std::string& file, const std::string& text) {
+    root_.Write("sys/fs/cgroup/" + file, text + "\n");
+  }
+  int CpuLimit() const { return CgroupCpuLimit(root_.path()); }
+
+  TempFolder root_;
+};
+
+TEST_F(CgroupTest, WithoutCgroupsThereIsNoLimit) { EXPECT_EQ(CpuLimit(), 0); }
+
+TEST_F(CgroupTest, V2QuotaIsCoresRoundedUp) {
+  InGroups("0::/service\n");
+  for (const auto& [text, cores] :
+       {std::pair{"200000 100000", 2}, {"150000 100000", 2}, {"1000 100000", 1}}) {
+    Limit("service/cpu.max", text);
+    EXPECT_EQ(CpuLimit(), cores) << text;
+  }
+}
+
+TEST_F(CgroupTest, V2MaxIsNoLimit) {
+  InGroups("0::/service\n");
+  Limit("service/cpu.max", "max 100000");
+  EXPECT_EQ(CpuLimit(), 0);
+}
+
+TEST_F(CgroupTest, V2TakesTheTightestAncestor) {
+  InGroups("0::/a/b/c\n");
+  Limit("a/cpu.max", "300000 100000");
+  Limit("a/b/cpu.max", "max 100000");
+  Limit("a/b/c/cpu.max", "800000 100000");
+  EXPECT_EQ(CpuLimit(), 3);
+  Limit("cpu.max", "100000 50000");
+  EXPECT_EQ(CpuLimit(), 2);
+}
+
+TEST_F(CgroupTest, V2GroupThatIsNotVisibleFallsBackToTheMount) {
+  InGroups("0::/system.slice/container.scope\n");
+  Limit("cpu.max", "400000 100000");
+  EXPECT_EQ(CpuLimit(), 4);
+  InGroups("0::/../sibling\n");
+  EXPECT_EQ(CpuLimit(), 4);
+  InGroups("0::/\n");
+  EXPECT_EQ(CpuLimit(), 4);
+}
+
+TEST_F(CgroupTest, V1ReadsQuotaAndPeriodOfTheCpuController) {
+  InGroups("5:cpuset:/other\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/x:y\n");
+  Limit("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000");
+  Limit("cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CpuLimit(), 3);
+  Limit("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "-1");
+  EXPECT_EQ(CpuLimit(), 0);
+}
+
+TEST_F(CgroupTest, V1TakesTheTightestAncestor) {
+  InGroups("4:cpu:/docker/abc\n");
+  Limit("cpu/cpu.cfs_quota_us", "500000");
+  Limit("cpu/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CpuLimit(), 5);
+  Limit("cpu/docker/cpu.cfs_quota_us", "200000");
+  Limit("cpu/docker/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CpuLimit(), 2);
+}
+
+TEST_F(CgroupTest, OtherControllersAreNotRead) {
+  InGroups("5:cpuset:/docker\n");
+  Limit("cpuset/docker/cpu.cfs_quota_us", "100000");
+  Limit("cpuset/docker/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(CpuLimit(), 0);
+}
+
+TEST_F(CgroupTest, NonsenseIsNoLimit) {
+  InGroups("garbage\n\n0::no-slash\n");
+  for (const char* text : {"", "100000", "x y", "-5 100000", "100000 0", "1 2 3"}) {
+    Limit("cpu.max", text);
+    EXPECT_EQ(CpuLimit(), 0) << text;
+  }
+}
+
+TEST(CpuBudgetTest, IsAtLeastOneAndAtMostTheAffinity) {
+  EXPECT_GE(CpuBudget(), 1);
+  EXPECT_LE(CpuBudget(), AffinityCpus());
+}
+
+TEST(CpuBudgetTest, FollowsTheAffinityMask) {
+  int budget = 0;
+  int cpus = 0;
+  std::thread([&] {  // a thread of its own: the mask goes with it
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(sched_getcpu(), &mask);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(mask), &mask), 0);
+    cpus = AffinityCpus();
+    budget = CpuBudget();
+  })
+      .join();
+  EXPECT_EQ(cpus, 1);
+  EXPECT_EQ(budget, 1);
+}
+
+}  // namespace
+}  // namespace attention
