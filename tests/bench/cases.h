@@ -1,0 +1,49 @@
+// What attend-kernel-bench times.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/workspace.h"
+#include "core/tensor/dtype.h"
+
+namespace attention::bench {
+
+/// An attention call (d_model 0) or a whole layer (num_heads * head_dim == d_model).
+struct CaseSpec {
+  std::string name;
+  Dtype dtype = Dtype::kF32;
+  int threads = 1;
+  int64_t d_model = 0;
+  int64_t batch_size = 1;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t seq_len = 0;
+  int64_t head_dim = 0;
+  bool causal = false;
+};
+
+/// The cases for up to `max_threads` threads, in the order they are printed.
+std::vector<CaseSpec> AllCases(int max_threads);
+
+/// Floating point operations, two for each multiply-add; causal attention counts half of its
+/// products.
+double Flop(const CaseSpec& spec);
+
+/// A case with its inputs, ready to run.
+class Case {
+ public:
+  virtual ~Case() = default;
+  virtual void Run(Workspace& workspace) = 0;
+  /// Relative L2 of the last run's answer against the double-precision reference, on a sample of
+  /// its rows.
+  virtual double Error() const = 0;
+  /// Largest error that counts as right.
+  virtual double Tolerance() const = 0;
+};
+
+std::unique_ptr<Case> MakeCase(const CaseSpec& spec);
+
+}  // namespace attention::bench

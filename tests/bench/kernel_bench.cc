@@ -1,0 +1,104 @@
+// attend-kernel-bench: how close attention and the attention layer come to the processor's matrix
+// peak.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "core/kernels/onednn/isa.h"
+#include "core/runtime/cpu_budget.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/measure.h"
+
+namespace attention::bench {
+namespace {
+
+struct Options {
+  std::string filter = ".*";
+  std::string json;
+  double seconds = 1;
+  bool memory = false;
+};
+
+int64_t PeakResidentBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
+  ThreadPool pool(spec.threads);
+  Workspace workspace(pool);
+  const std::unique_ptr<Case> computation = MakeCase(spec);
+  const Measurement m = Measure(
+      {.dtype = spec.dtype, .threads = spec.threads, .flop = Flop(spec), .seconds = seconds},
+      [&] { computation->Run(workspace); });
+  const double error = computation->Error();
+  const bool right = error <= computation->Tolerance();
+  std::printf("%-48s %9.3f ms %8.1f GFLOP/s  %5.1f %% of %7.1f  %s %.1e\n", spec.name.c_str(),
+              m.median_ns / 1e6, m.gflops, m.share * 100, m.peak_gflops, right ? "right" : "WRONG",
+              error);
+  std::fflush(stdout);
+  return {{"name", spec.name},  {"threads", spec.threads},      {"median_ns", m.median_ns},
+          {"gflops", m.gflops}, {"peak_gflops", m.peak_gflops}, {"share", m.share},
+          {"checked", right}};
+}
+
+/// Peak resident memory of a causal layer call, which must grow with the length and not with its
+/// square.
+void PrintMemory() {
+  for (const int64_t seq_len : {4096, 8192, 16384}) {
+    CaseSpec spec{.d_model = 768, .num_heads = 12, .num_kv_heads = 12, .head_dim = 64};
+    spec.seq_len = seq_len;
+    spec.causal = true;
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    MakeCase(spec)->Run(workspace);
+    std::printf("causal layer S%-6ld E768 H12: peak resident memory %6.1f MiB\n", seq_len,
+                PeakResidentBytes() / 1048576.0);
+  }
+}
+
+int Main(const Options& options) {
+  std::printf("instruction set %s, thread budget %d\n", std::string(Name(CurrentIsa())).c_str(),
+              CpuBudget());
+  if (options.memory) {
+    PrintMemory();
+    return 0;
+  }
+  nlohmann::json results = nlohmann::json::array();
+  bool all_right = true;
+  const std::regex filter(options.filter);
+  for (const CaseSpec& spec : AllCases(CpuBudget() > 1 ? 2 : 1)) {
+    if (std::regex_search(spec.name, filter)) {
+      results.push_back(RunCase(spec, options.seconds));
+      all_right &= results.back()["checked"].get<bool>();
+    }
+  }
+  if (!options.json.empty()) {
+    std::ofstream(options.json) << results.dump(2) << "\n";
+  }
+  return all_right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace attention::bench
+
+int main(int argc, char** argv) {
+  attention::bench::Options options;
+  CLI::App app(
+      "Times attention and the attention layer beside the brgemm ukernel's peak (M64 N64 K512) in "
+      "the same process, "
+      "and checks each answer against the double-precision reference. Exit status 1 when one is "
+      "wrong.");
+  app.add_option("--filter", options.filter, "Regular expression of the cases to run");
+  app.add_option("--json", options.json, "Write the results to this file");
+  app.add_option("--seconds", options.seconds, "Time for each case")->check(CLI::PositiveNumber);
+  app.add_flag("--memory", options.memory,
+               "Print the peak memory of long causal sequences instead");
+  CLI11_PARSE(app, argc, argv);
+  return attention::bench::Main(options);
+}

@@ -1,0 +1,32 @@
+// Timing of one computation beside the peak of the same minute.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "core/tensor/dtype.h"
+
+namespace attention::bench {
+
+struct Measurement {
+  double median_ns = 0;
+  double gflops = 0;
+  /// Of the brgemm ukernel, M 64 N 64 K 512 of the same dtype, one thread, timed in turn with the
+  /// case; times the number of threads.
+  double peak_gflops = 0;
+  double share = 0;
+};
+
+struct MeasureOptions {
+  Dtype dtype = Dtype::kF32;
+  int threads = 1;
+  double flop = 0;
+  double seconds = 1;
+};
+
+/// Runs `computation` warm, in turn with the peak kernel, until `seconds` have passed (at least 7
+/// times each).
+Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation);
+
+}  // namespace attention::bench
