@@ -124,15 +124,19 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
   std::vector<int64_t> query_lens;
   std::vector<RowRange> all_keys;
   for (const AttentionSequence& s : sequences) {
-    all_keys.push_back({std::ssize(resolved), 0, s.key.tokens});
+    all_keys.push_back({std::ssize(all_keys), 0, s.key.tokens});
     query_lens.push_back(s.query.tokens);
     resolved.push_back(Resolve(s));
   }
   FlashAttention flash(std::move(resolved), ComputeDtype(sequences.front().query.dtype), workspace);
+  if (!on_rows) {
+    flash.PackAndAttend();
+    return absl::OkStatus();
+  }
   flash.PackKeys(all_keys);
-  for (const Stage& stage : CutIntoStages(query_lens, BlockRows(on_rows, block_rows))) {
+  for (const Stage& stage : CutIntoStages(query_lens, BlockRows(block_rows))) {
     flash.Attend(stage);
-    if (on_rows && !Announce(stage, on_rows)) {
+    if (!Announce(stage, on_rows)) {
       return absl::CancelledError("cancelled between row blocks");
     }
   }

@@ -16,9 +16,7 @@ FlashSequence Resolve(const AttentionSequence& sequence);
 bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
 /// Rows of a stage: a multiple of the key block, since each stage of a causal layer packs its own
-/// rows' keys; unbounded when nobody wants to hear of blocks.
-inline int64_t BlockRows(const RowsCallback& on_rows, int64_t block_rows) {
-  return on_rows ? RoundUp(block_rows, kKeyBlock) : int64_t{1} << 40;
-}
+/// rows' keys.
+inline int64_t BlockRows(int64_t wanted) { return RoundUp(wanted, kKeyBlock); }
 
 }  // namespace attention

@@ -31,16 +31,21 @@ class FlashAttention {
   /// Computes outputs (and weights, where asked for) of the query rows in `pieces`.
   void Attend(std::span<const RowRange> pieces);
 
+  /// Both steps for all rows. Where there are enough heads to go round, a thread packs one head at
+  /// a time into memory of its own and attends to it at once, while it is in the cache.
+  void PackAndAttend();
+
  private:
+  PackedHead HeadAt(std::byte* first, int64_t keys) const;
   PackedHead HeadOf(int64_t sequence, int64_t kv_head) const;
-  void PackBlocks(const RowRange& rows, int64_t kv_head);
+  void PackBlocks(const RowRange& rows, int64_t kv_head, const PackedHead& packed) const;
+  void PackAndAttendHead(int64_t sequence, int64_t kv_head, int worker);
 
   std::vector<FlashSequence> sequences_;
   const AttentionPlan& plan_;
   Workspace& workspace_;
-  std::vector<size_t>
-      first_head_bytes_;  // [sequences + 1] place of each sequence's first head in packed_
-  std::byte* packed_ = nullptr;
+  std::vector<size_t> first_head_bytes_;  // place of each sequence's first head in packed_
+  std::byte* packed_ = nullptr;           // reserved by the first PackKeys
 };
 
 }  // namespace attention

@@ -112,9 +112,11 @@ class LayerRun {
   MatrixView ToCompute(MatrixView rows, Slot slot);
   MutableMatrixView Reserve(Slot slot, int64_t rows, int64_t cols);
   std::vector<FlashSequence> FlashSequences() const;
-  /// Projects hidden rows [projected_rows_, end) and packs the keys that come of them.
-  void ProjectUpTo(int64_t end);
   void ProjectMemory();
+  void Project(int64_t first, int64_t end);
+  /// Packs the keys that rows [first, end) became.
+  void PackKeysOf(int64_t first, int64_t end);
+  absl::Status RunInStages(const RowsCallback& on_rows, int64_t block_rows);
   /// End of the hidden rows that must be projected before `stage` can attend.
   int64_t NeededRows(const Stage& stage) const;
   void ProjectOutput(const Stage& stage);
@@ -128,7 +130,6 @@ class LayerRun {
       key_value_;  // the projected memory; key and value columns of projected_ without one
   MutableMatrixView context_;
   std::optional<FlashAttention> flash_;
-  int64_t projected_rows_ = 0;
 };
 
 LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerInputs& inputs,
@@ -217,18 +218,9 @@ void LayerRun::ProjectMemory() {
                           .end_part = layer_.key_part() + 2,
                           .outputs = {&all, 1}},
                          workspace_.pool());
-  std::vector<RowRange> pieces;
-  for (const LayerSequence& sequence : inputs_.sequences) {
-    pieces.push_back({std::ssize(pieces), 0, sequence.memory_len});
-  }
-  flash_->PackKeys(pieces);
 }
 
-void LayerRun::ProjectUpTo(int64_t end) {
-  const int64_t first = std::exchange(projected_rows_, std::max(end, projected_rows_));
-  if (end <= first) {
-    return;
-  }
+void LayerRun::Project(int64_t first, int64_t end) {
   MutableMatrixView target = projected_;
   target.data = ElementAt(target.data, target.dtype, first * target.row_stride);
   target.rows = end - first;
@@ -239,9 +231,9 @@ void LayerRun::ProjectUpTo(int64_t end) {
                           .end_part = is_self_attention ? kNumParts : kKey,
                           .outputs = {&rows, 1}},
                          workspace_.pool());
-  if (!is_self_attention) {
-    return;
-  }
+}
+
+void LayerRun::PackKeysOf(int64_t first, int64_t end) {
   std::vector<RowRange> pieces;
   for (int64_t i = 0; i < std::ssize(inputs_.sequences); ++i) {
     const LayerSequence& sequence = inputs_.sequences[i];
@@ -289,15 +281,41 @@ absl::Status LayerRun::Run(const RowsCallback& on_rows, int64_t block_rows) {
   if (inputs_.memory.has_value()) {
     ProjectMemory();
   }
-  std::vector<int64_t> lengths;
+  if (on_rows) {
+    return RunInStages(on_rows, block_rows);
+  }
+  Project(0, hidden_states_.rows);
+  flash_->PackAndAttend();
+  Stage all;
   for (const LayerSequence& sequence : inputs_.sequences) {
+    all.push_back({std::ssize(all), 0, sequence.query_len});
+  }
+  ProjectOutput(all);
+  return absl::OkStatus();
+}
+
+absl::Status LayerRun::RunInStages(const RowsCallback& on_rows, int64_t block_rows) {
+  std::vector<int64_t> lengths;
+  std::vector<RowRange> memory_rows;
+  for (const LayerSequence& sequence : inputs_.sequences) {
+    memory_rows.push_back({std::ssize(memory_rows), 0, sequence.memory_len});
     lengths.push_back(sequence.query_len);
   }
-  for (const Stage& stage : CutIntoStages(lengths, BlockRows(on_rows, block_rows))) {
-    ProjectUpTo(NeededRows(stage));
+  if (inputs_.memory.has_value()) {
+    flash_->PackKeys(memory_rows);
+  }
+  int64_t projected_rows = 0;
+  for (const Stage& stage : CutIntoStages(lengths, BlockRows(block_rows))) {
+    if (const int64_t needed = NeededRows(stage); needed > projected_rows) {
+      Project(projected_rows, needed);
+      if (!inputs_.memory.has_value()) {
+        PackKeysOf(projected_rows, needed);
+      }
+      projected_rows = needed;
+    }
     flash_->Attend(stage);
     ProjectOutput(stage);
-    if (on_rows && !Announce(stage, on_rows)) {
+    if (!Announce(stage, on_rows)) {
       return absl::CancelledError("cancelled between row blocks");
     }
   }

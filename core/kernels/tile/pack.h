@@ -79,6 +79,24 @@ inline void StoreRow(const float* __restrict source, const float* __restrict bia
   }
 }
 
+#ifdef __AVX512BF16__
+template <>
+inline void StoreRow<Element<Dtype::kBf16>>(const float* __restrict source,
+                                            const float* __restrict bias, float factor,
+                                            int64_t cols, uint16_t* __restrict target) {
+  for (int64_t i = 0; i < cols; i += 16) {
+    const __mmask16 lanes = cols - i < 16 ? FirstLanes(cols - i) : __mmask16{0xffff};
+    const Vec values = _mm512_maskz_loadu_ps(lanes, source + i);
+    const Vec result = bias != nullptr ? values + _mm512_maskz_loadu_ps(lanes, bias + i)
+                                       : MulAdd(values, Set(factor), Vec{});
+    const __m256bh rounded = _mm512_cvtneps_pbh(result);
+    __m256i bits;
+    __builtin_memcpy(&bits, &rounded, sizeof(bits));
+    _mm256_mask_storeu_epi16(target + i, lanes, bits);
+  }
+}
+#endif
+
 inline void StoreRows(const StoreTile& tile) {
   ForDtype(tile.target_dtype, [&tile](auto element) {
     using E = decltype(element);

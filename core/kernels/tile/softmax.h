@@ -59,30 +59,34 @@ inline float RoundedProduct(float a, float b) {
 
 /// exp(scale * (score - max)) as 2^(score * scale_log2e - offset). Any offset near the maximum's
 /// would do, if the same one serves the whole row: its rounding cancels in the normalisation.
+/// Beyond 2^20 the offset's rounding could exceed the range of exp: such rows (`kIsHuge`) subtract
+/// first, at the cost of one more rounding.
+template <bool kIsHuge>
 struct Exponent {
-  Exponent(float row_max, float scale_log2e)
-      : scale(Set(scale_log2e)),
-        max(Set(row_max)),
-        offset(Set(RoundedProduct(row_max, scale_log2e))),
-        is_huge(!(__builtin_fabsf(offset[0]) < 0x1p20f)) {}
-
-  /// Beyond 2^20 the offset's rounding could exceed the range of exp: subtract first, at the cost
-  /// of one more rounding.
   Vec Of(Vec score) const {
-    return is_huge ? (score - max) * scale : MulAdd(score, scale, -offset);
+    return kIsHuge ? (score - max) * scale : MulAdd(score, scale, -offset);
   }
 
   Vec scale;
   Vec max;
   Vec offset;
-  bool is_huge;
 };
+
+/// Calls f(Exponent) with the one that suits the row's maximum.
+template <typename F>
+inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
+  const float offset = RoundedProduct(row_max, scale_log2e);
+  if (__builtin_fabsf(offset) < 0x1p20f) {
+    return f(Exponent<false>{Set(scale_log2e), Set(row_max), Set(offset)});
+  }
+  return f(Exponent<true>{Set(scale_log2e), Set(row_max), Set(offset)});
+}
 
 /// Writes 2^exponent for the first `visible` of `cols` columns, zeros after; returns the sum. A
 /// lane's partial sum depends on the columns' places alone, so zeros at the end change no bit.
-template <typename Exp2, typename Target>
-inline float Exponentials(const float* row, int64_t visible, int64_t cols, const Exponent& exponent,
-                          const Target& target) {
+template <typename Exp2, typename Exponent, typename Target>
+inline float Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
+                          Target target) {
   Vec sum[4] = {};
   int64_t i = 0;
   for (; i + 64 <= visible; i += 64) {
@@ -128,10 +132,11 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 }
 
 template <typename Exp2, typename Target>
-inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, const Target& target) {
-  const Exponent exponent(tile.row_max[r], tile.scale_log2e);
-  tile.row_sum[r] += Exponentials<Exp2>(tile.scores + r * tile.stride, tile.visible_end[r],
-                                        tile.cols, exponent, target);
+inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
+  tile.row_sum[r] += WithExponent(tile.row_max[r], tile.scale_log2e, [&](auto exponent) {
+    return Exponentials<Exp2>(tile.scores + r * tile.stride, tile.visible_end[r], tile.cols,
+                              exponent, target);
+  });
 }
 
 /// Rows whose maxima are found before their exponentials: independent work for the processor to
@@ -158,14 +163,14 @@ inline void Softmax(const SoftmaxTile& tile) {
 
 inline void SoftmaxRow(float* row, int64_t visible, int64_t count, float scale_log2e) {
   const int64_t whole = visible & ~int64_t{15};
-  const Exponent exponent(MaxOf(row, visible), scale_log2e);
-  float sum = Exponentials<Exp2Degree5>(row, whole, whole, exponent, ToFloats{row});
-  if (whole < visible) {
+  const float sum = WithExponent(MaxOf(row, visible), scale_log2e, [&](auto exponent) {
+    const float sum_of_whole =
+        Exponentials<Exp2Degree5>(row, whole, whole, exponent, ToFloats{row});
     const Vec scores = LoadFirst(row + whole, visible - whole, kMinusInfinity);
     const Vec p = KeepFirst(PowerOfTwo<Exp2Degree5>(exponent.Of(scores)), visible - whole);
-    sum += ReduceSum(p);
     __builtin_memcpy(row + whole, &p, (visible - whole) * sizeof(float));
-  }
+    return sum_of_whole + ReduceSum(p);
+  });
   for (int64_t i = 0; i < visible; ++i) {
     row[i] /= sum;
   }
