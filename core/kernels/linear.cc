@@ -10,9 +10,9 @@ namespace attention {
 namespace {
 
 constexpr int64_t kRowTile = 64;
-/// K is cut at multiples of this: shorter chains of additions round less, longer ones pass over the
-/// product less often.
-constexpr int64_t kDepthChunk = 256;
+/// K is cut at multiples of this. Short chains of additions round less, which f32 needs; bf16
+/// operands round far more than any chain, so there it is only a matter of the L2 cache.
+int64_t DepthChunk(Dtype compute) { return compute == Dtype::kF32 ? 256 : 1024; }
 
 void Round(Dtype dtype, float* values, int64_t count) {
   if (dtype == Dtype::kF32) {
@@ -73,20 +73,21 @@ void PackedLinear::PackBlock(const Part& part, int64_t block_of_part, int64_t bl
 }
 
 PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride) const {
+  const int64_t chunk = DepthChunk(compute_);
   GemmShape shape{.m = rows,
                   .n = kColumnBlock,
-                  .k = std::min(in_features_, kDepthChunk),
+                  .k = std::min(in_features_, chunk),
                   .lda = row_stride,
                   .ldb = kColumnBlock,
                   .ldc = kColumnBlock,
                   .dtype = compute_};
   Kernels kernels{rows, &FindGemm(shape), nullptr, nullptr};
   shape.accumulate = true;
-  if (in_features_ >= 2 * kDepthChunk) {
+  if (in_features_ >= 2 * chunk) {
     kernels.next = &FindGemm(shape);
   }
-  if (in_features_ > kDepthChunk && in_features_ % kDepthChunk != 0) {
-    shape.k = in_features_ % kDepthChunk;
+  if (in_features_ > chunk && in_features_ % chunk != 0) {
+    shape.k = in_features_ % chunk;
     kernels.last = &FindGemm(shape);
   }
   return kernels;
@@ -95,10 +96,11 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
 void PackedLinear::RunTile(const Call& call, const Kernels& kernels, int64_t first_row,
                            int64_t block) const {
   alignas(64) std::array<float, kRowTile * kColumnBlock> product;
-  for (int64_t depth = 0; depth < in_features_; depth += kDepthChunk) {
-    const Gemm* gemm = depth == 0                            ? kernels.first
-                       : depth + kDepthChunk <= in_features_ ? kernels.next
-                                                             : kernels.last;
+  const int64_t chunk = DepthChunk(compute_);
+  for (int64_t depth = 0; depth < in_features_; depth += chunk) {
+    const Gemm* gemm = depth == 0                      ? kernels.first
+                       : depth + chunk <= in_features_ ? kernels.next
+                                                       : kernels.last;
     gemm->Run(ElementAt(call.input.data, compute_, first_row * call.input.row_stride + depth),
               ElementAt(packed_.data(), compute_, (block * in_features_ + depth) * kColumnBlock),
               product.data());

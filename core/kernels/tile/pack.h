@@ -114,6 +114,14 @@ inline void StoreRows(const StoreTile& tile) {
 
 // ---- Copy ----
 
+/// Zeroes elements [first, end); mostly there are none, and a call for nothing would show.
+template <typename T>
+inline void ZeroTail(T* values, int64_t first, int64_t end) {
+  if (first < end) {
+    __builtin_memset(values + first, 0, (end - first) * sizeof(T));
+  }
+}
+
 inline void CopyRows(const PackSource& source, Dtype compute, int64_t width, bool negate,
                      void* target) {
   if (compute == Dtype::kBf16) {
@@ -124,7 +132,7 @@ inline void CopyRows(const PackSource& source, Dtype compute, int64_t width, boo
       for (int64_t i = 0; i < source.cols; ++i) {
         to[i] = from[i] ^ flip;
       }
-      __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+      ZeroTail(to, source.cols, width);
     }
     return;
   }
@@ -137,7 +145,7 @@ inline void CopyRows(const PackSource& source, Dtype compute, int64_t width, boo
       for (int64_t i = 0; i < source.cols; ++i) {
         to[i] = sign * E::Read(from[i]);
       }
-      __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+      ZeroTail(to, source.cols, width);
     }
   });
 }
@@ -155,7 +163,7 @@ inline bool PackRowF32(const typename E::Type* __restrict from, int64_t cols, in
     to[i] = E::Read(from[i]);
     non_finite |= (FloatToBits(to[i]) & kExponentF32) == kExponentF32;
   }
-  __builtin_memset(to + cols, 0, (width - cols) * sizeof(float));
+  ZeroTail(to, cols, width);
   return non_finite == 0;
 }
 
@@ -183,7 +191,7 @@ inline bool PackRowsBf16(const PackSource& source, int64_t width, uint32_t* targ
     const uint16_t* even = rows + r * source.stride;
     const uint16_t* odd = r + 1 < source.rows ? even + source.stride : kZeros;
     finite &= PackRowPairBf16(even, odd, source.cols, to);
-    __builtin_memset(to + source.cols, 0, (width - source.cols) * sizeof(*to));
+    ZeroTail(to, source.cols, width);
   }
   return finite;
 }
@@ -211,6 +219,7 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
 /// Rows of 16 32-bit lanes become columns.
 inline void Transpose16x16(Vec (&v)[16]) {
   __m512 a[16];
+#pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     a[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
     a[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
@@ -267,28 +276,38 @@ inline Vec ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
   return v;
 }
 
+/// Sixteen rows of sixteen lanes, of which `rows` rows and `count` source columns exist.
+template <typename E>
+inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t rows, int64_t count,
+                       Vec (&v)[16]) {
+  for (int64_t r = 0; r < 16; ++r) {
+    v[r] = r < rows ? ReadLanes<E>(from + r * stride, count) : Vec{};
+  }
+}
+
 /// `per_lane` source columns make one 32-bit lane; `lanes` lanes are written.
 template <typename E>
 inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int64_t lanes,
                                 float* target) {
   const auto* data = static_cast<const typename E::Type*>(source.data);
-  for (int64_t first_row = 0; first_row < kKeyBlock; first_row += 16) {
+  for (int64_t row = 0; row < kKeyBlock; row += 16) {
     for (int64_t lane = 0; lane < lanes; lane += 16) {
-      Vec v[16] = {};
-      const int64_t left = source.cols - lane * per_lane;
-      const int64_t count = left < 16 * per_lane ? (left > 0 ? left : 0) : 16 * per_lane;
-      for (int64_t r = 0; r < 16 && first_row + r < source.rows; ++r) {
-        const auto* from = data + (first_row + r) * source.stride + lane * per_lane;
-        if (count == 16 * per_lane) {
-          v[r] = ReadLanes<E>(from, 16 * per_lane);
-        } else {
-          v[r] = ReadLanes<E>(from, count);
+      const auto* from = data + row * source.stride + lane * per_lane;
+      const int64_t count = source.cols - lane * per_lane;
+      Vec v[16];
+      if (row + 16 <= source.rows && count >= 16 * per_lane) {
+#pragma GCC unroll 16
+        for (int r = 0; r < 16; ++r) {
+          v[r] = ReadLanes<E>(from + r * source.stride, 16 * per_lane);
         }
+      } else {
+        LoadSquare<E>(from, source.stride, source.rows - row,
+                      count < 0 ? 0 : (count < 16 * per_lane ? count : 16 * per_lane), v);
       }
       Transpose16x16(v);
       const int64_t wanted = lanes - lane < 16 ? lanes - lane : 16;
       for (int64_t k = 0; k < wanted; ++k) {
-        Store(v[k], target + (lane + k) * kKeyBlock + first_row);
+        Store(v[k], target + (lane + k) * kKeyBlock + row);
       }
     }
   }

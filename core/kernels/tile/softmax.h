@@ -38,6 +38,10 @@ inline void ScaleRow(float* row, int64_t count, float factor) {
 struct ToFloats {
   float* target;
   void Put(int64_t i, Vec p) const { Store(p, target + i); }
+  void PutTwo(int64_t i, Vec p, Vec q) const {
+    Put(i, p);
+    Put(i + 16, q);
+  }
 };
 
 #ifdef __AVX512BF16__
@@ -45,6 +49,10 @@ struct ToBf16 {
   uint16_t* target;
   void Put(int64_t i, Vec p) const {
     const __m256bh rounded = _mm512_cvtneps_pbh(p);
+    __builtin_memcpy(target + i, &rounded, sizeof(rounded));
+  }
+  void PutTwo(int64_t i, Vec p, Vec q) const {
+    const __m512bh rounded = _mm512_cvtne2ps_pbh(q, p);
     __builtin_memcpy(target + i, &rounded, sizeof(rounded));
   }
 };
@@ -90,10 +98,12 @@ inline float Exponentials(const float* row, int64_t visible, int64_t cols, Expon
   Vec sum[4] = {};
   int64_t i = 0;
   for (; i + 64 <= visible; i += 64) {
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 4; k += 2) {
       const Vec p = PowerOfTwo<Exp2>(exponent.Of(Load(row + i + 16 * k)));
+      const Vec q = PowerOfTwo<Exp2>(exponent.Of(Load(row + i + 16 * k + 16)));
       sum[k] += p;
-      target.Put(i + 16 * k, p);
+      sum[k + 1] += q;
+      target.PutTwo(i + 16 * k, p, q);
     }
   }
   for (; i + 16 <= visible; i += 16) {
@@ -141,11 +151,11 @@ inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
 
 /// Rows whose maxima are found before their exponentials: independent work for the processor to
 /// overlap, while they stay in the L1 cache.
-constexpr int64_t kRowGroup = 4;
+constexpr int64_t kOverlappedRows = 4;
 
 inline void Softmax(const SoftmaxTile& tile) {
-  for (int64_t first = 0; first < tile.rows; first += kRowGroup) {
-    const int64_t end = first + kRowGroup < tile.rows ? first + kRowGroup : tile.rows;
+  for (int64_t first = 0; first < tile.rows; first += kOverlappedRows) {
+    const int64_t end = first + kOverlappedRows < tile.rows ? first + kOverlappedRows : tile.rows;
     for (int64_t r = first; r < end; ++r) {
       UpdateMax(tile, r);
     }
