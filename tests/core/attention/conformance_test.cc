@@ -79,9 +79,9 @@ TEST_P(ConformanceTest, WeightsAgreeWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(All, ConformanceTest,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
                                             ::testing::ValuesIn(kRows)),
-                         [](const auto& info) {
-                           return std::string(Name(std::get<0>(info.param))) + "_" +
-                                  std::get<1>(info.param).name;
+                         [](const auto& p) {
+                           return std::string(Name(std::get<0>(p.param))) + "_" +
+                                  std::get<1>(p.param).name;
                          });
 
 TEST(ConformanceTest, HalfPrecisionInputsAreComputedInF32) {
@@ -143,7 +143,7 @@ TEST_P(GoldenTest, AgreesWithThePublishedImplementation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(SdpaCaseNames()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& p) { return p.param; });
 
 }  // namespace
 }  // namespace attention

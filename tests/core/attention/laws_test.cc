@@ -45,7 +45,7 @@ void RunBatch(Problems& problems, int num_threads, const RowsCallback& on_rows =
 
 class BitsTest : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(All, BitsTest, ::testing::Values(Dtype::kF32, Dtype::kBf16, Dtype::kF16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+                         [](const auto& p) { return std::string(Name(p.param)); });
 
 TEST_P(BitsTest, BatchOfManyEqualsEachAlone) {
   Problems batch = MakeRagged(GetParam());

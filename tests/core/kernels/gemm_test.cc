@@ -39,7 +39,7 @@ struct Operands {
 
 class GemmTest : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(All, GemmTest, ::testing::Values(Dtype::kF32, Dtype::kBf16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+                         [](const auto& p) { return std::string(Name(p.param)); });
 
 TEST_P(GemmTest, RowsHaveTheSameBitsWhateverTheirNumber) {
   for (const int64_t k : {16, 64, 768, 11008}) {

@@ -167,8 +167,8 @@ const Row kOtherWidthRows[] = {{"WiderMemory", {64, 100, 2, 2, 32, 32}},
 class CrossAttentionTest : public ::testing::TestWithParam<std::tuple<Dtype, Row>> {};
 class SelfAttentionTest : public CrossAttentionTest {};
 
-std::string ParamName(const ::testing::TestParamInfo<std::tuple<Dtype, Row>>& info) {
-  return std::string(Name(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
+std::string ParamName(const ::testing::TestParamInfo<std::tuple<Dtype, Row>>& p) {
+  return std::string(Name(std::get<0>(p.param))) + "_" + std::get<1>(p.param).name;
 }
 
 const auto kWeightDtypes = ::testing::Values(Dtype::kF32, Dtype::kBf16);
@@ -213,7 +213,7 @@ TEST(LayerTest, AnEmptyMemoryLeavesTheOutputBias) {
 
 class LayerBitsTest : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(All, LayerBitsTest, ::testing::Values(Dtype::kF32, Dtype::kBf16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+                         [](const auto& p) { return std::string(Name(p.param)); });
 
 const MultiHeadAttentionShape kShape{192, 192, 3, 3, 64, 64};
 const std::vector<int64_t> kLengths = {70, 1, 300, 64, 129, 7};

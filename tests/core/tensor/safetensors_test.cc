@@ -2,7 +2,9 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -72,6 +74,18 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(found.shape(), tensor->shape()) << name;
     EXPECT_EQ(std::memcmp(found.data(), tensor->data(), tensor->size_bytes()), 0) << name;
   }
+}
+
+TEST_F(SafetensorsTest, WrittenTensorsAreAlignedForReadersThatMapTheFile) {
+  const Tensor bf16 = SeededTensor(1, Dtype::kBf16, {1});
+  const Tensor f32 = SeededTensor(2, Dtype::kF32, {1});
+  const std::string path = folder_.path() + "/out.safetensors";
+  ASSERT_THAT(WriteSafetensors(path, {{"a", &bf16}, {"b", &f32}}), IsOk());
+  std::ifstream file(path, std::ios::binary);
+  const std::string contents(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(contents, AllOf(HasSubstr(R"("data_offsets":[0,4],"dtype":"F32")"),
+                              HasSubstr(R"("data_offsets":[4,6],"dtype":"BF16")")));
+  EXPECT_EQ((contents.size() - 6) % 8, 0u);
 }
 
 TEST_F(SafetensorsTest, WritingReplacesTheFileAndLeavesNothingElse) {
