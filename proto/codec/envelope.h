@@ -1,0 +1,59 @@
+// Decoding of messages with tensors: the envelope is parsed by protobuf, the tensors' bytes stay in
+// the transport's slices until someone copies them to where they are needed.
+//
+// How: one walk over the wire replaces each payload by an 8-byte reference to where it lies and
+// corrects the lengths around it; protobuf parses the short message that remains. Field order,
+// repeated and merged fields and oneofs thus mean exactly what protobuf says they mean.
+#pragma once
+
+#include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/payload.h"
+#include "proto/codec/payload_fields.h"
+
+namespace attention {
+
+/// A received message. `message` is complete but for its payload fields, which hold references:
+/// read those through `PayloadOf` only.
+template <typename M>
+struct Received {
+  M message;
+  std::shared_ptr<const ReceivedBytes> bytes;
+
+  /// REQUIRES: `tensor` is part of `message`.
+  Payload PayloadOf(const v1::Tensor& tensor) const;
+};
+
+/// The payload that the value of a payload field refers to.
+Payload ResolvePayload(const std::string& reference,
+                       const std::shared_ptr<const ReceivedBytes>& bytes);
+
+/// INVALID_ARGUMENT when `wire` is not a well-formed message of the type.
+absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields,
+                            google::protobuf::Message& message);
+
+template <typename M>
+Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
+  return ResolvePayload(tensor.data(), bytes);
+}
+
+/// As DecodeEnvelope. The result keeps the slices of `wire` alive, not `wire` itself.
+template <typename M>
+absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire) {
+  Received<M> received;
+  if (absl::Status status = DecodeEnvelope(wire, PayloadFieldsOf<M>(), received.message);
+      !status.ok()) {
+    return status;
+  }
+  received.bytes = std::make_shared<const ReceivedBytes>(wire);
+  return received;
+}
+
+}  // namespace attention

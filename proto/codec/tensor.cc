@@ -1,0 +1,97 @@
+#include "proto/codec/tensor.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::StatusOr<Dtype> ReadDtype(v1::DataType wire, const std::string& path) {
+  switch (wire) {
+    case v1::FP32:
+      return Dtype::kF32;
+    case v1::BF16:
+      return Dtype::kBf16;
+    case v1::FP16:
+      return Dtype::kF16;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".dtype: expected FP32 (1), BF16 (2) or FP16 (3), found ",
+                       v1::DataType_IsValid(wire) ? v1::DataType_Name(wire)
+                                                  : absl::StrCat(static_cast<int>(wire))));
+  }
+}
+
+// Bytes of the tensor; every partial product is checked, so a lie about shape cannot wrap around to
+// a small number.
+absl::StatusOr<int64_t> SizeBytes(Dtype dtype, const Shape& shape, const std::string& path) {
+  bool is_empty = false;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ".shape[", axis, "]: expected an extent of at least 0, found ", shape[axis]));
+    }
+    is_empty = is_empty || shape[axis] == 0;
+  }
+  if (is_empty) {
+    return 0;
+  }
+  int64_t size = static_cast<int64_t>(SizeOf(dtype));
+  for (const int64_t extent : shape) {
+    if (size > std::numeric_limits<int64_t>::max() / extent) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".shape: expected a size below 2^63 bytes, found ", ShapeText(shape)));
+    }
+    size *= extent;
+  }
+  return size;
+}
+
+}  // namespace
+
+v1::DataType ToWire(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kBf16:
+      return v1::BF16;
+    case Dtype::kF16:
+      return v1::FP16;
+    default:
+      return v1::FP32;
+  }
+}
+
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
+                                          const std::string& path) {
+  ReceivedTensor tensor;
+  ASSIGN_OR_RETURN(tensor.dtype, ReadDtype(wire.dtype(), path));
+  tensor.shape.assign(wire.shape().begin(), wire.shape().end());
+  ASSIGN_OR_RETURN(const int64_t expected, SizeBytes(tensor.dtype, tensor.shape, path));
+  if (static_cast<int64_t>(payload.size_bytes()) != expected) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ".data: expected ", expected, " bytes for ", v1::DataType_Name(wire.dtype()), " ",
+        ShapeText(tensor.shape), ", found ", payload.size_bytes()));
+  }
+  tensor.payload = std::move(payload);
+  return tensor;
+}
+
+Tensor CopyTensor(const ReceivedTensor& received) {
+  Tensor tensor(received.dtype, received.shape);
+  received.payload.CopyTo(0, received.payload.size_bytes(), tensor.data());
+  return tensor;
+}
+
+void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire) {
+  wire.set_dtype(ToWire(dtype));
+  wire.mutable_shape()->Assign(shape.begin(), shape.end());
+}
+
+}  // namespace attention

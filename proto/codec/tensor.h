@@ -1,0 +1,38 @@
+// Tensors on the wire: dtype, shape and size, believed only when they agree.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+#include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/payload.h"
+
+namespace attention {
+
+v1::DataType ToWire(Dtype dtype);
+
+/// "[2, 5, 512]".
+std::string ShapeText(const Shape& shape);
+
+/// A received tensor whose bytes are still in the message. size_bytes of `payload` is what dtype
+/// and shape ask for.
+struct ReceivedTensor {
+  Dtype dtype = Dtype::kF32;
+  Shape shape;
+  Payload payload;
+};
+
+/// `path` names the tensor in errors, e.g. `hidden_states.tensor`. INVALID_ARGUMENT for an unknown
+/// dtype, a negative extent, a size that does not fit 63 bits, or a payload of another size.
+absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
+                                          const std::string& path);
+
+/// A copy in memory of its own.
+Tensor CopyTensor(const ReceivedTensor& received);
+
+/// Sets dtype and shape; the payload is Encoder::Attach's.
+void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire);
+
+}  // namespace attention
