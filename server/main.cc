@@ -1,0 +1,78 @@
+// attend-server: parse flags, serve until a signal, drain.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/observability/log.h"
+#include "server/server.h"
+#include "server/server_options.h"
+
+namespace attention {
+namespace {
+
+int Fail(const absl::Status& status) {
+  Log(LogLevel::kError, std::string(status.message()));
+  return EXIT_FAILURE;
+}
+
+// Blocks the signals in this thread and in those it starts later, so that only sigwait sees them.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+void AwaitSignal(const sigset_t& signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+}
+
+int Serve(const ServerOptions& options) {
+  const sigset_t signals = BlockSignals();
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
+  if (!server.ok()) {
+    return Fail(server.status());
+  }
+  for (const std::string& address : (*server)->listening_addresses()) {
+    std::printf("attend-server listening on %s\n", address.c_str());
+  }
+  std::fflush(stdout);
+  AwaitSignal(signals);
+  Log(LogLevel::kInfo,
+      absl::StrCat("draining for at most ", absl::FormatDuration(options.grace_period)));
+  std::thread([&signals] {
+    AwaitSignal(signals);
+    Log(LogLevel::kWarning, "second signal: exit without draining");
+    _exit(EXIT_FAILURE);
+  }).detach();
+  (*server)->Shutdown(options.grace_period);
+  Log(LogLevel::kInfo, "drained");
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace attention
+
+int main(int argc, char** argv) {
+  const absl::StatusOr<attention::ParsedCommandLine> parsed =
+      attention::ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "attend-server: %s\n", std::string(parsed.status().message()).c_str());
+    return EXIT_FAILURE;
+  }
+  if (!parsed->text.empty()) {
+    std::fputs(parsed->text.c_str(), stdout);
+    return EXIT_SUCCESS;
+  }
+  return attention::Serve(parsed->options);
+}

@@ -1,0 +1,66 @@
+#include "server/observability/health.h"
+
+#include <utility>
+
+namespace attention {
+
+void HealthRegistry::Set(const std::string& name, bool is_serving) {
+  {
+    MutexLock lock(mutex_);
+    is_serving_[name] = is_serving && !is_draining_;
+  }
+  Notify();
+}
+
+void HealthRegistry::Drain() {
+  {
+    MutexLock lock(mutex_);
+    is_draining_ = true;
+    for (auto& [name, is_serving] : is_serving_) {
+      is_serving = false;
+    }
+  }
+  Notify();
+}
+
+void HealthRegistry::Close() {
+  {
+    MutexLock lock(mutex_);
+    is_closed_ = true;
+  }
+  Notify();
+}
+
+std::optional<bool> HealthRegistry::IsServing(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto found = is_serving_.find(name);
+  return found == is_serving_.end() ? std::nullopt : std::optional<bool>(found->second);
+}
+
+bool HealthRegistry::is_closed() const {
+  MutexLock lock(mutex_);
+  return is_closed_;
+}
+
+void HealthRegistry::Subscribe(std::weak_ptr<HealthListener> listener) {
+  MutexLock lock(mutex_);
+  std::erase_if(listeners_,
+                [](const std::weak_ptr<HealthListener>& known) { return known.expired(); });
+  listeners_.push_back(std::move(listener));
+}
+
+void HealthRegistry::Notify() {
+  std::vector<std::weak_ptr<HealthListener>> listeners;
+  {
+    MutexLock lock(mutex_);
+    listeners = listeners_;
+  }
+  // Outside the lock: a listener asks for the state.
+  for (const std::weak_ptr<HealthListener>& known : listeners) {
+    if (const std::shared_ptr<HealthListener> listener = known.lock()) {
+      listener->OnHealthChange();
+    }
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,106 @@
+// One admitted request, as the scheduler sees it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/attention/attention.h"
+#include "core/models/model.h"
+
+namespace attention {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// What requests must have in common to be computed together.
+struct BatchKey {
+  /// Null: attention without weights, described by the fields below (zero with a model).
+  const Model* model = nullptr;
+  /// Cross-attention. Always true without a model.
+  bool has_memory = false;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_head_dim = 0;
+  /// Of query, key and value.
+  Dtype dtype = Dtype::kF32;
+
+  bool operator==(const BatchKey&) const = default;
+};
+
+/// One sequence to compute; query_len > 0.
+struct JobSequence {
+  int64_t query_len = 0;
+  /// Keys: query_len for self-attention.
+  int64_t kv_len = 0;
+  AttentionOptions options;
+};
+
+/// The packed inputs of a batch. A model's rows, or embedded tokens, are its query; its memory is
+/// the key.
+enum class Operand { kQuery, kKey, kValue };
+
+/// What the scheduler did with a job. Durations in nanoseconds.
+struct BatchStats {
+  int64_t queue_ns = 0;    // arrival until a batch took it
+  int64_t compute_ns = 0;  // from then until its last row was computed
+  uint64_t batch_id = 0;   // from 1; 0 when it never was in a batch
+  int64_t batch_requests = 0;
+  int64_t batch_sequences = 0;
+  int64_t batch_tokens = 0;
+};
+
+/// Fixed at admission.
+struct JobDescription {
+  BatchKey key;
+  std::vector<JobSequence> sequences;
+  /// Sum of query_len.
+  int64_t tokens = 0;
+  /// Memory the request holds while it waits.
+  int64_t size_bytes = 0;
+  TimePoint arrival;
+  TimePoint deadline = TimePoint::max();
+  /// Dtype of the output rows; their width is the model's d_model, or num_heads * value_head_dim.
+  Dtype output_dtype = Dtype::kF32;
+  /// Rows are wanted as soon as they are computed.
+  bool wants_rows = false;
+};
+
+/// Threads: description() and is_cancelled() are called from any thread; the others from the
+/// dispatcher's threads, in the order Prepare, Gather..., Output and Weights, OnRows..., Finish.
+/// Sequences are counted as in the description.
+class Job {
+ public:
+  explicit Job(JobDescription description) : description_(std::move(description)) {}
+  virtual ~Job() = default;
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  const JobDescription& description() const { return description_; }
+  /// Nobody waits for the answer any more.
+  virtual bool is_cancelled() const = 0;
+
+  /// Makes the reply memory.
+  virtual void Prepare() = 0;
+  /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
+  /// once per operand, possibly for several operands at a time.
+  virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
+  /// The request's own bytes are not needed any more.
+  virtual void DropInputs() = 0;
+  /// Where row 0 of the sequence's output goes; rows are dense.
+  virtual void* Output(size_t sequence) = 0;
+  /// f32 [num_heads, query_len, kv_len], or null when they are not wanted.
+  virtual float* Weights(size_t sequence) = 0;
+  /// With wants_rows: these rows are final. Does not block.
+  virtual void OnRows(const RowRange& rows) = 0;
+  /// The end, exactly once and last. May come without any other call before it.
+  virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
+
+ private:
+  const JobDescription description_;
+};
+
+}  // namespace attention

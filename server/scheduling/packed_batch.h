@@ -1,0 +1,59 @@
+// The operands of a batch, packed without padding, and the calls of the core over them.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/runtime/workspace.h"
+#include "server/scheduling/batcher.h"
+
+namespace attention {
+
+/// When rows of a sequence are announced, and how often. `on_rows` may be null.
+struct RowBlocks {
+  RowsCallback on_rows;
+  int64_t block_rows = 0;
+};
+
+class PackedBatch {
+ public:
+  /// Makes the jobs' reply memory and copies their inputs into `workspace`, both of which must
+  /// outlive this. REQUIRES: batch.jobs is not empty.
+  PackedBatch(const Batch& batch, Workspace& workspace);
+
+  /// Sequences of `RowRange` are counted over the whole batch.
+  absl::Status Compute(const RowBlocks& blocks);
+
+  /// The job of a batch's sequence, and the sequence's index within it.
+  std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
+
+ private:
+  struct Sequence {
+    Job* job;
+    int64_t index;      // within the job
+    int64_t first_row;  // in the packed queries
+    int64_t first_key;  // in the packed keys and values
+  };
+  struct Rows {
+    std::byte* data = nullptr;
+    Dtype dtype = Dtype::kF32;
+    int64_t width = 0;
+  };
+
+  void LayOut(const Batch& batch);
+  void Gather(const Batch& batch);
+  absl::Status RunLayer(const RowBlocks& blocks);
+  absl::Status RunAttention(const RowBlocks& blocks);
+  const Rows& RowsOf(Operand operand) const { return operands_[static_cast<int>(operand)]; }
+
+  Workspace& workspace_;
+  const BatchKey key_;
+  std::vector<Sequence> sequences_;
+  int64_t num_rows_ = 0;
+  int64_t num_keys_ = 0;  // of memory, or of bare attention
+  Rows operands_[3];
+};
+
+}  // namespace attention

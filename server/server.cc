@@ -1,0 +1,180 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/runtime/cpu_budget.h"
+#include "core/runtime/status_macros.h"
+#include "server/scheduling/executor.h"
+#include "server/scheduling/gate.h"
+#include "server/services/attention_service.h"
+#include "server/services/completion_threads.h"
+#include "server/services/health_service.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+// For what is still on its way out when everything has been answered; then connections are closed.
+constexpr auto kFlushTime = std::chrono::milliseconds(200);
+
+v1::ModelLimits LimitsOf(const ServerOptions& options) {
+  v1::ModelLimits limits;
+  limits.set_max_message_bytes(options.max_message_bytes);
+  limits.set_max_queue_bytes(options.max_queue_bytes);
+  limits.set_max_tokens(kMaxTokens);
+  return limits;
+}
+
+ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
+  return {
+      .num_threads = options.threads > 0 ? options.threads : CpuBudget(),
+      .max_batch_tokens = options.max_batch_tokens,
+      .queue = {.max_bytes = options.max_queue_bytes, .max_requests = options.max_queue_requests}};
+}
+
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  const bool is_unix = absl::StartsWith(address, "unix:") && address.size() > 5;
+  const bool is_host_port = colon != std::string::npos && colon > 0 &&
+                            absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 &&
+                            port <= 65535;
+  if (!is_unix && !is_host_port) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found ", address));
+  }
+  return absl::OkStatus();
+}
+
+std::string WithPort(const std::string& address, int port) {
+  return absl::StartsWith(address, "unix:")
+             ? address
+             : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+}  // namespace
+
+// In the order in which they need each other: destruction goes the other way.
+struct Server::State {
+  explicit State(const ServerOptions& given)
+      : options(given),
+        executor(ExecutorOptionsOf(given)),
+        attention_service({models, executor, admission, live_calls}, LimitsOf(given)),
+        health_service(health, live_calls) {}
+
+  absl::Status LoadModels();
+  absl::Status Listen();
+  void Configure(grpc::ServerBuilder& builder) const;
+
+  const ServerOptions options;
+  ModelRepository models;
+  HealthRegistry health;
+  Gate admission;
+  Gate live_calls;
+  Executor executor;
+  AttentionService attention_service;
+  HealthService health_service;
+  std::unique_ptr<CompletionThreads> completion_threads;
+  std::unique_ptr<grpc::Server> server;
+  std::vector<std::string> addresses;
+};
+
+absl::Status Server::State::LoadModels() {
+  std::vector<SeededModelSpec> specs = {DemoModelSpec()};
+  specs.insert(specs.end(), options.random_models.begin(), options.random_models.end());
+  for (const SeededModelSpec& spec : specs) {
+    if (absl::Status status = models.AddSeeded(spec); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("--random-model ", spec.name, ": ",
+                                                      std::string(status.message())));
+    }
+    health.Set(absl::StrCat("model/", spec.name), true);
+  }
+  health.Set(v1::AttentionService::service_full_name(), true);
+  health.Set("", true);
+  return absl::OkStatus();
+}
+
+void Server::State::Configure(grpc::ServerBuilder& builder) const {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);  // replies are refused before they are computed
+  // Otherwise two servers share a port, and each gets half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients behind a balancer that forgets idle connections ping them; without this they are told
+  // "too_many_pings".
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // A client that vanished must not hold its answer's memory.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+}
+
+absl::Status Server::State::Listen() {
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  Configure(builder);
+  std::vector<int> ports(options.listen.size(), 0);
+  for (size_t i = 0; i < options.listen.size(); ++i) {
+    RETURN_IF_ERROR(CheckAddress(options.listen[i]));
+    builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  builder.RegisterService(&attention_service.grpc_service());
+  builder.RegisterService(&health_service.grpc_service());
+  completion_threads = std::make_unique<CompletionThreads>(builder.AddCompletionQueue());
+  server = builder.BuildAndStart();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i] == 0) {
+      return absl::UnavailableError(absl::StrCat("--listen: cannot listen on ", options.listen[i],
+                                                 ": the address is in use or not this machine's"));
+    }
+    addresses.push_back(WithPort(options.listen[i], ports[i]));
+  }
+  if (server == nullptr) {
+    return absl::InternalError("the gRPC server did not start");
+  }
+  attention_service.Start(completion_threads->queue());
+  health_service.Start(completion_threads->queue());
+  completion_threads->Start(std::clamp(CpuBudget(), 1, 4));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  auto state = std::make_unique<State>(options);
+  RETURN_IF_ERROR(state->LoadModels());
+  RETURN_IF_ERROR(state->Listen());
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Server::~Server() {
+  if (state_->server != nullptr) {
+    Shutdown(absl::ZeroDuration());
+  }
+}
+
+const std::vector<std::string>& Server::listening_addresses() const { return state_->addresses; }
+
+void Server::Shutdown(absl::Duration grace) {
+  State& state = *state_;
+  state.health.Drain();
+  state.admission.Close();
+  state.admission.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(grace));
+  state.executor.Stop();
+  state.health.Close();
+  state.server->Shutdown(std::chrono::system_clock::now() + kFlushTime);
+  state.live_calls.WaitUntilEmpty(TimePoint::max());
+  state.completion_threads.reset();
+  state.server.reset();
+}
+
+}  // namespace attention

@@ -1,0 +1,37 @@
+// The server's life: models, executor, services, listening, draining.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/server_options.h"
+
+namespace attention {
+
+/// Serves from Start until Shutdown or destruction (a Shutdown without grace). Shutdown is called
+/// once, from any thread.
+class Server {
+ public:
+  /// INVALID_ARGUMENT for a model or an address that cannot be; ALREADY_EXISTS for two models of
+  /// one name; UNAVAILABLE for an address that cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  ~Server();
+
+  /// As given, with the port that was chosen for a port 0.
+  const std::vector<std::string>& listening_addresses() const;
+
+  /// From now on health says NOT_SERVING and new requests are refused with UNAVAILABLE. Returns
+  /// when the requests under way are finished, or after `grace`, when those that are left have been
+  /// given up.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  struct State;
+  explicit Server(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attention

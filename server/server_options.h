@@ -1,0 +1,38 @@
+// The server's flags.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/models/model.h"
+
+namespace attention {
+
+struct ServerOptions {
+  /// host:port (port 0: any free one) or unix:/path.
+  std::vector<std::string> listen = {"127.0.0.1:8001"};
+  /// Served beside the built-in model.
+  std::vector<SeededModelSpec> random_models = {};
+  /// Compute threads; 0: as many as this process may use cores.
+  int threads = 0;
+  int64_t max_message_bytes = int64_t{256} << 20;
+  int64_t max_queue_bytes = int64_t{1} << 30;
+  int64_t max_queue_requests = 1024;
+  int64_t max_batch_tokens = 4096;
+  absl::Duration grace_period = absl::Seconds(30);
+};
+
+/// What a command line asks for.
+struct ParsedCommandLine {
+  /// Not empty: print this and exit with success (--help, --version).
+  std::string text;
+  ServerOptions options;
+};
+
+/// INVALID_ARGUMENT names the flag, what was expected and what was found.
+absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+
+}  // namespace attention

@@ -1,0 +1,80 @@
+#include "server/services/attend_job.h"
+
+#include <utility>
+
+namespace attention {
+namespace {
+
+JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
+  JobDescription description;
+  description.key = plan.key;
+  for (const PlannedSequence& sequence : plan.sequences) {
+    if (sequence.query.rows > 0) {
+      description.sequences.push_back({sequence.query.rows, sequence.key.rows, sequence.options});
+      description.tokens += sequence.query.rows;
+    }
+  }
+  description.size_bytes = origin.size_bytes;
+  description.arrival = origin.arrival;
+  description.deadline = origin.deadline;
+  description.output_dtype = plan.output_dtype;
+  description.wants_rows = origin.wants_rows;
+  return description;
+}
+
+}  // namespace
+
+AttendJob::AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<AttendSink> sink)
+    : Job(Describe(plan, origin)),
+      plan_(std::move(plan)),
+      reply_(std::make_shared<AttendReply>(plan_)),
+      sink_(std::move(sink)) {
+  for (int64_t i = 0; i < std::ssize(plan_.sequences); ++i) {
+    if (plan_.sequences[i].query.rows > 0) {
+      planned_.push_back(i);
+    }
+  }
+}
+
+int64_t AttendJob::WidthOf(Operand operand) const {
+  const Shape& shape = plan_.operands[static_cast<int>(operand)].shape;
+  return plan_.model != nullptr ? shape.back() : shape.back() * shape[shape.size() - 2];
+}
+
+void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
+  if (plan_.is_token_request) {
+    Embed(target);
+    return;
+  }
+  const ReceivedTensor& tensor = plan_.operands[static_cast<int>(operand)];
+  const int64_t width = WidthOf(operand);
+  for (const int64_t i : planned_) {
+    const PlannedSequence& sequence = plan_.sequences[i];
+    const SequenceRows& rows = operand == Operand::kQuery ? sequence.query : sequence.key;
+    tensor.payload.ConvertTo(tensor.dtype, {rows.first_row * width, rows.rows * width}, dtype,
+                             target);
+    target = ElementAt(target, dtype, rows.rows * width);
+  }
+}
+
+void AttendJob::Embed(void* target) const {
+  for (const int64_t i : planned_) {
+    const SequenceRows& rows = plan_.sequences[i].query;
+    plan_.model->Embed(std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows), 0,
+                       target);
+    target = ElementAt(target, plan_.model->layer().dtype(), rows.rows * plan_.output_width);
+  }
+}
+
+void AttendJob::DropInputs() {
+  for (ReceivedTensor& operand : plan_.operands) {
+    operand.payload = Payload();
+  }
+  plan_.ids = {};
+}
+
+void AttendJob::OnRows(const RowRange& rows) {
+  sink_->OnRows(reply_, {planned_[rows.sequence], rows.first_row, rows.rows});
+}
+
+}  // namespace attention

@@ -1,0 +1,57 @@
+// An admitted Attend or AttendStream request, as the scheduler's job.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "server/scheduling/job.h"
+#include "server/services/attend_plan.h"
+#include "server/services/attend_reply.h"
+
+namespace attention {
+
+/// The call that waits for a job. As Job's methods of the same names, with sequences counted as in
+/// the request.
+class AttendSink {
+ public:
+  virtual ~AttendSink() = default;
+  virtual bool is_cancelled() const = 0;
+  virtual void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) = 0;
+  virtual void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+                      const BatchStats& stats) = 0;
+};
+
+/// What a job needs to know of its call.
+struct JobOrigin {
+  int64_t size_bytes = 0;
+  TimePoint arrival;
+  TimePoint deadline = TimePoint::max();
+  bool wants_rows = false;
+};
+
+class AttendJob final : public Job {
+ public:
+  AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<AttendSink> sink);
+
+  bool is_cancelled() const override { return sink_->is_cancelled(); }
+  void Prepare() override { reply_->Allocate(); }
+  void Gather(Operand operand, Dtype dtype, void* target) override;
+  void DropInputs() override;
+  void* Output(size_t sequence) override { return reply_->Output(planned_[sequence]); }
+  float* Weights(size_t sequence) override { return reply_->Weights(planned_[sequence]); }
+  void OnRows(const RowRange& rows) override;
+  void Finish(const absl::Status& status, const BatchStats& stats) override {
+    sink_->Finish(reply_, status, stats);
+  }
+
+ private:
+  void Embed(void* target) const;
+  int64_t WidthOf(Operand operand) const;
+
+  AttendPlan plan_;
+  std::vector<int64_t> planned_;  // index in the request of each sequence to compute
+  const std::shared_ptr<AttendReply> reply_;
+  const std::shared_ptr<AttendSink> sink_;
+};
+
+}  // namespace attention

@@ -1,0 +1,40 @@
+// attention.v1.AttentionService on a completion queue of ours.
+#pragma once
+
+#include "server/services/attend_call.h"
+#include "server/services/unary_call.h"
+
+namespace attention {
+
+class AttentionService {
+ public:
+  /// What the service works with; all outlive it.
+  struct Dependencies {
+    const ModelRepository& models;
+    Executor& executor;
+    Gate& admission;
+    Gate& live_calls;
+  };
+
+  AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits);
+
+  /// To register with a server's builder. Outlives the server.
+  grpc::Service& grpc_service() { return service_; }
+
+  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
+  /// once.
+  void Start(grpc::ServerCompletionQueue* queue);
+
+ private:
+  template <typename Request, typename Reply>
+  using Call = UnaryCall<AttentionAsyncService, Request, Reply>;
+  using ListModelsCall = Call<v1::ListModelsRequest, v1::ListModelsResponse>;
+  using GetModelCall = Call<v1::GetModelRequest, v1::Model>;
+
+  AttentionAsyncService service_;
+  AttendEnvironment attend_;
+  ListModelsCall::Method list_models_;
+  GetModelCall::Method get_model_;
+};
+
+}  // namespace attention

@@ -1,0 +1,35 @@
+// grpc.health.v1 on a completion queue of ours. (The library's own is callback-based, and stalls
+// when idle.)
+#pragma once
+
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "server/observability/health.h"
+#include "server/scheduling/gate.h"
+#include "server/services/unary_call.h"
+
+namespace attention {
+
+class HealthService {
+ public:
+  /// Both outlive this.
+  HealthService(HealthRegistry& registry, Gate& live_calls);
+
+  /// To register with a server's builder. Outlives the server.
+  grpc::Service& grpc_service() { return service_; }
+
+  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
+  /// once.
+  void Start(grpc::ServerCompletionQueue* queue);
+
+ private:
+  using CheckCall =
+      UnaryCall<grpc::health::v1::Health::AsyncService, grpc::health::v1::HealthCheckRequest,
+                grpc::health::v1::HealthCheckResponse>;
+
+  grpc::health::v1::Health::AsyncService service_;
+  HealthRegistry& registry_;
+  Gate& live_calls_;
+  CheckCall::Method check_;
+};
+
+}  // namespace attention

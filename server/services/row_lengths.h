@@ -1,0 +1,41 @@
+// Where the rows of each sequence lie in a request's tensor.
+#pragma once
+
+#include <google/protobuf/repeated_field.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace attention {
+
+/// Query rows, and sequences, of one request at most: a tensor with a zero extent can name any
+/// number of them for free.
+inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
+
+/// Rows of one sequence.
+struct SequenceRows {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+};
+
+/// The leading extents of a tensor: padded `[batch_size, seq_len, ...]`, or packed `[seq_len,
+/// ...]`.
+struct RowLayout {
+  bool is_padded = false;
+  int64_t batch_size = 1;
+  int64_t seq_len = 0;
+};
+
+using Lengths = google::protobuf::RepeatedField<int64_t>;
+
+/// Empty `lengths` means that every sequence is full; packed rows are then one sequence. `path` is
+/// the field of `lengths`. INVALID_ARGUMENT for a wrong number of values, one out of range, or
+/// packed lengths with a wrong sum; RESOURCE_EXHAUSTED for more than kMaxTokens sequences.
+absl::StatusOr<std::vector<SequenceRows>> ReadLengths(const Lengths& lengths,
+                                                      const RowLayout& layout,
+                                                      const std::string& path);
+
+}  // namespace attention
