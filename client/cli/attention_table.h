@@ -1,0 +1,26 @@
+// "Which token attends to which", as text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+struct AttentionTableOptions {
+  /// One head, or the mean over all. REQUIRES: less than the number of heads.
+  std::optional<int64_t> head = std::nullopt;
+  int64_t max_rows = 16;
+  /// Token ids of the rows and keys; empty: rows are labelled by number alone.
+  std::span<const int32_t> tokens = {};
+};
+
+/// One line per query row of `weights` (FP32 [H, query_len, kv_len]) with the three keys that weigh
+/// most, as percentages. A row that sees no key says so; rows beyond `max_rows` are counted, not
+/// shown.
+std::string AttentionTable(const Tensor& weights, const AttentionTableOptions& options);
+
+}  // namespace attention

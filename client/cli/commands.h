@@ -1,0 +1,18 @@
+// The subcommands of `attend`. Each adds itself to the parser and, when chosen, runs at the end of
+// parsing and leaves its exit code: 0 done and agreed, 1 failed or disagreed. Data goes to stdout,
+// messages to stderr. Usage errors are CLI::ParseError, the parser's own way.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace attention {
+
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+void AddRunCommand(CLI::App& app, int& exit_code);
+void AddModelsCommand(CLI::App& app, int& exit_code);
+void AddHealthCommand(CLI::App& app, int& exit_code);
+void AddBenchCommand(CLI::App& app, int& exit_code);
+
+}  // namespace attention

@@ -1,0 +1,30 @@
+// `attend`: the command line client.
+#include <CLI/CLI.hpp>
+
+#include "client/cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(36);
+  app.set_version_flag("--version", ATTEND_VERSION);
+  app.footer(
+      "Start here:\n"
+      "  attend models                                 what the server offers\n"
+      "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
+      "  attend run --tokens \"17,4,250;3,9\" --weights   which token attends to which\n"
+      "  attend bench --concurrency 4                  how fast it is\n"
+      "`attend COMMAND --help` says more.");
+  int exit_code = 0;
+  attention::AddRunCommand(app, exit_code);
+  attention::AddModelsCommand(app, exit_code);
+  attention::AddHealthCommand(app, exit_code);
+  attention::AddBenchCommand(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version end parsing too, with code 0.
+    return app.exit(error) == 0 ? 0 : attention::kExitUsage;
+  }
+  return exit_code;
+}

@@ -1,0 +1,201 @@
+#include "client/cli/npy.h"
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr size_t kMagicBytes = 6;
+
+struct Header {
+  std::string descr;
+  Shape shape;
+};
+
+absl::Status Wrong(const std::string& path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+/// The text after `'key':`, leading blanks removed; empty when there is no such key.
+absl::string_view ValueOf(absl::string_view dict, absl::string_view key) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string quoted = absl::StrCat(std::string(1, quote), key, std::string(1, quote));
+    const size_t at = dict.find(quoted);
+    if (at != absl::string_view::npos) {
+      absl::string_view rest = absl::StripLeadingAsciiWhitespace(dict.substr(at + quoted.size()));
+      if (absl::ConsumePrefix(&rest, ":")) {
+        return absl::StripLeadingAsciiWhitespace(rest);
+      }
+    }
+  }
+  return {};
+}
+
+/// "(2, 3)" to {2, 3}; "(5,)" to {5}; "()" to {}.
+absl::StatusOr<Shape> ParseShapeTuple(const std::string& path, absl::string_view text) {
+  const size_t end = text.find(')');
+  if (text.empty() || text[0] != '(' || end == absl::string_view::npos) {
+    return Wrong(path, "header: expected a tuple as shape");
+  }
+  Shape shape;
+  int64_t elements = 1;
+  for (absl::string_view part :
+       absl::StrSplit(text.substr(1, end - 1), ',', absl::SkipWhitespace())) {
+    int64_t extent = 0;
+    if (!absl::SimpleAtoi(part, &extent) || extent < 0) {
+      return Wrong(path,
+                   absl::StrCat("header: expected extents of at least 0, found \"", part, "\""));
+    }
+    if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 8 / extent) {
+      return Wrong(path, "header: the shape has more elements than memory can hold");
+    }
+    elements *= extent;
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+absl::StatusOr<Header> ParseHeader(const std::string& path, absl::string_view dict) {
+  Header header;
+  absl::string_view descr = ValueOf(dict, "descr");
+  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
+    return Wrong(path, "header: expected a plain dtype as descr (structured arrays are not read)");
+  }
+  const size_t end = descr.find(descr[0], 1);
+  if (end == absl::string_view::npos) {
+    return Wrong(path, "header: descr has no closing quote");
+  }
+  header.descr = std::string(descr.substr(1, end - 1));
+  const absl::string_view order = ValueOf(dict, "fortran_order");
+  if (absl::StartsWith(order, "True")) {
+    return Wrong(path,
+                 "expected C order, found Fortran order (save numpy.ascontiguousarray(array))");
+  }
+  if (!absl::StartsWith(order, "False")) {
+    return Wrong(path, "header: expected fortran_order True or False");
+  }
+  ASSIGN_OR_RETURN(header.shape, ParseShapeTuple(path, ValueOf(dict, "shape")));
+  return header;
+}
+
+absl::StatusOr<Header> ReadHeader(const std::string& path, std::istream& file,
+                                  uint64_t file_bytes) {
+  unsigned char start[kMagicBytes + 6] = {};
+  if (!file.read(reinterpret_cast<char*>(start), kMagicBytes + 4) ||
+      std::memcmp(start, kMagic, kMagicBytes) != 0) {
+    return Wrong(path, "expected a .npy file, found other content (no \\x93NUMPY at the start)");
+  }
+  const int version = start[kMagicBytes];
+  if (version < 1 || version > 3) {
+    return Wrong(path, absl::StrCat("expected .npy version 1, 2 or 3, found ", version));
+  }
+  uint32_t length = start[8] | start[9] << 8;
+  if (version > 1) {
+    if (!file.read(reinterpret_cast<char*>(start) + 10, 2)) {
+      return Wrong(path, "the file ends inside its header");
+    }
+    length |= static_cast<uint32_t>(start[10]) << 16 | static_cast<uint32_t>(start[11]) << 24;
+  }
+  if (length > file_bytes) {
+    return Wrong(path, absl::StrCat("header: expected at most ", file_bytes,
+                                    " bytes, found a length of ", length));
+  }
+  std::string dict(length, '\0');
+  if (!file.read(dict.data(), length)) {
+    return Wrong(path, "the file ends inside its header");
+  }
+  return ParseHeader(path, dict);
+}
+
+absl::StatusOr<size_t> ElementBytes(const std::string& path, const std::string& descr) {
+  if (descr == "<f4") return 4;
+  if (descr == "<f2") return 2;
+  if (descr == "<f8") return 8;
+  return Wrong(path, absl::StrCat("expected dtype '<f4', '<f2' or '<f8', found '", descr, "'"));
+}
+
+std::string HeaderText(const Tensor& tensor) {
+  const char* descr = tensor.dtype() == Dtype::kF16 ? "<f2" : "<f4";
+  std::string dict = absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (",
+                                  absl::StrJoin(tensor.shape(), ", "),
+                                  tensor.shape().size() == 1 ? ",), }" : "), }");
+  // NumPy aligns the elements to 64 bytes and ends the header with a newline.
+  const size_t unpadded = kMagicBytes + 4 + dict.size() + 1;
+  dict.append((64 - unpadded % 64) % 64, ' ');
+  dict.push_back('\n');
+  const char lengths[] = {1, 0, static_cast<char>(dict.size() & 0xff),
+                          static_cast<char>(dict.size() >> 8)};
+  return absl::StrCat(absl::string_view(kMagic, kMagicBytes), absl::string_view(lengths, 4), dict);
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (!file || error) {
+    return absl::NotFoundError(absl::StrCat(path, ": cannot be opened for reading"));
+  }
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(path, file, file_bytes));
+  ASSIGN_OR_RETURN(const size_t element_bytes, ElementBytes(path, header.descr));
+  const uint64_t expected = NumElements(header.shape) * element_bytes;
+  const uint64_t found = file_bytes - static_cast<uint64_t>(file.tellg());
+  if (expected != found) {
+    return Wrong(path, absl::StrCat("expected ", expected, " bytes of elements, found ", found));
+  }
+  Tensor tensor(element_bytes == 2 ? Dtype::kF16 : Dtype::kF32, header.shape);
+  if (element_bytes == 8) {
+    std::vector<double> values(tensor.num_elements());
+    file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(expected));
+    for (size_t i = 0; i < values.size(); ++i) {
+      tensor.as<float>()[i] = static_cast<float>(values[i]);
+    }
+  } else if (expected > 0) {
+    file.read(static_cast<char*>(tensor.data()), static_cast<std::streamsize>(expected));
+  }
+  if (!file) {
+    return Wrong(path, "reading failed before the last element");
+  }
+  return tensor;
+}
+
+absl::Status WriteNpy(const std::string& path, const Tensor& tensor) {
+  if (tensor.dtype() == Dtype::kBf16) {
+    return WriteNpy(path, tensor.ConvertedTo(Dtype::kF32));
+  }
+  const std::string unfinished = absl::StrCat(path, ".part");
+  {
+    std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
+    const std::string header = HeaderText(tensor);
+    file.write(header.data(), static_cast<std::streamsize>(header.size()));
+    file.write(static_cast<const char*>(tensor.data()),
+               static_cast<std::streamsize>(tensor.size_bytes()));
+    file.close();
+    if (!file) {
+      std::remove(unfinished.c_str());
+      return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+    }
+  }
+  if (std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    std::remove(unfinished.c_str());
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

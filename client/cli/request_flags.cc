@@ -1,0 +1,229 @@
+#include "client/cli/request_flags.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/shape_text.h"
+#include "client/cli/tensor_file.h"
+#include "core/runtime/status_macros.h"
+#include "core/tensor/seeded.h"
+
+namespace attention {
+namespace {
+
+/// A parser check: the text is what `parse` accepts.
+template <typename Parse>
+auto Accepts(Parse parse) {
+  return [parse](const std::string& text) {
+    const auto parsed = parse(text);
+    return parsed.ok() ? std::string() : std::string(parsed.status().message());
+  };
+}
+
+/// Puts the tensors of a request where they live as long as it.
+class WorkloadBuilder {
+ public:
+  explicit WorkloadBuilder(const RequestFlags& flags) : flags_(flags) {}
+
+  /// Tensors of one request differ even when all are random: each has its `role`'s seed.
+  absl::StatusOr<const Tensor*> Load(const std::string& source, const char* role) {
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     LoadTensor(source, role == nullptr ? flags_.seed : SeedOf(flags_.seed, role)));
+    if (!flags_.dtype.empty()) {
+      const Dtype dtype = flags_.dtype == "fp32"   ? Dtype::kF32
+                          : flags_.dtype == "bf16" ? Dtype::kBf16
+                                                   : Dtype::kF16;
+      tensor = tensor.ConvertedTo(dtype);
+    }
+    workload_.tensors.push_back(std::make_unique<const Tensor>(std::move(tensor)));
+    return workload_.tensors.back().get();
+  }
+
+  Workload Finish(decltype(AttendRequest::input) input, const std::string& model) {
+    workload_.request.model = model;
+    workload_.request.input = std::move(input);
+    workload_.request.causal = flags_.causal;
+    workload_.request.scale = flags_.scale;
+    return std::move(workload_);
+  }
+
+ private:
+  const RequestFlags& flags_;
+  Workload workload_;
+};
+
+absl::StatusOr<Workload> MakeHiddenStates(const RequestFlags& flags) {
+  WorkloadBuilder builder(flags);
+  HiddenStatesInput input;
+  const std::string source =
+      flags.input.empty() ? absl::StrCat("random:", flags.random) : flags.input;
+  ASSIGN_OR_RETURN(input.tensor, builder.Load(source, nullptr));
+  ASSIGN_OR_RETURN(input.lengths, ParseIntegers(flags.lengths));
+  if (!flags.memory.empty()) {
+    ASSIGN_OR_RETURN(input.memory, builder.Load(flags.memory, "memory"));
+    ASSIGN_OR_RETURN(input.memory_lengths, ParseIntegers(flags.memory_lengths));
+  }
+  return builder.Finish(std::move(input), flags.model);
+}
+
+absl::StatusOr<Workload> MakeQueryKeyValue(const RequestFlags& flags) {
+  WorkloadBuilder builder(flags);
+  QueryKeyValueInput input;
+  ASSIGN_OR_RETURN(input.query, builder.Load(flags.query, "query"));
+  ASSIGN_OR_RETURN(input.key, builder.Load(flags.key, "key"));
+  ASSIGN_OR_RETURN(input.value, builder.Load(flags.value, "value"));
+  ASSIGN_OR_RETURN(input.lengths, ParseIntegers(flags.lengths));
+  ASSIGN_OR_RETURN(input.kv_lengths, ParseIntegers(flags.kv_lengths));
+  ASSIGN_OR_RETURN(input.query_offsets, ParseIntegers(flags.query_offsets));
+  return builder.Finish(std::move(input), "");
+}
+
+absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionClient& client) {
+  ASSIGN_OR_RETURN(const Shape shape, ParseShape(flags.random_tokens));
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(flags.model));
+  if (model.vocab_size() <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model \"", flags.model, "\" takes no token ids; send hidden states with --random BxSx",
+        model.d_model()));
+  }
+  std::mt19937_64 generator(SeedOf(flags.seed, "tokens"));
+  TokenIdsInput input;
+  for (int64_t i = 0; i < NumElements(shape); ++i) {
+    input.ids.push_back(
+        static_cast<int32_t>(generator() % static_cast<uint64_t>(model.vocab_size())));
+  }
+  input.lengths.assign(shape[0], shape[1]);
+  return WorkloadBuilder(flags).Finish(std::move(input), flags.model);
+}
+
+absl::StatusOr<Workload> MakeTokens(const RequestFlags& flags) {
+  ASSIGN_OR_RETURN(RaggedTokens tokens, ParseTokens(flags.tokens));
+  return WorkloadBuilder(flags).Finish(
+      TokenIdsInput{std::move(tokens.ids), std::move(tokens.lengths)}, flags.model);
+}
+
+absl::StatusOr<Shape> ParseTokensShape(const std::string& text) {
+  ASSIGN_OR_RETURN(Shape shape, ParseShape(text));
+  if (shape.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected BxS, such as 2x16"));
+  }
+  return shape;
+}
+
+void AddInputFlags(CLI::App& command, RequestFlags& flags) {
+  static constexpr char kGroup[] = "What to send: one of these (--query with --key and --value)";
+  const auto add = [&command](const char* name, std::string& target, const char* help) {
+    return command.add_option(name, target, help)->type_name("TENSOR")->group(kGroup);
+  };
+  add("--input", flags.input, "Hidden states [B, S, d_model] or packed [T, d_model]");
+  add("--random,--shape", flags.random, "Hidden states of this shape, N(0,1)-like, from --seed")
+      ->type_name("BxSxE")
+      ->check(Accepts(ParseShape));
+  add("--tokens", flags.tokens, "Token ids; sequences of any lengths, separated by ';'")
+      ->type_name("1,2,3;4,5")
+      ->check(Accepts(ParseTokens));
+  add("--random-tokens,--tokens-shape", flags.random_tokens, "B sequences of S token ids")
+      ->type_name("BxS")
+      ->check(Accepts(ParseTokensShape));
+  add("--query", flags.query, "Attention without weights: [B, Sq, H, D] or packed [T, H, D]");
+  add("--key", flags.key, "[B, Sk, Hkv, D] or packed [Tk, Hkv, D]; H is a multiple of Hkv");
+  add("--value", flags.value, "[B, Sk, Hkv, Dv] or packed [Tk, Hkv, Dv]");
+}
+
+void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
+  static constexpr char kGroup[] = "More about what to send";
+  command
+      .add_option("--memory", flags.memory,
+                  "Cross-attention: keys and values come from here, [B, Sm, d_model]")
+      ->type_name("TENSOR")
+      ->group(kGroup);
+  const auto add = [&command](const char* name, std::string& target, const char* help) {
+    command.add_option(name, target, help)
+        ->type_name("N,N")
+        ->check(Accepts(ParseIntegers))
+        ->group(kGroup);
+  };
+  add("--lengths", flags.lengths, "Tokens of each sequence; a packed input is cut by them");
+  add("--memory-lengths", flags.memory_lengths, "The same for --memory");
+  add("--kv-lengths", flags.kv_lengths, "The same for --key and --value");
+  add("--query-offsets", flags.query_offsets, "Key position of each sequence's first query row");
+  command
+      .add_option("--dtype", flags.dtype,
+                  "fp32, bf16 or fp16 on the wire; default: as the tensors are (random: fp32)")
+      ->type_name("DTYPE")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
+      ->group(kGroup);
+  command.add_option("--seed", flags.seed, "Of random tensors and tokens")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void AddAttentionFlags(CLI::App& command, RequestFlags& flags) {
+  static constexpr char kGroup[] = "How to attend";
+  command.add_option("--model", flags.model, "A name from `attend models`")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_flag_function(
+          "--causal,!--no-causal", [&flags](int64_t count) { flags.causal = count > 0; },
+          "Whether rows see only keys up to their own position; default: the model's way")
+      ->group(kGroup);
+  command.add_option("--scale", flags.scale, "Factor of query . key; default 1 / sqrt(D)")
+      ->type_name("X")
+      ->group(kGroup);
+}
+
+}  // namespace
+
+void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
+  AddInputFlags(command, flags);
+  AddInputDetailFlags(command, flags);
+  AddAttentionFlags(command, flags);
+}
+
+absl::Status CheckRequestFlags(const RequestFlags& flags) {
+  const int inputs = !flags.input.empty() + !flags.random.empty() + !flags.tokens.empty() +
+                     !flags.random_tokens.empty() + !flags.query.empty();
+  const bool has_query = !flags.query.empty();
+  const bool is_layer = !flags.input.empty() || !flags.random.empty();
+  struct Rule {
+    bool is_broken;
+    const char* text;
+  };
+  const Rule rules[] = {
+      {inputs == 0,
+       "expected --input, --random, --tokens, --random-tokens or --query; try --random 2x5x512"},
+      {inputs > 1, "expected only one of --input, --random, --tokens, --random-tokens and --query"},
+      {has_query == flags.key.empty() || has_query == flags.value.empty(),
+       "--query, --key and --value go together"},
+      {!flags.memory.empty() && !is_layer, "--memory goes with --input or --random"},
+      {!flags.memory_lengths.empty() && flags.memory.empty(),
+       "--memory-lengths goes with --memory"},
+      {!flags.kv_lengths.empty() && !has_query, "--kv-lengths goes with --query"},
+      {!flags.query_offsets.empty() && !has_query, "--query-offsets goes with --query"},
+      {!flags.lengths.empty() && !is_layer && !has_query,
+       "--lengths goes with --input, --random or --query; tokens say their own lengths"},
+  };
+  for (const Rule& rule : rules) {
+    if (rule.is_broken) {
+      return absl::InvalidArgumentError(rule.text);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Workload> MakeWorkload(const RequestFlags& flags, AttentionClient& client) {
+  if (!flags.tokens.empty()) {
+    return MakeTokens(flags);
+  }
+  if (!flags.random_tokens.empty()) {
+    return MakeRandomTokens(flags, client);
+  }
+  return flags.query.empty() ? MakeHiddenStates(flags) : MakeQueryKeyValue(flags);
+}
+
+}  // namespace attention

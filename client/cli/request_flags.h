@@ -1,0 +1,47 @@
+// The flags of `run` and `bench` that say what to ask the server.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/lib/attention_client.h"
+#include "client/load/workload.h"
+
+namespace attention {
+
+struct RequestFlags {
+  std::string model = "demo";
+  // Exactly one of these, query with key and value.
+  std::string input;
+  std::string random;
+  std::string tokens;
+  std::string random_tokens;
+  std::string query, key, value;
+
+  std::string memory;
+  std::string lengths, memory_lengths, kv_lengths, query_offsets;
+  std::string dtype;  // fp32, bf16 or fp16; empty: as the tensors are
+  uint64_t seed = 0;
+  std::optional<bool> causal;
+  std::optional<double> scale;
+
+  bool has_input() const {
+    return !(input.empty() && random.empty() && tokens.empty() && random_tokens.empty() &&
+             query.empty());
+  }
+};
+
+/// Adds the flags to `command`; texts that do not parse are refused by the parser.
+void AddRequestFlags(CLI::App& command, RequestFlags& flags);
+
+/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+absl::Status CheckRequestFlags(const RequestFlags& flags);
+
+/// Reads or generates the tensors. Asks the server for the vocabulary if tokens are to be random.
+/// REQUIRES: CheckRequestFlags is OK.
+absl::StatusOr<Workload> MakeWorkload(const RequestFlags& flags, AttentionClient& client);
+
+}  // namespace attention

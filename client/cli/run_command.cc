@@ -1,0 +1,163 @@
+#include <iostream>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/commands.h"
+#include "client/cli/request_flags.h"
+#include "client/cli/run_report.h"
+#include "client/cli/server_flags.h"
+#include "client/cli/tensor_file.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kExamples[] =
+    "A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Notation of shapes: B "
+    "sequences of S tokens;\n"
+    "H query heads and Hkv key/value heads of width D; values of width Dv. T counts packed tokens "
+    "of all sequences.\n"
+    "\n"
+    "Examples:\n"
+    "  attend run --random 2x5x512 --verify\n"
+    "  attend run --tokens \"17,4,250;3,9\" --causal --weights\n"
+    "  attend run --random 1x2048x512 --causal --stream\n"
+    "  attend run --input rows.npy --lengths 3,5 --output answer.safetensors\n"
+    "  attend run --random 2x5x512 --memory random:2x9x512 --verify\n"
+    "  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 "
+    "--causal --dtype bf16\n"
+    "\n"
+    "Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.";
+
+struct RunFlags {
+  ServerFlags server;
+  RequestFlags request;
+  bool weights = false;
+  std::optional<int64_t> head;
+  bool all_rows = false;
+  bool stream = false;
+  bool verify = false;
+  std::string output;
+  bool json = false;
+};
+
+absl::StatusOr<AttendResult> CallServer(AttentionClient& client, const AttendRequest& request,
+                                        const RunFlags& flags, std::vector<BlockArrival>& blocks) {
+  if (!flags.stream) {
+    return client.Attend(request);
+  }
+  const absl::Time start = absl::Now();
+  StreamSink sink;
+  sink.assemble = true;
+  sink.on_rows = [&](const RowBlock& block) {
+    blocks.push_back({block.sequence, block.first_row, block.rows.shape()[0], absl::Now() - start});
+    if (!flags.json) {
+      std::cout << ToText(blocks.back()) << std::flush;
+    }
+    return true;
+  };
+  return client.AttendStream(request, sink);
+}
+
+absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest& request,
+                                   const AttendResult& result) {
+  if (std::holds_alternative<QueryKeyValueInput>(request.input)) {
+    return CheckAnswer(nullptr, request, result);
+  }
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model));
+  return CheckAnswer(&model, request, result);
+}
+
+absl::Status Save(const std::string& path, const AttendResult& result) {
+  std::map<std::string, const Tensor*> tensors = {{"output", &result.output}};
+  for (size_t s = 0; s < result.weights.size(); ++s) {
+    tensors[absl::StrCat("weights.", s)] = &result.weights[s];
+  }
+  return SaveTensors(path, tensors);
+}
+
+/// Whether the answer agreed, if that was asked.
+absl::StatusOr<bool> Run(const RunFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
+  workload.request.return_weights = flags.weights;
+  // Opens the connection, which would count as wire time below.
+  RETURN_IF_ERROR(client->CheckHealth(""));
+  if (!flags.json) {
+    std::cout << ToText(workload.request) << std::flush;
+  }
+  std::vector<BlockArrival> blocks;
+  ASSIGN_OR_RETURN(const AttendResult result, CallServer(*client, workload.request, flags, blocks));
+  RunReport report{.server = flags.server.server,
+                   .request = workload.request,
+                   .result = result,
+                   .blocks = std::move(blocks),
+                   .check = std::nullopt,
+                   .head = flags.head,
+                   .all_rows = flags.all_rows};
+  if (flags.verify) {
+    ASSIGN_OR_RETURN(report.check, Verify(*client, workload.request, result));
+  }
+  if (flags.json) {
+    std::cout << ToJson(report).dump(2) << "\n";
+  } else {
+    ASSIGN_OR_RETURN(const std::string text, ToText(report));
+    std::cout << text;
+  }
+  if (!flags.output.empty()) {
+    RETURN_IF_ERROR(Save(flags.output, result));
+    std::cerr << "wrote " << flags.output << "\n";
+  }
+  return !report.check.has_value() || report.check->agreed();
+}
+
+void AddFlags(CLI::App& command, RunFlags& flags) {
+  AddServerFlags(command, flags.server);
+  AddRequestFlags(command, flags.request);
+  static constexpr char kGroup[] = "What to get";
+  CLI::Option* const weights = command.add_flag(
+      "--weights", flags.weights, "Also the attention weights: which token attends to which");
+  weights->group(kGroup);
+  command.add_option("--head", flags.head, "Show this head's weights instead of the mean of all")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->needs(weights)
+      ->group(kGroup);
+  command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
+      ->needs(weights)
+      ->group(kGroup);
+  command
+      .add_flag("--stream", flags.stream,
+                "Receive row blocks as they are computed, and show when each arrives")
+      ->group(kGroup);
+  command
+      .add_flag("--verify", flags.verify,
+                "Recompute the answer in double precision and compare (seeded models, --query)")
+      ->group(kGroup);
+  command
+      .add_option("--output", flags.output,
+                  "Write `output` (and `weights.N`) to FILE.safetensors or FILE.npy")
+      ->type_name("FILE")
+      ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
+      ->group(kGroup);
+  command.add_flag("--json", flags.json, "A JSON object instead of text")->group(kGroup);
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<RunFlags>();
+  CLI::App* const command = app.add_subcommand("run", "Send one request and show the answer");
+  AddFlags(*command, *flags);
+  command->footer(kExamples);
+  command->callback([flags, &exit_code] {
+    RequireUsage(CheckRequestFlags(flags->request));
+    const absl::StatusOr<bool> agreed = Run(*flags);
+    exit_code = !agreed.ok() ? Fail(agreed.status()) : *agreed ? 0 : kExitFailed;
+  });
+}
+
+}  // namespace attention

@@ -1,0 +1,201 @@
+#include "client/cli/run_report.h"
+
+#include <algorithm>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/attention_table.h"
+#include "client/lib/sequences.h"
+#include "client/load/workload.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kValuesPerRow = 4;
+constexpr int64_t kMaxSequences = 8;
+
+void AppendLine(const char* name, const std::string& value, std::string& text) {
+  absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
+}
+
+std::string Counted(int64_t count, const char* one, const char* many) {
+  return absl::StrCat(count, " ", count == 1 ? one : many);
+}
+
+std::string TensorText(const Tensor& tensor) {
+  return absl::StrCat(ShapeText(tensor.shape()), " ", std::string(Name(tensor.dtype())));
+}
+
+double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+/// The first values of a row of the output.
+std::string ValuesText(const Tensor& output, int64_t row, int64_t row_elements) {
+  const int64_t shown = std::min(kValuesPerRow, row_elements);
+  float values[kValuesPerRow] = {};
+  Convert(output.dtype(), ElementAt(output.data(), output.dtype(), row * row_elements), Dtype::kF32,
+          values, shown);
+  std::string text;
+  for (int64_t i = 0; i < shown; ++i) {
+    absl::StrAppendFormat(&text, " %9.5f", values[i]);
+  }
+  return shown < row_elements ? text + "  ..." : text;
+}
+
+/// The first and last row of each sequence.
+std::string OutputText(const AttendResult& result, const std::vector<SequenceSpan>& sequences,
+                       int64_t total_rows) {
+  const int64_t row_elements = total_rows == 0 ? 0 : result.output.num_elements() / total_rows;
+  const int64_t shown = std::min<int64_t>(kMaxSequences, std::ssize(sequences));
+  std::string text;
+  for (int64_t s = 0; s < shown; ++s) {
+    const SequenceSpan& span = sequences[s];
+    const int64_t last = span.query_len - 1;
+    for (const int64_t row :
+         last > 0 ? std::vector<int64_t>{0, last} : std::vector<int64_t>(span.query_len, 0)) {
+      const std::string label = row == 0 ? absl::StrCat("sequence ", s) : "";
+      absl::StrAppendFormat(&text, "  %-12s row %4d %s\n", label, row,
+                            ValuesText(result.output, span.first_row + row, row_elements));
+    }
+  }
+  if (shown < std::ssize(sequences)) {
+    absl::StrAppend(&text, "  ... ", std::ssize(sequences) - shown, " more sequences\n");
+  }
+  return text;
+}
+
+std::string TimingsText(const Timings& timings) {
+  return absl::StrFormat("queue %.3f ms   compute %.3f ms   wire %.3f ms   total %.3f ms",
+                         Milliseconds(timings.queue), Milliseconds(timings.compute),
+                         Milliseconds(timings.wire()), Milliseconds(timings.client_total));
+}
+
+std::string BatchText(const BatchFacts& batch) {
+  return absl::StrCat(Counted(batch.requests, "request, ", "requests, "),
+                      Counted(batch.sequences, "sequence, ", "sequences, "),
+                      Counted(batch.tokens, "token", "tokens"), " computed together");
+}
+
+std::string CheckText(const AnswerCheck& check) {
+  std::string text = absl::StrFormat("%s with the double-precision reference: relative L2 %.1e",
+                                     check.agreed() ? "agrees" : "DISAGREES", check.relative_l2);
+  if (check.weights_relative_l2.has_value()) {
+    absl::StrAppendFormat(&text, ", weights %.1e", *check.weights_relative_l2);
+  }
+  return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
+}
+
+absl::StatusOr<std::string> WeightsText(const RunReport& report,
+                                        const std::vector<SequenceSpan>& sequences) {
+  std::string text;
+  const auto* tokens = std::get_if<TokenIdsInput>(&report.request.input);
+  for (size_t s = 0; s < report.result.weights.size(); ++s) {
+    const Tensor& weights = report.result.weights[s];
+    if (weights.shape().size() != 3 || s >= sequences.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("weights of sequence ", s, ": found ", TensorText(weights)));
+    }
+    const int64_t num_heads = weights.shape()[0];
+    if (report.head.value_or(0) < 0 || report.head.value_or(0) >= std::max<int64_t>(1, num_heads)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--head: expected 0 to ", num_heads - 1, ", found ", *report.head));
+    }
+    AttentionTableOptions options{
+        .head = report.head, .max_rows = report.all_rows ? weights.shape()[1] : 16, .tokens = {}};
+    if (tokens != nullptr) {
+      options.tokens =
+          std::span(tokens->ids).subspan(sequences[s].first_row, sequences[s].query_len);
+    }
+    absl::StrAppend(&text, "\nattention in sequence ", s, ", ",
+                    report.head.has_value()
+                        ? absl::StrCat("head ", *report.head)
+                        : absl::StrCat("mean of ", Counted(num_heads, "head", "heads")),
+                    tokens == nullptr ? ": row -> the rows it attends to most\n"
+                                      : ": row (token) -> the rows it attends to most\n",
+                    AttentionTable(weights, options));
+  }
+  return text;
+}
+
+nlohmann::json TensorJson(const Tensor& tensor) {
+  return {{"shape", tensor.shape()}, {"dtype", std::string(Name(tensor.dtype()))}};
+}
+
+}  // namespace
+
+std::string ToText(const BlockArrival& block) {
+  std::string text;
+  AppendLine(
+      "block",
+      absl::StrFormat("sequence %d   rows %5d to %5d   after %9.3f ms", block.sequence,
+                      block.first_row, block.first_row + block.rows - 1, Milliseconds(block.after)),
+      text);
+  return text;
+}
+
+std::string ToText(const AttendRequest& request) {
+  std::string text;
+  AppendLine("request",
+             absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request),
+                          !request.causal.has_value() ? ""
+                          : *request.causal           ? ", causal"
+                                                      : ", not causal"),
+             text);
+  return text;
+}
+
+absl::StatusOr<std::string> ToText(const RunReport& report) {
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(report.request));
+  std::string text;
+  AppendLine("output", TensorText(report.result.output), text);
+  text += OutputText(report.result, sequences, NumElements(LeadingExtents(report.request)));
+  AppendLine("timings", TimingsText(report.result.timings), text);
+  AppendLine("batch", BatchText(report.result.batch), text);
+  if (report.check.has_value()) {
+    AppendLine("verified", CheckText(*report.check), text);
+  }
+  ASSIGN_OR_RETURN(const std::string weights, WeightsText(report, sequences));
+  return text + weights;
+}
+
+nlohmann::json ToJson(const RunReport& report) {
+  const Timings& timings = report.result.timings;
+  const BatchFacts& batch = report.result.batch;
+  nlohmann::json json = {{"server", report.server},
+                         {"model", report.request.model},
+                         {"request", Describe(report.request)},
+                         {"output", TensorJson(report.result.output)},
+                         {"timings_ms",
+                          {{"queue", Milliseconds(timings.queue)},
+                           {"compute", Milliseconds(timings.compute)},
+                           {"server_total", Milliseconds(timings.server_total)},
+                           {"wire", Milliseconds(timings.wire())},
+                           {"total", Milliseconds(timings.client_total)}}},
+                         {"batch",
+                          {{"id", batch.id},
+                           {"requests", batch.requests},
+                           {"sequences", batch.sequences},
+                           {"tokens", batch.tokens}}}};
+  for (const Tensor& weights : report.result.weights) {
+    json["weights"].push_back(TensorJson(weights));
+  }
+  for (const BlockArrival& block : report.blocks) {
+    json["blocks"].push_back({{"sequence", block.sequence},
+                              {"first_row", block.first_row},
+                              {"rows", block.rows},
+                              {"after_ms", Milliseconds(block.after)}});
+  }
+  if (report.check.has_value()) {
+    json["verification"] = {{"agreed", report.check->agreed()},
+                            {"relative_l2", report.check->relative_l2},
+                            {"tolerance", report.check->tolerance}};
+    if (report.check->weights_relative_l2.has_value()) {
+      json["verification"]["weights_relative_l2"] = *report.check->weights_relative_l2;
+    }
+  }
+  return json;
+}
+
+}  // namespace attention

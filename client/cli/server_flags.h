@@ -1,0 +1,38 @@
+// What all subcommands share: which server, how long to wait, and how errors look.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/lib/attention_client.h"
+
+namespace attention {
+
+struct ServerFlags {
+  std::string server = "127.0.0.1:8001";
+  std::string timeout = "30s";
+};
+
+/// Adds --server and --timeout.
+void AddServerFlags(CLI::App& command, ServerFlags& flags);
+
+/// Adds a flag whose text ParseDuration accepts.
+CLI::Option* AddDuration(CLI::App& command, const std::string& name, std::string& text,
+                         const std::string& help);
+
+/// "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
+absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
+
+/// A client for these flags. REQUIRES: they passed the parser's checks.
+absl::StatusOr<std::unique_ptr<AttentionClient>> ConnectTo(const ServerFlags& flags);
+
+/// Prints "attend: CODE: text" to stderr; the exit code of a failure.
+int Fail(const absl::Status& status);
+
+/// Throws CLI::ValidationError for an error, which makes the parser exit with its text and code 2.
+void RequireUsage(const absl::Status& status);
+
+}  // namespace attention

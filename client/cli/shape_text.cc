@@ -1,0 +1,78 @@
+#include "client/cli/shape_text.h"
+
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::StatusOr<std::vector<int64_t>> ParseList(const std::string& text, char separator) {
+  std::vector<int64_t> values;
+  for (absl::string_view part : absl::StrSplit(text, separator)) {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(part, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": expected integers separated by '",
+                       std::string(1, separator), "', found \"", part, "\""));
+    }
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+absl::StatusOr<Shape> ParseShape(const std::string& text) {
+  ASSIGN_OR_RETURN(Shape shape, ParseList(text, 'x'));
+  int64_t elements = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": expected extents of at least 0, found ", extent));
+    }
+    if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 8 / extent) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", text, "\": expected a tensor that fits in memory, found too many elements"));
+    }
+    elements *= extent;
+  }
+  return shape;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text) {
+  if (text.empty()) {
+    return std::vector<int64_t>();
+  }
+  return ParseList(text, ',');
+}
+
+absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
+  if (text.empty()) {
+    return absl::InvalidArgumentError("\"\": expected token ids such as \"1,2,3;4,5\"");
+  }
+  RaggedTokens tokens;
+  for (absl::string_view part : absl::StrSplit(text, ';')) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> ids, ParseIntegers(std::string(part)));
+    for (const int64_t id : ids) {
+      if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", text, "\": expected token ids of 0 to 2147483647, found ", id));
+      }
+      tokens.ids.push_back(static_cast<int32_t>(id));
+    }
+    tokens.lengths.push_back(static_cast<int64_t>(ids.size()));
+  }
+  return tokens;
+}
+
+std::string FormatShape(const Shape& shape) {
+  return shape.empty() ? "scalar" : absl::StrJoin(shape, " x ");
+}
+
+}  // namespace attention

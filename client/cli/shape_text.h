@@ -1,0 +1,32 @@
+// Shapes, lengths and token lists as people type them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// "2x5x512" to {2, 5, 512}: extents of at least 0. INVALID_ARGUMENT quotes what is wrong, as in
+/// all of this file.
+absl::StatusOr<Shape> ParseShape(const std::string& text);
+
+/// "3,5" to {3, 5}; empty text to {}.
+absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text);
+
+/// Token ids of several sequences, packed one after the other.
+struct RaggedTokens {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;
+};
+
+/// "1,2,3;4,5" to two sequences of 3 and 2 tokens. A sequence may be empty, the text may not.
+absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text);
+
+/// {2, 5, 512} to "2 x 5 x 512"; {} to "scalar".
+std::string FormatShape(const Shape& shape);
+
+}  // namespace attention

@@ -1,0 +1,97 @@
+// What a client asks for, and what it gets. B batch size, S sequence length, E d_model, H query
+// heads, Hkv key/value heads, D key width, Dv value width, T total tokens of a packed batch, as in
+// attention.proto, whose field comments hold here too.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// Input rows of a model's layer. Tensors are borrowed until the call returns.
+struct HiddenStatesInput {
+  const Tensor* tensor = nullptr;  // [B, S, E] or [T, E]
+  std::vector<int64_t> lengths = {};
+  const Tensor* memory = nullptr;  // [B, Sm, E] or [Tm, E]; null for self-attention
+  std::vector<int64_t> memory_lengths = {};
+};
+
+struct TokenIdsInput {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths = {};
+};
+
+/// Attention without weights. Tensors are borrowed until the call returns.
+struct QueryKeyValueInput {
+  const Tensor* query = nullptr;  // [B, Sq, H, D] or [T, H, D]
+  const Tensor* key = nullptr;    // [B, Sk, Hkv, D] or [Tk, Hkv, D]
+  const Tensor* value = nullptr;  // [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv]
+  std::vector<int64_t> lengths = {};
+  std::vector<int64_t> kv_lengths = {};
+  std::vector<int64_t> query_offsets = {};
+};
+
+struct AttendRequest {
+  std::string model;  // empty for QueryKeyValueInput
+  std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput> input;
+  std::optional<bool> causal = std::nullopt;
+  std::optional<double> scale = std::nullopt;
+  bool return_weights = false;
+};
+
+/// Where the time of one call went.
+struct Timings {
+  /// By the server's clock: waiting for a batch, computing, and from arrival to answer.
+  absl::Duration queue, compute, server_total;
+  /// By the client's: from encoding the request to the decoded answer.
+  absl::Duration client_total;
+
+  /// Transport, encoding and decoding.
+  absl::Duration wire() const { return client_total - server_total; }
+};
+
+/// What a request was computed together with, itself included.
+struct BatchFacts {
+  uint64_t id = 0;
+  int64_t requests = 0;
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+};
+
+struct AttendResult {
+  /// [B, S, E] or [T, E] as the input was, [T, E] for token ids; [B, Sq, H, Dv] or [T, H, Dv].
+  Tensor output;
+  /// One FP32 [H, query_len, kv_len] per sequence when asked for.
+  std::vector<Tensor> weights;
+  Timings timings;
+  BatchFacts batch;
+};
+
+/// Some rows of one sequence, or of one head's weights of it, as they arrive.
+struct RowBlock {
+  int64_t sequence = 0;
+  int64_t first_row = 0;
+  Tensor rows;  // [rows, E] or [rows, H, Dv]; weights: [rows, kv_len]
+};
+struct WeightsBlock {
+  int64_t head = 0;
+  RowBlock block;
+};
+
+/// What becomes of a streamed answer. Callbacks run on the calling thread and return whether to go
+/// on; after false the call is cancelled and returns CANCELLED.
+struct StreamSink {
+  std::function<bool(const RowBlock&)> on_rows;
+  std::function<bool(const WeightsBlock&)> on_weights;  // may be empty
+  /// Also put the blocks together as AttendResult.output and .weights, which else stay empty.
+  bool assemble = false;
+};
+
+}  // namespace attention

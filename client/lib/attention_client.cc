@@ -1,0 +1,174 @@
+#include "client/lib/attention_client.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/lib/blocking_call.h"
+#include "client/lib/channel.h"
+#include "client/lib/request_codec.h"
+#include "client/lib/stream_assembler.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/encode.h"
+#include "proto/codec/envelope.h"
+#include "proto/grpc/health/v1/health.pb.h"
+
+namespace attention {
+namespace {
+
+/// Adds what the caller can do about it.
+absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
+  const std::string text(status.message());
+  if (status.code() == absl::StatusCode::kUnavailable) {
+    return absl::UnavailableError(absl::StrCat("server ", options.server, ": ", text));
+  }
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("server ", options.server, ": no answer within ",
+                     absl::FormatDuration(options.timeout), ": ", text));
+  }
+  if (absl::StrContains(text, "larger than max")) {
+    return absl::Status(
+        status.code(),
+        absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
+  }
+  return status;
+}
+
+/// Feeds one message to the sink and, if there is one, the assembler.
+absl::Status Consume(const RowBlock& block, const StreamSink& sink, StreamAssembler* assembler) {
+  if (assembler != nullptr) {
+    RETURN_IF_ERROR(assembler->Add(block));
+  }
+  return sink.on_rows == nullptr || sink.on_rows(block)
+             ? absl::OkStatus()
+             : absl::CancelledError("stopped by the caller");
+}
+
+absl::Status Consume(const WeightsBlock& block, const StreamSink& sink,
+                     StreamAssembler* assembler) {
+  if (assembler != nullptr) {
+    RETURN_IF_ERROR(assembler->Add(block));
+  }
+  return sink.on_weights == nullptr || sink.on_weights(block)
+             ? absl::OkStatus()
+             : absl::CancelledError("stopped by the caller");
+}
+
+}  // namespace
+
+struct AttentionClient::State {
+  explicit State(const ClientOptions& client_options)
+      : options(client_options),
+        stub(MakeChannel(client_options.server, /*own_connection=*/false)) {}
+
+  absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method,
+                                        const grpc::ByteBuffer& request) {
+    absl::StatusOr<grpc::ByteBuffer> reply = CallUnary(stub, method, request, options.timeout);
+    return reply.ok() ? std::move(reply) : Explain(reply.status(), options);
+  }
+
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> CallTyped(const std::string& method, const Request& request) {
+    ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, Call(method, Encoder().Encode(request)));
+    ASSIGN_OR_RETURN(Received<Reply> received, Decode<Reply>(bytes));
+    return std::move(received.message);
+  }
+
+  const ClientOptions options;
+  grpc::GenericStub stub;
+};
+
+AttentionClient::AttentionClient(std::unique_ptr<State> state) : state_(std::move(state)) {}
+AttentionClient::~AttentionClient() = default;
+
+absl::StatusOr<std::unique_ptr<AttentionClient>> AttentionClient::Connect(
+    const ClientOptions& options) {
+  if (options.server.empty()) {
+    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
+  }
+  if (options.timeout <= absl::ZeroDuration() || options.timeout == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout: expected a positive, finite duration, found ",
+                     absl::FormatDuration(options.timeout)));
+  }
+  return std::unique_ptr<AttentionClient>(new AttentionClient(std::make_unique<State>(options)));
+}
+
+absl::StatusOr<AttendResult> AttentionClient::Attend(const AttendRequest& request) {
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kAttendMethod, bytes));
+  ASSIGN_OR_RETURN(AttendResult result, DecodeAnswer(reply));
+  result.timings.client_total = absl::Now() - start;
+  return result;
+}
+
+absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& request,
+                                                           const StreamSink& sink) {
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
+  std::optional<StreamAssembler> assembler;
+  BlockingStream stream(state_->stub, kAttendStreamMethod, bytes, state_->options.timeout);
+  std::optional<AttendResult> result;
+  grpc::ByteBuffer received;
+  while (stream.Read(received)) {
+    ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
+    if (auto* summary = std::get_if<AttendResult>(&message)) {
+      result = std::move(*summary);
+      continue;
+    }
+    // Only now: a request that does not hold together is the server's to refuse.
+    if (sink.assemble && !assembler.has_value()) {
+      ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
+    }
+    StreamAssembler* const target = assembler.has_value() ? &*assembler : nullptr;
+    if (const auto* rows = std::get_if<RowBlock>(&message)) {
+      RETURN_IF_ERROR(Consume(*rows, sink, target));
+    } else {
+      RETURN_IF_ERROR(Consume(std::get<WeightsBlock>(message), sink, target));
+    }
+  }
+  if (const absl::Status status = stream.Finish(); !status.ok()) {
+    return Explain(status, state_->options);
+  }
+  if (!result.has_value()) {
+    return absl::InternalError("malformed answer: the stream ended without a summary");
+  }
+  if (assembler.has_value()) {
+    RETURN_IF_ERROR(assembler->Finish(*result));
+  }
+  result->timings.client_total = absl::Now() - start;
+  return *std::move(result);
+}
+
+absl::StatusOr<std::vector<v1::Model>> AttentionClient::ListModels() {
+  ASSIGN_OR_RETURN(const v1::ListModelsResponse reply,
+                   state_->CallTyped<v1::ListModelsResponse>(
+                       "/attention.v1.AttentionService/ListModels", v1::ListModelsRequest()));
+  return std::vector<v1::Model>(reply.models().begin(), reply.models().end());
+}
+
+absl::StatusOr<v1::Model> AttentionClient::GetModel(const std::string& name) {
+  v1::GetModelRequest request;
+  request.set_model(name);
+  return state_->CallTyped<v1::Model>("/attention.v1.AttentionService/GetModel", request);
+}
+
+absl::Status AttentionClient::CheckHealth(const std::string& service) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  ASSIGN_OR_RETURN(const grpc::health::v1::HealthCheckResponse reply,
+                   state_->CallTyped<grpc::health::v1::HealthCheckResponse>(
+                       "/grpc.health.v1.Health/Check", request));
+  if (reply.status() == grpc::health::v1::HealthCheckResponse::SERVING) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("server ", state_->options.server, ": service \"", service, "\" is ",
+                   grpc::health::v1::HealthCheckResponse::ServingStatus_Name(reply.status())));
+}
+
+}  // namespace attention

@@ -1,0 +1,60 @@
+// The C++ client of Attend: tensors in, absl::StatusOr out.
+//
+//   ASSIGN_OR_RETURN(auto client, AttentionClient::Connect({.server = "127.0.0.1:8001"}));
+//   ASSIGN_OR_RETURN(AttendResult result, client->Attend({.model = "demo", .input =
+//   HiddenStatesInput{&rows}}));
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/lib/attend_request.h"
+#include "proto/attention/v1/attention.pb.h"
+
+namespace attention {
+
+struct ClientOptions {
+  /// host:port, or unix:/path.
+  std::string server = "127.0.0.1:8001";
+  /// Deadline of every call, counted from its start; positive. A call never waits longer.
+  absl::Duration timeout = absl::Seconds(30);
+};
+
+/// Thread-safe; calls run side by side on one connection. Every call blocks its thread until it is
+/// answered, and fails with DEADLINE_EXCEEDED after the timeout. Errors carry the server's code and
+/// text; UNAVAILABLE names the address that was tried, and a message larger than the server takes
+/// names the server's flag --max-message-bytes.
+class AttentionClient {
+ public:
+  /// Opens the connection with the first call. INVALID_ARGUMENT for an empty address or a timeout
+  /// that is not positive.
+  static absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options);
+  ~AttentionClient();
+
+  /// The whole answer in one message. A tensor is copied once on its way out and once on its way
+  /// in.
+  absl::StatusOr<AttendResult> Attend(const AttendRequest& request);
+
+  /// The same answer, bit for bit, block by block.
+  absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
+
+  /// In name order.
+  absl::StatusOr<std::vector<v1::Model>> ListModels();
+  /// NOT_FOUND for a name the server does not have.
+  absl::StatusOr<v1::Model> GetModel(const std::string& name);
+
+  /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
+  /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.
+  absl::Status CheckHealth(const std::string& service);
+
+ private:
+  struct State;
+  explicit AttentionClient(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attention

@@ -1,0 +1,131 @@
+#include "client/lib/sequences.h"
+
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+struct Rows {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+/// All but the last `inner` extents.
+Shape Leading(const Shape& shape, size_t inner) {
+  return shape.size() < inner ? Shape()
+                              : Shape(shape.begin(), shape.end() - static_cast<int64_t>(inner));
+}
+
+/// Cuts the rows of {B, S} or {T} by `lengths` (empty: all of them).
+absl::StatusOr<std::vector<Rows>> Cut(const Shape& leading, const std::vector<int64_t>& lengths,
+                                      const char* name) {
+  std::vector<Rows> cuts;
+  if (leading.size() == 2) {
+    const int64_t batch_size = leading[0];
+    if (!lengths.empty() && std::ssize(lengths) != batch_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected ", batch_size, " values, found ", lengths.size()));
+    }
+    for (int64_t b = 0; b < batch_size; ++b) {
+      const int64_t length = lengths.empty() ? leading[1] : lengths[b];
+      if (length < 0 || length > leading[1]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(name, ": expected values of 0 to ", leading[1], ", found ", length));
+      }
+      cuts.push_back({b * leading[1], length});
+    }
+    return cuts;
+  }
+  const int64_t total = NumElements(leading);
+  int64_t first = 0;
+  for (const int64_t length : lengths.empty() ? std::vector<int64_t>{total} : lengths) {
+    if (length < 0 || length > total - first) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected values that sum to ", total, ", found ",
+                       std::accumulate(lengths.begin(), lengths.end(), int64_t{0})));
+    }
+    cuts.push_back({first, length});
+    first += length;
+  }
+  if (first != total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected values that sum to ", total, ", found ", first));
+  }
+  return cuts;
+}
+
+absl::StatusOr<std::vector<SequenceSpan>> Pair(const std::vector<Rows>& queries,
+                                               const std::vector<Rows>& keys) {
+  if (queries.size() != keys.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected key/value rows for ", queries.size(),
+                                                   " sequences, found ", keys.size()));
+  }
+  std::vector<SequenceSpan> spans;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    spans.push_back({queries[i].first, queries[i].count, keys[i].first, keys[i].count,
+                     keys[i].count - queries[i].count});
+  }
+  return spans;
+}
+
+absl::StatusOr<std::vector<SequenceSpan>> Spans(const HiddenStatesInput& input) {
+  ASSIGN_OR_RETURN(const std::vector<Rows> rows,
+                   Cut(Leading(input.tensor->shape(), 1), input.lengths, "lengths"));
+  if (input.memory == nullptr) {
+    return Pair(rows, rows);
+  }
+  ASSIGN_OR_RETURN(const std::vector<Rows> memory,
+                   Cut(Leading(input.memory->shape(), 1), input.memory_lengths, "memory_lengths"));
+  return Pair(rows, memory);
+}
+
+absl::StatusOr<std::vector<SequenceSpan>> Spans(const TokenIdsInput& input) {
+  ASSIGN_OR_RETURN(const std::vector<Rows> rows,
+                   Cut({std::ssize(input.ids)}, input.lengths, "lengths"));
+  return Pair(rows, rows);
+}
+
+absl::StatusOr<std::vector<SequenceSpan>> Spans(const QueryKeyValueInput& input) {
+  const Shape query_leading = Leading(input.query->shape(), 2);
+  const Shape key_leading = Leading(input.key->shape(), 2);
+  ASSIGN_OR_RETURN(const std::vector<Rows> rows, Cut(query_leading, input.lengths, "lengths"));
+  ASSIGN_OR_RETURN(const std::vector<Rows> keys, Cut(key_leading, input.kv_lengths, "kv_lengths"));
+  ASSIGN_OR_RETURN(std::vector<SequenceSpan> spans, Pair(rows, keys));
+  if (!input.query_offsets.empty() && input.query_offsets.size() != spans.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("query_offsets: expected ", spans.size(),
+                                                   " values, found ", input.query_offsets.size()));
+  }
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (!input.query_offsets.empty()) {
+      spans[i].query_offset = input.query_offsets[i];
+    } else if (query_leading.size() == 2) {
+      spans[i].query_offset = key_leading[1] - query_leading[1];
+    }
+  }
+  return spans;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(const AttendRequest& request) {
+  return std::visit([](const auto& input) { return Spans(input); }, request.input);
+}
+
+Shape LeadingExtents(const AttendRequest& request) {
+  struct Visitor {
+    Shape operator()(const HiddenStatesInput& input) const {
+      return Leading(input.tensor->shape(), 1);
+    }
+    Shape operator()(const TokenIdsInput& input) const { return {std::ssize(input.ids)}; }
+    Shape operator()(const QueryKeyValueInput& input) const {
+      return Leading(input.query->shape(), 2);
+    }
+  };
+  return std::visit(Visitor(), request.input);
+}
+
+}  // namespace attention

@@ -1,0 +1,38 @@
+// Latencies in log-linear buckets: each power of two is cut into 128 equal parts (the idea of
+// HdrHistogram, Tene), so any value is known to within 1/128 whatever its size, in a fixed 58 KiB.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace attention {
+
+class Histogram {
+ public:
+  Histogram();
+
+  /// Negative values count as 0.
+  void Record(int64_t value);
+
+  /// As if every value of `other` had been recorded here too. Commutative and associative.
+  void Merge(const Histogram& other);
+
+  int64_t count() const { return count_; }
+  /// Exact; 0 when empty.
+  int64_t min() const { return count_ == 0 ? 0 : min_; }
+  int64_t max() const { return max_; }
+  double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
+
+  /// The smallest bucket's upper end, at most max(), that at least `percent` (0..100) of the values
+  /// do not exceed; 0 when empty.
+  int64_t Percentile(double percent) const;
+
+ private:
+  std::vector<int64_t> counts_;
+  int64_t count_ = 0;
+  int64_t min_ = 0;
+  int64_t max_ = 0;
+  double sum_ = 0.0;
+};
+
+}  // namespace attention

@@ -1,0 +1,69 @@
+#include "client/load/lane.h"
+
+#include <utility>
+
+namespace attention {
+
+Lane::Lane(std::shared_ptr<grpc::Channel> channel, const LoadRequest& request,
+           absl::Duration timeout, grpc::CompletionQueue& queue)
+    : stub_(std::move(channel)), request_(request), timeout_(timeout), queue_(queue) {}
+
+void Lane::Start(bool keep_all) {
+  keep_all_ = keep_all;
+  unary_.reset();
+  stream_.reset();
+  context_.emplace();
+  context_->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout_));
+  message_.Clear();
+  answer_.clear();
+  answered_bytes_ = 0;
+  first_message_.reset();
+  started_ = Clock::now();
+  if (request_.is_streaming) {
+    stream_ = stub_.PrepareCall(&*context_, request_.method, &queue_);
+    step_ = Step::kConnect;
+    stream_->StartCall(this);
+  } else {
+    unary_ = stub_.PrepareUnaryCall(&*context_, request_.method, request_.bytes, &queue_);
+    step_ = Step::kFinish;
+    unary_->StartCall();
+    unary_->Finish(&message_, &status_, this);
+  }
+}
+
+bool Lane::Advance(bool ok) {
+  if (step_ == Step::kFinish) {
+    if (!request_.is_streaming && status_.ok()) {
+      TakeMessage();
+    }
+    return true;
+  }
+  if (step_ == Step::kReceive && ok) {
+    TakeMessage();
+  }
+  if (!ok) {
+    step_ = Step::kFinish;
+    stream_->Finish(&status_, this);
+  } else if (step_ == Step::kConnect) {
+    step_ = Step::kSend;
+    stream_->WriteLast(request_.bytes, grpc::WriteOptions(), this);
+  } else {
+    step_ = Step::kReceive;
+    stream_->Read(&message_, this);
+  }
+  return false;
+}
+
+void Lane::TakeMessage() {
+  if (!first_message_.has_value()) {
+    first_message_ = Clock::now();
+  }
+  answered_bytes_ += static_cast<int64_t>(message_.Length());
+  if (!keep_all_) {
+    answer_.clear();
+  }
+  answer_.push_back(std::move(message_));
+  message_.Clear();
+}
+
+}  // namespace attention

@@ -1,0 +1,31 @@
+// What a load consists of: one request, its encoded form, and how much work it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/lib/attend_request.h"
+#include "client/load/load_generator.h"
+
+namespace attention {
+
+/// A request that owns the tensors it borrows. Movable.
+struct Workload {
+  std::vector<std::unique_ptr<const Tensor>> tensors;
+  AttendRequest request;
+};
+
+/// Encodes `request` once for any number of requests. Errors of EncodeRequest.
+absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming);
+
+/// Query rows that one request asks for, padding left out. Errors of SequencesOf.
+absl::StatusOr<int64_t> QueryRows(const AttendRequest& request);
+
+/// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "query [..] key [..]
+/// value [..] FP32".
+std::string Describe(const AttendRequest& request);
+
+}  // namespace attention
