@@ -1,0 +1,104 @@
+#include "client/load/answer_check.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Rows of one head of width 1 whose query is 0: every row weighs all keys it sees alike, which can
+/// be done by hand.
+class AnswerCheckTest : public ::testing::Test {
+ protected:
+  AnswerCheckTest() {
+    std::fill_n(query_.as<float>(), 2, 0.0f);
+    std::fill_n(key_.as<float>(), 3, 1.0f);
+    const float values[] = {3.0f, 6.0f, 9.0f};
+    std::copy_n(values, 3, value_.as<float>());
+    request_.input = QueryKeyValueInput{&query_, &key_, &value_, {}, {}, {}};
+    result_.output = Tensor(Dtype::kF32, {1, 2, 1, 1});
+  }
+
+  AnswerCheck Check(std::vector<float> output) {
+    std::copy(output.begin(), output.end(), result_.output.as<float>());
+    const absl::StatusOr<AnswerCheck> check = CheckAnswer(nullptr, request_, result_);
+    EXPECT_THAT(check, IsOk());
+    return *check;
+  }
+
+  Tensor query_{Dtype::kF32, {1, 2, 1, 1}};
+  Tensor key_{Dtype::kF32, {1, 3, 1, 1}};
+  Tensor value_{Dtype::kF32, {1, 3, 1, 1}};
+  AttendRequest request_;
+  AttendResult result_;
+};
+
+TEST_F(AnswerCheckTest, AgreesWithTheMeanOfEqualKeys) {
+  const AnswerCheck check = Check({6.0f, 6.0f});
+  EXPECT_TRUE(check.agreed());
+  EXPECT_LT(check.relative_l2, 1e-12);
+}
+
+TEST_F(AnswerCheckTest, CausalRowsEndAtTheirOwnPosition) {
+  request_.causal = true;  // two rows at positions 1 and 2
+  EXPECT_TRUE(Check({4.5f, 6.0f}).agreed());
+  EXPECT_FALSE(Check({6.0f, 6.0f}).agreed());
+}
+
+TEST_F(AnswerCheckTest, DisagreesBeyondTheToleranceOfTheDtype) {
+  EXPECT_FALSE(Check({6.0f, 6.00006f}).agreed());
+  query_ = query_.ConvertedTo(Dtype::kBf16);
+  EXPECT_TRUE(Check({6.0f, 6.00006f}).agreed());
+  EXPECT_FALSE(Check({6.0f, 6.1f}).agreed());
+}
+
+TEST_F(AnswerCheckTest, PaddingMustBeZero) {
+  std::get<QueryKeyValueInput>(request_.input).lengths = {1};
+  EXPECT_TRUE(Check({6.0f, 0.0f}).agreed());
+  EXPECT_FALSE(Check({6.0f, 0.1f}).agreed());
+}
+
+TEST_F(AnswerCheckTest, ChecksWeightsToo) {
+  result_.weights.emplace_back(Dtype::kF32, Shape{1, 2, 3});
+  std::fill_n(result_.weights[0].as<float>(), 6, 1.0f / 3.0f);
+  EXPECT_TRUE(Check({6.0f, 6.0f}).agreed());
+  result_.weights[0].as<float>()[4] = 0.5f;
+  const AnswerCheck check = Check({6.0f, 6.0f});
+  EXPECT_LE(check.relative_l2, check.tolerance);
+  EXPECT_FALSE(check.agreed());
+}
+
+TEST_F(AnswerCheckTest, RefusesAnswersOfAnotherShape) {
+  result_.output = Tensor(Dtype::kF32, {1, 3, 1, 1});
+  EXPECT_THAT(CheckAnswer(nullptr, request_, result_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected 2 elements")));
+}
+
+TEST_F(AnswerCheckTest, NeedsASeededModel) {
+  request_.model = "weights-from-a-file";
+  request_.input = TokenIdsInput{{1, 2}, {}};
+  v1::Model model;
+  EXPECT_THAT(
+      CheckAnswer(&model, request_, result_),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"weights-from-a-file\"")));
+}
+
+TEST_F(AnswerCheckTest, RefusesTokensTheModelDoesNotHave) {
+  v1::Model model;
+  model.set_seed(1);
+  model.set_vocab_size(10);
+  model.set_max_positions(4);
+  model.set_d_model(2);
+  request_.input = TokenIdsInput{{1, 10}, {}};
+  EXPECT_THAT(CheckAnswer(&model, request_, result_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found 10")));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,166 @@
+#include "client/lib/request_codec.h"
+
+#include <grpcpp/support/slice.h>
+
+#include <cstring>
+
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "proto/attention/v1/attention.pb.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Flat(const grpc::ByteBuffer& bytes) {
+  grpc::Slice slice;
+  EXPECT_TRUE(bytes.DumpToSingleSlice(&slice).ok());
+  return std::string(reinterpret_cast<const char*>(slice.begin()), slice.size());
+}
+
+grpc::ByteBuffer ToBytes(const std::string& text) {
+  const grpc::Slice slice(text);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+/// What a server that knows nothing but the .proto sees.
+v1::AttendRequest Parsed(const AttendRequest& request) {
+  const absl::StatusOr<grpc::ByteBuffer> bytes = EncodeRequest(request);
+  EXPECT_THAT(bytes, IsOk());
+  v1::AttendRequest parsed;
+  EXPECT_TRUE(parsed.ParseFromString(Flat(*bytes)));
+  return parsed;
+}
+
+void SetTensor(const Tensor& tensor, v1::Tensor& wire) {
+  wire.set_dtype(v1::FP32);
+  wire.mutable_shape()->Add(tensor.shape().begin(), tensor.shape().end());
+  wire.set_data(tensor.data(), tensor.size_bytes());
+}
+
+std::string DataOf(const Tensor& tensor) {
+  return std::string(static_cast<const char*>(tensor.data()), tensor.size_bytes());
+}
+
+TEST(EncodeRequestTest, WritesHiddenStatesAndMemory) {
+  const Tensor rows = SeededTensor(1, Dtype::kBf16, {2, 3, 4}),
+               memory = SeededTensor(2, Dtype::kBf16, {2, 5, 4});
+  AttendRequest request;
+  request.model = "demo";
+  request.input = HiddenStatesInput{&rows, {3, 1}, &memory, {5, 4}};
+  request.causal = false;
+  request.scale = 0.5;
+  const v1::AttendRequest parsed = Parsed(request);
+  EXPECT_EQ(parsed.model(), "demo");
+  EXPECT_EQ(parsed.hidden_states().tensor().dtype(), v1::BF16);
+  EXPECT_THAT(parsed.hidden_states().tensor().shape(), ElementsAre(2, 3, 4));
+  EXPECT_EQ(parsed.hidden_states().tensor().data(), DataOf(rows));
+  EXPECT_THAT(parsed.hidden_states().lengths(), ElementsAre(3, 1));
+  EXPECT_EQ(parsed.hidden_states().memory().data(), DataOf(memory));
+  EXPECT_THAT(parsed.hidden_states().memory_lengths(), ElementsAre(5, 4));
+  EXPECT_TRUE(parsed.options().has_causal());
+  EXPECT_EQ(parsed.options().scale(), 0.5);
+  EXPECT_FALSE(parsed.options().return_weights());
+}
+
+TEST(EncodeRequestTest, LeavesOutWhatIsNotSaid) {
+  AttendRequest request;
+  request.input = TokenIdsInput{{1, 2, 3}, {}};
+  const v1::AttendRequest parsed = Parsed(request);
+  EXPECT_THAT(parsed.token_ids().ids(), ElementsAre(1, 2, 3));
+  EXPECT_FALSE(parsed.options().has_causal());
+  EXPECT_FALSE(parsed.options().has_scale());
+}
+
+TEST(EncodeRequestTest, WritesQueryKeyAndValue) {
+  const Tensor query = SeededTensor(1, Dtype::kF32, {1, 2, 4, 3}),
+               key = SeededTensor(2, Dtype::kF32, {1, 5, 2, 3}),
+               value = SeededTensor(3, Dtype::kF32, {1, 5, 2, 6});
+  AttendRequest request;
+  request.input = QueryKeyValueInput{&query, &key, &value, {2}, {4}, {-1}};
+  const v1::AttendRequest parsed = Parsed(request);
+  EXPECT_EQ(parsed.query_key_value().query().data(), DataOf(query));
+  EXPECT_EQ(parsed.query_key_value().key().data(), DataOf(key));
+  EXPECT_EQ(parsed.query_key_value().value().data(), DataOf(value));
+  EXPECT_THAT(parsed.query_key_value().lengths(), ElementsAre(2));
+  EXPECT_THAT(parsed.query_key_value().kv_lengths(), ElementsAre(4));
+  EXPECT_THAT(parsed.query_key_value().query_offsets(), ElementsAre(-1));
+}
+
+TEST(EncodeRequestTest, NamesATensorThatIsMissing) {
+  AttendRequest request;
+  request.input = HiddenStatesInput{};
+  EXPECT_THAT(EncodeRequest(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("hidden_states.tensor: expected a tensor")));
+}
+
+TEST(DecodeAnswerTest, ReadsTensorsAndSummary) {
+  const Tensor output = SeededTensor(1, Dtype::kF32, {2, 3}),
+               weights = SeededTensor(2, Dtype::kF32, {1, 2, 2});
+  v1::AttendResponse response;
+  SetTensor(output, *response.mutable_output());
+  SetTensor(weights, *response.add_weights());
+  response.mutable_summary()->set_queue_ns(1000);
+  response.mutable_summary()->set_compute_ns(2000);
+  response.mutable_summary()->set_total_ns(4000);
+  response.mutable_summary()->set_batch_requests(3);
+  const grpc::ByteBuffer bytes = ToBytes(response.SerializeAsString());
+  const absl::StatusOr<AttendResult> result = DecodeAnswer(bytes);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(DataOf(result->output), DataOf(output));
+  EXPECT_THAT(result->output.shape(), ElementsAre(2, 3));
+  ASSERT_EQ(result->weights.size(), 1u);
+  EXPECT_EQ(DataOf(result->weights[0]), DataOf(weights));
+  EXPECT_EQ(result->timings.queue, absl::Microseconds(1));
+  EXPECT_EQ(result->timings.server_total, absl::Microseconds(4));
+  EXPECT_EQ(result->batch.requests, 3);
+  const absl::StatusOr<AttendResult> summary = DecodeAnswerSummary(bytes);
+  ASSERT_THAT(summary, IsOk());
+  EXPECT_EQ(summary->timings.compute, absl::Microseconds(2));
+  EXPECT_EQ(summary->output.num_elements(), 0);
+}
+
+TEST(DecodeAnswerTest, RefusesTensorsThatLieAboutTheirSize) {
+  v1::AttendResponse response;
+  SetTensor(SeededTensor(1, Dtype::kF32, {2, 3}), *response.mutable_output());
+  response.mutable_output()->set_shape(0, 3);
+  EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer: output")));
+}
+
+TEST(DecodeAnswerTest, RefusesWhatIsNoMessage) {
+  EXPECT_THAT(DecodeAnswer(ToBytes("\x0a\xff")),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
+  EXPECT_THAT(DecodeAnswerSummary(ToBytes("\x0a\xff")),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
+}
+
+TEST(DecodeStreamTest, PutsBlocksAndSummaryTogether) {
+  const Tensor input = SeededTensor(1, Dtype::kF32, {3, 2});
+  AttendRequest request;
+  request.input = HiddenStatesInput{&input, {}, nullptr, {}};
+  v1::AttendStreamResponse first, last, summary;
+  SetTensor(SeededTensor(2, Dtype::kF32, {2, 2}), *first.mutable_rows()->mutable_output());
+  SetTensor(SeededTensor(3, Dtype::kF32, {1, 2}), *last.mutable_rows()->mutable_output());
+  last.mutable_rows()->set_first_row(2);
+  summary.mutable_summary()->set_batch_id(9);
+  const absl::StatusOr<AttendResult> result =
+      DecodeStream(request, {ToBytes(first.SerializeAsString()), ToBytes(last.SerializeAsString()),
+                             ToBytes(summary.SerializeAsString())});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(result->output.shape(), ElementsAre(3, 2));
+  EXPECT_EQ(DataOf(result->output), first.rows().output().data() + last.rows().output().data());
+  EXPECT_EQ(result->batch.id, 9u);
+}
+
+TEST(DecodeStreamTest, RefusesMessagesWithoutAPart) {
+  EXPECT_THAT(DecodeStreamMessage(ToBytes("")),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("no part")));
+}
+
+}  // namespace
+}  // namespace attention

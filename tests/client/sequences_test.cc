@@ -1,0 +1,87 @@
+#include "client/lib/sequences.h"
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FieldsAre;
+using ::testing::HasSubstr;
+
+class SequencesTest : public ::testing::Test {
+ protected:
+  const Tensor padded_{Dtype::kF32, {2, 5, 4}};
+  const Tensor packed_{Dtype::kF32, {8, 4}};
+  const Tensor memory_{Dtype::kF32, {2, 7, 4}};
+};
+
+AttendRequest Request(decltype(AttendRequest::input) input) {
+  return {.model = "", .input = std::move(input), .causal = {}, .scale = {}};
+}
+
+TEST_F(SequencesTest, PaddedRowsBeginAtMultiplesOfTheSequenceLength) {
+  const AttendRequest request = Request(HiddenStatesInput{&padded_, {3, 5}, nullptr, {}});
+  EXPECT_THAT(*SequencesOf(request),
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0), FieldsAre(5, 5, 5, 5, 0)));
+  EXPECT_THAT(LeadingExtents(request), ElementsAre(2, 5));
+}
+
+TEST_F(SequencesTest, PackedRowsFollowEachOther) {
+  const AttendRequest request = Request(HiddenStatesInput{&packed_, {3, 0, 5}, nullptr, {}});
+  EXPECT_THAT(*SequencesOf(request), ElementsAre(FieldsAre(0, 3, 0, 3, 0), FieldsAre(3, 0, 3, 0, 0),
+                                                 FieldsAre(3, 5, 3, 5, 0)));
+  EXPECT_THAT(LeadingExtents(request), ElementsAre(8));
+}
+
+TEST_F(SequencesTest, WithoutLengthsAPackedInputIsOneSequence) {
+  EXPECT_THAT(*SequencesOf(Request(TokenIdsInput{{1, 2, 3}, {}})),
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0)));
+}
+
+TEST_F(SequencesTest, MemoryAlignsTheLastRowWithTheLastKey) {
+  EXPECT_THAT(*SequencesOf(Request(HiddenStatesInput{&padded_, {}, &memory_, {7, 6}})),
+              ElementsAre(FieldsAre(0, 5, 0, 7, 2), FieldsAre(5, 5, 7, 6, 1)));
+}
+
+TEST_F(SequencesTest, PaddedKvLengthsHideKeysButMoveNoPosition) {
+  const Tensor query(Dtype::kF32, {2, 3, 2, 4}), key(Dtype::kF32, {2, 6, 2, 4});
+  EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {}, {6, 2}, {}})),
+              ElementsAre(FieldsAre(0, 3, 0, 6, 3), FieldsAre(3, 3, 6, 2, 3)));
+}
+
+TEST_F(SequencesTest, PackedKeysAlignEachSequenceByItself) {
+  const Tensor query(Dtype::kF32, {3, 2, 4}), key(Dtype::kF32, {9, 2, 4});
+  EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {1, 2}, {4, 5}, {}})),
+              ElementsAre(FieldsAre(0, 1, 0, 4, 3), FieldsAre(1, 2, 4, 5, 3)));
+}
+
+TEST_F(SequencesTest, QueryOffsetsWin) {
+  const Tensor query(Dtype::kF32, {1, 3, 2, 4}), key(Dtype::kF32, {1, 6, 2, 4});
+  EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {}, {}, {-1}})),
+              ElementsAre(FieldsAre(0, 3, 0, 6, -1)));
+}
+
+TEST_F(SequencesTest, RefusesLengthsThatDoNotFit) {
+  const struct {
+    std::vector<int64_t> lengths;
+    const Tensor* tensor;
+    const char* text;
+  } cases[] = {
+      {{3}, &padded_, "lengths: expected 2 values, found 1"},
+      {{3, 6}, &padded_, "lengths: expected values of 0 to 5, found 6"},
+      {{3, -1}, &padded_, "lengths: expected values of 0 to 5, found -1"},
+      {{3, 4}, &packed_, "lengths: expected values that sum to 8, found 7"},
+      {{3, 6}, &packed_, "lengths: expected values that sum to 8, found 9"},
+  };
+  for (const auto& [lengths, tensor, text] : cases) {
+    EXPECT_THAT(SequencesOf(Request(HiddenStatesInput{tensor, lengths, nullptr, {}})),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
+  }
+  EXPECT_THAT(SequencesOf(Request(HiddenStatesInput{&packed_, {3, 5}, &packed_, {}})),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 sequences, found 1")));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,63 @@
+#include "client/cli/shape_text.h"
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(ParseShapeTest, ReadsExtents) {
+  EXPECT_THAT(*ParseShape("2x5x512"), ElementsAre(2, 5, 512));
+  EXPECT_THAT(*ParseShape("7"), ElementsAre(7));
+  EXPECT_THAT(*ParseShape("0x512"), ElementsAre(0, 512));
+}
+
+TEST(ParseShapeTest, QuotesWhatIsWrong) {
+  for (const char* text : {"", "x", "2x", "2x-1", "2*5", "2x5.5", "two"}) {
+    EXPECT_THAT(ParseShape(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
+  }
+}
+
+TEST(ParseShapeTest, RefusesShapesBeyondMemory) {
+  EXPECT_THAT(ParseShape("3000000000x3000000000x3000000000"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("too many elements")));
+}
+
+TEST(ParseIntegersTest, ReadsLists) {
+  EXPECT_THAT(*ParseIntegers("3,5"), ElementsAre(3, 5));
+  EXPECT_THAT(*ParseIntegers("-2"), ElementsAre(-2));
+  EXPECT_THAT(*ParseIntegers(""), IsEmpty());
+  EXPECT_THAT(ParseIntegers("3,,5"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3,,5")));
+}
+
+TEST(ParseTokensTest, PacksSequencesOfDifferentLengths) {
+  const absl::StatusOr<RaggedTokens> tokens = ParseTokens("1,2,3;4,5");
+  ASSERT_THAT(tokens, IsOk());
+  EXPECT_THAT(tokens->ids, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(tokens->lengths, ElementsAre(3, 2));
+}
+
+TEST(ParseTokensTest, KeepsEmptySequences) {
+  const absl::StatusOr<RaggedTokens> tokens = ParseTokens("1;;2");
+  ASSERT_THAT(tokens, IsOk());
+  EXPECT_THAT(tokens->lengths, ElementsAre(1, 0, 1));
+}
+
+TEST(ParseTokensTest, RefusesWhatIsNoTokenId) {
+  EXPECT_THAT(ParseTokens(""),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected token ids")));
+  EXPECT_THAT(ParseTokens("1,-4"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found -4")));
+  EXPECT_THAT(ParseTokens("2147483648"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found 2147483648")));
+  EXPECT_THAT(ParseTokens("a"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found \"a\"")));
+}
+
+}  // namespace
+}  // namespace attention

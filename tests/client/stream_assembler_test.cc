@@ -1,0 +1,123 @@
+#include "client/lib/stream_assembler.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kWidth = 3;
+
+Tensor Filled(Shape shape, float value) {
+  Tensor tensor(Dtype::kF32, std::move(shape));
+  std::fill_n(tensor.as<float>(), tensor.num_elements(), value);
+  return tensor;
+}
+
+RowBlock Rows(int64_t sequence, int64_t first_row, int64_t rows, float value) {
+  return {sequence, first_row, Filled({rows, kWidth}, value)};
+}
+
+std::vector<float> ValuesOf(const Tensor& tensor) {
+  return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
+}
+
+/// Two padded sequences of 3 and 2 rows in [2, 3, kWidth].
+class StreamAssemblerTest : public ::testing::Test {
+ protected:
+  StreamAssemblerTest() : input_(Dtype::kF32, {2, 3, kWidth}) {
+    request_.input = HiddenStatesInput{&input_, {3, 2}, nullptr, {}};
+    assembler_.emplace(*StreamAssembler::Create(request_));
+  }
+
+  Tensor input_;
+  AttendRequest request_;
+  std::optional<StreamAssembler> assembler_;
+  AttendResult result_;
+};
+
+TEST_F(StreamAssemblerTest, PutsRowsInPlaceAndLeavesPaddingZero) {
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 5.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(0, 1, 2, 2.0f)), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_THAT(result_.output.shape(), ElementsAre(2, 3, kWidth));
+  EXPECT_THAT(ValuesOf(result_.output),
+              ElementsAre(1, 1, 1, 2, 2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 5, 0, 0, 0));
+}
+
+TEST_F(StreamAssemblerTest, RefusesGapsRepeatsAndRowsBeyondTheEnd) {
+  EXPECT_THAT(assembler_->Add(Rows(0, 1, 1, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("first row")));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 2, 1.0f)), IsOk());
+  EXPECT_THAT(assembler_->Add(Rows(0, 0, 2, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("first row")));
+  EXPECT_THAT(
+      assembler_->Add(Rows(0, 2, 2, 1.0f)),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a sequence: expected 3, found 4")));
+}
+
+TEST_F(StreamAssemblerTest, RefusesUnknownSequencesAndOtherWidths) {
+  EXPECT_THAT(assembler_->Add(Rows(2, 0, 1, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("sequence")));
+  EXPECT_THAT(assembler_->Add(Rows(-1, 0, 1, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("sequence")));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
+  EXPECT_THAT(assembler_->Add(RowBlock{0, 1, Filled({1, kWidth + 1}, 1.0f)}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("width")));
+}
+
+TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  EXPECT_THAT(
+      assembler_->Finish(result_),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a sequence: expected 2, found 0")));
+}
+
+TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  // Heads interleaved block by block, as a causal stream sends them.
+  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 0, Filled({2, 3}, 0.1f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({2, 3}, 0.2f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 2, Filled({1, 3}, 0.3f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {0, 2, Filled({1, 3}, 0.4f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {1, 0, Filled({2, 2}, 0.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {1, 0, Filled({2, 2}, 0.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  ASSERT_EQ(result_.weights.size(), 2u);
+  EXPECT_THAT(result_.weights[0].shape(), ElementsAre(2, 3, 3));
+  EXPECT_THAT(ValuesOf(result_.weights[0]),
+              ElementsAre(.1f, .1f, .1f, .1f, .1f, .1f, .3f, .3f, .3f,  //
+                          .2f, .2f, .2f, .2f, .2f, .2f, .4f, .4f, .4f));
+  EXPECT_THAT(result_.weights[1].shape(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(ValuesOf(result_.weights[1]), Each(0.5f));
+}
+
+TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 0, Filled({2, 3}, 0.1f)}}), IsOk());
+  EXPECT_THAT(
+      assembler_->Finish(result_),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("weights of a head: expected 9, found 6")));
+}
+
+TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
+  EXPECT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({1, 3}, 0.1f)}}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));
+  EXPECT_THAT(assembler_->Add(WeightsBlock{0, {0, 1, Filled({1, 3}, 0.1f)}}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("elements before")));
+}
+
+}  // namespace
+}  // namespace attention

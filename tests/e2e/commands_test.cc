@@ -1,0 +1,127 @@
+// `attend models | health | bench`, usage errors, and other ways to reach a server.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/programs.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using CommandsTest = ProgramsTest;
+
+TEST_F(CommandsTest, ModelsListsWhatIsServed) {
+  const Outcome table = Attend({"models"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("NAME"), HasSubstr("demo"), HasSubstr("small")));
+  const nlohmann::json json = nlohmann::json::parse(Attend({"models", "--json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["name"], "demo");
+  EXPECT_EQ(json[0]["d_model"], 512);
+  EXPECT_GT(json[0]["limits"]["max_message_bytes"], 0);
+  EXPECT_EQ(json[1]["num_kv_heads"], 2);
+  EXPECT_EQ(json[1]["dtype"], "BF16");
+}
+
+TEST_F(CommandsTest, HealthExitsWithTheAnswer) {
+  EXPECT_EQ(Attend({"health"}).exit_code, 0);
+  EXPECT_EQ(Attend({"health", "--service", "model/demo"}).exit_code, 0);
+  const Outcome unknown = Attend({"health", "--service", "model/absent"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("NOT_FOUND"), HasSubstr("model/absent")));
+}
+
+TEST_F(CommandsTest, BenchReportsWhatItMeasured) {
+  const std::string path = PathOf("bench.json");
+  const Outcome outcome = Attend(
+      {"bench", "--shape=1x16x512", "-c", "3", "-z", "400ms", "--warmup=100ms", "--json", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("requests/s"), HasSubstr("p99.9"), HasSubstr("bit-identical")));
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(path));
+  EXPECT_EQ(json["succeeded"], true);
+  EXPECT_GT(json["answers"], 0);
+  EXPECT_GT(json["requests_per_s"], 0.0);
+  EXPECT_EQ(json["options"]["concurrency"], 3);
+  EXPECT_LE(json["latency_ms"]["p50"], json["latency_ms"]["p99"]);
+  EXPECT_LE(json["latency_ms"]["p99"], json["latency_ms"]["max"]);
+  EXPECT_THAT(json["errors"], IsEmpty());
+  EXPECT_EQ(json["verification"]["agreed"], true);
+  EXPECT_FALSE(json["machine"]["cpu"].is_null());
+}
+
+TEST_F(CommandsTest, BenchStreamsTokensAndWritesJsonToStdout) {
+  const Outcome outcome =
+      Attend({"bench", "--tokens-shape=2x30", "--stream", "--causal", "--duration=300ms",
+              "--warmup=50ms", "--connections=2", "--json=-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["options"]["stream"], true);
+  EXPECT_LE(json["first_block_ms"]["mean"], json["latency_ms"]["mean"]);
+}
+
+TEST_F(CommandsTest, BenchFailsWhenItsFirstRequestIsRefused) {
+  const Outcome outcome = Attend({"bench", "--shape=1x16x511", "-z", "10s"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("INVALID_ARGUMENT"));
+}
+
+TEST(UnixSocketTest, ServesAsTcpDoes) {
+  const TempFolder folder;
+  const ServerProcess server({}, absl::StrCat("unix:", folder.path(), "/attend.sock"));
+  EXPECT_EQ(server.address(), absl::StrCat("unix:", folder.path(), "/attend.sock"));
+  const Outcome outcome =
+      RunAttend({"run", "--server", server.address(), "--random=1x5x512", "--verify"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+TEST(MessageLimitTest, NamesTheFlagThatRaisesIt) {
+  const ServerProcess server({"--max-message-bytes=100000"});
+  const Outcome outcome = RunAttend({"run", "--server", server.address(), "--random=1x100x512"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("--max-message-bytes")));
+}
+
+TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* word;
+  } cases[] = {
+      {{}, "subcommand"},
+      {{"dance"}, "dance"},
+      {{"run"}, "--random 2x5x512"},
+      {{"run", "--random=2xx5"}, "2xx5"},
+      {{"run", "--random=2x5x512", "--tokens=1"}, "only one of"},
+      {{"run", "--random=2x5x512", "--output=out.txt"}, "out.txt"},
+      {{"run", "--random=2x5x512", "--timeout=0"}, "more than 0"},
+      {{"run", "--random=2x5x512", "--head=1"}, "--weights"},
+      {{"bench", "--concurrency=0"}, "--concurrency"},
+      {{"bench", "--duration=soon"}, "soon"},
+      {{"models", "--colour"}, "--colour"},
+  };
+  for (const auto& [arguments, word] : cases) {
+    const Outcome outcome = RunAttend(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.err, HasSubstr(word));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
+TEST(UsageTest, HelpTeachesOnStdout) {
+  for (const char* command : {"run", "bench", "models", "health"}) {
+    const Outcome outcome = RunAttend({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("--server"));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+  EXPECT_THAT(RunAttend({"run", "--help"}).out, HasSubstr("attend run --random 2x5x512 --verify"));
+  EXPECT_EQ(RunAttend({"--version"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# check.sh ROOT: names every line under ROOT that breaks the layering, and exits 1 if there is one.
+set -euo pipefail
+cd "$1"
+
+# shellcheck disable=SC2016 # the fields are awk's
+find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -name CMakeLists.txt \) |
+  sort | tr '\n' '\0' | xargs -0 -r awk '
+  # Who may include whom, itself apart. A file belongs to the longest prefix listed; an unlisted folder may do nothing.
+  BEGIN {
+    base = "core/tensor core/runtime"
+    may["core/tensor"] = base
+    may["core/runtime"] = base
+    may["core/reference"] = "core/tensor"
+    may["core/kernels"] = base
+    may["core/attention"] = base " core/kernels"
+    may["core/layers"] = base " core/kernels core/attention"
+    may["core/models"] = base " core/kernels core/attention core/layers"
+    may["proto"] = base
+    may["server"] = may["core/models"] " core/models proto server/scheduling"
+    may["server/scheduling"] = may["core/models"] " core/models server"
+    may["client"] = base " core/reference proto"
+    may["tests"] = "core/reference server client server/scheduling " may["server"]
+    status = 0
+  }
+
+  function say(text) {
+    print FILENAME ":" FNR ": " text
+    status = 1
+  }
+
+  function storey(path) {
+    while (!(path in may) && sub(/\/[^\/]*$/, "", path)) {}
+    return (path in may) ? path : ""
+  }
+
+  function check_own(path,   from, to) {
+    from = storey(FILENAME)
+    to = storey(path)
+    if (from == "") {
+      say("this folder has no storey in tests/layering/check.sh")
+    } else if (from != to && index(" " may[from] " ", " " to " ") == 0) {
+      say(from " may not include " path)
+    }
+    includes[FILENAME] = includes[FILENAME] " " path
+  }
+
+  FILENAME ~ /^core\// && tolower($0) ~ /grpc|protobuf|\.pb\.h/ { say("core may not name grpc or protobuf") }
+  FILENAME ~ /CMakeLists\.txt$/ { next }
+
+  match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/) {
+    path = substr($0, RSTART, RLENGTH)
+    quoted = path ~ /"/
+    sub(/.*["<]/, "", path)
+    if (path ~ /(^|\/)(dnnl|mkldnn)[a-z_]*\.hp*$/ && FILENAME !~ /^core\/kernels\/onednn\//) {
+      say("only core/kernels/onednn may include " path)
+    }
+    if (path ~ /grpc/) names_grpc[FILENAME] = path
+    if (path ~ /^(core|proto|server|client|tests)\//) check_own(path)
+    else if (path ~ /^\.\.?\// || (quoted && path !~ /\//)) say("include from the root of the repository: " path)
+  }
+
+  # The file that includes grpc, of those that `path` includes, however indirectly; empty if none.
+  function grpc_behind(path,   next_files, count, i, found) {
+    if (path in names_grpc) return path
+    if (path in seen) return ""
+    seen[path] = 1
+    count = split(includes[path], next_files, " ")
+    for (i = 1; i <= count && found == ""; ++i) found = grpc_behind(next_files[i])
+    return found
+  }
+
+  END {
+    for (file in includes) if (file ~ /^server\/scheduling\//) schedulers[file] = 1
+    for (file in names_grpc) if (file ~ /^server\/scheduling\//) schedulers[file] = 1
+    for (file in schedulers) {
+      split("", seen)
+      culprit = grpc_behind(file)
+      if (culprit != "") {
+        print file ": scheduling may not include grpc: " names_grpc[culprit] (culprit == file ? "" : ", through " culprit)
+        status = 1
+      }
+    }
+    exit status
+  }'

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Shows that check.sh accepts a good tree and refuses each kind of bad one, for the reason it should.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failures=0
+
+# put FILE LINE...
+put() {
+  mkdir -p "$tree/$(dirname "$1")"
+  printf '%s\n' "${@:2}" >"$tree/$1"
+}
+
+good_tree() {
+  rm -rf "${tree:?}"/*
+  put core/tensor/tensor.h '#include <vector>'
+  put core/reference/reference.h '#include "core/tensor/tensor.h"'
+  put core/kernels/onednn/gemm.cc '#include <oneapi/dnnl/dnnl.hpp>' '#include "core/runtime/thread_pool.h"'
+  put core/models/model.h '#include "core/layers/layer.h"' '#include "absl/status/status.h"'
+  put proto/codec/tensor.cc '#include "grpcpp/support/slice.h"' '#include "core/tensor/tensor.h"'
+  put server/scheduling/queue.cc '#include "server/observability/metrics.h"' '#include "core/models/model.h"'
+  put server/observability/metrics.h '#include <atomic>'
+  put server/services/service.cc '#include "server/scheduling/queue.h"' '#include "proto/codec/tensor.h"'
+  put client/lib/client.cc '#include "core/reference/reference.h"' '#include "proto/codec/tensor.h"'
+  put tests/e2e/test.cc '#include "server/server.h"' '#include "client/lib/client.h"'
+}
+
+# refuses REASON FILE LINE...: a good tree with this file added is refused with REASON.
+refuses() {
+  local reason=$1 said
+  good_tree
+  put "${@:2}"
+  if said=$("$here/check.sh" "$tree"); then
+    echo "accepted, but should not: $2: ${*:3}"
+  elif [[ $said != *"$reason"* || $said != *"$2"* || $said == *$'\n'* ]]; then
+    echo "$2: expected one line with '$reason' that names it, found: $said"
+  else
+    return 0
+  fi
+  failures=$((failures + 1))
+}
+
+good_tree
+"$here/check.sh" "$tree" || { echo "a good tree was refused" && failures=1; }
+
+refuses 'core may not name grpc' core/tensor/bad.h '// As in GRPC.'
+refuses 'core may not name grpc' core/CMakeLists.txt 'target_link_libraries(x PUBLIC protobuf::libprotobuf)'
+refuses 'only core/kernels/onednn may include' core/kernels/bad.cc '#include <oneapi/dnnl/dnnl_ukernel.hpp>'
+refuses 'only core/kernels/onednn may include' tests/bench/bad.cc '#include <dnnl.h>'
+refuses 'core/tensor may not include core/kernels' core/tensor/bad.h '#include "core/kernels/linear.h"'
+refuses 'core/kernels may not include core/attention' core/kernels/onednn/bad.cc '  #  include "core/attention/attention.h"'
+refuses 'core/attention may not include core/layers' core/attention/bad.h '#include "core/layers/layer.h"'
+refuses 'core/layers may not include core/models' core/layers/bad.h '#include "core/models/model.h"'
+refuses 'core/models may not include core/reference' core/models/bad.h '#include "core/reference/reference.h"'
+refuses 'core/reference may not include core/runtime' core/reference/bad.h '#include "core/runtime/thread_pool.h"'
+refuses 'core/models may not include server' core/models/bad.h '#include "server/server.h"'
+refuses 'has no storey' core/util/bad.h '#include "core/tensor/tensor.h"'
+refuses 'proto may not include core/attention' proto/codec/bad.h '#include "core/attention/attention.h"'
+refuses 'client may not include core/models' client/lib/bad.h '#include "core/models/model.h"'
+refuses 'client may not include server' client/cli/bad.cc '#include "server/server.h"'
+refuses 'server may not include client' server/bad.cc '#include "client/lib/client.h"'
+refuses 'server may not include core/reference' server/bad.cc '#include "core/reference/reference.h"'
+refuses 'server/scheduling may not include proto' server/scheduling/bad.h '#include "proto/other.h"'
+refuses 'scheduling may not include grpc' server/scheduling/bad.h '#include <grpcpp/grpcpp.h>'
+refuses 'through server/observability/metrics.h' server/observability/metrics.h '#include <grpcpp/grpcpp.h>'
+refuses 'include from the root' core/kernels/bad.cc '#include "linear.h"'
+refuses 'include from the root' core/kernels/bad.cc '#include "../tensor/tensor.h"'
+
+[ "$failures" = 0 ]

@@ -1,0 +1,107 @@
+// Hostile bytes: an error or a message, never a crash, and never another message than protobuf's
+// own.
+#include <random>
+
+#include "gmock/gmock.h"
+#include "tests/proto/wire_bytes.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+auto IsRefused() {
+  return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attention.v1.AttendRequest"));
+}
+
+absl::StatusOr<Received<v1::AttendRequest>> DecodeRequest(const std::string& wire) {
+  return Decode<v1::AttendRequest>(Cut(wire, 5));
+}
+
+TEST(MalformedTest, AgreesWithProtobufOnEveryTruncation) {
+  const std::string whole = RichRequest().SerializeAsString();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const std::string wire = whole.substr(0, size);
+    v1::AttendRequest expected;
+    const bool is_message = expected.ParseFromString(wire);
+    const auto received = DecodeRequest(wire);
+    ASSERT_EQ(received.ok(), is_message) << size << " bytes";
+    if (is_message) {
+      EXPECT_EQ(Filled(*received).SerializeAsString(), expected.SerializeAsString())
+          << size << " bytes";
+    } else {
+      EXPECT_THAT(received, IsRefused());
+    }
+  }
+}
+
+TEST(MalformedTest, NeverReadsAnotherMessageThanProtobuf) {
+  v1::AttendRequest request = RichRequest();
+  request.mutable_hidden_states()->mutable_tensor()->set_data("0123456789");
+  request.mutable_hidden_states()->mutable_memory()->set_data("abcdef");
+  const std::string whole = request.SerializeAsString();
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string wire = whole;
+    for (uint32_t change = 0; change < 1 + random() % 3; ++change) {
+      wire[random() % wire.size()] =
+          static_cast<char>(random() % 4 == 0 ? random() : random() % 40);
+    }
+    const auto received = DecodeRequest(wire);
+    if (received.ok()) {
+      v1::AttendRequest expected;
+      ASSERT_TRUE(expected.ParseFromString(wire)) << "round " << round;
+      ASSERT_EQ(Filled(*received).SerializeAsString(), expected.SerializeAsString())
+          << "round " << round;
+      ++accepted;
+    }
+  }
+  EXPECT_GT(accepted, 2000);
+}
+
+TEST(MalformedTest, RefusesALengthThatLiesAboutTheBytesThatFollow) {
+  EXPECT_THAT(DecodeRequest(Bytes({0x12, 100, 0x0a, 0})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x12, 4, 0x0a, 2, 0x1a, 1, 'x'})), IsRefused())
+      << "past its parent's end";
+  EXPECT_THAT(DecodeRequest(Bytes({0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 'x'})), IsRefused())
+      << "4 GiB of name";
+  EXPECT_THAT(DecodeRequest(Bytes({0x12, 0xff, 0xff, 0xff, 0xff, 0x07, 'x'})), IsRefused())
+      << "2 GiB of message";
+  EXPECT_THAT(DecodeRequest(Bytes({0x12, 8, 0x0a, 6, 0x1a, 0xff, 0xff, 0xff, 0xff, 0x07})),
+              IsRefused())
+      << "2 GiB of tensor";
+}
+
+TEST(MalformedTest, RefusesGroupsAndTagsThatAreNone) {
+  EXPECT_THAT(DecodeRequest(Bytes({0x0b, 0x0c})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x0c})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x0e, 0})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x00, 0})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x02, 0})), IsRefused());
+  EXPECT_THAT(DecodeRequest(std::string(11, '\xff')), IsRefused());
+}
+
+TEST(MalformedTest, RefusesANameThatIsNotUtf8) {
+  EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0x28})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0xa9})), Not(IsRefused()));
+}
+
+TEST(MalformedTest, SurvivesRandomBytes) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 20000; ++round) {
+    std::string wire(1 + random() % 64, '\0');
+    for (char& byte : wire) {
+      byte = static_cast<char>(random());
+    }
+    v1::AttendRequest expected;
+    if (DecodeRequest(wire).ok()) {
+      ASSERT_TRUE(expected.ParseFromString(wire)) << ::testing::PrintToString(wire);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attention

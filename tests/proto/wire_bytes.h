@@ -1,0 +1,99 @@
+// Wire messages as strings, and as transports cut them.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "proto/codec/envelope.h"
+
+namespace attention {
+
+inline std::string Bytes(std::initializer_list<int> values) {
+  std::string bytes;
+  for (const int value : values) {
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
+}
+
+/// `bytes` as slices of at most `slice_bytes` each.
+inline grpc::ByteBuffer Cut(const std::string& bytes, size_t slice_bytes = 1 << 20) {
+  std::vector<grpc::Slice> slices;
+  for (size_t begin = 0; begin < bytes.size(); begin += slice_bytes) {
+    slices.emplace_back(bytes.substr(begin, slice_bytes));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+inline std::string Join(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(buffer.Dump(&slices).ok());
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+inline std::string BytesOf(const Payload& payload) {
+  std::string bytes(payload.size_bytes(), '\0');
+  payload.CopyTo(0, bytes.size(), bytes.data());
+  return bytes;
+}
+
+/// Puts the payload into the message, as protobuf itself would have parsed it.
+inline void Fill(v1::Tensor& tensor, const std::shared_ptr<const ReceivedBytes>& bytes) {
+  if (!tensor.data().empty()) {
+    tensor.set_data(BytesOf(ResolvePayload(tensor.data(), bytes)));
+  }
+}
+
+inline v1::AttendRequest Filled(Received<v1::AttendRequest> received) {
+  v1::AttendRequest& message = received.message;
+  if (message.has_hidden_states()) {
+    v1::HiddenStates& input = *message.mutable_hidden_states();
+    for (v1::Tensor* tensor : {input.has_tensor() ? input.mutable_tensor() : nullptr,
+                               input.has_memory() ? input.mutable_memory() : nullptr}) {
+      if (tensor != nullptr) {
+        Fill(*tensor, received.bytes);
+      }
+    }
+  }
+  if (message.has_query_key_value()) {
+    v1::QueryKeyValue& input = *message.mutable_query_key_value();
+    for (v1::Tensor* tensor : {input.has_query() ? input.mutable_query() : nullptr,
+                               input.has_key() ? input.mutable_key() : nullptr,
+                               input.has_value() ? input.mutable_value() : nullptr}) {
+      if (tensor != nullptr) {
+        Fill(*tensor, received.bytes);
+      }
+    }
+  }
+  return message;
+}
+
+/// A request with every kind of field, and tensors whose bytes say where they come from.
+inline v1::AttendRequest RichRequest() {
+  v1::AttendRequest request;
+  request.set_model("demo");
+  v1::HiddenStates& input = *request.mutable_hidden_states();
+  for (v1::Tensor* tensor : {input.mutable_tensor(), input.mutable_memory()}) {
+    tensor->set_dtype(v1::FP16);
+    tensor->add_shape(2);
+    tensor->add_shape(150);
+  }
+  input.mutable_tensor()->set_data(std::string(600, 't'));
+  input.mutable_memory()->set_data(std::string(600, 'm'));
+  input.add_lengths(2);
+  input.add_memory_lengths(300);
+  request.mutable_options()->set_causal(true);
+  request.mutable_options()->set_scale(0.5);
+  return request;
+}
+
+}  // namespace attention

@@ -1,0 +1,57 @@
+// No call is slow because the server had nothing to do before it. A library thread that sleeps 100
+// ms after a second of idleness would show as a delay of tens of milliseconds at exactly these
+// gaps, and at no rounder ones.
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/in_process_server.h"
+
+namespace attention {
+namespace {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+// Of calls that each come after an idle second and a bit.
+Milliseconds MedianAfterIdling(const std::function<void()>& call) {
+  call();
+  std::vector<Milliseconds> durations;
+  for (int round = 0; round < 2; ++round) {
+    for (const int gap_ms : {1020, 1040, 1060, 1080}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(gap_ms));
+      const auto begin = std::chrono::steady_clock::now();
+      call();
+      durations.push_back(std::chrono::steady_clock::now() - begin);
+    }
+  }
+  std::sort(durations.begin(), durations.end());
+  return durations[durations.size() / 2];
+}
+
+TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
+  InProcessServer server;
+  AttendClient client(server.NewChannel());
+  const v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {4, 512}));
+  const Milliseconds median = MedianAfterIdling([&] {
+    v1::AttendResponse response;
+    EXPECT_TRUE(client.Attend(request, &response).ok());
+  });
+  EXPECT_LT(median.count(), 15);
+}
+
+TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
+  InProcessServer server;
+  const auto stub = grpc::health::v1::Health::NewStub(server.NewChannel());
+  const Milliseconds median = MedianAfterIdling([&] {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckResponse response;
+    EXPECT_TRUE(stub->Check(&context, grpc::health::v1::HealthCheckRequest(), &response).ok());
+  });
+  EXPECT_LT(median.count(), 15);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,210 @@
+// Cancelling, deadlines, draining, addresses.
+#include <filesystem>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/in_process_server.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Keeps one thread busy for long enough that a test can act meanwhile, yet stops at a row block.
+v1::AttendRequest LongRequest() {
+  const Tensor input = SeededTensor(1, Dtype::kF32, {24000, 1, 64});
+  return QkvRequest(input, input, input);
+}
+v1::AttendRequest ShortRequest() { return DemoRequest(SeededTensor(2, Dtype::kF32, {3, 512})); }
+
+ServerOptions OneThread() { return {.threads = 1}; }
+
+// Streams LongRequest, and is past the first block when constructed.
+class LongCall {
+ public:
+  explicit LongCall(const std::shared_ptr<grpc::Channel>& channel)
+      : client_(channel), reader_(client_.stub().AttendStream(&context_, LongRequest())) {
+    v1::AttendStreamResponse part;
+    EXPECT_TRUE(reader_->Read(&part));
+  }
+  void Cancel() { context_.TryCancel(); }
+  grpc::Status Finish() {
+    for (v1::AttendStreamResponse part; reader_->Read(&part);) {
+    }
+    return reader_->Finish();
+  }
+
+ private:
+  AttendClient client_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::AttendStreamResponse>> reader_;
+};
+
+TEST(LifecycleTest, FreesTheThreadsOfACancelledCall) {
+  InProcessServer server(OneThread());
+  LongCall call(server.NewChannel());
+  call.Cancel();
+  EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
+  AttendClient client(server.NewChannel());
+  v1::AttendResponse response;
+  EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
+}
+
+TEST(LifecycleTest, DropsAQueuedRequestWhoseDeadlinePasses) {
+  InProcessServer server(OneThread());
+  LongCall call(server.NewChannel());
+  AttendClient client(server.NewChannel());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
+  v1::AttendResponse response;
+  EXPECT_EQ(client.stub().Attend(&context, ShortRequest(), &response).error_code(),
+            StatusCode::DEADLINE_EXCEEDED);
+  call.Cancel();
+  call.Finish();
+}
+
+TEST(LifecycleTest, RefusesWhatDoesNotFitTheQueue) {
+  ServerOptions options = OneThread();
+  options.max_queue_requests = 1;
+  InProcessServer server(options);
+  LongCall running(server.NewChannel());
+  AttendClient client(server.NewChannel());
+  std::thread waiting([&] {
+    v1::AttendResponse response;
+    grpc::Status status;
+    do {  // it is the one that waits, or it came too late
+      status = client.Attend(ShortRequest(), &response);
+    } while (status.error_code() == StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  });
+  grpc::Status status;
+  do {  // it is the one that is refused, or gives up waiting
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
+    v1::AttendResponse response;
+    status = client.stub().Attend(&context, ShortRequest(), &response);
+  } while (status.error_code() == StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_message(),
+            "the queue is full: 1 requests wait, at most 1 may (--max-queue-requests)");
+  running.Cancel();
+  running.Finish();
+  waiting.join();
+}
+
+TEST(LifecycleTest, FinishesWhatIsUnderWayWhileItDrains) {
+  InProcessServer server(OneThread());
+  const auto channel = server.NewChannel();
+  AttendClient client(channel);
+  LongCall call(channel);
+  std::thread shutdown([&] { server.server().Shutdown(absl::Seconds(60)); });
+  grpc::Status refused;
+  do {
+    v1::AttendResponse response;
+    grpc::ClientContext context;  // until the shutdown has begun, requests wait behind the long one
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
+    refused = client.stub().Attend(&context, ShortRequest(), &response);
+  } while (refused.error_code() == StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(refused.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.error_message(), "the server is draining");
+  EXPECT_TRUE(call.Finish().ok());
+  shutdown.join();
+}
+
+TEST(LifecycleTest, GivesUpWhatOutlivesTheGracePeriod) {
+  InProcessServer server(OneThread());
+  LongCall call(server.NewChannel());
+  server.server().Shutdown(absl::ZeroDuration());
+  EXPECT_EQ(call.Finish().error_code(), StatusCode::UNAVAILABLE);
+}
+
+TEST(LifecycleTest, ASlowReaderHoldsUpNobody) {
+  InProcessServer server(OneThread());
+  LongCall unread(server.NewChannel());
+  AttendClient client(server.NewChannel());
+  v1::AttendResponse response;
+  EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
+  EXPECT_TRUE(unread.Finish().ok()) << "and its answer is still whole";
+}
+
+TEST(LifecycleTest, ServesOnSeveralAddressesAtOnce) {
+  const TempFolder folder;
+  const std::string socket = "unix:" + folder.path() + "/attend.sock";
+  const auto server = Server::Start({.listen = {"127.0.0.1:0", socket}});
+  ASSERT_THAT(server, IsOk());
+  EXPECT_THAT((*server)->listening_addresses(), ElementsAre(StartsWith("127.0.0.1:"), socket));
+  EXPECT_THAT((*server)->listening_addresses().front(), ::testing::Not("127.0.0.1:0"));
+  for (const std::string& address : (*server)->listening_addresses()) {
+    AttendClient client(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::AttendResponse response;
+    EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok()) << address;
+  }
+}
+
+TEST(LifecycleTest, RefusesAPortThatIsTaken) {
+  InProcessServer first;
+  EXPECT_THAT(Server::Start({.listen = {first.address()}}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("--listen: cannot listen on " + first.address())));
+}
+
+TEST(LifecycleTest, RefusesAddressesThatAreNone) {
+  const std::vector<std::string> addresses = {"8001",        "host:", ":8001", "127.0.0.1:65536",
+                                              "127.0.0.1:x", "unix:"};
+  for (const std::string& address : addresses) {
+    EXPECT_THAT(
+        Server::Start({.listen = {address}}),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 "--listen: expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found " +
+                     address));
+  }
+}
+
+TEST(LifecycleTest, RefusesTwoModelsOfOneName) {
+  const SeededModelSpec spec = {.name = "demo", .d_model = 64, .num_heads = 2};
+  EXPECT_THAT(Server::Start({.listen = {"127.0.0.1:0"}, .random_models = {spec}}),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("demo")));
+}
+
+TEST(LifecycleTest, DescribesItsModels) {
+  const SeededModelSpec spec = {.name = "wide",
+                                .seed = 5,
+                                .d_model = 96,
+                                .num_heads = 6,
+                                .num_kv_heads = 2,
+                                .dtype = Dtype::kBf16,
+                                .causal = true};
+  InProcessServer server({.random_models = {spec}});
+  AttendClient client(server.NewChannel());
+  grpc::ClientContext context;
+  v1::ListModelsResponse list;
+  ASSERT_TRUE(client.stub().ListModels(&context, v1::ListModelsRequest(), &list).ok());
+  ASSERT_EQ(list.models_size(), 2);
+  EXPECT_EQ(list.models(0).name(), "demo");
+  EXPECT_EQ(list.models(0).vocab_size(), 1000);
+  EXPECT_EQ(list.models(0).max_positions(), 2048);
+  EXPECT_EQ(list.models(0).limits().max_message_bytes(), 256 << 20);
+  grpc::ClientContext get_context;
+  v1::GetModelRequest get;
+  get.set_model("wide");
+  v1::Model model;
+  ASSERT_TRUE(client.stub().GetModel(&get_context, get, &model).ok());
+  EXPECT_EQ(model.SerializeAsString(), list.models(1).SerializeAsString());
+  EXPECT_EQ(model.d_model(), 96);
+  EXPECT_EQ(model.num_heads(), 6);
+  EXPECT_EQ(model.num_kv_heads(), 2);
+  EXPECT_EQ(model.head_dim(), 16);
+  EXPECT_EQ(model.value_head_dim(), 16);
+  EXPECT_EQ(model.dtype(), v1::BF16);
+  EXPECT_TRUE(model.causal());
+  EXPECT_EQ(model.seed(), 5);
+}
+
+}  // namespace
+}  // namespace attention

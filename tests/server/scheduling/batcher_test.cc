@@ -1,0 +1,107 @@
+#include "server/scheduling/batcher.h"
+
+#include "gmock/gmock.h"
+#include "tests/server/scheduling/fake_job.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class BatcherTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<FakeJob> Push(const FakeJobSpec& spec = {}) {
+    auto job = FakeJob::Make(spec);
+    EXPECT_THAT(queue_.Push(job), IsOk());
+    return job;
+  }
+
+  TimePoint now_ = TimePoint(std::chrono::hours(1));
+  RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
+  Batcher batcher_{queue_, /*max_batch_tokens=*/10, [this] { return now_; }};
+};
+
+TEST_F(BatcherTest, MakesOneBatchOfWhateverWaits) {
+  const auto first = Push({.lengths = {4, 1}});
+  const auto second = Push({.lengths = {2}});
+  const Batch batch = batcher_.Next();
+  EXPECT_THAT(batch.jobs, ElementsAre(first, second));
+  EXPECT_EQ(batch.sequences, 3);
+  EXPECT_EQ(batch.tokens, 7);
+  EXPECT_EQ(batch.start, now_);
+}
+
+TEST_F(BatcherTest, NumbersBatchesFromOne) {
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Push();
+    EXPECT_EQ(batcher_.Next().id, id);
+  }
+}
+
+TEST_F(BatcherTest, TakesTheOldestJobsKeyAndLeavesOtherKeysForLater) {
+  const auto two_heads = Push({.num_heads = 2});
+  const auto four_heads = Push({.num_heads = 4});
+  const auto two_heads_again = Push({.num_heads = 2});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(two_heads, two_heads_again));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(four_heads));
+}
+
+TEST_F(BatcherTest, StaysWithinTheTokenLimitAndLetsSmallerJobsJoin) {
+  const auto first = Push({.lengths = {6}});
+  const auto too_many = Push({.lengths = {5}});
+  const auto fits = Push({.lengths = {4}});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, fits));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_many));
+}
+
+TEST_F(BatcherTest, ComputesALargerJobAlone) {
+  const auto large = Push({.lengths = {11}});
+  const auto small = Push({.lengths = {1}});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(large));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(small));
+}
+
+TEST_F(BatcherTest, FinishesExpiredJobsInsteadOfComputingThem) {
+  const auto late = Push({.deadline = now_ + milliseconds(20)});
+  const auto in_time = Push({.deadline = now_ + milliseconds(40)});
+  now_ += milliseconds(30);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(in_time));
+  ASSERT_TRUE(late->is_finished());
+  EXPECT_THAT(late->status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("the deadline passed while the request waited, after ")));
+  EXPECT_EQ(late->stats().batch_id, 0);
+}
+
+TEST_F(BatcherTest, FinishesCancelledJobsInsteadOfComputingThem) {
+  const auto cancelled = Push();
+  const auto live = Push();
+  cancelled->Cancel();
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(live));
+  ASSERT_TRUE(cancelled->is_finished());
+  EXPECT_THAT(cancelled->status(),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("while the request waited")));
+}
+
+TEST_F(BatcherTest, DeadJobsDoNotDecideTheKey) {
+  const auto cancelled = Push({.num_heads = 4});
+  const auto live = Push({.num_heads = 2});
+  const auto other = Push({.num_heads = 4});
+  cancelled->Cancel();
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(live));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(other));
+}
+
+TEST_F(BatcherTest, EndsWhenTheQueueIsClosedAndEmpty) {
+  const auto last = Push();
+  queue_.Close();
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(last));
+  EXPECT_THAT(batcher_.Next().jobs, IsEmpty());
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,116 @@
+// A job that needs no server: attention without weights over seeded tensors.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/seeded.h"
+#include "gtest/gtest.h"
+#include "server/scheduling/job.h"
+
+namespace attention {
+
+struct FakeJobSpec {
+  std::vector<int64_t> lengths = {4};
+  int64_t num_heads = 2;
+  uint64_t seed = 1;
+  int64_t size_bytes = 100;
+  TimePoint deadline = TimePoint::max();
+  bool wants_rows = false;
+};
+
+class FakeJob final : public Job {
+ public:
+  static constexpr int64_t kHeadDim = 16;
+
+  explicit FakeJob(const FakeJobSpec& spec)
+      : Job(Describe(spec)),
+        width_(spec.num_heads * kHeadDim),
+        inputs_(SeededTensor(spec.seed, Dtype::kF32, {3, description().tokens, width_})) {}
+
+  static std::shared_ptr<FakeJob> Make(const FakeJobSpec& spec = {}) {
+    return std::make_shared<FakeJob>(spec);
+  }
+
+  bool is_cancelled() const override { return is_cancelled_; }
+  void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
+  void Gather(Operand operand, Dtype dtype, void* target) override {
+    ASSERT_EQ(dtype, Dtype::kF32);
+    const int64_t count = description().tokens * width_;
+    std::memcpy(target, inputs_.as<float>() + static_cast<int>(operand) * count,
+                count * sizeof(float));
+  }
+  void DropInputs() override { dropped_inputs_ = true; }
+  void* Output(size_t sequence) override { return output_.data() + FirstRow(sequence) * width_; }
+  float* Weights(size_t) override { return nullptr; }
+  void OnRows(const RowRange& rows) override {
+    EXPECT_FALSE(is_finished());
+    announced_.push_back(rows);
+    if (cancel_after_rows_) {
+      is_cancelled_ = true;
+    }
+  }
+  void Finish(const absl::Status& status, const BatchStats& stats) override {
+    EXPECT_FALSE(is_finished()) << "finished twice";
+    stats_ = stats;
+    status_ = status;
+    is_finished_ = true;
+  }
+
+  void Cancel() { is_cancelled_ = true; }
+  void CancelAfterRows() { cancel_after_rows_ = true; }
+
+  bool is_finished() const { return is_finished_; }
+  /// The following REQUIRE: is_finished().
+  const absl::Status& status() const { return *status_; }
+  const BatchStats& stats() const { return stats_; }
+  const std::vector<float>& output() const { return output_; }
+  const std::vector<RowRange>& announced() const { return announced_; }
+  bool dropped_inputs() const { return dropped_inputs_; }
+
+ private:
+  static JobDescription Describe(const FakeJobSpec& spec) {
+    JobDescription description;
+    description.key = {.model = nullptr,
+                       .has_memory = true,
+                       .num_heads = spec.num_heads,
+                       .num_kv_heads = spec.num_heads,
+                       .head_dim = kHeadDim,
+                       .value_head_dim = kHeadDim,
+                       .dtype = Dtype::kF32};
+    for (const int64_t length : spec.lengths) {
+      description.sequences.push_back({length, length, {}});
+      description.tokens += length;
+    }
+    description.size_bytes = spec.size_bytes;
+    description.deadline = spec.deadline;
+    description.wants_rows = spec.wants_rows;
+    return description;
+  }
+
+  int64_t FirstRow(size_t sequence) const {
+    int64_t row = 0;
+    for (size_t i = 0; i < sequence; ++i) {
+      row += description().sequences[i].query_len;
+    }
+    return row;
+  }
+
+  const int64_t width_;
+  const Tensor inputs_;
+  std::vector<float> output_;
+  std::vector<RowRange> announced_;
+  std::optional<absl::Status> status_;
+  BatchStats stats_;
+  bool dropped_inputs_ = false;
+  bool cancel_after_rows_ = false;
+  std::atomic<bool> is_finished_ = false;
+  std::atomic<bool> is_cancelled_ = false;
+};
+
+}  // namespace attention

@@ -1,0 +1,102 @@
+#include "server/server_options.h"
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ServerOptions Parsed(const std::vector<std::string>& arguments) {
+  const auto parsed = ParseCommandLine(arguments);
+  EXPECT_THAT(parsed, IsOk());
+  EXPECT_THAT(parsed->text, IsEmpty());
+  return parsed->options;
+}
+
+auto IsRefused(const std::string& flag) {
+  return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(flag));
+}
+
+TEST(ServerOptionsTest, HasDefaults) {
+  const ServerOptions options = Parsed({});
+  EXPECT_THAT(options.listen, ElementsAre("127.0.0.1:8001"));
+  EXPECT_THAT(options.random_models, IsEmpty());
+  EXPECT_EQ(options.threads, 0);
+  EXPECT_EQ(options.max_message_bytes, 268435456);
+  EXPECT_EQ(options.max_queue_bytes, 1073741824);
+  EXPECT_EQ(options.max_batch_tokens, 4096);
+  EXPECT_EQ(options.grace_period, absl::Seconds(30));
+}
+
+TEST(ServerOptionsTest, TakesValuesWithAndWithoutEqualsSign) {
+  const ServerOptions options =
+      Parsed({"--listen=0.0.0.0:1", "--listen", "unix:/tmp/a", "--threads", "3",
+              "--max-queue-requests=7", "--max-message-bytes", "1000"});
+  EXPECT_THAT(options.listen, ElementsAre("0.0.0.0:1", "unix:/tmp/a"));
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_EQ(options.max_queue_requests, 7);
+  EXPECT_EQ(options.max_message_bytes, 1000);
+}
+
+TEST(ServerOptionsTest, ServesFurtherModels) {
+  const ServerOptions options = Parsed({"--random-model", "a:d_model=768,num_heads=12",
+                                        "--random-model=b:d_model=64,num_heads=2,dtype=bf16"});
+  ASSERT_EQ(options.random_models.size(), 2);
+  EXPECT_EQ(options.random_models[0].name, "a");
+  EXPECT_EQ(options.random_models[0].d_model, 768);
+  EXPECT_EQ(options.random_models[1].dtype, Dtype::kBf16);
+}
+
+TEST(ServerOptionsTest, ReadsAGracePeriodInSecondsOrAsADuration) {
+  EXPECT_EQ(Parsed({"--grace-period=5"}).grace_period, absl::Seconds(5));
+  EXPECT_EQ(Parsed({"--grace-period", "1m30s"}).grace_period, absl::Seconds(90));
+  EXPECT_EQ(Parsed({"--grace-period=0"}).grace_period, absl::ZeroDuration());
+  for (const char* text : {"-1", "soon", "inf", "nan", "25h"}) {
+    EXPECT_THAT(ParseCommandLine({std::string("--grace-period=") + text}),
+                IsRefused("--grace-period"))
+        << text;
+  }
+}
+
+TEST(ServerOptionsTest, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(ParseCommandLine({"--listne=x"}), IsRefused("--listne"));
+  EXPECT_THAT(ParseCommandLine({"stray"}), IsRefused("stray"));
+  EXPECT_THAT(ParseCommandLine({"--threads=2", "stray"}), IsRefused("stray"));
+  EXPECT_THAT(ParseCommandLine({"--listen"}), IsRefused("--listen"));
+}
+
+TEST(ServerOptionsTest, RefusesValuesOutOfRange) {
+  EXPECT_THAT(ParseCommandLine({"--threads=-1"}), IsRefused("--threads"));
+  EXPECT_THAT(ParseCommandLine({"--threads=two"}), IsRefused("--threads"));
+  EXPECT_THAT(ParseCommandLine({"--max-message-bytes=0"}), IsRefused("--max-message-bytes"));
+  EXPECT_THAT(ParseCommandLine({"--max-message-bytes=2147483648"}),
+              IsRefused("--max-message-bytes"));
+  EXPECT_THAT(ParseCommandLine({"--max-queue-bytes=0"}), IsRefused("--max-queue-bytes"));
+  EXPECT_THAT(ParseCommandLine({"--max-queue-requests=0"}), IsRefused("--max-queue-requests"));
+  EXPECT_THAT(ParseCommandLine({"--max-batch-tokens=0"}), IsRefused("--max-batch-tokens"));
+  EXPECT_THAT(ParseCommandLine({"--random-model=a:d_model=wide"}), IsRefused("--random-model"));
+}
+
+TEST(ServerOptionsTest, HelpTeachesEveryFlag) {
+  const auto parsed = ParseCommandLine({"--help"});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_THAT(parsed->text,
+              AllOf(HasSubstr("--listen"), HasSubstr("--random-model"), HasSubstr("--threads"),
+                    HasSubstr("--max-message-bytes"), HasSubstr("--max-queue-bytes"),
+                    HasSubstr("--max-queue-requests"), HasSubstr("--max-batch-tokens"),
+                    HasSubstr("--grace-period"), HasSubstr("Examples:")));
+}
+
+TEST(ServerOptionsTest, TellsItsVersion) {
+  const auto parsed = ParseCommandLine({"--version"});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_THAT(parsed->text, ::testing::MatchesRegex("attend-server [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+}  // namespace
+}  // namespace attention

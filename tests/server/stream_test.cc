@@ -1,0 +1,139 @@
+// Streamed answers: the whole answer's bits, in blocks that any client can read.
+#include <map>
+
+#include "gmock/gmock.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/in_process_server.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kWidth = 512;
+constexpr size_t kMiB = 1 << 20;
+
+// What a stream's messages add up to.
+struct Assembled {
+  std::map<int64_t, std::string> rows;                         // by sequence
+  std::map<std::pair<int64_t, int64_t>, std::string> weights;  // by sequence and head
+  v1::Summary summary;
+  size_t largest_bytes = 0;
+  size_t num_messages = 0;
+};
+
+Assembled Assemble(const std::vector<v1::AttendStreamResponse>& parts) {
+  Assembled result;
+  std::map<int64_t, int64_t> next_row;
+  std::map<std::pair<int64_t, int64_t>, int64_t> next_weights_row;
+  for (const v1::AttendStreamResponse& part : parts) {
+    result.largest_bytes = std::max(result.largest_bytes, part.ByteSizeLong());
+    ++result.num_messages;
+    if (part.has_rows()) {
+      EXPECT_EQ(part.rows().first_row(), next_row[part.rows().sequence()])
+          << "a gap, or out of order";
+      next_row[part.rows().sequence()] += part.rows().output().shape(0);
+      result.rows[part.rows().sequence()] += part.rows().output().data();
+    } else if (part.has_weights()) {
+      const auto key = std::pair(part.weights().sequence(), part.weights().head());
+      EXPECT_EQ(part.weights().first_row(), next_weights_row[key]);
+      next_weights_row[key] += part.weights().weights().shape(0);
+      result.weights[key] += part.weights().weights().data();
+    } else {
+      EXPECT_EQ(result.num_messages, parts.size()) << "the summary comes last";
+      result.summary = part.summary();
+    }
+  }
+  return result;
+}
+
+class StreamTest : public ::testing::Test {
+ protected:
+  Assembled Stream(const v1::AttendRequest& request) {
+    std::vector<v1::AttendStreamResponse> parts;
+    const grpc::Status status = client_.AttendStream(request, &parts);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return Assemble(parts);
+  }
+  v1::AttendResponse Whole(const v1::AttendRequest& request) {
+    v1::AttendResponse response;
+    const grpc::Status status = client_.Attend(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  InProcessServer server_;
+  AttendClient client_{server_.NewChannel()};
+};
+
+TEST_F(StreamTest, HasTheBitsOfTheWholeAnswer) {
+  for (const bool causal : {false, true}) {
+    v1::AttendRequest request =
+        DemoRequest(SeededTensor(1, Dtype::kF32, {1500, kWidth}), {700, 0, 1, 799});
+    request.mutable_options()->set_causal(causal);
+    const Assembled streamed = Stream(request);
+    EXPECT_EQ(streamed.rows.at(0) + streamed.rows.at(2) + streamed.rows.at(3),
+              Whole(request).output().data());
+    EXPECT_GT(streamed.num_messages, 4) << "more blocks than sequences";
+    EXPECT_EQ(streamed.summary.batch_tokens(), 1500);
+  }
+}
+
+TEST_F(StreamTest, LeavesOutThePadding) {
+  const v1::AttendRequest request =
+      DemoRequest(SeededTensor(2, Dtype::kBf16, {3, 4, kWidth}), {3, 0, 4});
+  const Assembled streamed = Stream(request);
+  const std::string whole = Whole(request).output().data();
+  const size_t row = kWidth * 2;
+  EXPECT_EQ(streamed.rows, (std::map<int64_t, std::string>{{0, whole.substr(0, 3 * row)},
+                                                           {2, whole.substr(8 * row)}}));
+}
+
+TEST_F(StreamTest, StreamsQueryKeyValueWithTheirShape) {
+  const Tensor query = SeededTensor(3, Dtype::kF16, {1, 300, 2, 16});
+  const Tensor key = SeededTensor(4, Dtype::kF16, {1, 20, 2, 16});
+  const v1::AttendRequest request =
+      QkvRequest(query, key, SeededTensor(5, Dtype::kF16, {1, 20, 2, 24}));
+  std::vector<v1::AttendStreamResponse> parts;
+  ASSERT_TRUE(client_.AttendStream(request, &parts).ok());
+  const v1::Tensor& first = parts.front().rows().output();
+  EXPECT_EQ(first.dtype(), v1::FP16);
+  EXPECT_THAT(first.shape(), ::testing::ElementsAre(::testing::Gt(0), 2, 24));
+  EXPECT_EQ(Assemble(parts).rows.at(0), Whole(request).output().data());
+}
+
+TEST_F(StreamTest, SendsTheWeightsHeadByHead) {
+  v1::AttendRequest request = DemoRequest(SeededTensor(6, Dtype::kF32, {700, kWidth}), {600, 100});
+  request.mutable_options()->set_return_weights(true);
+  const Assembled streamed = Stream(request);
+  const v1::AttendResponse whole = Whole(request);
+  for (int64_t sequence = 0; sequence < 2; ++sequence) {
+    std::string weights;
+    for (int64_t head = 0; head < 8; ++head) {
+      weights += streamed.weights.at({sequence, head});
+    }
+    EXPECT_EQ(weights, whole.weights(static_cast<int>(sequence)).data());
+  }
+  EXPECT_LE(streamed.largest_bytes, kMiB);
+}
+
+TEST_F(StreamTest, SendsNoMessageOfMoreThanAMebibyte) {
+  const Tensor wide = SeededTensor(7, Dtype::kF32, {300, 64, 128});
+  const Assembled streamed = Stream(QkvRequest(wide, wide, wide));
+  EXPECT_LE(streamed.largest_bytes, kMiB);
+  EXPECT_EQ(streamed.rows.at(0).size(), wide.size_bytes());
+}
+
+TEST_F(StreamTest, SendsARowThatIsLargerInAMessageOfItsOwn) {
+  const Tensor huge = SeededTensor(8, Dtype::kF32, {2, 600, 512});
+  const Assembled streamed = Stream(QkvRequest(huge, huge, huge));
+  EXPECT_EQ(streamed.num_messages, 3);
+  EXPECT_LE(streamed.largest_bytes, kMiB + 600 * 512 * 4);
+}
+
+TEST_F(StreamTest, EndsWithTheSummaryWhenThereAreNoRows) {
+  const Assembled streamed = Stream(DemoRequest(Tensor(Dtype::kF32, {0, kWidth})));
+  EXPECT_EQ(streamed.num_messages, 1);
+  EXPECT_GT(streamed.summary.batch_id(), 0);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,46 @@
+// The real server, in this process, on a free port.
+#pragma once
+
+#include <grpcpp/create_channel.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/server.h"
+
+namespace attention {
+
+/// Serves until destroyed. Ends the program when the server does not start.
+class InProcessServer {
+ public:
+  explicit InProcessServer(ServerOptions options = {}) {
+    options.listen = {"127.0.0.1:0"};
+    absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
+    if (!server.ok()) {
+      std::cerr << server.status() << std::endl;
+      std::abort();
+    }
+    server_ = *std::move(server);
+  }
+
+  Server& server() { return *server_; }
+  /// 127.0.0.1 and the port that was chosen.
+  const std::string& address() const { return server_->listening_addresses().front(); }
+
+  /// A channel with a connection of its own and no limit on messages.
+  std::shared_ptr<grpc::Channel> NewChannel() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetMaxSendMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+  }
+
+ private:
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace attention
