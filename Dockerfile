@@ -12,7 +12,7 @@ FROM debian:trixie-slim
 RUN apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends \
       libdnnl3.6 libgrpc++1.51t64 libprotobuf32t64 \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/release/bin/attend-server /src/build/release/bin/attend /usr/local/bin/
 USER 65532:65532
 EXPOSE 8001

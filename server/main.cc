@@ -50,14 +50,14 @@ int Serve(const ServerOptions& options) {
   AwaitSignal(signals);
   Log(LogLevel::kInfo,
       absl::StrCat("draining for at most ", absl::FormatDuration(options.grace_period)));
-  std::thread([&signals] {
+  std::thread([signals] {
     AwaitSignal(signals);
     Log(LogLevel::kWarning, "second signal: exit without draining");
     _exit(EXIT_FAILURE);
   }).detach();
-  (*server)->Shutdown(options.grace_period);
+  (*server)->Drain(options.grace_period);
   Log(LogLevel::kInfo, "drained");
-  return EXIT_SUCCESS;
+  _exit(EXIT_SUCCESS);  // see Server::Shutdown: late callers find a closed connection, UNAVAILABLE
 }
 
 }  // namespace

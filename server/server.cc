@@ -1,11 +1,14 @@
 #include "server/server.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -26,6 +29,13 @@ using std::chrono::steady_clock;
 
 // For what is still on its way out when everything has been answered; then connections are closed.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
+
+// The library then never shuts down: its shutdown now and then waits 10 s for a poller of its own,
+// which would be 10 s between the last answer and the end of the process.
+void KeepGrpcLoaded() {
+  static const bool is_loaded = (grpc_init(), true);
+  static_cast<void>(is_loaded);
+}
 
 v1::ModelLimits LimitsOf(const ServerOptions& options) {
   v1::ModelLimits limits;
@@ -148,6 +158,7 @@ absl::Status Server::State::Listen() {
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  KeepGrpcLoaded();
   auto state = std::make_unique<State>(options);
   RETURN_IF_ERROR(state->LoadModels());
   RETURN_IF_ERROR(state->Listen());
@@ -164,13 +175,24 @@ Server::~Server() {
 
 const std::vector<std::string>& Server::listening_addresses() const { return state_->addresses; }
 
-void Server::Shutdown(absl::Duration grace) {
+void Server::Drain(absl::Duration grace) {
   State& state = *state_;
   state.health.Drain();
   state.admission.Close();
   state.admission.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(grace));
   state.executor.Stop();
   state.health.Close();
+  for (const std::string& address : state.addresses) {
+    if (absl::StartsWith(address, "unix:")) {
+      std::error_code ignored;  // it may be gone already
+      std::filesystem::remove(address.substr(std::strlen("unix:")), ignored);
+    }
+  }
+}
+
+void Server::Shutdown(absl::Duration grace) {
+  Drain(grace);
+  State& state = *state_;
   state.server->Shutdown(std::chrono::system_clock::now() + kFlushTime);
   state.live_calls.WaitUntilEmpty(TimePoint::max());
   state.completion_threads.reset();

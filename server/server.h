@@ -24,8 +24,12 @@ class Server {
   const std::vector<std::string>& listening_addresses() const;
 
   /// From now on health says NOT_SERVING and new requests are refused with UNAVAILABLE. Returns
-  /// when the requests under way are finished, or after `grace`, when those that are left have been
-  /// given up.
+  /// when the requests under way are answered, or after `grace`, when those that are left have been
+  /// given up. Connections stay open, and go on being refused.
+  void Drain(absl::Duration grace);
+
+  /// Drains, then closes all connections. gRPC answers a call that arrives in the instant between
+  /// with CANCELLED; a process that ends after Drain instead makes it UNAVAILABLE.
   void Shutdown(absl::Duration grace);
 
  private:

@@ -17,9 +17,10 @@ constexpr char kVersion[] = ATTEND_VERSION;
 constexpr char kDescription[] =
     R"(attend-server: multi-head attention as a service (gRPC, attention.v1.AttentionService).
 
-Serves the built-in model "demo", attention over your own query, key and value, health (grpc.health.v1) and reflection.
-Prints one line "attend-server listening on ADDRESS" per address on standard output when it is ready; logs to standard
-error. SIGTERM or SIGINT: refuse new requests, finish those under way, exit 0; a second one: exit at once.)";
+Serves the built-in model "demo", attention over your own query, key and value, health
+(grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per address
+on standard output when it is ready; logs to standard error. SIGTERM or SIGINT: refuse new
+requests, finish those under way, exit 0; a second one: exit at once.)";
 
 constexpr char kExamples[] = R"(Examples:
   attend-server

@@ -1,11 +1,11 @@
 // `attend`: the command line client.
 #include <CLI/CLI.hpp>
+#include <iostream>
 
 #include "client/cli/commands.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
-  app.require_subcommand(1);
   app.get_formatter()->column_width(36);
   app.set_version_flag("--version", ATTEND_VERSION);
   app.footer(
@@ -25,6 +25,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.
     return app.exit(error) == 0 ? 0 : attention::kExitUsage;
+  }
+  if (app.get_subcommands().empty()) {
+    std::cerr << app.help();
+    return attention::kExitUsage;
   }
   return exit_code;
 }

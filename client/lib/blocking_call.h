@@ -40,7 +40,7 @@ class BlockingStream {
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  bool is_open_ = true;
+  bool is_open_ = true;  // there may be more to read
   bool is_finished_ = false;
 };
 

@@ -58,8 +58,7 @@ struct Describer {
 
 absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming) {
   ASSIGN_OR_RETURN(grpc::ByteBuffer bytes, EncodeRequest(request));
-  return LoadRequest{is_streaming ? kAttendStreamMethod : kAttendMethod, is_streaming,
-                     std::move(bytes)};
+  return LoadRequest{is_streaming ? kAttendStreamMethod : kAttendMethod, is_streaming, bytes};
 }
 
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request) {

@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expression)                           \
-  do {                                                        \
-    if (absl::Status status_ = (expression); !status_.ok()) { \
-      return status_;                                         \
-    }                                                         \
+#define RETURN_IF_ERROR(expression)                                     \
+  do {                                                                  \
+    if (absl::Status early_status = (expression); !early_status.ok()) { \
+      return early_status;                                              \
+    }                                                                   \
   } while (false)
 
 #define ATTENTION_CONCAT_(a, b) a##b

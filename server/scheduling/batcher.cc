@@ -30,6 +30,22 @@ void FinishDead(Job& job, TimePoint now) {
   }
 }
 
+// The batch of the jobs that are not dead; ends those that are.
+Batch KeepLive(const std::vector<std::shared_ptr<Job>>& taken, TimePoint now) {
+  Batch batch;
+  batch.start = now;
+  for (const std::shared_ptr<Job>& job : taken) {
+    if (IsDead(*job, now)) {
+      FinishDead(*job, now);
+      continue;
+    }
+    batch.sequences += static_cast<int64_t>(job->description().sequences.size());
+    batch.tokens += job->description().tokens;
+    batch.jobs.push_back(job);
+  }
+  return batch;
+}
+
 }  // namespace
 
 Batcher::Batcher(RequestQueue& queue, int64_t max_batch_tokens, Clock clock)
@@ -59,17 +75,7 @@ Batch Batcher::Next() {
     if (taken.empty()) {
       return Batch();
     }
-    Batch batch;
-    batch.start = *now;
-    for (const std::shared_ptr<Job>& job : taken) {
-      if (IsDead(*job, *now)) {
-        FinishDead(*job, *now);
-        continue;
-      }
-      batch.sequences += static_cast<int64_t>(job->description().sequences.size());
-      batch.tokens += job->description().tokens;
-      batch.jobs.push_back(job);
-    }
+    Batch batch = KeepLive(taken, *now);
     if (!batch.jobs.empty()) {
       batch.id = next_id_++;
       return batch;

@@ -70,8 +70,8 @@ struct JobDescription {
 };
 
 /// Threads: description() and is_cancelled() are called from any thread; the others from the
-/// dispatcher's threads, in the order Prepare, Gather..., Output and Weights, OnRows..., Finish.
-/// Sequences are counted as in the description.
+/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output and Weights,
+/// OnRows..., Finish. Sequences are counted as in the description.
 class Job {
  public:
   explicit Job(JobDescription description) : description_(std::move(description)) {}

@@ -19,7 +19,11 @@ HeadsView HeadsOf(const void* data, Dtype dtype, int64_t num_heads, int64_t head
 PackedBatch::PackedBatch(const Batch& batch, Workspace& workspace)
     : workspace_(workspace), key_(batch.jobs.front()->description().key) {
   LayOut(batch);
-  Gather(batch);
+  Gather();
+  for (const std::shared_ptr<Job>& job : batch.jobs) {
+    job->DropInputs();
+    job->Prepare();
+  }
 }
 
 void PackedBatch::LayOut(const Batch& batch) {
@@ -43,30 +47,31 @@ void PackedBatch::LayOut(const Batch& batch) {
   }
 }
 
-void PackedBatch::Gather(const Batch& batch) {
+int PackedBatch::PlaceOperands() {
   const int num_operands = key_.model == nullptr ? 3 : key_.has_memory ? 2 : 1;
-  size_t size_bytes = 0;
   size_t offsets[3] = {};
   for (int i = 0; i < num_operands; ++i) {
-    offsets[i] = size_bytes;
-    const int64_t rows = i == 0 ? num_rows_ : num_keys_;
-    size_bytes +=
-        RoundUpToLine(static_cast<size_t>(rows * operands_[i].width) * SizeOf(operands_[i].dtype));
+    const int64_t elements = (i == 0 ? num_rows_ : num_keys_) * operands_[i].width;
+    offsets[i] = input_bytes_;
+    input_bytes_ += RoundUpToLine(static_cast<size_t>(elements) * SizeOf(operands_[i].dtype));
   }
-  std::byte* buffer = workspace_.Buffer(Workspace::kInput, size_bytes);
+  std::byte* buffer = workspace_.Buffer(Workspace::kInput, input_bytes_);
+  for (int i = 0; i < num_operands; ++i) {
+    operands_[i].data = buffer + offsets[i];
+  }
+  return num_operands;
+}
 
+void PackedBatch::Gather() {
   struct Copy {
     Job* job;
     Operand operand;
     void* target;
   };
+  const int num_operands = PlaceOperands();
   std::vector<Copy> copies;
   for (const Sequence& sequence : sequences_) {
-    if (sequence.index != 0) {
-      continue;
-    }
-    for (int i = 0; i < num_operands; ++i) {
-      operands_[i].data = buffer + offsets[i];
+    for (int i = 0; sequence.index == 0 && i < num_operands; ++i) {
       const int64_t row = i == 0 ? sequence.first_row : sequence.first_key;
       copies.push_back(
           {sequence.job, static_cast<Operand>(i),
@@ -76,16 +81,12 @@ void PackedBatch::Gather(const Batch& batch) {
   const auto copy = [&](int64_t i, int) {
     copies[i].job->Gather(copies[i].operand, RowsOf(copies[i].operand).dtype, copies[i].target);
   };
-  if (size_bytes >= kMinParallelBytes && copies.size() > 1) {
+  if (input_bytes_ >= kMinParallelBytes && copies.size() > 1) {
     workspace_.pool().ParallelFor(std::ssize(copies), copy);
   } else {
     for (int64_t i = 0; i < std::ssize(copies); ++i) {
       copy(i, 0);
     }
-  }
-  for (const std::shared_ptr<Job>& job : batch.jobs) {
-    job->DropInputs();
-    job->Prepare();
   }
 }
 

@@ -43,7 +43,9 @@ class PackedBatch {
   };
 
   void LayOut(const Batch& batch);
-  void Gather(const Batch& batch);
+  /// Reserves the operands' memory; how many there are.
+  int PlaceOperands();
+  void Gather();
   absl::Status RunLayer(const RowBlocks& blocks);
   absl::Status RunAttention(const RowBlocks& blocks);
   const Rows& RowsOf(Operand operand) const { return operands_[static_cast<int>(operand)]; }
@@ -54,6 +56,7 @@ class PackedBatch {
   int64_t num_rows_ = 0;
   int64_t num_keys_ = 0;  // of memory, or of bare attention
   Rows operands_[3];
+  size_t input_bytes_ = 0;
 };
 
 }  // namespace attention

@@ -57,6 +57,7 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   v1::Summary SummaryOf(const BatchStats& stats) const;
 
   const AttendEnvironment& environment_;
+  const Visit visit_;  // leaves last, when nothing of the call is left
   grpc::ServerContext context_;
   grpc::ByteBuffer request_;
   CallTag<AttendCall> on_request_{this, &AttendCall::OnRequest};
@@ -69,7 +70,6 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   void OnFinish(bool ok);
   absl::Status Admit();
 
-  const Visit visit_;
   const ReplyLimit& limit_;
   const bool wants_rows_;
   bool is_admitted_ = false;

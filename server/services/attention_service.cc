@@ -20,7 +20,7 @@ AttendEnvironment MakeEnvironment(AttentionAsyncService& service,
           .admission = dependencies.admission,
           .live_calls = dependencies.live_calls,
           .unary_limit = {limits.max_message_bytes(),
-                          "--max-message-bytes; AttendStream has no such limit"},
+                          "--max-message-bytes; AttendStream may send more"},
           .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}};
 }
 

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 ServerOptions SmallMessages() {
   ServerOptions options;
   options.threads = 1;
-  options.max_message_bytes = 4 << 20;
+  options.max_message_bytes = 8 << 20;
   return options;
 }
 
@@ -156,7 +156,7 @@ TEST_F(AttentionClientTest, PassesOnWhatTheServerSays) {
 }
 
 TEST_F(AttentionClientTest, NamesTheFlagWhenAMessageIsTooLarge) {
-  const Tensor large = SeededTensor(1, Dtype::kF32, {5, 512, 512});
+  const Tensor large = SeededTensor(1, Dtype::kF32, {9, 512, 512});
   const auto too_large =
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("--max-message-bytes"));
   EXPECT_THAT(client_->Attend(Rows(large)), too_large);
@@ -177,7 +177,7 @@ TEST_F(AttentionClientTest, ListsTheModels) {
   ASSERT_THAT(models, IsOk());
   ASSERT_EQ(models->size(), 1u);
   EXPECT_EQ(models->front().name(), "demo");
-  EXPECT_EQ(models->front().limits().max_message_bytes(), 4 << 20);
+  EXPECT_EQ(models->front().limits().max_message_bytes(), 8 << 20);
 }
 
 TEST_F(AttentionClientTest, KnowsHealthByName) {

@@ -92,7 +92,7 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
     std::vector<std::string> arguments;
     const char* word;
   } cases[] = {
-      {{}, "subcommand"},
+      {{}, "attend COMMAND --help"},
       {{"dance"}, "dance"},
       {{"run"}, "--random 2x5x512"},
       {{"run", "--random=2xx5"}, "2xx5"},

@@ -221,7 +221,7 @@ TEST_F(RefusalTest, RepliesThatWouldBeTooLarge) {
       IsRefusal(
           StatusCode::RESOURCE_EXHAUSTED,
           "the reply would have 27763200 bytes, at most 4194304 may be sent (--max-message-bytes; "
-          "AttendStream has no such limit)"));
+          "AttendStream may send more)"));
   std::vector<v1::AttendStreamResponse> parts;
   EXPECT_THAT(
       client_.AttendStream(request, &parts),
