@@ -1,4 +1,5 @@
 // attend-server: parse flags, serve until a signal, drain.
+#include <google/protobuf/stubs/logging.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,11 +18,6 @@
 namespace attention {
 namespace {
 
-int Fail(const absl::Status& status) {
-  Log(LogLevel::kError, std::string(status.message()));
-  return EXIT_FAILURE;
-}
-
 // Blocks the signals in this thread and in those it starts later, so that only sigwait sees them.
 sigset_t BlockSignals() {
   sigset_t signals;
@@ -38,10 +34,13 @@ void AwaitSignal(const sigset_t& signals) {
 }
 
 int Serve(const ServerOptions& options) {
+  // The caller hears of bytes that are no message; it must not be able to fill the log with them.
+  google::protobuf::SetLogHandler(nullptr);
   const sigset_t signals = BlockSignals();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   if (!server.ok()) {
-    return Fail(server.status());
+    Log(LogLevel::kError, std::string(server.status().message()));
+    return EXIT_FAILURE;
   }
   for (const std::string& address : (*server)->listening_addresses()) {
     std::printf("attend-server listening on %s\n", address.c_str());

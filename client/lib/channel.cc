@@ -1,5 +1,6 @@
 #include "client/lib/channel.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -7,6 +8,9 @@
 namespace attention {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, bool own_connection) {
+  // Held until the process ends: gRPC 1.51 can take 10 s over its own last shutdown.
+  static const bool is_loaded = (grpc_init(), true);
+  (void)is_loaded;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);

@@ -1,5 +1,7 @@
 // Hostile bytes: an error or a message, never a crash, and never another message than protobuf's
 // own.
+#include <google/protobuf/stubs/logging.h>
+
 #include <random>
 
 #include "gmock/gmock.h"
@@ -16,11 +18,17 @@ auto IsRefused() {
   return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attention.v1.AttendRequest"));
 }
 
+// Protobuf would log every message that is none.
+class MalformedTest : public ::testing::Test {
+ private:
+  google::protobuf::LogSilencer silencer_;
+};
+
 absl::StatusOr<Received<v1::AttendRequest>> DecodeRequest(const std::string& wire) {
   return Decode<v1::AttendRequest>(Cut(wire, 5));
 }
 
-TEST(MalformedTest, AgreesWithProtobufOnEveryTruncation) {
+TEST_F(MalformedTest, AgreesWithProtobufOnEveryTruncation) {
   const std::string whole = RichRequest().SerializeAsString();
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::string wire = whole.substr(0, size);
@@ -37,7 +45,7 @@ TEST(MalformedTest, AgreesWithProtobufOnEveryTruncation) {
   }
 }
 
-TEST(MalformedTest, NeverReadsAnotherMessageThanProtobuf) {
+TEST_F(MalformedTest, NeverReadsAnotherMessageThanProtobuf) {
   v1::AttendRequest request = RichRequest();
   request.mutable_hidden_states()->mutable_tensor()->set_data("0123456789");
   request.mutable_hidden_states()->mutable_memory()->set_data("abcdef");
@@ -62,7 +70,7 @@ TEST(MalformedTest, NeverReadsAnotherMessageThanProtobuf) {
   EXPECT_GT(accepted, 2000);
 }
 
-TEST(MalformedTest, RefusesALengthThatLiesAboutTheBytesThatFollow) {
+TEST_F(MalformedTest, RefusesALengthThatLiesAboutTheBytesThatFollow) {
   EXPECT_THAT(DecodeRequest(Bytes({0x12, 100, 0x0a, 0})), IsRefused());
   EXPECT_THAT(DecodeRequest(Bytes({0x12, 4, 0x0a, 2, 0x1a, 1, 'x'})), IsRefused())
       << "past its parent's end";
@@ -75,7 +83,7 @@ TEST(MalformedTest, RefusesALengthThatLiesAboutTheBytesThatFollow) {
       << "2 GiB of tensor";
 }
 
-TEST(MalformedTest, RefusesGroupsAndTagsThatAreNone) {
+TEST_F(MalformedTest, RefusesGroupsAndTagsThatAreNone) {
   EXPECT_THAT(DecodeRequest(Bytes({0x0b, 0x0c})), IsRefused());
   EXPECT_THAT(DecodeRequest(Bytes({0x0c})), IsRefused());
   EXPECT_THAT(DecodeRequest(Bytes({0x0e, 0})), IsRefused());
@@ -84,12 +92,12 @@ TEST(MalformedTest, RefusesGroupsAndTagsThatAreNone) {
   EXPECT_THAT(DecodeRequest(std::string(11, '\xff')), IsRefused());
 }
 
-TEST(MalformedTest, RefusesANameThatIsNotUtf8) {
+TEST_F(MalformedTest, RefusesANameThatIsNotUtf8) {
   EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0x28})), IsRefused());
   EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0xa9})), Not(IsRefused()));
 }
 
-TEST(MalformedTest, SurvivesRandomBytes) {
+TEST_F(MalformedTest, SurvivesRandomBytes) {
   std::mt19937 random(11);
   for (int round = 0; round < 20000; ++round) {
     std::string wire(1 + random() % 64, '\0');
