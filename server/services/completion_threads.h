@@ -45,7 +45,7 @@ class CallTag final : public CompletionTag {
 
  private:
   Call* const call_;
-  void (Call::*const handler_)(bool ok);
+  void (Call::* const handler_)(bool ok);
   std::shared_ptr<void> keep_alive_;
   /// The queue orders Arm before OnEvent already, in a library that ThreadSanitizer does not see
   /// into.

@@ -13,9 +13,6 @@
 namespace attention {
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-
 std::unique_ptr<AttentionClient> ClientOf(const ServerProcess& server) {
   return *AttentionClient::Connect({.server = server.address(), .timeout = absl::Seconds(8)});
 }
