@@ -41,7 +41,7 @@ GemmCache& Cache() {
 
 }  // namespace
 
-const Gemm& FindGemm(const GemmShape& shape) { return Cache().Find(shape); }
+const Gemm& FindGemm(GemmShape shape) { return Cache().Find(shape); }
 
 int64_t NumGemmKernels() { return Cache().size(); }
 

@@ -39,7 +39,7 @@ class Gemm {
 };
 
 /// The kernel of `shape`, generated at the first call (20 to 60 us). Thread-safe.
-const Gemm& FindGemm(const GemmShape& shape);
+const Gemm& FindGemm(GemmShape shape);
 
 /// Kernels generated so far.
 int64_t NumGemmKernels();
