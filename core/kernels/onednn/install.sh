@@ -25,7 +25,7 @@ debian_mirror() {
     mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
       awk -v suite="$codename" '$2 == suite && $3 == "main" && $1 !~ /^cdrom/ { print $1; exit }')
   fi
-  echo "${mirror:-http://deb.debian.org/debian}"
+  echo "$mirror"
 }
 
 # apt with lists, sources and cache of its own: the machine's stay untouched, and no root is needed.
@@ -52,6 +52,7 @@ END
 # Leaves the patched source in $work/source.
 fetch_source() {
   local patch mirror=${ATTEND_DEBIAN_MIRROR:-$(debian_mirror)}
+  [ -n "$mirror" ] || fail "this machine's apt names no Debian mirror: set ATTEND_DEBIAN_MIRROR to one"
   [ -r "$KEYRING" ] || fail "$KEYRING is missing: install the package debian-archive-keyring"
   rm -rf "$work/apt" "$work/unpack"
   mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/unpack"
