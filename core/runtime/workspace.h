@@ -28,8 +28,7 @@ class Workspace {
  public:
   /// Purposes of the buffers, each live across the phases of one layer call.
   enum Slot {
-    kInput,  // kInput and kMemory belong to the caller of the core
-    kMemory,
+    kInput,  // belongs to the caller of the core
     kConvertedInput,
     kConvertedMemory,
     kProjected,

@@ -14,12 +14,9 @@ AlignedBuffer::AlignedBuffer(size_t size_bytes)
     : data_(static_cast<std::byte*>(::operator new(size_bytes, kAlignment))),
       size_bytes_(size_bytes) {}
 
-std::byte* AlignedBuffer::Release() {
-  size_bytes_ = 0;
-  return data_.release();
+void AlignedBuffer::Deleter::operator()(std::byte* data) const {
+  ::operator delete(data, kAlignment);
 }
-
-void AlignedBuffer::Free(void* data) { ::operator delete(data, kAlignment); }
 
 int64_t NumElements(const Shape& shape) {
   int64_t product = 1;

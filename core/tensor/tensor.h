@@ -20,13 +20,9 @@ class AlignedBuffer {
   const std::byte* data() const { return data_.get(); }
   size_t size_bytes() const { return size_bytes_; }
 
-  /// Gives the memory away; the caller frees it with `Free`.
-  std::byte* Release();
-  static void Free(void* data);
-
  private:
   struct Deleter {
-    void operator()(std::byte* data) const { Free(data); }
+    void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte[], Deleter> data_;
   size_t size_bytes_ = 0;

@@ -16,15 +16,6 @@ TEST(AlignedBufferTest, IsAlignedAtEverySize) {
   }
 }
 
-TEST(AlignedBufferTest, ReleaseGivesTheMemoryAway) {
-  AlignedBuffer buffer(128);
-  std::byte* const data = buffer.data();
-  EXPECT_EQ(buffer.Release(), data);
-  EXPECT_EQ(buffer.data(), nullptr);
-  EXPECT_EQ(buffer.size_bytes(), 0u);
-  AlignedBuffer::Free(data);
-}
-
 TEST(TensorTest, CountsElementsAndBytes) {
   EXPECT_EQ(NumElements({}), 1);
   EXPECT_EQ(NumElements({2, 5, 512}), 5120);
