@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace attention::reference {
 namespace {
@@ -23,50 +24,169 @@ double Dot(const double* a, const double* b, int64_t size) {
   return sum;
 }
 
-// Keys [0, n) are what row i sees.
-int64_t NumVisibleKeys(const Extents& extents, const Options& options, int64_t i) {
-  if (!options.causal) {
-    return extents.kv_len;
+int64_t PositionOf(const Extents& e, const Options& options, int64_t i) {
+  return options.query_offset.value_or(e.kv_len - e.query_len) + i;
+}
+
+bool IsGlobal(const Options& options, int64_t position) {
+  return std::find(options.global_tokens.begin(), options.global_tokens.end(), position) !=
+         options.global_tokens.end();
+}
+
+// Element [h, i, j] of a [num_heads or 1, query_len, kv_len] tensor.
+template <typename T>
+T ElementOf(const Extents& e, const std::vector<T>& tensor, int64_t h, int64_t i, int64_t j) {
+  const bool has_heads = std::ssize(tensor) > e.query_len * e.kv_len;
+  return tensor[((has_heads ? h : 0) * e.query_len + i) * e.kv_len + j];
+}
+
+bool Sees(const Extents& e, const Options& options, int64_t h, int64_t i, int64_t j) {
+  if (!options.mask.empty() && ElementOf(e, options.mask, h, i, j) == 0) {
+    return false;
   }
-  const int64_t position = options.query_offset.value_or(extents.kv_len - extents.query_len) + i;
-  return std::clamp<int64_t>(position + 1, 0, extents.kv_len);
+  const int64_t p = PositionOf(e, options, i);
+  if (j < options.prefix || IsGlobal(options, j) || IsGlobal(options, p)) {
+    return true;
+  }
+  return (!options.causal || j <= p) && (options.window == 0 || j > p - options.window) &&
+         (options.window_right == 0 || j <= p + options.window_right);
 }
 
 int64_t KvHead(const Extents& extents, int64_t head) {
   return head / (extents.num_heads / extents.num_kv_heads);
 }
 
-// logits[h, i, j] = scale * query[i, h] . key[j, kv head of h], of visible keys alone.
-void ComputeLogits(const Extents& e, const std::vector<double>& query,
-                   const std::vector<double>& key, const Options& options,
-                   std::vector<double>& logits) {
-  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(e.head_dim)));
+double InverseFrequency(const Rotary& rotary, int64_t dim, int64_t pair) {
+  const double frequency = std::pow(rotary.base, -2.0 * pair / dim);
+  if (rotary.scaling == Rotary::Scaling::kLinear) {
+    return frequency / rotary.factor;
+  }
+  if (rotary.scaling == Rotary::Scaling::kLlama3) {
+    const double wavelength = 2 * std::numbers::pi / frequency;
+    const double smooth = (rotary.original_max_positions / wavelength - rotary.low_freq_factor) /
+                          (rotary.high_freq_factor - rotary.low_freq_factor);
+    const double kept = std::clamp(smooth, 0.0, 1.0);
+    return kept * frequency + (1 - kept) * frequency / rotary.factor;
+  }
+  return frequency;
+}
+
+void Rotate(const Rotary& rotary, int64_t position, int64_t head_dim, double* row) {
+  const int64_t dim = rotary.dim == 0 ? head_dim : rotary.dim;
+  for (int64_t pair = 0; pair < dim / 2; ++pair) {
+    const double angle = static_cast<double>(position + rotary.position_offset) *
+                         InverseFrequency(rotary, dim, pair);
+    double& a = row[rotary.interleaved ? 2 * pair : pair];
+    double& b = row[rotary.interleaved ? 2 * pair + 1 : pair + dim / 2];
+    const double turned = a * std::cos(angle) - b * std::sin(angle);
+    b = b * std::cos(angle) + a * std::sin(angle);
+    a = turned;
+  }
+}
+
+void Normalise(const RmsNorm& norm, int64_t head_dim, double* row) {
+  const double mean_square = Dot(row, row, head_dim) / head_dim;
+  for (int64_t d = 0; d < head_dim; ++d) {
+    row[d] *= (norm.weight.empty() ? 1 : norm.weight[d]) / std::sqrt(mean_square + norm.epsilon);
+  }
+}
+
+// rows [tokens, num_heads, head_dim], the first of which stands at `first_position`.
+std::vector<double> Prepared(std::vector<double> rows, int64_t num_heads, int64_t head_dim,
+                             const std::optional<RmsNorm>& norm,
+                             const std::optional<Rotary>& rotary, int64_t first_position) {
+  for (int64_t row = 0; row * head_dim < std::ssize(rows); ++row) {
+    if (norm.has_value()) {
+      Normalise(*norm, head_dim, rows.data() + row * head_dim);
+    }
+    if (rotary.has_value()) {
+      Rotate(*rotary, first_position + row / num_heads, head_dim, rows.data() + row * head_dim);
+    }
+  }
+  return rows;
+}
+
+double Distance(const double* a, const double* b, int64_t size) {
+  double sum = 0;
+  for (int64_t d = 0; d < size; ++d) {
+    sum += (a[d] - b[d]) * (a[d] - b[d]);
+  }
+  return std::sqrt(sum);
+}
+
+double LinearSimilarity(const double* query, const double* key, int64_t size) {
+  const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+  double sum = 0;
+  for (int64_t d = 0; d < size; ++d) {
+    sum += feature(query[d]) * feature(key[d]);
+  }
+  return sum;
+}
+
+// The logarithm of the weight of key j for row i of head h, before normalisation; -infinity for a
+// weight of 0.
+double LogWeight(const Extents& e, const Options& o, const double* query, const double* key,
+                 int64_t h, int64_t i, int64_t j) {
+  switch (o.similarity) {
+    case Similarity::kGaussian:
+      return -std::pow(Distance(query, key, e.head_dim), 2) / o.bandwidth;
+    case Similarity::kBox:
+      return Distance(query, key, e.head_dim) <= o.bandwidth
+                 ? 0
+                 : -std::numeric_limits<double>::infinity();
+    case Similarity::kTriangular:
+      return std::log(std::max(0.0, 1 - Distance(query, key, e.head_dim) / o.bandwidth));
+    case Similarity::kLinear:
+      return std::log(LinearSimilarity(query, key, e.head_dim));
+    case Similarity::kDotProduct:
+      break;
+  }
+  double logit = o.scale.value_or(1.0 / std::sqrt(static_cast<double>(e.head_dim))) *
+                 Dot(query, key, e.head_dim);
+  if (o.softcap > 0) {
+    logit = o.softcap * std::tanh(logit / o.softcap);
+  }
+  if (!o.alibi_slopes.empty()) {
+    logit -= o.alibi_slopes[h] * std::abs(static_cast<double>(PositionOf(e, o, i) - j));
+  }
+  return o.bias.empty() ? logit : logit + ElementOf(e, o.bias, h, i, j);
+}
+
+// log_weights[h, i, j] of visible keys; -infinity of the others.
+void ComputeLogWeights(const Extents& e, const std::vector<double>& query,
+                       const std::vector<double>& key, const Options& options,
+                       std::vector<double>& log_weights) {
   for (int64_t h = 0; h < e.num_heads; ++h) {
     for (int64_t i = 0; i < e.query_len; ++i) {
       const double* query_row = query.data() + (i * e.num_heads + h) * e.head_dim;
-      double* logits_row = logits.data() + (h * e.query_len + i) * e.kv_len;
-      for (int64_t j = 0; j < NumVisibleKeys(e, options, i); ++j) {
+      double* row = log_weights.data() + (h * e.query_len + i) * e.kv_len;
+      for (int64_t j = 0; j < e.kv_len; ++j) {
         const double* key_row = key.data() + (j * e.num_kv_heads + KvHead(e, h)) * e.head_dim;
-        logits_row[j] = scale * Dot(query_row, key_row, e.head_dim);
+        row[j] = Sees(e, options, h, i, j) ? LogWeight(e, options, query_row, key_row, h, i, j)
+                                           : -std::numeric_limits<double>::infinity();
       }
     }
   }
 }
 
-// In place; hidden keys keep the weight 0.
-void Softmax(double* row, int64_t num_visible) {
-  if (num_visible == 0) {
-    return;
+// In place: exp and normalisation over the row, to whose denominator exp(sink) is added. Returns
+// the logarithm of the sum without it. A row of -infinity becomes zeros.
+double Softmax(double* row, int64_t kv_len, double sink) {
+  const double max =
+      kv_len == 0 ? -std::numeric_limits<double>::infinity() : *std::max_element(row, row + kv_len);
+  if (max == -std::numeric_limits<double>::infinity()) {
+    std::fill(row, row + kv_len, 0.0);
+    return max;
   }
-  const double max = *std::max_element(row, row + num_visible);
   double sum = 0;
-  for (int64_t j = 0; j < num_visible; ++j) {
+  for (int64_t j = 0; j < kv_len; ++j) {
     row[j] = std::exp(row[j] - max);
     sum += row[j];
   }
-  for (int64_t j = 0; j < num_visible; ++j) {
-    row[j] /= sum;
+  for (int64_t j = 0; j < kv_len; ++j) {
+    row[j] /= sum + std::exp(sink - max);
   }
+  return max + std::log(sum);
 }
 
 // output[i, h] = sum over visible j of weights[h, i, j] * value[j, kv head of h].
@@ -76,7 +196,10 @@ void ComputeWeightedSums(const Extents& e, const Options& options, const std::ve
     for (int64_t i = 0; i < e.query_len; ++i) {
       const double* weights_row = result.weights.data() + (h * e.query_len + i) * e.kv_len;
       double* output_row = result.output.data() + (i * e.num_heads + h) * e.value_head_dim;
-      for (int64_t j = 0; j < NumVisibleKeys(e, options, i); ++j) {
+      for (int64_t j = 0; j < e.kv_len; ++j) {
+        if (!Sees(e, options, h, i, j)) {
+          continue;
+        }
         const double* value_row =
             value.data() + (j * e.num_kv_heads + KvHead(e, h)) * e.value_head_dim;
         for (int64_t d = 0; d < e.value_head_dim; ++d) {
@@ -109,18 +232,24 @@ double Norm(const std::vector<double>& values) {
 
 }  // namespace
 
-AttentionResult Attention(const Extents& extents, const std::vector<double>& query,
+AttentionResult Attention(const Extents& e, const std::vector<double>& query,
                           const std::vector<double>& key, const std::vector<double>& value,
                           const Options& options) {
   AttentionResult result;
-  result.output.resize(extents.query_len * extents.num_heads * extents.value_head_dim);
-  result.weights.resize(extents.num_heads * extents.query_len * extents.kv_len);
-  ComputeLogits(extents, query, key, options, result.weights);
-  for (int64_t row = 0; row < extents.num_heads * extents.query_len; ++row) {
-    Softmax(result.weights.data() + row * extents.kv_len,
-            NumVisibleKeys(extents, options, row % extents.query_len));
+  result.output.resize(e.query_len * e.num_heads * e.value_head_dim);
+  result.weights.resize(e.num_heads * e.query_len * e.kv_len);
+  result.log_sum_exp.resize(e.num_heads * e.query_len);
+  ComputeLogWeights(e,
+                    Prepared(query, e.num_heads, e.head_dim, options.query_norm, options.rotary,
+                             PositionOf(e, options, 0)),
+                    Prepared(key, e.num_kv_heads, e.head_dim, options.key_norm, options.rotary, 0),
+                    options, result.weights);
+  for (int64_t row = 0; row < e.num_heads * e.query_len; ++row) {
+    const double sink = options.sinks.empty() ? -std::numeric_limits<double>::infinity()
+                                              : options.sinks[row / e.query_len];
+    result.log_sum_exp[row] = Softmax(result.weights.data() + row * e.kv_len, e.kv_len, sink);
   }
-  ComputeWeightedSums(extents, options, value, result);
+  ComputeWeightedSums(e, options, value, result);
   return result;
 }
 

@@ -8,10 +8,47 @@
 
 namespace attention::reference {
 
+/// How a query and a key make a weight, before the weights of a row are normalised.
+enum class Similarity { kDotProduct, kGaussian, kBox, kTriangular, kLinear };
+
+struct Rotary {
+  enum class Scaling { kNone, kLinear, kLlama3 };
+  int64_t dim = 0;  // 0: head_dim
+  double base = 10000;
+  bool interleaved = false;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_positions = 8192;
+  int64_t position_offset = 0;
+};
+
+struct RmsNorm {
+  std::vector<double> weight = {};  // [head_dim]; empty: ones
+  double epsilon = 1e-6;
+};
+
+/// As core/attention's AttentionOptions, which says what each does. Empty vectors and zeros are
+/// off.
 struct Options {
   bool causal = false;
   std::optional<double> scale = {};          // default 1 / sqrt(head_dim)
   std::optional<int64_t> query_offset = {};  // default kv_len - query_len
+  int64_t window = 0;
+  int64_t window_right = 0;
+  int64_t prefix = 0;
+  std::vector<int64_t> global_tokens = {};
+  std::vector<uint8_t> mask = {};  // [num_heads or 1, query_len, kv_len]
+  double softcap = 0;
+  std::vector<double> alibi_slopes = {};  // [num_heads]
+  std::vector<double> bias = {};          // [num_heads or 1, query_len, kv_len]
+  std::vector<double> sinks = {};         // [num_heads]
+  std::optional<RmsNorm> query_norm = {};
+  std::optional<RmsNorm> key_norm = {};
+  std::optional<Rotary> rotary = {};
+  Similarity similarity = Similarity::kDotProduct;
+  double bandwidth = 0;
 };
 
 /// Extents of one sequence.
@@ -25,8 +62,9 @@ struct Extents {
 };
 
 struct AttentionResult {
-  std::vector<double> output;   // [query_len, num_heads, value_head_dim]
-  std::vector<double> weights;  // [num_heads, query_len, kv_len]
+  std::vector<double> output;       // [query_len, num_heads, value_head_dim]
+  std::vector<double> weights;      // [num_heads, query_len, kv_len]
+  std::vector<double> log_sum_exp;  // [num_heads, query_len], without sinks
 };
 
 /// query [query_len, num_heads, head_dim], key [kv_len, num_kv_heads, head_dim], value [kv_len,

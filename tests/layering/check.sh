@@ -13,14 +13,15 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["core/runtime"] = base
     may["core/reference"] = "core/tensor"
     may["core/kernels"] = base
-    may["core/attention"] = base " core/kernels"
+    may["core/attention"] = base " core/kernels core/attention/merge.h"
+    may["core/attention/merge.h"] = ""
     may["core/layers"] = base " core/kernels core/attention"
     may["core/models"] = base " core/kernels core/attention core/layers"
     may["proto"] = base
     may["server"] = may["core/models"] " core/models proto server/scheduling"
     may["server/scheduling"] = may["core/models"] " core/models server"
-    may["client"] = base " core/reference proto"
-    may["tests"] = "core/reference server client server/scheduling " may["server"]
+    may["client"] = base " core/reference core/attention/merge.h proto"
+    may["tests"] = "core/reference core/attention/merge.h server client server/scheduling " may["server"]
     status = 0
   }
 

@@ -1,0 +1,83 @@
+// The kinds of attention: what a sequence may ask for beyond query, key and value.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace attention {
+
+/// How a query and a key make the weight that is normalised over the keys a row sees.
+enum class Similarity {
+  kDotProduct,  // exp(logit): softmax attention
+  kGaussian,    // exp(-|q - k|^2 / bandwidth)
+  kBox,         // 1 if |q - k| <= bandwidth, else 0
+  kTriangular,  // max(0, 1 - |q - k| / bandwidth)
+  kLinear,      // f(q) . f(k), f(x) = elu(x) + 1 (Katharopoulos et al. 2020)
+};
+
+/// Nadaraya-Watson kernel regression: the weight is a function of the distance of query and key.
+constexpr bool IsRegression(Similarity similarity) {
+  return similarity == Similarity::kGaussian || similarity == Similarity::kBox ||
+         similarity == Similarity::kTriangular;
+}
+
+/// Weights are exponentials, made by online softmax.
+constexpr bool IsSoftmax(Similarity similarity) {
+  return similarity == Similarity::kDotProduct || similarity == Similarity::kGaussian;
+}
+
+/// Rotary position embedding (Su et al. 2021, "RoFormer") of query and key: pair i of the first
+/// `dim` elements at position p is turned by p / base^(2i / dim) radians. A query row stands at its
+/// position p, a key at j.
+struct Rotary {
+  enum class Scaling {
+    kNone,
+    kLinear,  // positions are divided by `factor`
+    /// Llama 3.1: frequencies whose wavelength is beyond original_max_positions / low_freq_factor
+    /// are divided by `factor`, those within original_max_positions / high_freq_factor are not,
+    /// and those between go over smoothly.
+    kLlama3,
+  };
+
+  /// Elements that are turned, even; 0: all of the head.
+  int64_t dim = 0;
+  double base = 10000;
+  /// Pairs are (2i, 2i + 1); else (i, i + dim / 2).
+  bool interleaved = false;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_positions = 8192;
+  /// Added to the positions of queries and keys.
+  int64_t position_offset = 0;
+
+  bool operator==(const Rotary&) const = default;
+};
+
+/// x / sqrt(mean(x^2) + epsilon) * weight, over each head's elements (Zhang & Sennrich 2019).
+struct RmsNorm {
+  /// [head_dim], borrowed; null: ones.
+  const float* weight = nullptr;
+  float epsilon = 1e-6f;
+};
+
+/// Borrowed [num_heads or 1, query_len, kv_len]: keys contiguous, rows and heads any stride in
+/// elements; head_stride 0 gives all heads the same.
+template <typename T>
+struct ScoreView {
+  const T* data = nullptr;
+  int64_t head_stride = 0;
+  int64_t row_stride = 0;
+
+  const T* Row(int64_t head, int64_t row) const {
+    return data + head * head_stride + row * row_stride;
+  }
+};
+
+/// Added to the logits; -infinity hides the key.
+using Bias = ScoreView<float>;
+/// Not 0: the key may be seen.
+using Mask = ScoreView<uint8_t>;
+
+}  // namespace attention

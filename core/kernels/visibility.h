@@ -1,0 +1,50 @@
+// Which keys a query row sees: the one place for causal, window, prefix, global tokens and masks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/kernels/variants.h"
+
+namespace attention {
+
+/// Keys [begin, end).
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// The visibility rules of one sequence. Row i stands at key position p = query_offset + i.
+///
+/// A row sees key j when the mask lets it and one of these holds: j is within the row's interval
+/// (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j or p is a global
+/// token.
+struct Visibility {
+  int64_t kv_len = 0;
+  int64_t query_offset = 0;
+  bool causal = false;
+  int64_t window = 0;        // 0: unbounded
+  int64_t window_right = 0;  // 0: unbounded
+  int64_t prefix = 0;
+  std::span<const int64_t> global_tokens;  // ascending
+  Mask mask;
+
+  /// The smallest range that holds every key the row's position lets it see.
+  KeyRange Range(int64_t row) const;
+  /// Whether a row's range may hold keys that it does not see.
+  bool has_holes() const {
+    return mask.data != nullptr || !global_tokens.empty() || (prefix > 0 && window > 0);
+  }
+  bool Sees(int64_t head, int64_t row, int64_t key) const;
+  /// Whether the row sees a key of `keys`.
+  bool SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const;
+  /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that the row does not see.
+  void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
+
+ private:
+  KeyRange Interval(int64_t row) const;
+  bool IsGlobal(int64_t position) const;
+  void HideRange(KeyRange range, int64_t first_key, float* scores) const;
+};
+
+}  // namespace attention
