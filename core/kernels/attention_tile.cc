@@ -40,8 +40,9 @@ RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_
     group.all_see_begin = std::max(group.all_see_begin, begin);
     group.all_see_end = std::min(group.all_see_end, end);
   }
-  group.block.begin = group.block.begin / kKeyBlock * kKeyBlock;
-  group.block.end = std::max(group.block.begin, RoundUp(group.block.end, kKeyStep));
+  const bool sees_any = group.block.begin < group.block.end;
+  group.block.begin = sees_any ? group.block.begin / kKeyBlock * kKeyBlock : 0;
+  group.block.end = sees_any ? RoundUp(group.block.end, kKeyStep) : 0;
   return group;
 }
 
