@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,11 +15,14 @@
 #include "core/kernels/attention_tile.h"
 #include "core/kernels/packed_head.h"
 #include "core/kernels/variants.h"
+#include "core/runtime/mutex.h"
+#include "core/runtime/slab_arena.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// Memory that caches share: a page that several caches refer to counts once. Thread-safe.
+/// Memory that caches share: a page that several caches refer to counts once. What counts are
+/// pages; the huge pages that they lie in may hold a few megabytes more. Thread-safe.
 class KvMemory {
  public:
   explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
@@ -29,11 +33,15 @@ class KvMemory {
 
  private:
   friend class KvPage;
-  bool Take(size_t bytes);
-  void GiveBack(size_t bytes) { used_bytes_ -= bytes; }
+  /// Zeroed; null when there is no room.
+  std::byte* Take(size_t bytes);
+  void GiveBack(std::byte* memory, size_t bytes);
+  SlabArena& ArenaOf(size_t bytes);
 
   const size_t max_bytes_;
   std::atomic<size_t> used_bytes_ = 0;
+  Mutex mutex_;
+  std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots
 };
 
 struct KvCacheShape {

@@ -94,14 +94,24 @@ struct Integers {
 
 }  // namespace
 
-bool KvMemory::Take(size_t bytes) {
+SlabArena& KvMemory::ArenaOf(size_t bytes) {
+  MutexLock lock(mutex_);
+  return arenas_.try_emplace(bytes, bytes).first->second;
+}
+
+std::byte* KvMemory::Take(size_t bytes) {
   size_t used = used_bytes_;
   do {
     if (bytes > max_bytes_ - used) {
-      return false;
+      return nullptr;
     }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
-  return true;
+  return ArenaOf(bytes).Take();
+}
+
+void KvMemory::GiveBack(std::byte* memory, size_t bytes) {
+  ArenaOf(bytes).GiveBack(memory);
+  used_bytes_ -= bytes;
 }
 
 size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
@@ -110,28 +120,24 @@ size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
 
 std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
                                      const std::shared_ptr<KvMemory>& memory) {
-  if (!memory->Take(SizeBytes(shape, capacity))) {
-    return nullptr;
-  }
-  return std::shared_ptr<KvPage>(new KvPage(shape, capacity, memory));
+  std::byte* bytes = memory->Take(SizeBytes(shape, capacity));
+  return bytes == nullptr ? nullptr
+                          : std::shared_ptr<KvPage>(new KvPage(shape, capacity, bytes, memory));
 }
 
-KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory)
-    : shape_(shape),
-      capacity_(capacity),
-      memory_(std::move(memory)),
-      bytes_(SizeBytes(shape, capacity)) {
-  std::memset(bytes_.data(), 0, bytes_.size_bytes());
+KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::byte* bytes,
+               std::shared_ptr<KvMemory> memory)
+    : shape_(shape), capacity_(capacity), bytes_(bytes), memory_(std::move(memory)) {
   for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
     std::fill_n(Head(head).values_are_finite, capacity / kKeyBlock, uint8_t{1});
   }
 }
 
-KvPage::~KvPage() { memory_->GiveBack(bytes_.size_bytes()); }
+KvPage::~KvPage() { memory_->GiveBack(bytes_, size_bytes()); }
 
 HeadPage KvPage::Head(int64_t head) const {
   const HeadLayout layout(shape_, capacity_);
-  std::byte* first = bytes_.data() + head * layout.size;
+  std::byte* first = bytes_ + head * layout.size;
   HeadPage page{.keys = first,
                 .values = first + layout.values,
                 .values_are_finite = reinterpret_cast<uint8_t*>(first + layout.flags)};

@@ -22,18 +22,19 @@ class KvPage {
   static size_t SizeBytes(const KvCacheShape& shape, int64_t capacity);
 
   int64_t capacity() const { return capacity_; }
-  size_t size_bytes() const { return bytes_.size_bytes(); }
+  size_t size_bytes() const { return SizeBytes(shape_, capacity_); }
   HeadPage Head(int64_t head) const;
   /// Copies the other page's blocks that hold its first `tokens` tokens. REQUIRES: they fit.
   void CopyFrom(const KvPage& other, int64_t tokens);
 
  private:
-  KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory);
+  KvPage(const KvCacheShape& shape, int64_t capacity, std::byte* bytes,
+         std::shared_ptr<KvMemory> memory);
 
   const KvCacheShape shape_;
   const int64_t capacity_;
+  std::byte* const bytes_;  // memory_'s
   const std::shared_ptr<KvMemory> memory_;
-  mutable AlignedBuffer bytes_;
 };
 
 /// Writes rows of one head, in the storage's form.

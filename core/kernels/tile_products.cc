@@ -7,9 +7,41 @@
 namespace attention {
 namespace {
 
+StreamProduct::Operands StreamedOperands(const TileState& s) {
+  return s.int8() ? StreamProduct::kInt8 : s.bf16() ? StreamProduct::kBf16 : StreamProduct::kF32;
+}
+
+void StreamScores(const TileState& s, int64_t first_key, const Block& block, int64_t col) {
+  const int64_t element_bytes = s.int8() ? 1 : s.element_bytes;
+  const int64_t together = 4 / element_bytes;
+  const int64_t chunk = s.int8() ? s.plan.depth() : kScoreChunk;
+  const int64_t row_bytes = s.plan.depth() * element_bytes;
+  const int64_t key = first_key + col;
+  const auto* query = static_cast<const std::byte*>(s.query) + block.first_row * row_bytes;
+  for (int64_t depth = 0; depth < s.plan.depth(); depth += chunk) {
+    const std::byte* keys = s.Keys(key) + depth * kKeyBlock * element_bytes;
+    const int64_t taken = std::min(chunk, s.plan.depth() - depth);
+    s.kernels.stream({.operands = StreamedOperands(s),
+                      .a = query + depth * element_bytes,
+                      .a_stride = row_bytes,
+                      .rows = block.rows,
+                      .b = keys,
+                      .b_stride = kKeyBlock * 4,
+                      .steps = taken / together,
+                      .cols = std::min(kKeyBlock, block.end - col),
+                      .c = s.scores + block.first_row * kScoreStride + col,
+                      .c_stride = kScoreStride * 4,
+                      .accumulate = depth > 0});
+  }
+}
+
 void DotProducts(const TileState& s, int64_t first_key, const Block& block) {
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
+    if (s.streams) {
+      StreamScores(s, first_key, block, col);
+      continue;
+    }
     const std::byte* keys = s.Keys(first_key + col);
     float* scores = s.scores + block.first_row * kScoreStride + col;
     for (int64_t depth = 0; depth < s.plan.depth(); depth += kScoreChunk) {
@@ -21,12 +53,16 @@ void DotProducts(const TileState& s, int64_t first_key, const Block& block) {
 }
 
 void Int8DotProducts(const TileState& s, int64_t first_key, const Block& block) {
-  const Gemm& gemm = s.plan.Int8Score(AttentionPlan::PaddedRows(block.rows));
+  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   const auto* query = static_cast<const uint8_t*>(s.query) + block.first_row * s.plan.depth();
   for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
     const int64_t key = first_key + col;
     float* scores = s.scores + block.first_row * kScoreStride + col;
-    gemm.Run(query, s.Keys(key), scores);
+    if (s.streams) {
+      StreamScores(s, first_key, block, col);
+    } else {
+      s.plan.Int8Score(padded_rows).Run(query, s.Keys(key), scores);
+    }
     s.kernels.dequantise_scores({.scores = scores,
                                  .stride = kScoreStride,
                                  .rows = block.rows,
@@ -52,6 +88,29 @@ int64_t ChainLength(const Block& block, int64_t col) {
   return std::min(kSumChunk - col % kSumChunk, block.end - col);
 }
 
+/// Probabilities of some columns, and their values.
+struct SumStep {
+  int64_t rows;
+  int64_t keys;
+  const void* probabilities;
+  const std::byte* values;
+};
+
+void StreamSum(const TileState& s, const SumStep& step, void* c, bool accumulate) {
+  const int64_t element_bytes = s.int8() ? 1 : s.element_bytes;
+  s.kernels.stream({.operands = StreamedOperands(s),
+                    .a = step.probabilities,
+                    .a_stride = kScoreStride * element_bytes,
+                    .rows = step.rows,
+                    .b = step.values,
+                    .b_stride = s.plan.value_width() * 4,
+                    .steps = step.keys / (4 / element_bytes),
+                    .cols = s.plan.value_width(),
+                    .c = c,
+                    .c_stride = s.plan.value_width() * 4,
+                    .accumulate = accumulate});
+}
+
 void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
   const int64_t width = s.plan.value_width();
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
@@ -73,8 +132,14 @@ void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, 
          .value_scales = page.value_scales + s.KeysBefore(first_key + col),
          .target = probabilities + col,
          .row_scales = row_scales});
-    s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/false)
-        .Run(probabilities + col, s.Values(first_key + col), s.integer_sums);
+    const std::byte* values = s.Values(first_key + col);
+    if (s.streams) {
+      StreamSum(s, {block.rows, keys, probabilities + col, values}, s.integer_sums,
+                /*accumulate=*/false);
+    } else {
+      s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/false)
+          .Run(probabilities + col, values, s.integer_sums);
+    }
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t i = 0; i < width; ++i) {
         accumulator[r * width + i] +=
@@ -98,9 +163,16 @@ struct SumOperand {
 void SumChains(const TileState& s, const SumOperand& values, const Block& block, bool accumulate) {
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
-    s.plan.WeightedSum(padded_rows, ChainLength(block, col), accumulate || col > block.begin)
-        .Run(s.ProbabilityRow(block.first_row) + col * s.element_bytes, values.At(col),
-             s.AccumulatorRow(block.first_row));
+    const int64_t keys = ChainLength(block, col);
+    const bool continues = accumulate || col > block.begin;
+    const std::byte* probabilities =
+        s.ProbabilityRow(block.first_row) + col * s.element_bytes;
+    float* sums = s.AccumulatorRow(block.first_row);
+    if (s.streams) {
+      StreamSum(s, {block.rows, keys, probabilities, values.At(col)}, sums, continues);
+    } else {
+      s.plan.WeightedSum(padded_rows, keys, continues).Run(probabilities, values.At(col), sums);
+    }
   }
 }
 

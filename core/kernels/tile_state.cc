@@ -37,6 +37,9 @@ bool MultipliesIntegers(KeyValueStorage storage, Similarity similarity) {
          MultipliesInt8();
 }
 
+/// More rows than this are the ukernels' business.
+constexpr int64_t kStreamedRows = 8;
+
 float ExponentScale(const FlashSequence& s, bool shapes_logits) {
   constexpr float kLog2e = std::numbers::log2e_v<float>;
   if (s.similarity == Similarity::kGaussian) {
@@ -60,6 +63,8 @@ TileState::TileState(const QueryTile& t, std::byte* scratch)
       kernels(CurrentTileKernels()),
       rows(t.rows()),
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
+      streams(rows <= kStreamedRows && kernels.stream != nullptr &&
+              !(plan.compute() == Dtype::kBf16 && HasMatrixUnit())),
       // A scale of 0 times a hidden key's -infinity would be NaN: it goes the long way.
       shapes_logits(sequence.similarity == Similarity::kDotProduct &&
                     (sequence.softcap > 0 || !sequence.alibi_slopes.empty() ||

@@ -72,6 +72,8 @@ struct TileState {
   int64_t element_bytes;
   /// Score times this is the exponent of 2.
   float scale_log2e;
+  /// Few rows: products are streamed.
+  bool streams;
   /// The scores go through the logits kernel before softmax.
   bool shapes_logits;
 

@@ -1,22 +1,29 @@
 #include "tests/bench/cases.h"
 
-#include <algorithm>
+#include <numeric>
+#include <random>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
-#include "core/layers/multi_head_attention.h"
-#include "core/reference/reference.h"
-#include "core/tensor/seeded.h"
+#include "core/attention/kv_cache.h"
+#include "tests/bench/case_support.h"
 
 namespace attention::bench {
 namespace {
 
-constexpr int64_t kSampledRows = 8;
+const char* StorageName(KeyValueStorage storage) {
+  return storage == KeyValueStorage::kF32 ? "f32" : storage == KeyValueStorage::kBf16 ? "bf16" : "int8";
+}
 
 std::string CaseName(const CaseSpec& s) {
-  std::string name =
-      absl::StrCat(s.d_model > 0 ? "layer" : "attention", "/",
-                   s.dtype == Dtype::kF32 ? "f32" : "bf16", "/B", s.batch_size, "_S", s.seq_len);
+  std::string name = absl::StrCat(
+      s.storage.has_value() ? "decode" : s.d_model > 0 ? "layer" : "attention", "/",
+      s.storage.has_value() ? StorageName(*s.storage) : s.dtype == Dtype::kF32 ? "f32" : "bf16",
+      "/");
+  if (s.label.empty()) {
+    absl::StrAppend(&name, "B", s.batch_size, "_S", s.seq_len);
+  } else {
+    absl::StrAppend(&name, s.label);
+  }
   if (s.d_model > 0) {
     absl::StrAppend(&name, "_E", s.d_model);
   }
@@ -29,183 +36,6 @@ std::string CaseName(const CaseSpec& s) {
   }
   return absl::StrCat(name, s.causal ? "/causal" : "", "/threads", s.threads);
 }
-
-std::vector<double> Doubles(const Tensor& tensor, int64_t first, int64_t count) {
-  std::vector<float> values(count);
-  Convert(tensor.dtype(), ElementAt(tensor.data(), tensor.dtype(), first), Dtype::kF32,
-          values.data(), count);
-  return {values.begin(), values.end()};
-}
-
-/// Rows to check: the first, the last, and others spread between.
-std::vector<int64_t> SampleRows(int64_t seq_len) {
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < kSampledRows; ++i) {
-    rows.push_back(i * (seq_len - 1) / (kSampledRows - 1));
-  }
-  return rows;
-}
-
-class AttentionCase final : public Case {
- public:
-  explicit AttentionCase(const CaseSpec& spec)
-      : spec_(spec),
-        query_(SeededTensor(1, spec.dtype, {Tokens(), spec.num_heads, spec.head_dim})),
-        key_(SeededTensor(2, spec.dtype, {Tokens(), spec.num_kv_heads, spec.head_dim})),
-        value_(SeededTensor(3, spec.dtype, {Tokens(), spec.num_kv_heads, spec.head_dim})),
-        output_(spec.dtype, {Tokens(), spec.num_heads, spec.head_dim}) {
-    for (int64_t b = 0; b < spec.batch_size; ++b) {
-      sequences_.push_back({.query = Heads(query_, b, spec.num_heads),
-                            .key = Heads(key_, b, spec.num_kv_heads),
-                            .value = Heads(value_, b, spec.num_kv_heads),
-                            .output = OutputHeads(b),
-                            .options = {.causal = spec.causal}});
-    }
-  }
-
-  void Run(Workspace& workspace) override {
-    ScaledDotProductAttention(sequences_, workspace).IgnoreError();
-  }
-
-  double Error() const override {
-    const int64_t last = (spec_.batch_size - 1) * spec_.seq_len;
-    const int64_t kv_width = spec_.num_kv_heads * spec_.head_dim;
-    const int64_t width = spec_.num_heads * spec_.head_dim;
-    const auto key = Doubles(key_, last * kv_width, spec_.seq_len * kv_width);
-    const auto value = Doubles(value_, last * kv_width, spec_.seq_len * kv_width);
-    std::vector<double> actual;
-    std::vector<double> expected;
-    for (const int64_t row : SampleRows(spec_.seq_len)) {
-      const auto result = reference::Attention(
-          {1, spec_.seq_len, spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
-          Doubles(query_, (last + row) * width, width), key, value,
-          {.causal = spec_.causal, .query_offset = row});
-      const auto got = Doubles(output_, (last + row) * width, width);
-      expected.insert(expected.end(), result.output.begin(), result.output.end());
-      actual.insert(actual.end(), got.begin(), got.end());
-    }
-    return reference::RelativeL2(actual, expected);
-  }
-
-  double Tolerance() const override {
-    return spec_.dtype == Dtype::kF32 ? reference::kAttentionToleranceF32
-                                      : reference::kAttentionToleranceBf16;
-  }
-
- private:
-  int64_t Tokens() const { return spec_.batch_size * spec_.seq_len; }
-
-  HeadsView Heads(const Tensor& tensor, int64_t b, int64_t heads) const {
-    return SliceTokens(DenseHeads(tensor.data(), tensor.dtype(), Tokens(), heads, spec_.head_dim),
-                       b * spec_.seq_len, spec_.seq_len);
-  }
-
-  MutableHeadsView OutputHeads(int64_t b) {
-    return SliceTokens(
-        DenseHeads(output_.data(), output_.dtype(), Tokens(), spec_.num_heads, spec_.head_dim),
-        b * spec_.seq_len, spec_.seq_len);
-  }
-
-  CaseSpec spec_;
-  Tensor query_, key_, value_, output_;
-  std::vector<AttentionSequence> sequences_;
-};
-
-std::vector<double> Doubles(const std::vector<float>& values) {
-  return {values.begin(), values.end()};
-}
-
-class LayerCase final : public Case {
- public:
-  explicit LayerCase(const CaseSpec& spec)
-      : spec_(spec),
-        weights_(MakeSeededLayer(7, spec.dtype, spec.d_model, spec.num_heads, spec.num_kv_heads,
-                                 spec.head_dim, spec.head_dim)),
-        input_(SeededTensor(1, spec.dtype, {spec.batch_size * spec.seq_len, spec.d_model})),
-        output_(spec.dtype, input_.shape()) {
-    const MultiHeadAttentionShape shape{spec.d_model,      spec.d_model,  spec.num_heads,
-                                        spec.num_kv_heads, spec.head_dim, spec.head_dim};
-    layer_ = *MultiHeadAttention::Create(
-        shape,
-        {weights_.query.data(), weights_.key.data(), weights_.value.data(), weights_.output.data(),
-         weights_.query_bias.data(), weights_.key_bias.data(), weights_.value_bias.data(),
-         weights_.output_bias.data()},
-        spec.dtype);
-    for (int64_t b = 0; b < spec.batch_size; ++b) {
-      const int64_t first_row = b * spec.seq_len;
-      sequences_.push_back(
-          {.first_row = first_row,
-           .query_len = spec.seq_len,
-           .output = {ElementAt(output_.data(), spec.dtype, first_row * spec.d_model), spec.dtype,
-                      spec.seq_len, spec.d_model, spec.d_model},
-           .options = {.causal = spec.causal}});
-    }
-  }
-
-  void Run(Workspace& workspace) override {
-    const MatrixView input{input_.data(), spec_.dtype, spec_.batch_size * spec_.seq_len,
-                           spec_.d_model, spec_.d_model};
-    layer_->Run(input, std::nullopt, sequences_, workspace).IgnoreError();
-  }
-
-  /// Sampled rows as queries against the sequence as memory: the same attention, and the reference
-  /// need not project every query. Causal rows each see a memory of their own.
-  double Error() const override {
-    const int64_t last = (spec_.batch_size - 1) * spec_.seq_len;
-    std::vector<int64_t> rows = SampleRows(spec_.causal ? 256 : spec_.seq_len);
-    std::vector<double> actual;
-    std::vector<double> expected;
-    std::vector<double> queries;
-    for (const int64_t row : rows) {
-      Append(Doubles(output_, (last + row) * spec_.d_model, spec_.d_model), actual);
-      const auto query = Doubles(input_, (last + row) * spec_.d_model, spec_.d_model);
-      if (spec_.causal) {
-        Append(Expected(query, row + 1), expected);
-      } else {
-        Append(query, queries);
-      }
-    }
-    return reference::RelativeL2(actual,
-                                 spec_.causal ? expected : Expected(queries, spec_.seq_len));
-  }
-
-  double Tolerance() const override {
-    return spec_.dtype == Dtype::kF32 ? reference::kLayerToleranceF32
-                                      : reference::kLayerToleranceBf16;
-  }
-
- private:
-  static void Append(const std::vector<double>& values, std::vector<double>& to) {
-    to.insert(to.end(), values.begin(), values.end());
-  }
-
-  /// The layer's answer for `queries` that see the first `seen` rows of the last sequence.
-  std::vector<double> Expected(const std::vector<double>& queries, int64_t seen) const {
-    const reference::Layer layer{spec_.d_model,
-                                 spec_.d_model,
-                                 spec_.num_heads,
-                                 spec_.num_kv_heads,
-                                 spec_.head_dim,
-                                 spec_.head_dim,
-                                 Doubles(weights_.query),
-                                 Doubles(weights_.key),
-                                 Doubles(weights_.value),
-                                 Doubles(weights_.output),
-                                 Doubles(weights_.query_bias),
-                                 Doubles(weights_.key_bias),
-                                 Doubles(weights_.value_bias),
-                                 Doubles(weights_.output_bias)};
-    const int64_t last = (spec_.batch_size - 1) * spec_.seq_len;
-    const auto memory = Doubles(input_, last * spec_.d_model, seen * spec_.d_model);
-    return reference::MultiHeadAttention(layer, queries, memory, {}).output;
-  }
-
-  CaseSpec spec_;
-  SeededLayer weights_;
-  Tensor input_, output_;
-  std::unique_ptr<MultiHeadAttention> layer_;
-  std::vector<LayerSequence> sequences_;
-};
 
 CaseSpec Attention(Dtype dtype, int64_t batch, int64_t seq_len, int64_t heads, bool causal) {
   return {.dtype = dtype,
@@ -227,12 +57,47 @@ CaseSpec Layer(Dtype dtype, int64_t seq_len, int64_t d_model, bool causal) {
           .causal = causal};
 }
 
+CaseSpec Decode(KeyValueStorage storage, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  return {.dtype = storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32,
+          .num_heads = heads,
+          .num_kv_heads = kv_heads,
+          .seq_len = 16384,
+          .head_dim = head_dim,
+          .storage = storage};
+}
+
+/// Lengths drawn uniformly from 16 to 512, and as many tokens in equal lengths.
+std::vector<int64_t> RaggedLengths() {
+  std::mt19937 generator(1);
+  std::vector<int64_t> lengths(32);
+  for (int64_t& length : lengths) {
+    length = 16 + static_cast<int64_t>(generator() % 497);
+  }
+  return lengths;
+}
+
+std::vector<int64_t> EqualLengths() {
+  const std::vector<int64_t> ragged = RaggedLengths();
+  const int64_t tokens = std::accumulate(ragged.begin(), ragged.end(), int64_t{0});
+  return std::vector<int64_t>(ragged.size(), tokens / std::ssize(ragged));
+}
+
+std::vector<CaseSpec> LengthCases(const CaseSpec& spec) {
+  CaseSpec ragged = spec;
+  ragged.lengths = RaggedLengths();
+  ragged.label = "ragged32";
+  CaseSpec equal = spec;
+  equal.lengths = EqualLengths();
+  equal.label = "equal32";
+  return {ragged, equal};
+}
+
 std::vector<CaseSpec> CasesOf(Dtype dtype) {
   CaseSpec wide = Attention(dtype, 1, 1024, 32, true);
   wide.head_dim = 128;
   CaseSpec grouped = wide;
   grouped.num_kv_heads = 8;
-  return {Attention(dtype, 1, 128, 12, false),
+  std::vector<CaseSpec> cases = {Attention(dtype, 1, 128, 12, false),
           Attention(dtype, 8, 128, 12, false),
           Attention(dtype, 1, 197, 12, false),
           Attention(dtype, 1, 512, 12, false),
@@ -246,14 +111,31 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
           Layer(dtype, 512, 768, false),
           Layer(dtype, 512, 768, true),
           Layer(dtype, 2048, 1024, true)};
+  for (const CaseSpec& spec : {Attention(dtype, 1, 512, 12, false), Layer(dtype, 512, 768, false)}) {
+    const std::vector<CaseSpec> pair = LengthCases(spec);
+    cases.insert(cases.end(), pair.begin(), pair.end());
+  }
+  return cases;
+}
+
+/// 16k tokens in the cache: grouped heads, and one key/value head for each query head.
+std::vector<CaseSpec> DecodeCases() {
+  std::vector<CaseSpec> cases;
+  for (const KeyValueStorage storage :
+       {KeyValueStorage::kF32, KeyValueStorage::kBf16, KeyValueStorage::kInt8}) {
+    cases.push_back(Decode(storage, 32, 8, 128));
+    cases.push_back(Decode(storage, 12, 12, 64));
+  }
+  return cases;
 }
 
 }  // namespace
 
 std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
-    for (const CaseSpec& spec : CasesOf(dtype)) {
+  for (const std::vector<CaseSpec>& group :
+       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), DecodeCases()}) {
+    for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
         cases.push_back(spec);
         cases.back().threads = threads;
@@ -265,16 +147,30 @@ std::vector<CaseSpec> AllCases(int max_threads) {
 }
 
 double Flop(const CaseSpec& s) {
-  const double tokens = static_cast<double>(s.batch_size) * s.seq_len;
-  const double attention = 4.0 * tokens * s.seq_len * s.num_heads * s.head_dim;
-  return attention * (s.causal ? 0.5 : 1.0) + 8.0 * tokens * s.d_model * s.d_model;
+  if (s.storage.has_value()) {
+    return 4.0 * s.seq_len * s.num_heads * s.head_dim;
+  }
+  double flop = 0;
+  for (const int64_t length : LengthsOf(s)) {
+    const double attention = 4.0 * length * length * s.num_heads * s.head_dim;
+    flop += attention * (s.causal ? 0.5 : 1.0) + 8.0 * length * s.d_model * s.d_model;
+  }
+  return flop;
+}
+
+double BytesRead(const CaseSpec& s) {
+  if (!s.storage.has_value()) {
+    return 0;
+  }
+  const KvCacheShape shape{s.num_kv_heads, s.head_dim, s.head_dim, *s.storage};
+  return static_cast<double>(KvCache::SizeBytes(shape, s.seq_len));
 }
 
 std::unique_ptr<Case> MakeCase(const CaseSpec& spec) {
-  if (spec.d_model > 0) {
-    return std::make_unique<LayerCase>(spec);
+  if (spec.storage.has_value()) {
+    return MakeDecodeCase(spec);
   }
-  return std::make_unique<AttentionCase>(spec);
+  return spec.d_model > 0 ? MakeLayerCase(spec) : MakeAttentionCase(spec);
 }
 
 }  // namespace attention::bench

@@ -3,15 +3,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/kernels/packed_head.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/dtype.h"
 
 namespace attention::bench {
 
-/// An attention call (d_model 0) or a whole layer (num_heads * head_dim == d_model).
+/// An attention call (d_model 0), a whole layer (num_heads * head_dim == d_model), or with `storage`
+/// one new token against seq_len cached ones.
 struct CaseSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -23,6 +26,10 @@ struct CaseSpec {
   int64_t seq_len = 0;
   int64_t head_dim = 0;
   bool causal = false;
+  /// In place of batch_size times seq_len, under this label.
+  std::vector<int64_t> lengths = {};
+  std::string label = {};
+  std::optional<KeyValueStorage> storage = {};
 };
 
 /// The cases for up to `max_threads` threads, in the order they are printed.
@@ -31,6 +38,9 @@ std::vector<CaseSpec> AllCases(int max_threads);
 /// Floating point operations, two for each multiply-add; causal attention counts half of its
 /// products.
 double Flop(const CaseSpec& spec);
+
+/// Bytes of the cache that a decode case reads; 0 for the others.
+double BytesRead(const CaseSpec& spec);
 
 /// A case with its inputs, ready to run.
 class Case {

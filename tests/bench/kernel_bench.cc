@@ -34,17 +34,27 @@ nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
   Workspace workspace(pool);
   const std::unique_ptr<Case> computation = MakeCase(spec);
   const Measurement m = Measure(
-      {.dtype = spec.dtype, .threads = spec.threads, .flop = Flop(spec), .seconds = seconds},
+      {.dtype = spec.dtype, .threads = spec.threads, .flop = Flop(spec), .bytes = BytesRead(spec), .seconds = seconds},
       [&] { computation->Run(workspace); });
   const double error = computation->Error();
   const bool right = error <= computation->Tolerance();
-  std::printf("%-48s %9.3f ms %8.1f GFLOP/s  %5.1f %% of %7.1f  %s %.1e\n", spec.name.c_str(),
-              m.median_ns / 1e6, m.gflops, m.share * 100, m.peak_gflops, right ? "right" : "WRONG",
-              error);
+  std::printf("%-48s %9.3f ms ", spec.name.c_str(), m.median_ns / 1e6);
+  if (m.gb_per_s > 0) {
+    std::printf("%8.1f GB/s     %5.1f %% of %7.1f", m.gb_per_s, m.share * 100, m.read_gb_per_s);
+  } else {
+    std::printf("%8.1f GFLOP/s  %5.1f %% of %7.1f", m.gflops, m.share * 100, m.peak_gflops);
+  }
+  std::printf("  %s %.1e\n", right ? "right" : "WRONG", error);
   std::fflush(stdout);
-  return {{"name", spec.name},  {"threads", spec.threads},      {"median_ns", m.median_ns},
-          {"gflops", m.gflops}, {"peak_gflops", m.peak_gflops}, {"share", m.share},
-          {"checked", right}};
+  nlohmann::json result = {{"name", spec.name},  {"threads", spec.threads},
+                           {"median_ns", m.median_ns}, {"gflops", m.gflops},
+                           {"peak_gflops", m.peak_gflops}, {"share", m.share},
+                           {"checked", right}};
+  if (m.gb_per_s > 0) {
+    result["gb_per_s"] = m.gb_per_s;
+    result["read_gb_per_s"] = m.read_gb_per_s;
+  }
+  return result;
 }
 
 /// Peak resident memory of a causal layer call, which must grow with the length and not with its

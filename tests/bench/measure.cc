@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "core/kernels/onednn/gemm.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/runtime/slab_arena.h"
+#include "core/runtime/thread_pool.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
 
@@ -49,17 +53,60 @@ class PeakKernel {
   const Gemm& gemm_;
 };
 
+/// Adds up every word, each thread its part: nothing but reading.
+class PlainRead {
+ public:
+  PlainRead(double bytes, int threads)
+      : pool_(threads), words_(static_cast<int64_t>(bytes) / kChunk * (kChunk / 8)), sums_(threads) {
+    // In huge pages, as caches are.
+    buffer_ = AlignedBuffer(words_ * 8 + kHugePageBytes);
+    AdviseHugePages(buffer_.data(), buffer_.size_bytes());
+    std::memset(buffer_.data(), 1, buffer_.size_bytes());
+  }
+
+  void Run() {
+    pool_.ParallelFor(words_ / (kChunk / 8), [this](int64_t i, int worker) {
+      sums_[worker] += Sum(reinterpret_cast<const uint64_t*>(buffer_.data()) + i * (kChunk / 8));
+    });
+  }
+
+ private:
+  static constexpr int64_t kChunk = 1 << 20;
+
+  __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) static uint64_t Sum(
+      const uint64_t* words) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < kChunk / 8; ++i) {
+      sum += words[i];
+    }
+    return sum;
+  }
+
+  ThreadPool pool_;
+  int64_t words_;
+  std::vector<uint64_t> sums_;
+  AlignedBuffer buffer_;
+};
+
 }  // namespace
 
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation) {
+  std::optional<PlainRead> read;
+  if (options.bytes > 0) {
+    read.emplace(options.bytes, options.threads);
+  }
   PeakKernel peak(ComputeDtype(options.dtype));
   std::vector<double> case_ns;
   std::vector<double> peak_ns;
+  std::vector<double> read_ns;
   computation();
   peak.Run();
   const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
   while (Clock::now() < end || case_ns.size() < 7) {
     peak_ns.push_back(NanosecondsOf([&] { peak.Run(); }));
+    if (read.has_value()) {
+      read_ns.push_back(NanosecondsOf([&] { read->Run(); }));
+    }
     case_ns.push_back(NanosecondsOf(computation));
   }
   Measurement m;
@@ -67,6 +114,11 @@ Measurement Measure(const MeasureOptions& options, const std::function<void()>& 
   m.gflops = options.flop / m.median_ns;
   m.peak_gflops = PeakKernel::kFlop / Median(peak_ns) * options.threads;
   m.share = m.gflops / m.peak_gflops;
+  if (read.has_value()) {
+    m.gb_per_s = options.bytes / m.median_ns;
+    m.read_gb_per_s = options.bytes / Median(read_ns);
+    m.share = m.gb_per_s / m.read_gb_per_s;
+  }
   return m;
 }
 

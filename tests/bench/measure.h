@@ -15,17 +15,22 @@ struct Measurement {
   /// Of the brgemm ukernel, M 64 N 64 K 512 of the same dtype, one thread, timed in turn with the
   /// case; times the number of threads.
   double peak_gflops = 0;
+  /// Of the gflops; with `bytes`, of a plain read of as many bytes by as many threads.
   double share = 0;
+  /// With `bytes`: of the case, and of the plain read.
+  double gb_per_s = 0;
+  double read_gb_per_s = 0;
 };
 
 struct MeasureOptions {
   Dtype dtype = Dtype::kF32;
   int threads = 1;
   double flop = 0;
+  double bytes = 0;
   double seconds = 1;
 };
 
-/// Runs `computation` warm, in turn with the peak kernel, until `seconds` have passed (at least 7
+/// Runs `computation` warm, in turn with the peak kernel or the plain read, until `seconds` have passed (at least 7
 /// times each).
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation);
 

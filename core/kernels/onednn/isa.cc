@@ -45,6 +45,12 @@ Dtype ComputeDtype(Dtype dtype) {
   return dtype == Dtype::kBf16 && CurrentIsa() == Isa::kAvx512Bf16 ? Dtype::kBf16 : Dtype::kF32;
 }
 
+bool HasMatrixUnit() {
+  static const bool has = Includes(static_cast<int>(dnnl::get_effective_cpu_isa()),
+                                   dnnl::cpu_isa::avx10_1_512_amx);
+  return has;
+}
+
 bool MultipliesInt8() { return CurrentIsa() == Isa::kAvx512Bf16; }
 
 }  // namespace attention

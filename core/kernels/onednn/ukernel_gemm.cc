@@ -3,6 +3,8 @@
 #include <oneapi/dnnl/dnnl_ukernel.hpp>
 #include <vector>
 
+#include "core/kernels/onednn/isa.h"
+
 namespace attention {
 namespace {
 
@@ -19,13 +21,6 @@ Types TypesOf(const GemmShape& shape) {
   }
   const DnnlType operand = shape.dtype == Dtype::kBf16 ? DnnlType::bf16 : DnnlType::f32;
   return {operand, operand, DnnlType::f32};
-}
-
-bool HasMatrixUnit() {
-  static const bool has = (static_cast<int>(dnnl::get_effective_cpu_isa()) &
-                           static_cast<int>(dnnl::cpu_isa::avx10_1_512_amx)) ==
-                          static_cast<int>(dnnl::cpu_isa::avx10_1_512_amx);
-  return has;
 }
 
 class UkernelGemm final : public Gemm {

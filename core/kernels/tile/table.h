@@ -5,6 +5,7 @@
 #include "core/kernels/tile/pack.h"
 #include "core/kernels/tile/rows.h"
 #include "core/kernels/tile/softmax.h"
+#include "core/kernels/tile/stream.h"
 #include "core/kernels/tile/tables.h"
 
 namespace attention {
@@ -16,6 +17,7 @@ constexpr TileKernels MakeTable() {
           .distances = Distances,
           .weights = Weights,
           .store = StoreRows,
+          .stream = kStream,
           .pack_transposed = PackTransposed,
           .pack_rows = PackRows,
           .copy_rows = CopyRows,

@@ -150,6 +150,24 @@ struct ExpandTile {
   float* target = nullptr;
 };
 
+/// c[rows, cols] (+)= a[rows, k] b[k, cols] for few rows; b packed as for the brgemm ukernels, a
+/// group of 32 bits along k being one step. Strides in bytes.
+struct StreamProduct {
+  enum Operands { kF32, kBf16, kInt8 };  // kInt8: a u8, b s8, c int32; else c f32
+
+  Operands operands = kF32;
+  const void* a = nullptr;
+  int64_t a_stride = 0;
+  int64_t rows = 0;
+  const void* b = nullptr;
+  int64_t b_stride = 0;
+  int64_t steps = 0;
+  int64_t cols = 0;  // a multiple of 16
+  void* c = nullptr;
+  int64_t c_stride = 0;
+  bool accumulate = false;
+};
+
 /// Function table of one instruction set. Where a table works on bf16 operands (`compute` ==
 /// kBf16), sources are bf16; where it works on f32, sources are any dtype.
 struct TileKernels {
@@ -158,6 +176,8 @@ struct TileKernels {
   void (*distances)(const DistanceTile& tile);
   void (*weights)(const WeightTile& tile);
   void (*store)(const StoreTile& tile);
+  /// Null where the ukernels are used for any number of rows.
+  void (*stream)(const StreamProduct& product);
   /// Up to kKeyBlock rows, transposed: f32 [depth][kKeyBlock], bf16 [depth / 2][kKeyBlock][2];
   /// depth >= cols, the rest zero. Rows not given are zero.
   void (*pack_transposed)(const PackSource& source, Dtype compute, int64_t depth, void* target);

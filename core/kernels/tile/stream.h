@@ -1,0 +1,160 @@
+// Products of a few rows with much packed memory: what decoding is made of. Reading in order is left
+// to the processor, whose own fetching ahead beat every distance of ours; the bits are those of the brgemm ukernels, one chain of multiply-adds in the
+// order of k for every element. Included by the files of the instruction sets that have AVX-512.
+#pragma once
+
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/vec16.h"
+
+namespace attention {
+namespace {
+
+#ifdef __AVX512F__
+
+struct F32Chain {
+  using Sum = __m512;
+  static Sum Zero() { return _mm512_setzero_ps(); }
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
+  }
+  static Sum Load(const void* c) { return _mm512_loadu_ps(c); }
+  static Sum Add(Sum a, Sum b) { return a + b; }
+  static void Store(Sum sum, void* c) { _mm512_storeu_ps(c, sum); }
+};
+
+#ifdef __AVX512BF16__
+struct Bf16Chain : F32Chain {
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+};
+
+struct Int8Chain {
+  using Sum = __m512i;
+  static Sum Zero() { return _mm512_setzero_si512(); }
+  static Sum Step(Sum sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+  static Sum Load(const void* c) { return _mm512_loadu_si512(c); }
+  static Sum Add(Sum a, Sum b) { return _mm512_add_epi32(a, b); }
+  static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
+};
+#endif
+
+/// Bytes of b that stay in the L1 cache while every 64 columns of them are taken.
+constexpr int64_t kStreamedBytes = 8192;
+
+/// Some steps of some rows. The sums of earlier steps are in `sums`, [4, cols] of 32 bits.
+struct StreamPart {
+  int64_t first_row;
+  int64_t first_step;
+  int64_t steps;
+  char* sums;
+};
+
+/// kRows rows, kVecs * 16 columns from `col` on.
+template <typename Chain, int kRows, int kVecs>
+inline void StreamBlock(const StreamProduct& p, const StreamPart& part, int64_t col) {
+  const auto* a = static_cast<const char*>(p.a) + part.first_row * p.a_stride + part.first_step * 4;
+  const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + col * 4;
+  char* kept = part.sums + col * 4;
+  typename Chain::Sum sums[kRows][kVecs];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVecs; ++v) {
+      sums[r][v] = part.first_step == 0 ? Chain::Zero() : Chain::Load(kept + r * p.cols * 4 + 64 * v);
+    }
+  }
+  for (int64_t step = 0; step < part.steps; ++step) {
+    __m512i row_of_b[kVecs];
+    for (int v = 0; v < kVecs; ++v) {
+      row_of_b[v] = _mm512_loadu_si512(b + step * p.b_stride + 64 * v);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      int32_t element;
+      __builtin_memcpy(&element, a + r * p.a_stride + step * 4, 4);
+      const __m512i element_of_a = _mm512_set1_epi32(element);
+      for (int v = 0; v < kVecs; ++v) {
+        sums[r][v] = Chain::Step(sums[r][v], element_of_a, row_of_b[v]);
+      }
+    }
+  }
+  const bool is_last = part.first_step + part.steps == p.steps;
+  for (int r = 0; r < kRows; ++r) {
+    char* c = is_last ? static_cast<char*>(p.c) + (part.first_row + r) * p.c_stride + col * 4
+                      : kept + r * p.cols * 4;
+    for (int v = 0; v < kVecs; ++v) {
+      const auto sum = sums[r][v];
+      Chain::Store(is_last && p.accumulate ? Chain::Add(Chain::Load(c + 64 * v), sum) : sum,
+                   c + 64 * v);
+    }
+  }
+}
+
+template <typename Chain, int kRows>
+inline void StreamRows(const StreamProduct& p, int64_t first_row) {
+  alignas(64) char sums[4 * 512 * 4];
+  const int64_t most_steps = p.cols <= 64 ? p.steps : kStreamedBytes / p.b_stride;
+  for (int64_t step = 0; step < p.steps; step += most_steps) {
+    const int64_t steps = p.steps - step < most_steps ? p.steps - step : most_steps;
+    const StreamPart part{first_row, step, steps, sums};
+    int64_t col = 0;
+    for (; col + 64 <= p.cols; col += 64) {
+      StreamBlock<Chain, kRows, 4>(p, part, col);
+    }
+    switch ((p.cols - col) / 16) {
+      case 1:
+        StreamBlock<Chain, kRows, 1>(p, part, col);
+        break;
+      case 2:
+        StreamBlock<Chain, kRows, 2>(p, part, col);
+        break;
+      case 3:
+        StreamBlock<Chain, kRows, 3>(p, part, col);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+template <typename Chain>
+inline void StreamAllRows(const StreamProduct& p) {
+  int64_t row = 0;
+  for (; row + 4 <= p.rows; row += 4) {
+    StreamRows<Chain, 4>(p, row);
+  }
+  switch (p.rows - row) {
+    case 1:
+      return StreamRows<Chain, 1>(p, row);
+    case 2:
+      return StreamRows<Chain, 2>(p, row);
+    case 3:
+      return StreamRows<Chain, 3>(p, row);
+    default:
+      return;
+  }
+}
+
+inline void Stream(const StreamProduct& p) {
+  switch (p.operands) {
+    case StreamProduct::kF32:
+      return StreamAllRows<F32Chain>(p);
+#ifdef __AVX512BF16__
+    case StreamProduct::kBf16:
+      return StreamAllRows<Bf16Chain>(p);
+    case StreamProduct::kInt8:
+      return StreamAllRows<Int8Chain>(p);
+#endif
+    default:
+      return;
+  }
+}
+
+constexpr auto kStream = &Stream;
+
+#else
+
+constexpr void (*kStream)(const StreamProduct&) = nullptr;
+
+#endif
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,74 @@
+#include "core/runtime/slab_arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <new>
+
+namespace attention {
+namespace {
+
+constexpr size_t kSlabBytes = 8 * kHugePageBytes;
+
+constexpr size_t RoundUpTo(size_t bytes, size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+void AdviseHugePages(void* data, size_t size_bytes) {
+  constexpr size_t kSmallPageBytes = 4096;  // what advice is given by
+  const size_t excess = reinterpret_cast<uintptr_t>(data) % kSmallPageBytes;
+  const size_t skipped = excess == 0 ? 0 : kSmallPageBytes - excess;
+  if (skipped < size_bytes) {
+    madvise(static_cast<std::byte*>(data) + skipped, size_bytes - skipped, MADV_HUGEPAGE);
+  }
+}
+
+SlabArena::SlabArena(size_t slot_bytes)
+    : slot_bytes_(RoundUpTo(slot_bytes, 64)),
+      slots_per_slab_(std::max<size_t>(1, kSlabBytes / slot_bytes_)),
+      slab_bytes_(RoundUpTo(slots_per_slab_ * slot_bytes_, kHugePageBytes)) {}
+
+SlabArena::~SlabArena() {
+  for (const auto& [first, slab] : slabs_) {
+    ::operator delete(first, std::align_val_t{kHugePageBytes});
+  }
+}
+
+std::byte* SlabArena::Take() {
+  std::byte* slot = nullptr;
+  {
+    MutexLock lock(mutex_);
+    auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
+                                  [](const auto& entry) { return !entry.second.free.empty(); });
+    if (with_room == slabs_.end()) {
+      auto* first = static_cast<std::byte*>(
+          ::operator new(slab_bytes_, std::align_val_t{kHugePageBytes}));
+      AdviseHugePages(first, slab_bytes_);
+      with_room = slabs_.emplace(first, Slab{}).first;
+      for (size_t i = slots_per_slab_; i > 0; --i) {
+        with_room->second.free.push_back(first + (i - 1) * slot_bytes_);
+      }
+    }
+    slot = with_room->second.free.back();
+    with_room->second.free.pop_back();
+  }
+  std::memset(slot, 0, slot_bytes_);
+  return slot;
+}
+
+void SlabArena::GiveBack(std::byte* slot) {
+  MutexLock lock(mutex_);
+  const auto slab = std::prev(slabs_.upper_bound(slot));
+  slab->second.free.push_back(slot);
+  if (slab->second.free.size() == slots_per_slab_) {
+    ::operator delete(slab->first, std::align_val_t{kHugePageBytes});
+    slabs_.erase(slab);
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,45 @@
+#include "tests/bench/case_support.h"
+
+#include <numeric>
+
+namespace attention::bench {
+namespace {
+
+constexpr int64_t kSampledRows = 8;
+
+}  // namespace
+
+std::vector<double> Doubles(const Tensor& tensor, int64_t first, int64_t count) {
+  std::vector<float> values(count);
+  Convert(tensor.dtype(), ElementAt(tensor.data(), tensor.dtype(), first), Dtype::kF32,
+          values.data(), count);
+  return {values.begin(), values.end()};
+}
+
+/// Rows to check: the first, the last, and others spread between.
+std::vector<int64_t> SampleRows(int64_t seq_len) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < kSampledRows; ++i) {
+    rows.push_back(i * (seq_len - 1) / (kSampledRows - 1));
+  }
+  return rows;
+}
+
+std::vector<double> Doubles(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+void Append(const std::vector<double>& values, std::vector<double>& to) {
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+std::vector<int64_t> LengthsOf(const CaseSpec& spec) {
+  return spec.lengths.empty() ? std::vector<int64_t>(spec.batch_size, spec.seq_len) : spec.lengths;
+}
+
+int64_t TokensOf(const CaseSpec& spec) {
+  const std::vector<int64_t> lengths = LengthsOf(spec);
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+}
+
+}  // namespace attention::bench

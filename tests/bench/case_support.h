@@ -1,0 +1,29 @@
+// What the cases share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor/tensor.h"
+#include "tests/bench/cases.h"
+
+namespace attention::bench {
+
+/// Elements [first, first + count) of a tensor.
+std::vector<double> Doubles(const Tensor& tensor, int64_t first, int64_t count);
+std::vector<double> Doubles(const std::vector<float>& values);
+
+/// Rows to check: the first, the last, and others spread between.
+std::vector<int64_t> SampleRows(int64_t seq_len);
+
+void Append(const std::vector<double>& values, std::vector<double>& to);
+
+/// Lengths of the case's sequences, and their sum.
+std::vector<int64_t> LengthsOf(const CaseSpec& spec);
+int64_t TokensOf(const CaseSpec& spec);
+
+std::unique_ptr<Case> MakeAttentionCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeLayerCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeDecodeCase(const CaseSpec& spec);
+
+}  // namespace attention::bench
