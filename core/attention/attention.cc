@@ -94,14 +94,32 @@ absl::Status Validate(std::span<const AttentionSequence> sequences) {
 }
 
 FlashSequence Resolve(const AttentionSequence& s) {
-  return {.query = s.query,
-          .key = s.key,
-          .value = s.value,
-          .output = s.output,
-          .weights = s.weights,
-          .scale = s.options.scale.value_or(1.0f / std::sqrt(static_cast<float>(s.query.head_dim))),
-          .causal = s.options.causal,
-          .query_offset = s.options.query_offset.value_or(s.key.tokens - s.query.tokens)};
+  const AttentionOptions& o = s.options;
+  FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
+  result.visibility = {.kv_len = s.key.tokens,
+                       .query_offset = o.query_offset.value_or(s.key.tokens - s.query.tokens),
+                       .causal = o.causal,
+                       .window = o.window,
+                       .window_right = o.window_right,
+                       .prefix = o.prefix,
+                       .global_tokens = o.global_tokens,
+                       .mask = o.mask};
+  result.similarity = o.similarity;
+  result.scale = o.scale.value_or(1.0f / std::sqrt(static_cast<float>(s.query.head_dim)));
+  result.bandwidth = o.bandwidth;
+  result.softcap = o.softcap;
+  result.alibi_slopes = o.alibi_slopes;
+  result.bias = o.bias;
+  result.sinks = o.sinks;
+  result.query_norm = o.query_norm;
+  result.key_norm = o.key_norm;
+  result.rotary = o.rotary;
+  result.weights = s.weights;
+  result.top_k = s.top_weights.k;
+  result.top_weights = s.top_weights.weights;
+  result.top_keys = s.top_weights.keys;
+  result.log_sum_exp = s.log_sum_exp;
+  return result;
 }
 
 bool Announce(const Stage& stage, const RowsCallback& on_rows) {

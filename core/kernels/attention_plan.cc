@@ -50,41 +50,60 @@ AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head
 
 int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
 
-const Gemm& AttentionPlan::Generate(Slot& slot, const GemmShape& shape) const {
+const Gemm& AttentionPlan::Find(Slot& slot, const GemmShape& shape) {
+  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
+    return *gemm;
+  }
   const Gemm& gemm = FindGemm(shape);
   slot.store(&gemm, std::memory_order_release);
   return gemm;
 }
 
+GemmShape AttentionPlan::SumShape(int64_t padded_rows, int64_t keys, bool accumulate) const {
+  return {.m = padded_rows,
+          .n = value_width_,
+          .k = keys,
+          .lda = kScoreStride,
+          .ldb = value_width_,
+          .ldc = value_width_,
+          .accumulate = accumulate,
+          .dtype = compute_};
+}
+
 const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const {
-  Slot& slot = score_[first_depth / kScoreChunk][RowSizeIndex(padded_rows)][keys / kKeyStep - 1];
-  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
-    return *gemm;
-  }
-  return Generate(slot, {.m = padded_rows,
-                         .n = keys,
-                         .k = std::min(kScoreChunk, depth_ - first_depth),
-                         .lda = depth_,
-                         .ldb = kKeyBlock,
-                         .ldc = kScoreStride,
-                         .accumulate = first_depth > 0,
-                         .dtype = compute_});
+  return Find(score_[first_depth / kScoreChunk][RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+              {.m = padded_rows,
+               .n = keys,
+               .k = std::min(kScoreChunk, depth_ - first_depth),
+               .lda = depth_,
+               .ldb = kKeyBlock,
+               .ldc = kScoreStride,
+               .accumulate = first_depth > 0,
+               .dtype = compute_});
 }
 
 const Gemm& AttentionPlan::WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const {
   auto& slots = accumulate ? next_sum_ : first_sum_;
-  Slot& slot = slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1];
-  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
-    return *gemm;
-  }
-  return Generate(slot, {.m = padded_rows,
-                         .n = value_width_,
-                         .k = keys,
-                         .lda = kScoreStride,
-                         .ldb = value_width_,
-                         .ldc = value_width_,
-                         .accumulate = accumulate,
-                         .dtype = compute_});
+  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+              SumShape(padded_rows, keys, accumulate));
+}
+
+const Gemm& AttentionPlan::Int8Score(int64_t padded_rows) const {
+  return Find(int8_score_[RowSizeIndex(padded_rows)], {.m = padded_rows,
+                                                       .n = kKeyBlock,
+                                                       .k = depth_,
+                                                       .lda = depth_,
+                                                       .ldb = kKeyBlock,
+                                                       .ldc = kScoreStride,
+                                                       .int8 = true});
+}
+
+const Gemm& AttentionPlan::Int8WeightedSum(int64_t padded_rows, int64_t keys,
+                                           bool accumulate) const {
+  auto& slots = accumulate ? int8_next_sum_ : int8_first_sum_;
+  GemmShape shape = SumShape(padded_rows, keys, accumulate);
+  shape.int8 = true;
+  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
 }
 
 }  // namespace attention

@@ -66,13 +66,19 @@ class AttentionPlan {
   /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChunk.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
+  /// The same for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
+  /// kScoreStride), int32 results; Score takes all dimensions and kKeyBlock keys at once.
+  const Gemm& Int8Score(int64_t padded_rows) const;
+  const Gemm& Int8WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
+
  private:
   static constexpr std::array<int64_t, 8> kRowSizes = {1, 2, 4, 8, 16, 32, 48, 64};
   using Slot = std::atomic<const Gemm*>;
   template <int64_t kMaxKeys>
   using SlotsByKeys = std::array<std::array<Slot, kMaxKeys / kKeyStep>, kRowSizes.size()>;
 
-  const Gemm& Generate(Slot& slot, const GemmShape& shape) const;
+  static const Gemm& Find(Slot& slot, const GemmShape& shape);
+  GemmShape SumShape(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
   Dtype compute_;
   int64_t depth_;
@@ -80,6 +86,9 @@ class AttentionPlan {
   mutable std::array<SlotsByKeys<kKeyBlock>, kMaxHeadDim / kScoreChunk> score_{};  // by chunk
   mutable SlotsByKeys<kSumChunk> first_sum_{};
   mutable SlotsByKeys<kSumChunk> next_sum_{};
+  mutable std::array<Slot, kRowSizes.size()> int8_score_{};
+  mutable SlotsByKeys<kSumChunk> int8_first_sum_{};
+  mutable SlotsByKeys<kSumChunk> int8_next_sum_{};
 };
 
 }  // namespace attention

@@ -7,253 +7,335 @@
 #include <numbers>
 #include <span>
 
+#include "core/kernels/tile_products.h"
+#include "core/kernels/tile_state.h"
+#include "core/kernels/weight_rows.h"
+
 namespace attention {
 namespace {
 
-/// What a thread works on while it holds a tile.
-struct TileState {
-  TileState(const AttentionPlan& p, const QueryTile& t, std::byte* scratch);
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-  /// Keys [0, end()) are seen by some row.
-  int64_t end() const { return row_end[tile.rows - 1]; }
-  bool bf16() const { return plan.compute() == Dtype::kBf16; }
-  const std::byte* QueryRow(int64_t row) const {
-    return static_cast<std::byte*>(query) + row * plan.depth() * element_bytes;
-  }
-  const std::byte* ProbabilityRow(int64_t row) const {
-    const void* first = bf16() ? static_cast<const void*>(probabilities) : scores;
-    return static_cast<const std::byte*>(first) + row * kScoreStride * element_bytes;
-  }
-  float* AccumulatorRow(int64_t row) const { return accumulator + row * plan.value_width(); }
-  const std::byte* Values(int64_t key) const {
-    return tile.packed.values + key * plan.value_width() * element_bytes;
-  }
+struct Groups {
+  RowGroup groups[kQueryTile / kRowGroup];
+  int64_t count = 0;
+  /// Columns [0, common_end) belong to every group.
+  int64_t common_end = 0;
 
-  const AttentionPlan& plan;
-  const QueryTile& tile;
-  const TileKernels& kernels;
-  int64_t element_bytes;
-  float scale_log2e;
-
-  float* scores;                    // [kQueryTile, kKeyTile], row stride kScoreStride
-  uint16_t* probabilities;          // as scores, bf16
-  float* accumulator;               // [kQueryTile, value_width]
-  void* query;                      // [kQueryTile, depth] of the compute type
-  void* values_copy;                // [kKeyTile, value_width] of the compute type
-  int64_t row_end[kQueryTile];      // keys seen by each row
-  int64_t visible_end[kQueryTile];  // of those, in the current tile of keys
-  float row_max[kQueryTile];
-  float row_sum[kQueryTile];
+  std::span<const RowGroup> all() const { return {groups, static_cast<size_t>(count)}; }
 };
 
-template <typename T>
-T* Take(std::byte*& scratch, int64_t count) {
-  T* taken = reinterpret_cast<T*>(scratch);
-  scratch += RoundUp(count * static_cast<int64_t>(sizeof(T)), 64);
-  return taken;
-}
-
-TileState::TileState(const AttentionPlan& p, const QueryTile& t, std::byte* scratch)
-    : plan(p),
-      tile(t),
-      kernels(CurrentTileKernels()),
-      element_bytes(static_cast<int64_t>(SizeOf(p.compute()))),
-      scale_log2e(std::abs(t.sequence->scale) * std::numbers::log2e_v<float>),
-      scores(Take<float>(scratch, kQueryTile * kScoreStride)),
-      probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
-      accumulator(Take<float>(scratch, kQueryTile * p.value_width())),
-      query(Take<float>(scratch, kQueryTile * p.depth())),
-      values_copy(Take<float>(scratch, kKeyTile * p.value_width())) {
-  const HeadsView& view = tile.sequence->query;
-  const int64_t first = tile.first_row * view.token_stride + tile.head * view.head_stride;
-  kernels.copy_rows({ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride,
-                     tile.rows, view.head_dim},
-                    plan.compute(), plan.depth(), tile.sequence->scale < 0, query);
-  std::memset(static_cast<std::byte*>(query) + tile.rows * plan.depth() * element_bytes, 0,
-              (AttentionPlan::PaddedRows(tile.rows) - tile.rows) * plan.depth() * element_bytes);
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    row_end[r] = tile.sequence->VisibleEnd(tile.first_row + r);
+/// The rows' visible columns of the tile of keys, as a group.
+RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_t rows) {
+  RowGroup group{.block = {first_row, rows, kKeyTile, 0}, .all_see_end = kKeyTile};
+  for (int64_t r = first_row; r < first_row + rows; ++r) {
+    const int64_t end = std::clamp(s.range[r].end, tile.begin, tile.end) - tile.begin;
+    const int64_t begin =
+        std::min(std::max(s.range[r].begin, tile.begin) - tile.begin, end);
+    s.visible_begin[r] = begin;
+    s.visible_end[r] = end;
+    if (begin < end) {
+      group.block.begin = std::min(group.block.begin, begin);
+      group.block.end = std::max(group.block.end, end);
+    }
+    group.all_see_begin = std::max(group.all_see_begin, begin);
+    group.all_see_end = std::min(group.all_see_end, end);
   }
+  group.block.begin = group.block.begin / kKeyBlock * kKeyBlock;
+  group.block.end = std::max(group.block.begin, RoundUp(group.block.end, kKeyStep));
+  return group;
 }
 
-/// Rows of the tile, and the columns [begin, end) of the current tile of keys that are computed for
-/// all of them.
-struct Block {
-  int64_t first_row = 0;
-  int64_t rows = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
-};
+/// Cuts the tile's rows into groups with the columns that each group sees: one group when all see
+/// the same. No group when no row sees a key.
+Groups MakeGroups(TileState& s, int64_t first_key) {
+  Groups groups;
+  const KeyRange tile{first_key, std::min(s.keys.end, first_key + kKeyTile)};
+  const Visibility& visibility = s.sequence.visibility;
+  if (visibility.has_holes()) {
+    int64_t row = 0;
+    while (row < s.rows && !visibility.SeesAnyOf(s.HeadOf(row), s.RowOf(row), tile)) {
+      ++row;
+    }
+    if (row == s.rows) {
+      return groups;
+    }
+  }
+  if (s.common_keys.begin <= tile.begin && s.common_keys.end >= tile.end) {
+    const int64_t end = tile.end - tile.begin;
+    std::fill_n(s.visible_begin, s.rows, 0);
+    std::fill_n(s.visible_end, s.rows, end);
+    groups.groups[groups.count++] = {{0, s.rows, 0, RoundUp(end, kKeyStep)}, 0, end};
+    return groups;
+  }
+  for (int64_t row = 0; row < s.rows; row += kRowGroup) {
+    groups.groups[groups.count++] = MakeGroup(s, tile, row, std::min(kRowGroup, s.rows - row));
+  }
+  const Block& first = groups.groups[0].block;
+  const Block& second = groups.groups[1].block;
+  if (groups.count == 2 && first.begin == 0 && second.begin == 0) {
+    groups.common_end = std::min(first.end, second.end);
+  }
+  return groups;
+}
 
-/// `block.begin` is a multiple of kKeyBlock, `block.end` of kKeyStep.
-void Score(const TileState& s, int64_t first_key, const Block& block) {
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    const std::byte* keys = s.tile.packed.keys + (first_key + col) / kKeyBlock *
-                                                     s.plan.key_block_elements() * s.element_bytes;
-    float* scores = s.scores + block.first_row * kScoreStride + col;
-    for (int64_t depth = 0; depth < s.plan.depth(); depth += kScoreChunk) {
-      s.plan.Score(padded_rows, std::min(kKeyBlock, block.end - col), depth)
-          .Run(s.QueryRow(block.first_row) + depth * s.element_bytes,
-               keys + depth * kKeyBlock * s.element_bytes, scores);
+/// Calls f(block) for the columns that all groups share, for all rows at once, and for what is left
+/// of each group; `alignment` is that of a block's first column.
+template <typename F>
+void ForBlocks(const TileState& s, const Groups& groups, int64_t alignment, const F& f) {
+  const int64_t common = groups.common_end / alignment * alignment;
+  if (common > 0) {
+    f(Block{0, s.rows, 0, common});
+  }
+  for (int64_t i = 0; i < groups.count; ++i) {
+    Block block = groups.groups[i].block;
+    block.begin = std::max(block.begin, common);
+    if (block.begin < block.end) {
+      f(block);
     }
   }
 }
 
-/// `values` are those of the tile's first key; `block.begin` is a multiple of kSumChunk,
-/// `block.end` of kKeyStep.
-void WeightedSum(const TileState& s, const std::byte* values, bool is_first, const Block& block) {
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  for (int64_t col = block.begin; col < block.end; col += kSumChunk) {
-    s.plan.WeightedSum(padded_rows, std::min(kSumChunk, block.end - col), !is_first || col > 0)
-        .Run(s.ProbabilityRow(block.first_row) + col * s.element_bytes,
-             values + col * s.plan.value_width() * s.element_bytes,
-             s.AccumulatorRow(block.first_row));
+void ScoreGroups(const TileState& s, int64_t first_key, const Groups& groups) {
+  if (s.expands()) {
+    int64_t end = 0;
+    for (const RowGroup& group : groups.all()) {
+      end = std::max(end, group.block.end);
+    }
+    ExpandKeyValues(s, first_key, end);
   }
+  ForBlocks(s, groups, kKeyBlock, [&](const Block& block) { Score(s, first_key, block); });
 }
 
-void Softmax(TileState& s, bool is_first, const Block& block) {
+/// Makes the rows' logits of raw scores, where that is more than a factor.
+void ShapeLogits(TileState& s, int64_t first_key, const Block& block) {
+  const FlashSequence& q = s.sequence;
+  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
+    const int64_t head = s.HeadOf(r);
+    const int64_t position = q.visibility.query_offset + s.RowOf(r);
+    s.logit_rows[r] = {
+        .alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
+        .first_distance = static_cast<float>(position - first_key - block.begin),
+        .bias = q.bias.data == nullptr ? nullptr
+                                       : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
+  }
+  s.kernels.logits({.scores = s.scores + block.first_row * kScoreStride + block.begin,
+                    .stride = kScoreStride,
+                    .rows = block.rows,
+                    .cols = std::min(block.end, q.kv_len() - first_key) - block.begin,
+                    .scale = std::abs(q.scale),
+                    .softcap = q.softcap,
+                    .terms = s.logit_rows + block.first_row});
+}
+
+/// Sets what the group's rows do not see to -infinity, but for columns from visible_end on. Whether
+/// there was something to hide.
+bool HideKeys(const TileState& s, int64_t first_key, const RowGroup& group) {
+  const Visibility& visibility = s.sequence.visibility;
+  const Block& block = group.block;
+  if (!visibility.has_holes() && group.all_see_begin <= block.begin) {
+    return s.sequence.bias.data != nullptr;  // which may hold -infinity
+  }
+  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
+    const KeyRange keys{first_key + block.begin, first_key + s.visible_end[r]};
+    if (keys.begin < keys.end) {
+      visibility.Hide(s.HeadOf(r), s.RowOf(r), keys, s.scores + r * kScoreStride + block.begin);
+    }
+  }
+  return true;
+}
+
+/// Where a step of a group's normalisation keeps its sums, and what it leaves.
+struct Normalisation {
+  float* row_sum;
+  bool bf16;  // probabilities are rounded for the product
+};
+
+/// Scores of the group's rows become probabilities relative to the running maximum, or weights.
+void Normalise(TileState& s, int64_t first_key, const RowGroup& group, const Normalisation& to) {
+  const Block& block = group.block;
   const int64_t r = block.first_row;
-  s.kernels.softmax(
-      {.scores = s.scores + r * kScoreStride,
-       .stride = kScoreStride,
-       .rows = block.rows,
-       .cols = block.end,
-       .visible_end = s.visible_end + r,
-       .scale_log2e = s.scale_log2e,
-       .row_max = s.row_max + r,
-       .row_sum = s.row_sum + r,
-       .accumulator = s.AccumulatorRow(r),
-       .accumulator_cols = s.plan.value_width(),
-       .is_first = is_first,
-       .bf16_probabilities = s.bf16() ? s.probabilities + r * kScoreStride : nullptr});
+  float* scores = s.scores + r * kScoreStride + block.begin;
+  if (s.shapes_logits) {
+    ShapeLogits(s, first_key, block);
+  }
+  const bool hides = HideKeys(s, first_key, group);
+  int64_t counted_from_begin[kQueryTile];
+  const int64_t* visible_end = s.visible_end + r;
+  if (block.begin > 0) {
+    for (int64_t i = 0; i < block.rows; ++i) {
+      counted_from_begin[i] = std::max<int64_t>(visible_end[i] - block.begin, 0);
+    }
+    visible_end = counted_from_begin;
+  }
+  if (!IsSoftmax(s.sequence.similarity)) {
+    return s.kernels.weights({.similarity = s.sequence.similarity,
+                              .bandwidth = s.sequence.bandwidth,
+                              .scores = scores,
+                              .stride = kScoreStride,
+                              .rows = block.rows,
+                              .cols = block.end - block.begin,
+                              .visible_end = visible_end,
+                              .row_sum = to.row_sum + r});
+  }
+  s.kernels.softmax({.scores = scores,
+                     .stride = kScoreStride,
+                     .rows = block.rows,
+                     .cols = block.end - block.begin,
+                     .visible_end = visible_end,
+                     .hides = hides,
+                     .scale_log2e = s.scale_log2e,
+                     .row_max = s.row_max + r,
+                     .row_sum = to.row_sum + r,
+                     .accumulator = s.AccumulatorRow(r),
+                     .accumulator_cols = s.plan.value_width(),
+                     .is_first = s.is_first,
+                     .bf16_probabilities =
+                         to.bf16 ? s.probabilities + r * kScoreStride + block.begin : nullptr});
 }
 
 /// Whether a value that some row of the tile does not see is not finite.
-bool HidesNonFinite(const TileState& s, int64_t first_key, int64_t seen) {
-  const int64_t first_unseen = s.visible_end[0];
-  for (int64_t col = first_unseen / kKeyBlock * kKeyBlock; col < seen; col += kKeyBlock) {
-    if (first_unseen < seen &&
-        s.tile.packed.values_are_finite[(first_key + col) / kKeyBlock] == 0) {
-      return true;
+bool HidesNonFinite(const TileState& s, int64_t first_key, const Groups& groups) {
+  const bool has_holes = s.sequence.visibility.has_holes() || s.sequence.bias.data != nullptr;
+  for (const RowGroup& group : groups.all()) {
+    int64_t col = group.block.begin;
+    if (!has_holes && col >= group.all_see_begin) {
+      col = std::max(col, group.all_see_end / kKeyBlock * kKeyBlock);
+    }
+    for (; col < group.block.end; col += kKeyBlock) {
+      if (!s.ValuesAreFinite(first_key + col)) {
+        return true;
+      }
     }
   }
   return false;
 }
 
-/// Zeroes the copied values of keys [first, last).
-void ZeroValues(const TileState& s, int64_t first, int64_t last) {
-  const int64_t width = s.plan.value_width();
-  for (int64_t key = first; key < last; ++key) {
-    if (s.bf16()) {
-      uint16_t* pair = static_cast<uint16_t*>(s.values_copy) + key / 2 * 2 * width + key % 2;
-      for (int64_t i = 0; i < width; ++i) {
-        pair[2 * i] = 0;
-      }
-    } else {
-      std::memset(static_cast<float*>(s.values_copy) + key * width, 0, width * sizeof(float));
+void AttendKeys(TileState& s, int64_t first_key) {
+  const Groups groups = MakeGroups(s, first_key);
+  if (groups.count == 0) {
+    return;
+  }
+  ScoreGroups(s, first_key, groups);
+  for (const RowGroup& group : groups.all()) {
+    Normalise(s, first_key, group, {s.row_sum, s.bf16()});
+    const Block& block = group.block;
+    if (s.is_first && block.begin == block.end) {
+      std::fill_n(s.AccumulatorRow(block.first_row), block.rows * s.plan.value_width(), 0.0f);
     }
   }
+  if (!s.int8() && HidesNonFinite(s, first_key, groups)) {
+    for (const RowGroup& group : groups.all()) {
+      WeightedSumOfSeen(s, first_key, group.block, !s.is_first);
+    }
+  } else {
+    ForBlocks(s, groups, kSumChunk, [&](const Block& block) {
+      const bool continues = groups.common_end >= kSumChunk && block.begin > 0;
+      WeightedSum(s, first_key, block, !s.is_first || continues);
+    });
+  }
+  s.is_first = false;
 }
 
-/// The weighted sum row by row over a copy of the values in which unseen ones are zero: 0 * NaN
-/// must not reach a row that does not see the NaN. The same bits as the fast path wherever all
-/// values are finite.
-void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block) {
-  std::memcpy(s.values_copy, s.Values(first_key),
-              block.end * s.plan.value_width() * s.element_bytes);
-  int64_t kept = block.end;
-  for (int64_t r = block.rows - 1; r >= 0; --r) {  // visible_end does not decrease with the row
-    ZeroValues(s, s.visible_end[r], kept);
-    kept = s.visible_end[r];
-    WeightedSum(s, static_cast<std::byte*>(s.values_copy), first_key == 0,
-                {r, 1, 0, RoundUp(kept, kKeyStep)});
+/// The exponent of 2 that the row's probabilities are relative to: as the softmax kernel chooses
+/// it.
+double RowExponent(const TileState& s, int64_t row) {
+  if (!IsSoftmax(s.sequence.similarity)) {
+    return 0;
+  }
+  const float offset = s.row_max[row] * s.scale_log2e;
+  return std::abs(offset) < 0x1p20f
+             ? offset
+             : static_cast<double>(s.row_max[row]) * static_cast<double>(s.scale_log2e);
+}
+
+/// What the row's sink adds to its sum.
+float SinkTerm(const TileState& s, int64_t row) {
+  if (s.sequence.sinks.empty() || s.row_max[row] == kMinusInfinity) {
+    return 0;
+  }
+  const double sink = s.sequence.sinks[s.HeadOf(row)];
+  return static_cast<float>(std::exp2(sink * std::numbers::log2e - RowExponent(s, row)));
+}
+
+void WriteLogSumExp(const TileState& s) {
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const double log2_sum = RowExponent(s, r) + std::log2(static_cast<double>(s.row_sum[r]));
+    s.sequence.log_sum_exp[s.HeadOf(r) * s.sequence.query.tokens + s.RowOf(r)] =
+        s.row_sum[r] == 0 ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
   }
 }
 
-/// Cuts the tile's rows into groups with the columns that each group sees: one group when all see
-/// the same.
-int64_t MakeGroups(const TileState& s, Block (&groups)[kQueryTile / kRowGroup]) {
-  const bool is_uniform = s.visible_end[0] == s.visible_end[s.tile.rows - 1];
-  const int64_t group_rows = is_uniform ? kQueryTile : kRowGroup;
-  int64_t count = 0;
-  for (int64_t row = 0; row < s.tile.rows; row += group_rows) {
-    const int64_t rows = std::min(group_rows, s.tile.rows - row);
-    groups[count++] = {row, rows, 0, RoundUp(s.visible_end[row + rows - 1], kKeyStep)};
+void StoreOutput(const TileState& s) {
+  float denominators[kQueryTile];
+  for (int64_t r = 0; r < s.rows; ++r) {
+    denominators[r] = s.row_sum[r] == 0 ? 0 : s.row_sum[r] + SinkTerm(s, r);
   }
-  return count;
+  const MutableHeadsView& output = s.sequence.output;
+  for (int64_t head = 0; head < s.tile.num_heads; ++head) {
+    const int64_t row = head * s.tile.rows_per_head;
+    const int64_t first = s.tile.first_row * output.token_stride +
+                          (s.tile.first_head + head) * output.head_stride;
+    s.kernels.store({.source = s.AccumulatorRow(row),
+                     .source_stride = s.plan.value_width(),
+                     .rows = s.tile.rows_per_head,
+                     .cols = output.head_dim,
+                     .row_sum = denominators + row,
+                     .target = ElementAt(output.data, output.dtype, first),
+                     .target_dtype = output.dtype,
+                     .target_stride = output.token_stride});
+  }
 }
 
-void AttendKeys(TileState& s, int64_t first_key) {
-  const int64_t rows = s.tile.rows;
-  const int64_t seen = std::min(s.end() - first_key, kKeyTile);
-  const bool is_first = first_key == 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    s.visible_end[r] = std::clamp<int64_t>(s.row_end[r] - first_key, 0, seen);
+/// Calls f for each tile of keys that some row may see.
+template <typename F>
+void ForKeyTiles(const TileState& s, const F& f) {
+  for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += kKeyTile) {
+    f(key);
   }
-  Block groups[kQueryTile / kRowGroup];
-  const int64_t num_groups = MakeGroups(s, groups);
-  const std::span<const Block> all_groups(groups, num_groups);
-  // Columns that every row's group computes are taken for all rows at once.
-  const int64_t common_scores = num_groups == 1 ? 0 : groups[0].end / kKeyBlock * kKeyBlock;
-  const int64_t common_sums = num_groups == 1 ? 0 : groups[0].end / kSumChunk * kSumChunk;
+}
 
-  Score(s, first_key, {0, rows, 0, common_scores});
-  for (const Block& group : all_groups) {
-    Score(s, first_key, {group.first_row, group.rows, common_scores, group.end});
-    Softmax(s, is_first, group);
-  }
-  if (HidesNonFinite(s, first_key, seen)) {
-    return WeightedSumOfSeen(s, first_key, {0, rows, 0, RoundUp(seen, kKeyStep)});
-  }
-  WeightedSum(s, s.Values(first_key), is_first, {0, rows, 0, common_sums});
-  for (const Block& group : all_groups) {
-    WeightedSum(s, s.Values(first_key), is_first,
-                {group.first_row, group.rows, common_sums, group.end});
+/// A second pass over the scores, in which the maxima are known: weights are written as they come,
+/// in f32 whatever the compute type, and divided by their sum at the end.
+void Weigh(TileState& s) {
+  float row_sum[kQueryTile] = {};
+  WeightRows weights(s);
+  s.is_first = true;  // nothing is rescaled
+  ForKeyTiles(s, [&](int64_t first_key) {
+    const Groups groups = MakeGroups(s, first_key);
+    if (groups.count == 0) {
+      return;
+    }
+    ScoreGroups(s, first_key, groups);
+    for (const RowGroup& group : groups.all()) {
+      Normalise(s, first_key, group, {row_sum, /*bf16=*/false});
+    }
+    weights.Take(first_key);
+  });
+  for (int64_t r = 0; r < s.rows; ++r) {
+    weights.Finish(r, row_sum[r] + SinkTerm(s, r));
   }
 }
 
 }  // namespace
 
-size_t TileScratchBytes(const AttentionPlan& plan) {
-  const int64_t floats = kQueryTile * (kScoreStride + plan.value_width() + plan.depth()) +
-                         kKeyTile * plan.value_width();
-  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t);
-}
-
-void AttendTile(const AttentionPlan& plan, const QueryTile& tile, std::byte* scratch) {
+void AttendTile(const AttentionPlan& plan, const QueryTile& tile, bool with_output,
+                std::byte* scratch) {
   TileState s(plan, tile, scratch);
-  std::fill_n(s.row_max, tile.rows, -std::numeric_limits<float>::infinity());
-  std::fill_n(s.row_sum, tile.rows, 0.0f);
-  for (int64_t first_key = 0; first_key < s.end(); first_key += kKeyTile) {
-    AttendKeys(s, first_key);
-  }
-  const MutableHeadsView& output = tile.sequence->output;
-  const int64_t first = tile.first_row * output.token_stride + tile.head * output.head_stride;
-  s.kernels.store({.source = s.accumulator,
-                   .source_stride = plan.value_width(),
-                   .rows = tile.rows,
-                   .cols = output.head_dim,
-                   .row_sum = s.row_sum,
-                   .target = ElementAt(output.data, output.dtype, first),
-                   .target_dtype = output.dtype,
-                   .target_stride = output.token_stride});
-}
-
-void WeighTile(const AttentionPlan& plan, const QueryTile& tile, std::byte* scratch) {
-  TileState s(plan, tile, scratch);
+  std::fill_n(s.row_max, s.rows, kMinusInfinity);
+  std::fill_n(s.row_sum, s.rows, 0.0f);
   const FlashSequence& sequence = *tile.sequence;
-  const int64_t kv_len = sequence.key.tokens;
-  float* weights = sequence.weights + (tile.head * sequence.query.tokens + tile.first_row) * kv_len;
-  for (int64_t first_key = 0; first_key < s.end(); first_key += kKeyTile) {
-    const int64_t seen = std::min(s.end() - first_key, kKeyTile);
-    Score(s, first_key, {0, tile.rows, 0, RoundUp(seen, kKeyStep)});
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      std::copy_n(s.scores + r * kScoreStride, seen, weights + r * kv_len + first_key);
-    }
+  if (with_output || sequence.log_sum_exp != nullptr || IsSoftmax(sequence.similarity)) {
+    ForKeyTiles(s, [&](int64_t first_key) { AttendKeys(s, first_key); });
   }
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    s.kernels.softmax_row(weights + r * kv_len, s.row_end[r], kv_len, s.scale_log2e);
+  if (with_output) {
+    StoreOutput(s);
+  }
+  if (sequence.log_sum_exp != nullptr) {
+    WriteLogSumExp(s);
+  }
+  if (sequence.wants_weights()) {
+    Weigh(s);
   }
 }
 

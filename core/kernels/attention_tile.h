@@ -3,56 +3,82 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "core/kernels/attention_plan.h"
+#include "core/kernels/packed_head.h"
+#include "core/kernels/rotary.h"
+#include "core/kernels/variants.h"
+#include "core/kernels/visibility.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// One sequence with every default resolved. See AttentionSequence for the shapes.
+/// Keys and values that were packed before: pages of every key/value head, head after head.
+struct CachedKeyValues {
+  KeyValueStorage storage = KeyValueStorage::kF32;
+  int64_t pages_per_head = 0;
+  int64_t blocks_per_page = 0;
+  std::span<const HeadPage> pages;  // [num_kv_heads, pages_per_head]
+};
+
+/// One sequence with every default resolved. See AttentionSequence for the shapes, AttentionOptions
+/// for what the rest does.
 struct FlashSequence {
   HeadsView query;
-  HeadsView key;
-  HeadsView value;
+  HeadsView key;    // without data when `cached` has the keys: extents and dtype alone
+  HeadsView value;  // the same
   MutableHeadsView output;
-  float* weights = nullptr;
+  std::optional<CachedKeyValues> cached;
+
+  Visibility visibility;
+  Similarity similarity = Similarity::kDotProduct;
   float scale = 1;
-  bool causal = false;
-  int64_t query_offset = 0;
+  float bandwidth = 0;
+  float softcap = 0;
+  std::span<const float> alibi_slopes;
+  Bias bias;
+  std::span<const float> sinks;
+  std::optional<RmsNorm> query_norm;
+  std::optional<RmsNorm> key_norm;
+  std::optional<Rotary> rotary;
 
-  /// Keys [0, VisibleEnd(row)) are seen by query row `row`.
-  int64_t VisibleEnd(int64_t row) const {
-    if (!causal) {
-      return key.tokens;
-    }
-    const int64_t end = query_offset + row + 1;
-    return end < 0 ? 0 : (end < key.tokens ? end : key.tokens);
-  }
+  float* weights = nullptr;
+  int64_t top_k = 0;
+  float* top_weights = nullptr;
+  int32_t* top_keys = nullptr;
+  float* log_sum_exp = nullptr;
+
+  int64_t kv_len() const { return key.tokens; }
+  /// Query heads that share a key/value head.
+  int64_t group() const { return query.num_heads / key.num_heads; }
+  bool wants_weights() const { return weights != nullptr || top_k > 0; }
 };
 
-/// Packed keys and values of one key/value head.
-struct PackedHead {
-  std::byte* keys = nullptr;             // blocks of plan.key_block_elements()
-  std::byte* values = nullptr;           // blocks of plan.value_block_elements()
-  uint8_t* values_are_finite = nullptr;  // one per block
+/// Rotations of a sequence's positions.
+struct SequenceRotations {
+  RotaryTable query;  // row i: query row i
+  RotaryTable key;    // row j: key j
 };
 
-/// Rows [first_row, first_row + rows) of one query head; rows <= kQueryTile.
+/// Rows [first_row, first_row + rows_per_head) of heads [first_head, first_head + num_heads), which
+/// share a key/value head; rows() <= kQueryTile.
 struct QueryTile {
   const FlashSequence* sequence = nullptr;
+  const SequenceRotations* rotations = nullptr;  // when the sequence is rotary
   PackedHead packed;
-  int64_t head = 0;
+  int64_t first_head = 0;
+  int64_t num_heads = 1;
   int64_t first_row = 0;
-  int64_t rows = 0;
+  int64_t rows_per_head = 0;
+
+  int64_t rows() const { return num_heads * rows_per_head; }
 };
 
-/// Bytes of 64-byte aligned scratch memory that the functions below need.
-size_t TileScratchBytes(const AttentionPlan& plan);
-
-/// Writes the tile's output rows.
-void AttendTile(const AttentionPlan& plan, const QueryTile& tile, std::byte* scratch);
-
-/// Writes the tile's rows of the sequence's attention weights.
-void WeighTile(const AttentionPlan& plan, const QueryTile& tile, std::byte* scratch);
+/// Writes the tile's rows of what the sequence asks for: output (`with_output`), log-sum-exp,
+/// weights. `scratch`: TileScratchBytes.
+void AttendTile(const AttentionPlan& plan, const QueryTile& tile, bool with_output,
+                std::byte* scratch);
 
 }  // namespace attention

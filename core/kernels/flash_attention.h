@@ -14,7 +14,7 @@ namespace attention {
 
 /// Attention over a ragged batch in two steps that may be repeated as rows become available:
 /// PackKeys, then Attend for rows whose visible keys are packed. All sequences share head counts,
-/// widths and dtypes.
+/// widths and dtypes; cached ones come packed.
 ///
 /// Keys are packed per key/value head as blocks of kKeyBlock, transposed; values as rows (bf16:
 /// interleaved pairs). The bits of a row depend only on the row, since tiles of keys are cut at
@@ -36,16 +36,27 @@ class FlashAttention {
   void PackAndAttend();
 
  private:
-  PackedHead HeadAt(std::byte* first, int64_t keys) const;
+  struct HeadMemory {
+    HeadPage page;
+    size_t bytes;
+  };
+
+  bool IsLinear() const { return sequences_.front().similarity == Similarity::kLinear; }
+  HeadMemory LayOutHead(std::byte* first, int64_t keys) const;
   PackedHead HeadOf(int64_t sequence, int64_t kv_head) const;
-  void PackBlocks(const RowRange& rows, int64_t kv_head, const PackedHead& packed) const;
+  void PackBlocks(const RowRange& rows, int64_t kv_head, const HeadPage& page,
+                  std::byte* scratch) const;
+  QueryTile TileOf(int64_t sequence, const PackedHead& packed) const;
   void PackAndAttendHead(int64_t sequence, int64_t kv_head, int worker);
+  size_t HeadScratchBytes(int64_t keys) const;
+  void AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const;
 
   std::vector<FlashSequence> sequences_;
   const AttentionPlan& plan_;
   Workspace& workspace_;
-  std::vector<size_t> first_head_bytes_;  // place of each sequence's first head in packed_
-  std::byte* packed_ = nullptr;           // reserved by the first PackKeys
+  std::vector<SequenceRotations> rotations_;   // of each sequence, or empty
+  std::vector<std::vector<HeadPage>> heads_;   // of each sequence, by key/value head
+  size_t tile_scratch_bytes_ = 0;
 };
 
 }  // namespace attention

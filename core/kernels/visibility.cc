@@ -20,25 +20,7 @@ bool Visibility::IsGlobal(int64_t position) const {
   return std::binary_search(global_tokens.begin(), global_tokens.end(), position);
 }
 
-KeyRange Visibility::Interval(int64_t row) const {
-  const int64_t position = query_offset + row;
-  if (IsGlobal(position)) {
-    return {0, kv_len};
-  }
-  KeyRange range{0, kv_len};
-  if (causal) {
-    range.end = std::min(range.end, position + 1);
-  }
-  if (window_right > 0) {
-    range.end = std::min(range.end, position + window_right + 1);
-  }
-  if (window > 0) {
-    range.begin = std::max(range.begin, position - window + 1);
-  }
-  return IsEmpty(range) ? KeyRange{} : range;
-}
-
-KeyRange Visibility::Range(int64_t row) const {
+KeyRange Visibility::RangeWithExceptions(int64_t row) const {
   KeyRange range = Interval(row);
   const auto include = [&range](KeyRange other) {
     if (IsEmpty(other)) {

@@ -1,6 +1,7 @@
 // Which keys a query row sees: the one place for causal, window, prefix, global tokens and masks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -30,7 +31,9 @@ struct Visibility {
   Mask mask;
 
   /// The smallest range that holds every key the row's position lets it see.
-  KeyRange Range(int64_t row) const;
+  KeyRange Range(int64_t row) const {
+    return prefix == 0 && global_tokens.empty() ? Interval(row) : RangeWithExceptions(row);
+  }
   /// Whether a row's range may hold keys that it does not see.
   bool has_holes() const {
     return mask.data != nullptr || !global_tokens.empty() || (prefix > 0 && window > 0);
@@ -42,7 +45,24 @@ struct Visibility {
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 
  private:
-  KeyRange Interval(int64_t row) const;
+  KeyRange Interval(int64_t row) const {
+    KeyRange range{0, kv_len};
+    const int64_t position = query_offset + row;
+    if (!global_tokens.empty() && IsGlobal(position)) {
+      return range;
+    }
+    if (causal) {
+      range.end = std::min(range.end, position + 1);
+    }
+    if (window_right > 0) {
+      range.end = std::min(range.end, position + window_right + 1);
+    }
+    if (window > 0) {
+      range.begin = std::max(range.begin, position - window + 1);
+    }
+    return range.begin < range.end ? range : KeyRange{};
+  }
+  KeyRange RangeWithExceptions(int64_t row) const;
   bool IsGlobal(int64_t position) const;
   void HideRange(KeyRange range, int64_t first_key, float* scores) const;
 };

@@ -45,4 +45,6 @@ Dtype ComputeDtype(Dtype dtype) {
   return dtype == Dtype::kBf16 && CurrentIsa() == Isa::kAvx512Bf16 ? Dtype::kBf16 : Dtype::kF32;
 }
 
+bool MultipliesInt8() { return CurrentIsa() == Isa::kAvx512Bf16; }
+
 }  // namespace attention

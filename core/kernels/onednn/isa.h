@@ -22,4 +22,7 @@ std::string_view Name(Isa isa);
 /// otherwise.
 Dtype ComputeDtype(Dtype dtype);
 
+/// Whether the CPU multiplies 8-bit integers without saturating halfway (VNNI).
+bool MultipliesInt8();
+
 }  // namespace attention

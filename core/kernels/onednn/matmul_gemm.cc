@@ -54,7 +54,7 @@ class MatmulGemm final : public Gemm {
     }
   }
 
-  void Run(const void* a, const void* b, float* c) const override {
+  void Run(const void* a, const void* b, void* c) const override {
 #ifdef _OPENMP
     omp_set_num_threads(1);  // our workers are the threads
 #endif
@@ -75,7 +75,7 @@ class MatmulGemm final : public Gemm {
         sum[i] += product[i];
       }
     }
-    Store(sum, c);
+    Store(sum, static_cast<float*>(c));
   }
 
  private:

@@ -6,8 +6,19 @@
 namespace attention {
 namespace {
 
-dnnl::memory::data_type ToDnnl(Dtype dtype) {
-  return dtype == Dtype::kBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+using DnnlType = dnnl::memory::data_type;
+
+/// Of A, B and C.
+struct Types {
+  DnnlType a, b, c;
+};
+
+Types TypesOf(const GemmShape& shape) {
+  if (shape.int8) {
+    return {DnnlType::u8, DnnlType::s8, DnnlType::s32};
+  }
+  const DnnlType operand = shape.dtype == Dtype::kBf16 ? DnnlType::bf16 : DnnlType::f32;
+  return {operand, operand, DnnlType::f32};
 }
 
 bool HasMatrixUnit() {
@@ -19,16 +30,16 @@ bool HasMatrixUnit() {
 
 class UkernelGemm final : public Gemm {
  public:
-  explicit UkernelGemm(const GemmShape& shape)
+  UkernelGemm(const GemmShape& shape, const Types& types)
       : brgemm_(shape.m, shape.n, shape.k, /*batch_size=*/1, shape.lda, shape.ldb, shape.ldc,
-                ToDnnl(shape.dtype), ToDnnl(shape.dtype), dnnl::memory::data_type::f32) {
+                types.a, types.b, types.c) {
     brgemm_.set_add_C(shape.accumulate);
     brgemm_.finalize();
     brgemm_.generate();
     scratchpad_bytes_ = brgemm_.get_scratchpad_size();
   }
 
-  void Run(const void* a, const void* b, float* c) const override {
+  void Run(const void* a, const void* b, void* c) const override {
     static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
     if (HasMatrixUnit()) {
       brgemm_.set_hw_context();
@@ -57,7 +68,7 @@ class UkernelGemm final : public Gemm {
 }  // namespace
 
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape) {
-  return std::make_unique<UkernelGemm>(shape);
+  return std::make_unique<UkernelGemm>(shape, TypesOf(shape));
 }
 
 }  // namespace attention

@@ -92,28 +92,33 @@ inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
 
 /// Writes 2^exponent for the first `visible` of `cols` columns, zeros after; returns the sum. A
 /// lane's partial sum depends on the columns' places alone, so zeros at the end change no bit.
-template <typename Exp2, typename Exponent, typename Target>
+/// kHides: scores may be -infinity, whose power is 0.
+template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline float Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                           Target target) {
+  const auto power = [&](Vec scores) {
+    const Vec t = exponent.Of(scores);
+    return kHides ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
+  };
   Vec sum[4] = {};
   int64_t i = 0;
   for (; i + 64 <= visible; i += 64) {
     for (int k = 0; k < 4; k += 2) {
-      const Vec p = PowerOfTwo<Exp2>(exponent.Of(Load(row + i + 16 * k)));
-      const Vec q = PowerOfTwo<Exp2>(exponent.Of(Load(row + i + 16 * k + 16)));
+      const Vec p = power(Load(row + i + 16 * k));
+      const Vec q = power(Load(row + i + 16 * k + 16));
       sum[k] += p;
       sum[k + 1] += q;
       target.PutTwo(i + 16 * k, p, q);
     }
   }
   for (; i + 16 <= visible; i += 16) {
-    const Vec p = PowerOfTwo<Exp2>(exponent.Of(Load(row + i)));
+    const Vec p = power(Load(row + i));
     sum[(i / 16) % 4] += p;
     target.Put(i, p);
   }
   if (i < visible) {
     const Vec scores = LoadFirst(row + i, visible - i, kMinusInfinity);
-    const Vec p = KeepFirst(PowerOfTwo<Exp2>(exponent.Of(scores)), visible - i);
+    const Vec p = KeepFirst(power(scores), visible - i);
     sum[(i / 16) % 4] += p;
     target.Put(i, p);
     i += 16;
@@ -134,8 +139,9 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
   }
   tile.row_max[r] = tile_max;
   if (!tile.is_first) {
-    const Vec factor = PowerOfTwo<Exp2Degree5>(Set(RoundedProduct(old_max, tile.scale_log2e) -
-                                                   RoundedProduct(tile_max, tile.scale_log2e)));
+    const Vec factor =
+        PowerOfTwoOrZero<Exp2Degree5>(Set(RoundedProduct(old_max, tile.scale_log2e) -
+                                          RoundedProduct(tile_max, tile.scale_log2e)));
     tile.row_sum[r] *= factor[0];
     ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor[0]);
   }
@@ -143,9 +149,16 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 
 template <typename Exp2, typename Target>
 inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
+  const float* row = tile.scores + r * tile.stride;
+  if (tile.row_max[r] == kMinusInfinity) {  // nothing is seen yet
+    for (int64_t i = 0; i < tile.cols; i += 16) {
+      target.Put(i, Vec{});
+    }
+    return;
+  }
   tile.row_sum[r] += WithExponent(tile.row_max[r], tile.scale_log2e, [&](auto exponent) {
-    return Exponentials<Exp2>(tile.scores + r * tile.stride, tile.visible_end[r], tile.cols,
-                              exponent, target);
+    return tile.hides ? Exponentials<Exp2, true>(row, tile.visible_end[r], tile.cols, exponent, target)
+                      : Exponentials<Exp2, false>(row, tile.visible_end[r], tile.cols, exponent, target);
   });
 }
 
@@ -168,24 +181,6 @@ inline void Softmax(const SoftmaxTile& tile) {
 #endif
       SoftmaxTileRow<Exp2Degree5>(tile, r, ToFloats{tile.scores + r * tile.stride});
     }
-  }
-}
-
-inline void SoftmaxRow(float* row, int64_t visible, int64_t count, float scale_log2e) {
-  const int64_t whole = visible & ~int64_t{15};
-  const float sum = WithExponent(MaxOf(row, visible), scale_log2e, [&](auto exponent) {
-    const float sum_of_whole =
-        Exponentials<Exp2Degree5>(row, whole, whole, exponent, ToFloats{row});
-    const Vec scores = LoadFirst(row + whole, visible - whole, kMinusInfinity);
-    const Vec p = KeepFirst(PowerOfTwo<Exp2Degree5>(exponent.Of(scores)), visible - whole);
-    __builtin_memcpy(row + whole, &p, (visible - whole) * sizeof(float));
-    return sum_of_whole + ReduceSum(p);
-  });
-  for (int64_t i = 0; i < visible; ++i) {
-    row[i] /= sum;
-  }
-  for (int64_t i = visible; i < count; ++i) {
-    row[i] = 0;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/kernels/variants.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
@@ -20,7 +21,8 @@ struct SoftmaxTile {
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
   const int64_t* visible_end =
-      nullptr;            // [rows]: columns [0, visible_end) are seen; the others get probability 0
+      nullptr;  // [rows]: columns from visible_end on are hidden and get probability 0
+  bool hides = false;     // scores of -infinity are hidden too
   float scale_log2e = 0;  // >= 0: scale of the logits, times log2(e)
   float* row_max =
       nullptr;  // [rows], running maximum of raw scores; -infinity before the first tile
@@ -54,13 +56,107 @@ struct PackSource {
   int64_t cols = 0;
 };
 
+/// What a row's raw scores go through to become logits.
+struct LogitRow {
+  float alibi_slope = 0;
+  float first_distance = 0;     // p - j of the row and column 0
+  const float* bias = nullptr;  // of column 0, or null
+};
+
+/// scores[rows, cols] = softcap(scale * scores) - slope * |p - j| + bias, in place.
+struct LogitTile {
+  float* scores = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;  // of the bias; scores are padded to a multiple of 16
+  float scale = 1;
+  float softcap = 0;  // 0: none
+  const LogitRow* terms = nullptr;  // [rows]
+};
+
+/// scores[rows, 64] = -|query - key|^2, by differences.
+struct DistanceTile {
+  const float* query = nullptr;  // [rows, depth]
+  int64_t rows = 0;
+  int64_t depth = 0;
+  const float* keys = nullptr;  // a packed block, [depth][kKeyBlock]
+  float* scores = nullptr;
+  int64_t stride = 0;
+};
+
+/// Scores become the weights of a similarity other than softmax, in place, and are added up.
+/// Hidden ones (-infinity, or from visible_end on) weigh 0.
+struct WeightTile {
+  Similarity similarity = Similarity::kLinear;
+  float bandwidth = 0;
+  float* scores = nullptr;  // [rows, cols]: -distance^2; kLinear: the weights themselves
+  int64_t stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;  // a multiple of 16
+  const int64_t* visible_end = nullptr;
+  float* row_sum = nullptr;
+};
+
+/// Query or key rows of one head on their way to a product.
+struct RowPreparation {
+  PackSource source;
+  bool has_norm = false;
+  const float* norm_weight = nullptr;  // [cols] or null: ones
+  float norm_epsilon = 0;
+  int64_t rotary_dim = 0;  // 0: none
+  bool interleaved = false;
+  const float* rotations = nullptr;  // [rows, rotary_dim]: cosines of the pairs, then sines
+  bool has_feature_map = false;      // elu(x) + 1
+};
+
+/// Rows of 8-bit integers: x = scale * (q - 128).
+struct QuantisedRows {
+  uint8_t* values = nullptr;  // [rows, width], the excess over `cols` is 128
+  int64_t width = 0;
+  float* scales = nullptr;  // [rows]
+};
+
+/// Products of quantised rows with a block of quantised keys, made floats in place:
+/// scores = (product - key_offsets[j]) * query_scales[r] * key_scales[j].
+struct DequantisedScores {
+  float* scores = nullptr;  // holds int32 products
+  int64_t stride = 0;
+  int64_t rows = 0;
+  const float* query_scales = nullptr;  // [rows]
+  const float* key_scales = nullptr;    // [kKeyBlock]
+  const float* key_offsets = nullptr;   // [kKeyBlock]: 128 * sum of the key's integers
+};
+
+/// Probabilities times value_scales[j] as 8-bit integers of one scale for each row.
+struct QuantisedProbabilities {
+  const float* probabilities = nullptr;
+  int64_t stride = 0;  // of both, in elements
+  int64_t rows = 0;
+  int64_t cols = 0;                     // a multiple of 16
+  const float* value_scales = nullptr;  // [cols]
+  uint8_t* target = nullptr;
+  float* row_scales = nullptr;  // [rows]
+};
+
+/// Packed memory of another type, made f32 [rows, cols]: bf16 [rows / 2][cols][2], or int8 [rows /
+/// 4][cols][4] times the scales.
+struct ExpandTile {
+  const void* source = nullptr;
+  const float* row_scales = nullptr;     // [rows], or null
+  const float* column_scales = nullptr;  // [cols], or null
+  bool int8 = false;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  float* target = nullptr;
+};
+
 /// Function table of one instruction set. Where a table works on bf16 operands (`compute` ==
 /// kBf16), sources are bf16; where it works on f32, sources are any dtype.
 struct TileKernels {
   void (*softmax)(const SoftmaxTile& tile);
-  /// In place: row[0, visible) = softmax(scale * row), row[visible, count) = 0. scale_log2e as in
-  /// SoftmaxTile.
-  void (*softmax_row)(float* row, int64_t visible, int64_t count, float scale_log2e);
+  void (*logits)(const LogitTile& tile);
+  void (*distances)(const DistanceTile& tile);
+  void (*weights)(const WeightTile& tile);
   void (*store)(const StoreTile& tile);
   /// Up to kKeyBlock rows, transposed: f32 [depth][kKeyBlock], bf16 [depth / 2][kKeyBlock][2];
   /// depth >= cols, the rest zero. Rows not given are zero.
@@ -72,6 +168,13 @@ struct TileKernels {
   /// `negate`.
   void (*copy_rows)(const PackSource& source, Dtype compute, int64_t width, bool negate,
                     void* target);
+  /// Norm, then rotation, then feature map, in f32; dense rows of `target_dtype`.
+  void (*prepare_rows)(const RowPreparation& rows, Dtype target_dtype, void* target);
+
+  void (*expand)(const ExpandTile& tile);
+  void (*quantise_rows)(const PackSource& source, const QuantisedRows& target);
+  void (*dequantise_scores)(const DequantisedScores& tile);
+  void (*quantise_probabilities)(const QuantisedProbabilities& tile);
 };
 
 /// The table of CurrentIsa().

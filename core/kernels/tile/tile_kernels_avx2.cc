@@ -1,10 +1,7 @@
-#include "core/kernels/tile/pack.h"
-#include "core/kernels/tile/softmax.h"
-#include "core/kernels/tile/tables.h"
+#include "core/kernels/tile/table.h"
 
 namespace attention {
 
-const TileKernels kTileKernelsAvx2 = {Softmax,        SoftmaxRow, StoreRows,
-                                      PackTransposed, PackRows,   CopyRows};
+const TileKernels kTileKernelsAvx2 = MakeTable();
 
 }  // namespace attention

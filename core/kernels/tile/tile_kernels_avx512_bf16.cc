@@ -1,10 +1,7 @@
-#include "core/kernels/tile/pack.h"
-#include "core/kernels/tile/softmax.h"
-#include "core/kernels/tile/tables.h"
+#include "core/kernels/tile/table.h"
 
 namespace attention {
 
-const TileKernels kTileKernelsAvx512Bf16 = {Softmax,        SoftmaxRow, StoreRows,
-                                            PackTransposed, PackRows,   CopyRows};
+const TileKernels kTileKernelsAvx512Bf16 = MakeTable();
 
 }  // namespace attention

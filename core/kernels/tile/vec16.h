@@ -100,6 +100,19 @@ inline float ReduceSum(Vec v) {
 
 #endif
 
+inline Vec Abs(Vec v) { return v < 0.0f ? -v : v; }
+
+inline Vec Sqrt(Vec v) {
+#ifdef __AVX512F__
+  return _mm512_sqrt_ps(v);
+#else
+  for (int i = 0; i < 16; ++i) {
+    v[i] = __builtin_sqrtf(v[i]);
+  }
+  return v;
+#endif
+}
+
 /// 2^x for x in [-0.5, 0.5]: minimax polynomials (Remez, relative error 7.5e-8 and 7.5e-5), divided
 /// by their constant term: softmax cancels a common factor, and 2^0 becomes exactly 1.
 struct Exp2Degree5 {
@@ -119,7 +132,7 @@ struct Exp2Degree3 {
   }
 };
 
-/// 2^t for t below 128; NaN stays NaN.
+/// 2^t for t below 128; NaN stays NaN. REQUIRES: t is finite where compiled for AVX-512.
 template <typename Exp2>
 inline Vec PowerOfTwo(Vec t) {
 #ifndef __AVX512F__
@@ -127,6 +140,32 @@ inline Vec PowerOfTwo(Vec t) {
 #endif
   const Vec n = Round(t);
   return ScaleByPow2(Exp2::Polynomial(t - n), n);
+}
+
+/// The same for t of -infinity too.
+template <typename Exp2>
+inline Vec PowerOfTwoOrZero(Vec t) {
+  return PowerOfTwo<Exp2>(t < -160.0f ? Set(-160.0f) : t);
+}
+
+inline Vec Exp(Vec x) {
+  const Vec t = x * 1.4426950408889634f;
+  return PowerOfTwoOrZero<Exp2Degree5>(t > 127.0f ? Set(127.0f) : t);
+}
+
+/// Relative error 2e-7: near zero by x + x^3 P(x^2) (interpolated at Chebyshev nodes of x^2 in
+/// [0, 0.4]), elsewhere by 1 - 2 / (exp(2x) + 1).
+inline Vec Tanh(Vec x) {
+  const Vec z = x * x;
+  Vec p = MulAdd(z, Set(0.0022695017978548997f), Set(-0.008323187008500099f));
+  p = MulAdd(z, p, Set(0.021762503311038017f));
+  p = MulAdd(z, p, Set(-0.0539584606885910f));
+  p = MulAdd(z, p, Set(0.1333329975605011f));
+  p = MulAdd(z, p, Set(-0.3333333432674408f));
+  const Vec small = MulAdd(x * z, p, x);
+  const Vec magnitude = 1.0f - 2.0f / (Exp(2.0f * Abs(x)) + 1.0f);
+  const Vec large = x < 0.0f ? -magnitude : magnitude;
+  return z < 0.4f ? small : (z >= 0.4f ? large : x);  // the last for NaN
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Where a tile finds the packed keys and values of one key/value head.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/attention_plan.h"
+#include "core/tensor/dtype.h"
+
+namespace attention {
+
+/// How keys and values are stored. kInt8: each row in 8-bit integers with a scale of its own.
+enum class KeyValueStorage { kF32, kBf16, kInt8 };
+
+constexpr int64_t ElementBytes(KeyValueStorage storage) {
+  return storage == KeyValueStorage::kF32 ? 4 : storage == KeyValueStorage::kBf16 ? 2 : 1;
+}
+
+/// Rows that are interleaved in packed memory.
+constexpr int64_t RowsTogether(KeyValueStorage storage) {
+  return 4 / ElementBytes(storage);
+}
+
+/// Consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys is [depth /
+/// n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
+struct HeadPage {
+  std::byte* keys = nullptr;
+  std::byte* values = nullptr;
+  uint8_t* values_are_finite = nullptr;  // one per block
+  // kInt8, one per key: x = scale * integer; offset = 128 * sum of the key's integers.
+  float* key_scales = nullptr;
+  float* key_offsets = nullptr;
+  float* value_scales = nullptr;
+};
+
+/// Block b is block b % blocks_per_page of page b / blocks_per_page. A page starts at a multiple of
+/// kSumChunk keys.
+struct PackedHead {
+  const HeadPage* pages = nullptr;
+  int64_t blocks_per_page = INT64_MAX / kKeyBlock;
+  KeyValueStorage storage = KeyValueStorage::kF32;
+};
+
+}  // namespace attention

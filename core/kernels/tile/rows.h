@@ -1,0 +1,193 @@
+// Norm, rotation and feature map of query and key rows, and their quantisation to 8 bits. Included
+// by each instruction set's file; plain loops that the compiler vectorises.
+#pragma once
+
+#include "core/kernels/tile/pack.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/vec16.h"
+
+namespace attention {
+namespace {
+
+/// A row on its way, zero up to a multiple of 16.
+struct alignas(64) PreparedRow {
+  float values[512];
+};
+
+inline Vec SumOfSquares(const float* values, int64_t count) {
+  Vec sum = {};
+  for (int64_t i = 0; i < count; i += 16) {
+    const Vec v = Load(values + i);
+    sum = MulAdd(v, v, sum);
+  }
+  return sum;
+}
+
+inline void NormaliseRow(const RowPreparation& rows, float* values) {
+  const int64_t cols = rows.source.cols;
+  const float mean_square =
+      ReduceSum(SumOfSquares(values, cols)) / static_cast<float>(cols) + rows.norm_epsilon;
+  const float factor = 1.0f / __builtin_sqrtf(mean_square);
+  for (int64_t i = 0; i < cols; ++i) {
+    values[i] *= rows.norm_weight == nullptr ? factor : factor * rows.norm_weight[i];
+  }
+}
+
+inline void RotateRow(const RowPreparation& rows, const float* rotations, float* values) {
+  const int64_t pairs = rows.rotary_dim / 2;
+  const float* cosines = rotations;
+  const float* sines = rotations + pairs;
+  if (rows.interleaved) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const float a = values[2 * i];
+      const float b = values[2 * i + 1];
+      values[2 * i] = a * cosines[i] - b * sines[i];
+      values[2 * i + 1] = b * cosines[i] + a * sines[i];
+    }
+    return;
+  }
+  float* __restrict first = values;
+  float* __restrict second = values + pairs;
+  for (int64_t i = 0; i < pairs; ++i) {
+    const float a = first[i];
+    const float b = second[i];
+    first[i] = a * cosines[i] - b * sines[i];
+    second[i] = b * cosines[i] + a * sines[i];
+  }
+}
+
+inline void MapFeatures(int64_t cols, float* values) {
+  for (int64_t i = 0; i < cols; i += 16) {
+    const Vec x = Load(values + i);
+    Store(x > 0.0f ? x + 1.0f : Exp(x), values + i);
+  }
+}
+
+inline void PrepareRows(const RowPreparation& rows, Dtype target_dtype, void* target) {
+  const PackSource& source = rows.source;
+  PreparedRow row;
+  __builtin_memset(&row, 0, sizeof(row));
+  ForDtype(source.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t r = 0; r < source.rows; ++r) {
+      const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
+      for (int64_t i = 0; i < source.cols; ++i) {
+        row.values[i] = E::Read(from[i]);
+      }
+      if (rows.has_norm) {
+        NormaliseRow(rows, row.values);
+      }
+      if (rows.rotary_dim > 0) {
+        RotateRow(rows, rows.rotations + r * rows.rotary_dim, row.values);
+      }
+      if (rows.has_feature_map) {
+        MapFeatures(source.cols, row.values);
+      }
+      ForDtype(target_dtype, [&](auto target_element) {
+        using T = decltype(target_element);
+        auto* to = static_cast<typename T::Type*>(target) + r * source.cols;
+        for (int64_t i = 0; i < source.cols; ++i) {
+          to[i] = T::Write(row.values[i]);
+        }
+      });
+    }
+  });
+}
+
+// ---- 8 bits ----
+
+inline float LargestMagnitude(const float* values, int64_t count) {
+  Vec best = {};
+  for (int64_t i = 0; i < count; i += 16) {
+    best = Max(Abs(Load(values + i)), best);
+  }
+  return ReduceMax(best);
+}
+
+/// Integers -127..127 of a row, plus 128. A row that is not finite gets scale NaN.
+inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) {
+  PreparedRow row;
+  __builtin_memset(&row, 0, sizeof(row));
+  ForDtype(source.dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t r = 0; r < source.rows; ++r) {
+      const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
+      float checksum = 0;
+      for (int64_t i = 0; i < source.cols; ++i) {
+        row.values[i] = E::Read(from[i]);
+        checksum += row.values[i] * 0.0f;
+      }
+      const bool is_finite = checksum == 0;
+      const float largest = is_finite ? LargestMagnitude(row.values, source.cols) : 0.0f;
+      const float to_integer = largest > 0x1p-100f ? 127.0f / largest : 0.0f;
+      target.scales[r] = is_finite ? largest / 127.0f : __builtin_nanf("");
+      uint8_t* to = target.values + r * target.width;
+      for (int64_t i = 0; i < target.width; ++i) {
+        const float scaled = i < source.cols ? row.values[i] * to_integer : 0.0f;
+        const float in_range = scaled == scaled ? scaled : 0.0f;
+        to[i] = static_cast<uint8_t>(static_cast<int32_t>(in_range + 128.5f));
+      }
+    }
+  });
+}
+
+inline void Expand(const ExpandTile& tile) {
+  const int64_t together = tile.int8 ? 4 : 2;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const int64_t first = row / together * tile.cols * together + row % together;
+    const float row_scale = tile.row_scales == nullptr ? 1.0f : tile.row_scales[row];
+    float* to = tile.target + row * tile.cols;
+    for (int64_t i = 0; i < tile.cols; ++i) {
+      const int64_t at = first + i * together;
+      const float value =
+          tile.int8 ? static_cast<float>(static_cast<const int8_t*>(tile.source)[at])
+                    : BitsToFloat(uint32_t{static_cast<const uint16_t*>(tile.source)[at]} << 16);
+      to[i] = value * (tile.column_scales == nullptr ? row_scale : tile.column_scales[i]);
+    }
+  }
+}
+
+inline void DequantiseScores(const DequantisedScores& tile) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    float* row = tile.scores + r * tile.stride;
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      const auto product = static_cast<int32_t>(FloatToBits(row[j]));
+      row[j] = (static_cast<float>(product) - tile.key_offsets[j]) *
+               (tile.query_scales[r] * tile.key_scales[j]);
+    }
+  }
+}
+
+/// A probability of 0 stays 0 whatever its value's scale is.
+inline Vec ScaledProbability(const QuantisedProbabilities& tile, const float* row, int64_t i) {
+  const Vec p = Load(row + i);
+  return p > 0.0f ? p * Load(tile.value_scales + i) : Vec{};
+}
+
+inline void QuantiseProbabilities(const QuantisedProbabilities& tile) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* row = tile.probabilities + r * tile.stride;
+    Vec best = {};
+    Vec check = {};
+    for (int64_t i = 0; i < tile.cols; i += 16) {
+      const Vec p = ScaledProbability(tile, row, i);
+      best = Max(p, best);
+      check += p * 0.0f;
+    }
+    const bool is_finite = ReduceSum(check) == 0;
+    const float largest = ReduceMax(best);
+    const float to_integer = is_finite && largest > 0x1p-100f ? 255.0f / largest : 0.0f;
+    tile.row_scales[r] = is_finite ? largest / 255.0f : __builtin_nanf("");
+    uint8_t* to = tile.target + r * tile.stride;
+    for (int64_t i = 0; i < tile.cols; i += 16) {
+      const Vec p = ScaledProbability(tile, row, i);
+      const Vec scaled = p == p ? MulAdd(p, Set(to_integer), Set(0.5f)) : Vec{};
+      for (int k = 0; k < 16; ++k) {
+        to[i + k] = static_cast<uint8_t>(static_cast<int32_t>(scaled[k]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attention

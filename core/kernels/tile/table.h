@@ -1,0 +1,30 @@
+// The function table of the instruction set that the including file is compiled for.
+#pragma once
+
+#include "core/kernels/tile/logits.h"
+#include "core/kernels/tile/pack.h"
+#include "core/kernels/tile/rows.h"
+#include "core/kernels/tile/softmax.h"
+#include "core/kernels/tile/tables.h"
+
+namespace attention {
+namespace {
+
+constexpr TileKernels MakeTable() {
+  return {.softmax = Softmax,
+          .logits = Logits,
+          .distances = Distances,
+          .weights = Weights,
+          .store = StoreRows,
+          .pack_transposed = PackTransposed,
+          .pack_rows = PackRows,
+          .copy_rows = CopyRows,
+          .prepare_rows = PrepareRows,
+          .expand = Expand,
+          .quantise_rows = QuantiseRows,
+          .dequantise_scores = DequantiseScores,
+          .quantise_probabilities = QuantiseProbabilities};
+}
+
+}  // namespace
+}  // namespace attention

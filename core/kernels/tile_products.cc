@@ -1,0 +1,195 @@
+#include "core/kernels/tile_products.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace attention {
+namespace {
+
+void DotProducts(const TileState& s, int64_t first_key, const Block& block) {
+  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
+  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
+    const std::byte* keys = s.Keys(first_key + col);
+    float* scores = s.scores + block.first_row * kScoreStride + col;
+    for (int64_t depth = 0; depth < s.plan.depth(); depth += kScoreChunk) {
+      s.plan.Score(padded_rows, std::min(kKeyBlock, block.end - col), depth)
+          .Run(s.QueryRow(block.first_row) + depth * s.element_bytes,
+               keys + depth * kKeyBlock * s.element_bytes, scores);
+    }
+  }
+}
+
+void Int8DotProducts(const TileState& s, int64_t first_key, const Block& block) {
+  const Gemm& gemm = s.plan.Int8Score(AttentionPlan::PaddedRows(block.rows));
+  const auto* query = static_cast<const uint8_t*>(s.query) + block.first_row * s.plan.depth();
+  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
+    const int64_t key = first_key + col;
+    float* scores = s.scores + block.first_row * kScoreStride + col;
+    gemm.Run(query, s.Keys(key), scores);
+    s.kernels.dequantise_scores({.scores = scores,
+                                 .stride = kScoreStride,
+                                 .rows = block.rows,
+                                 .query_scales = s.query_scales + block.first_row,
+                                 .key_scales = s.PageOf(key).key_scales + s.KeysBefore(key),
+                                 .key_offsets = s.PageOf(key).key_offsets + s.KeysBefore(key)});
+  }
+}
+
+void SquaredDistances(const TileState& s, int64_t first_key, const Block& block) {
+  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
+    s.kernels.distances({.query = reinterpret_cast<const float*>(s.QueryRow(block.first_row)),
+                         .rows = block.rows,
+                         .depth = s.plan.depth(),
+                         .keys = reinterpret_cast<const float*>(s.Keys(first_key + col)),
+                         .scores = s.scores + block.first_row * kScoreStride + col,
+                         .stride = kScoreStride});
+  }
+}
+
+/// Columns up to the next place where a chain ends.
+int64_t ChainLength(const Block& block, int64_t col) {
+  return std::min(kSumChunk - col % kSumChunk, block.end - col);
+}
+
+void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
+  const int64_t width = s.plan.value_width();
+  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
+  auto* probabilities =
+      reinterpret_cast<uint8_t*>(s.probabilities) + block.first_row * kScoreStride;
+  float* accumulator = s.AccumulatorRow(block.first_row);
+  if (!accumulate) {
+    std::fill_n(accumulator, block.rows * width, 0.0f);
+  }
+  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
+    const int64_t keys = ChainLength(block, col);
+    const HeadPage& page = s.PageOf(first_key + col);
+    float row_scales[kQueryTile];
+    s.kernels.quantise_probabilities(
+        {.probabilities = s.scores + block.first_row * kScoreStride + col,
+         .stride = kScoreStride,
+         .rows = block.rows,
+         .cols = keys,
+         .value_scales = page.value_scales + s.KeysBefore(first_key + col),
+         .target = probabilities + col,
+         .row_scales = row_scales});
+    s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/false)
+        .Run(probabilities + col, s.Values(first_key + col), s.integer_sums);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (int64_t i = 0; i < width; ++i) {
+        accumulator[r * width + i] +=
+            row_scales[r] * static_cast<float>(s.integer_sums[r * width + i]);
+      }
+    }
+  }
+}
+
+struct SumOperand {
+  const TileState& s;
+  const std::byte* copy;  // of the tile's values, or null
+  int64_t first_key;
+
+  const std::byte* At(int64_t col) const {
+    return copy == nullptr ? s.Values(first_key + col)
+                           : copy + col * s.plan.value_width() * s.element_bytes;
+  }
+};
+
+void SumChains(const TileState& s, const SumOperand& values, const Block& block, bool accumulate) {
+  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
+  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
+    s.plan.WeightedSum(padded_rows, ChainLength(block, col), accumulate || col > block.begin)
+        .Run(s.ProbabilityRow(block.first_row) + col * s.element_bytes, values.At(col),
+             s.AccumulatorRow(block.first_row));
+  }
+}
+
+bool IsHidden(const TileState& s, int64_t row, int64_t key) {
+  if (key >= s.sequence.kv_len() ||
+      !s.sequence.visibility.Sees(s.HeadOf(row), s.RowOf(row), key)) {
+    return true;
+  }
+  const Bias& bias = s.sequence.bias;
+  return bias.data != nullptr && bias.Row(s.HeadOf(row), s.RowOf(row))[key] ==
+                                     -std::numeric_limits<float>::infinity();
+}
+
+/// Zeroes the value of column `col` in a copied tile of values.
+void ZeroValue(const TileState& s, int64_t col) {
+  const int64_t width = s.plan.value_width();
+  if (s.bf16()) {
+    uint16_t* pair = static_cast<uint16_t*>(s.values_copy) + col / 2 * 2 * width + col % 2;
+    for (int64_t i = 0; i < width; ++i) {
+      pair[2 * i] = 0;
+    }
+  } else {
+    std::memset(static_cast<float*>(s.values_copy) + col * width, 0, width * sizeof(float));
+  }
+}
+
+}  // namespace
+
+void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count) {
+  const bool int8 = s.tile.packed.storage == KeyValueStorage::kInt8;
+  const int64_t bytes = ElementBytes(s.tile.packed.storage);
+  const int64_t depth = s.plan.depth();
+  const int64_t width = s.plan.value_width();
+  for (int64_t key = first_key; key < first_key + count; key += kKeyBlock) {
+    const HeadPage& page = s.PageOf(key);
+    const int64_t before = s.KeysBefore(key);
+    s.kernels.expand({.source = page.keys + before * depth * bytes,
+                      .column_scales = int8 ? page.key_scales + before : nullptr,
+                      .int8 = int8,
+                      .rows = depth,
+                      .cols = kKeyBlock,
+                      .target = s.expanded_keys + (key - first_key) * depth});
+    s.kernels.expand({.source = page.values + before * width * bytes,
+                      .row_scales = int8 ? page.value_scales + before : nullptr,
+                      .int8 = int8,
+                      .rows = kKeyBlock,
+                      .cols = width,
+                      .target = s.expanded_values + (key - first_key) * width});
+  }
+}
+
+void Score(const TileState& s, int64_t first_key, const Block& block) {
+  if (IsRegression(s.sequence.similarity)) {
+    SquaredDistances(s, first_key, block);
+  } else if (s.int8()) {
+    Int8DotProducts(s, first_key, block);
+  } else {
+    DotProducts(s, first_key, block);
+  }
+}
+
+void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
+  if (s.int8()) {
+    Int8WeightedSum(s, first_key, block, accumulate);
+  } else {
+    SumChains(s, {s, nullptr, first_key}, block, accumulate);
+  }
+}
+
+void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block,
+                       bool accumulate) {
+  const int64_t block_bytes = kKeyBlock * s.plan.value_width() * s.element_bytes;
+  auto* copy = static_cast<std::byte*>(s.values_copy);
+  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
+    for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
+      const bool is_finite = s.ValuesAreFinite(first_key + col);
+      if (is_finite && r > block.first_row) {
+        continue;
+      }
+      std::memcpy(copy + col * s.plan.value_width() * s.element_bytes, s.Values(first_key + col),
+                  block_bytes);
+      for (int64_t i = col; !is_finite && i < col + kKeyBlock; ++i) {
+        if (IsHidden(s, r, first_key + i)) {
+          ZeroValue(s, i);
+        }
+      }
+    }
+    SumChains(s, {s, copy, first_key}, {r, 1, block.begin, block.end}, accumulate);
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,106 @@
+// What a thread works on while it holds a tile of query rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/attention_plan.h"
+#include "core/kernels/attention_tile.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/visibility.h"
+
+namespace attention {
+
+/// Rows of the tile, and the columns [begin, end) of the current tile of keys that are computed for
+/// all of them.
+struct Block {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// Rows that are normalised together, with the columns that some of them see.
+struct RowGroup {
+  Block block;
+  /// Columns that every row may see, holes apart.
+  int64_t all_see_begin = 0;
+  int64_t all_see_end = 0;
+};
+
+struct TileState {
+  TileState(const AttentionPlan& p, const QueryTile& t, std::byte* scratch);
+
+  bool bf16() const { return plan.compute() == Dtype::kBf16; }
+  /// Products of 8-bit integers.
+  bool int8() const;
+  /// Keys are stored otherwise than they are multiplied.
+  bool expands() const;
+  int64_t HeadOf(int64_t row) const { return tile.first_head + row / tile.rows_per_head; }
+  int64_t RowOf(int64_t row) const { return tile.first_row + row % tile.rows_per_head; }
+
+  const HeadPage& PageOf(int64_t key) const {
+    return tile.packed.pages[key / kKeyBlock / tile.packed.blocks_per_page];
+  }
+  /// Keys of the page that come before `key`.
+  int64_t KeysBefore(int64_t key) const {
+    return key / kKeyBlock % tile.packed.blocks_per_page * kKeyBlock + key % kKeyBlock;
+  }
+  /// Packed memory at `key`, a multiple of kKeyBlock; of values, up to the next multiple of
+  /// kSumChunk is contiguous.
+  const std::byte* Keys(int64_t key) const;
+  const std::byte* Values(int64_t key) const;
+  bool ValuesAreFinite(int64_t key) const {
+    return PageOf(key).values_are_finite[KeysBefore(key) / kKeyBlock] != 0;
+  }
+
+  const std::byte* QueryRow(int64_t row) const {
+    return static_cast<std::byte*>(query) + row * plan.depth() * element_bytes;
+  }
+  const std::byte* ProbabilityRow(int64_t row) const {
+    const void* first = bf16() ? static_cast<const void*>(probabilities) : scores;
+    return static_cast<const std::byte*>(first) + row * kScoreStride * element_bytes;
+  }
+  float* AccumulatorRow(int64_t row) const { return accumulator + row * plan.value_width(); }
+
+  const AttentionPlan& plan;
+  const QueryTile& tile;
+  const FlashSequence& sequence;
+  const TileKernels& kernels;
+  int64_t rows;
+  int64_t element_bytes;
+  /// Score times this is the exponent of 2.
+  float scale_log2e;
+  /// The scores go through the logits kernel before softmax.
+  bool shapes_logits;
+
+  float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
+  uint16_t* probabilities;  // as scores, bf16 or u8
+  float* accumulator;       // [kQueryTile, value_width]
+  void* query;              // [kQueryTile, depth] of the compute type, or u8
+  void* values_copy;        // [kKeyTile, value_width] of the compute type
+  float* query_scales;      // [kQueryTile], of u8 queries
+  int32_t* integer_sums;    // [kQueryTile, value_width]
+  float* expanded_keys;     // blocks of the current tile of keys, when expands()
+  float* expanded_values;
+
+  KeyRange range[kQueryTile];  // keys that each row may see
+  KeyRange keys;               // those that some row may see
+  KeyRange common_keys;        // those that every row may see
+  // Of `range`, in the current tile of keys and relative to it:
+  int64_t visible_begin[kQueryTile];
+  int64_t visible_end[kQueryTile];
+  bool is_first = true;
+  float row_max[kQueryTile];
+  float row_sum[kQueryTile];
+  LogitRow logit_rows[kQueryTile];
+
+ private:
+  void ReadQuery();
+  void ReadQueryRows(int64_t head, void* target);
+};
+
+/// Bytes of 64-byte aligned scratch memory of a tile over keys in `storage`.
+size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage);
+
+}  // namespace attention
