@@ -10,8 +10,6 @@
 namespace attention {
 namespace {
 
-constexpr int64_t kWidthMultiple = 16;
-
 int64_t RowSizeIndex(int64_t rows) {
   if (rows > 32) {
     return rows > 48 ? 7 : 6;
@@ -35,8 +33,7 @@ struct PlanCache {
 const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t value_head_dim) {
   static PlanCache& cache = *std::make_unique<PlanCache>().release();
   MutexLock lock(cache.mutex);
-  auto& plan = cache.plans[{compute, RoundUp(head_dim, kWidthMultiple),
-                            RoundUp(value_head_dim, kWidthMultiple)}];
+  auto& plan = cache.plans[{compute, PaddedWidth(head_dim), PaddedWidth(value_head_dim)}];
   if (plan == nullptr) {
     plan = std::make_unique<AttentionPlan>(compute, head_dim, value_head_dim);
   }
@@ -44,9 +41,7 @@ const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t
 }
 
 AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim)
-    : compute_(compute),
-      depth_(RoundUp(head_dim, kWidthMultiple)),
-      value_width_(RoundUp(value_head_dim, kWidthMultiple)) {}
+    : compute_(compute), depth_(PaddedWidth(head_dim)), value_width_(PaddedWidth(value_head_dim)) {}
 
 int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
 

@@ -54,6 +54,9 @@ class AttentionPlan {
   int64_t key_block_elements() const { return depth_ * kKeyBlock; }
   int64_t value_block_elements() const { return value_width_ * kKeyBlock; }
 
+  /// Width that a head takes in packed memory.
+  static int64_t PaddedWidth(int64_t width) { return RoundUp(width, kWidthMultiple); }
+
   /// Smallest number of tile rows, >= rows, that has kernels.
   static int64_t PaddedRows(int64_t rows);
 
@@ -72,6 +75,7 @@ class AttentionPlan {
   const Gemm& Int8WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
  private:
+  static constexpr int64_t kWidthMultiple = 16;
   static constexpr std::array<int64_t, 8> kRowSizes = {1, 2, 4, 8, 16, 32, 48, 64};
   using Slot = std::atomic<const Gemm*>;
   template <int64_t kMaxKeys>

@@ -30,8 +30,7 @@ RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_
   RowGroup group{.block = {first_row, rows, kKeyTile, 0}, .all_see_end = kKeyTile};
   for (int64_t r = first_row; r < first_row + rows; ++r) {
     const int64_t end = std::clamp(s.range[r].end, tile.begin, tile.end) - tile.begin;
-    const int64_t begin =
-        std::min(std::max(s.range[r].begin, tile.begin) - tile.begin, end);
+    const int64_t begin = std::min(std::max(s.range[r].begin, tile.begin) - tile.begin, end);
     s.visible_begin[r] = begin;
     s.visible_end[r] = end;
     if (begin < end) {
@@ -41,8 +40,9 @@ RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_
     group.all_see_begin = std::max(group.all_see_begin, begin);
     group.all_see_end = std::min(group.all_see_end, end);
   }
-  group.block.begin = group.block.begin / kKeyBlock * kKeyBlock;
-  group.block.end = std::max(group.block.begin, RoundUp(group.block.end, kKeyStep));
+  const bool sees_any = group.block.begin < group.block.end;
+  group.block.begin = sees_any ? group.block.begin / kKeyBlock * kKeyBlock : 0;
+  group.block.end = sees_any ? RoundUp(group.block.end, kKeyStep) : 0;
   return group;
 }
 
@@ -113,11 +113,11 @@ void ShapeLogits(TileState& s, int64_t first_key, const Block& block) {
   for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
     const int64_t head = s.HeadOf(r);
     const int64_t position = q.visibility.query_offset + s.RowOf(r);
-    s.logit_rows[r] = {
-        .alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
-        .first_distance = static_cast<float>(position - first_key - block.begin),
-        .bias = q.bias.data == nullptr ? nullptr
-                                       : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
+    s.logit_rows[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
+                       .first_distance = static_cast<float>(position - first_key - block.begin),
+                       .bias = q.bias.data == nullptr
+                                   ? nullptr
+                                   : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
   }
   s.kernels.logits({.scores = s.scores + block.first_row * kScoreStride + block.begin,
                     .stride = kScoreStride,
@@ -178,20 +178,20 @@ void Normalise(TileState& s, int64_t first_key, const RowGroup& group, const Nor
                               .visible_end = visible_end,
                               .row_sum = to.row_sum + r});
   }
-  s.kernels.softmax({.scores = scores,
-                     .stride = kScoreStride,
-                     .rows = block.rows,
-                     .cols = block.end - block.begin,
-                     .visible_end = visible_end,
-                     .hides = hides,
-                     .scale_log2e = s.scale_log2e,
-                     .row_max = s.row_max + r,
-                     .row_sum = to.row_sum + r,
-                     .accumulator = s.AccumulatorRow(r),
-                     .accumulator_cols = s.plan.value_width(),
-                     .is_first = s.is_first,
-                     .bf16_probabilities =
-                         to.bf16 ? s.probabilities + r * kScoreStride + block.begin : nullptr});
+  s.kernels.softmax(
+      {.scores = scores,
+       .stride = kScoreStride,
+       .rows = block.rows,
+       .cols = block.end - block.begin,
+       .visible_end = visible_end,
+       .hides = hides,
+       .scale_log2e = s.scale_log2e,
+       .row_max = s.row_max + r,
+       .row_sum = to.row_sum + r,
+       .accumulator = s.AccumulatorRow(r),
+       .accumulator_cols = s.plan.value_width(),
+       .is_first = s.is_first,
+       .bf16_probabilities = to.bf16 ? s.probabilities + r * kScoreStride + block.begin : nullptr});
 }
 
 /// Whether a value that some row of the tile does not see is not finite.
@@ -266,27 +266,6 @@ void WriteLogSumExp(const TileState& s) {
   }
 }
 
-void StoreOutput(const TileState& s) {
-  float denominators[kQueryTile];
-  for (int64_t r = 0; r < s.rows; ++r) {
-    denominators[r] = s.row_sum[r] == 0 ? 0 : s.row_sum[r] + SinkTerm(s, r);
-  }
-  const MutableHeadsView& output = s.sequence.output;
-  for (int64_t head = 0; head < s.tile.num_heads; ++head) {
-    const int64_t row = head * s.tile.rows_per_head;
-    const int64_t first = s.tile.first_row * output.token_stride +
-                          (s.tile.first_head + head) * output.head_stride;
-    s.kernels.store({.source = s.AccumulatorRow(row),
-                     .source_stride = s.plan.value_width(),
-                     .rows = s.tile.rows_per_head,
-                     .cols = output.head_dim,
-                     .row_sum = denominators + row,
-                     .target = ElementAt(output.data, output.dtype, first),
-                     .target_dtype = output.dtype,
-                     .target_stride = output.token_stride});
-  }
-}
-
 /// Calls f for each tile of keys that some row may see.
 template <typename F>
 void ForKeyTiles(const TileState& s, const F& f) {
@@ -319,17 +298,20 @@ void Weigh(TileState& s) {
 
 }  // namespace
 
-void AttendTile(const AttentionPlan& plan, const QueryTile& tile, bool with_output,
-                std::byte* scratch) {
-  TileState s(plan, tile, scratch);
+void AttendTile(const QueryTile& tile, std::byte* scratch) {
+  TileState s(tile, scratch);
   std::fill_n(s.row_max, s.rows, kMinusInfinity);
   std::fill_n(s.row_sum, s.rows, 0.0f);
   const FlashSequence& sequence = *tile.sequence;
-  if (with_output || sequence.log_sum_exp != nullptr || IsSoftmax(sequence.similarity)) {
+  if (tile.with_output || sequence.log_sum_exp != nullptr || IsSoftmax(sequence.similarity)) {
     ForKeyTiles(s, [&](int64_t first_key) { AttendKeys(s, first_key); });
   }
-  if (with_output) {
-    StoreOutput(s);
+  if (tile.with_output) {
+    float denominators[kQueryTile];
+    for (int64_t r = 0; r < s.rows; ++r) {
+      denominators[r] = s.row_sum[r] == 0 ? 0 : s.row_sum[r] + SinkTerm(s, r);
+    }
+    StoreOutput(s, denominators);
   }
   if (sequence.log_sum_exp != nullptr) {
     WriteLogSumExp(s);

@@ -15,12 +15,12 @@
 
 namespace attention {
 
-/// Keys and values that were packed before: pages of every key/value head, head after head.
+/// Keys and values that were packed before.
 struct CachedKeyValues {
   KeyValueStorage storage = KeyValueStorage::kF32;
-  int64_t pages_per_head = 0;
   int64_t blocks_per_page = 0;
-  std::span<const HeadPage> pages;  // [num_kv_heads, pages_per_head]
+  int64_t num_kv_heads = 0;
+  std::span<const HeadPage> pages;  // [pages, num_kv_heads]
 };
 
 /// One sequence with every default resolved. See AttentionSequence for the shapes, AttentionOptions
@@ -31,6 +31,8 @@ struct FlashSequence {
   HeadsView value;  // the same
   MutableHeadsView output;
   std::optional<CachedKeyValues> cached;
+  /// Operand type of the products, a result of ComputeDtype.
+  Dtype compute = Dtype::kF32;
 
   Visibility visibility;
   Similarity similarity = Similarity::kDotProduct;
@@ -65,6 +67,7 @@ struct SequenceRotations {
 /// Rows [first_row, first_row + rows_per_head) of heads [first_head, first_head + num_heads), which
 /// share a key/value head; rows() <= kQueryTile.
 struct QueryTile {
+  const AttentionPlan* plan = nullptr;
   const FlashSequence* sequence = nullptr;
   const SequenceRotations* rotations = nullptr;  // when the sequence is rotary
   PackedHead packed;
@@ -72,13 +75,13 @@ struct QueryTile {
   int64_t num_heads = 1;
   int64_t first_row = 0;
   int64_t rows_per_head = 0;
+  /// Whether AttendTile writes the output, too: linear attention has a faster way.
+  bool with_output = true;
 
   int64_t rows() const { return num_heads * rows_per_head; }
 };
 
-/// Writes the tile's rows of what the sequence asks for: output (`with_output`), log-sum-exp,
-/// weights. `scratch`: TileScratchBytes.
-void AttendTile(const AttentionPlan& plan, const QueryTile& tile, bool with_output,
-                std::byte* scratch);
+/// Writes the tile's rows of what the sequence asks for. `scratch`: TileScratchBytes.
+void AttendTile(const QueryTile& tile, std::byte* scratch);
 
 }  // namespace attention

@@ -19,27 +19,35 @@ constexpr size_t kPrivateHeadBytes = 512 << 10;
 /// Fewer heads than this for each thread would leave threads waiting for the last one.
 constexpr int64_t kHeadsPerThread = 6;
 
-/// Regression and linear attention work on f32.
-Dtype OperandDtype(const FlashSequence& sequence, Dtype compute) {
-  return sequence.similarity == Similarity::kDotProduct ? compute : Dtype::kF32;
+KeyValueStorage StorageOf(const AttentionPlan& plan) {
+  return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
 }
 
-KeyValueStorage StorageOf(Dtype compute) {
-  return compute == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
-}
-
-std::vector<SequenceRotations> MakeRotations(std::span<const FlashSequence> sequences) {
-  std::vector<SequenceRotations> rotations;
-  for (const FlashSequence& s : sequences) {
-    SequenceRotations& rotation = rotations.emplace_back();
-    if (s.rotary.has_value()) {
-      rotation.query = RotaryTable(*s.rotary, s.query.head_dim, s.visibility.query_offset,
-                                   s.query.tokens);
-      rotation.key = RotaryTable(*s.rotary, s.query.head_dim, 0,
-                                 s.cached.has_value() ? 0 : s.key.tokens);
-    }
+SequenceRotations MakeRotations(const FlashSequence& s) {
+  if (!s.rotary.has_value()) {
+    return {};
   }
-  return rotations;
+  const int64_t head_dim = s.query.head_dim;
+  const int64_t keys = s.cached.has_value() ? 0 : s.kv_len();
+  return {RotaryTable(*s.rotary, head_dim, s.visibility.query_offset, s.query.tokens),
+          RotaryTable(*s.rotary, head_dim, 0, keys)};
+}
+
+/// A head's packed memory.
+struct HeadMemory {
+  HeadPage page;
+  size_t bytes;
+};
+
+HeadMemory LayOutHead(const AttentionPlan& plan, std::byte* first, int64_t keys) {
+  const int64_t blocks = RoundUp(keys, kKeyBlock) / kKeyBlock;
+  const int64_t element_bytes = static_cast<int64_t>(SizeOf(plan.compute()));
+  const int64_t values_at = blocks * plan.key_block_elements() * element_bytes;
+  const int64_t flags_at = values_at + blocks * plan.value_block_elements() * element_bytes;
+  return {{.keys = first,
+           .values = first + values_at,
+           .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)},
+          static_cast<size_t>(flags_at + RoundUp(blocks, 64))};
 }
 
 PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, int64_t head) {
@@ -50,89 +58,85 @@ PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, in
 
 }  // namespace
 
-FlashAttention::FlashAttention(std::vector<FlashSequence> sequences, Dtype compute,
-                               Workspace& workspace)
-    : sequences_(std::move(sequences)),
-      plan_(AttentionPlan::Get(OperandDtype(sequences_.front(), compute),
-                               sequences_.front().query.head_dim,
-                               sequences_.front().value.head_dim)),
-      workspace_(workspace),
-      rotations_(MakeRotations(sequences_)) {
-  for (const FlashSequence& s : sequences_) {
-    const KeyValueStorage storage =
-        s.cached.has_value() ? s.cached->storage : StorageOf(plan_.compute());
-    tile_scratch_bytes_ = std::max(tile_scratch_bytes_, TileScratchBytes(plan_, storage));
+FlashAttention::FlashAttention(std::vector<FlashSequence> sequences, Workspace& workspace)
+    : workspace_(workspace) {
+  prepared_.reserve(sequences.size());
+  for (FlashSequence& s : sequences) {
+    const AttentionPlan& plan = AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
+    tile_scratch_bytes_ = std::max(
+        tile_scratch_bytes_,
+        TileScratchBytes(plan, s.cached.has_value() ? s.cached->storage : StorageOf(plan)));
+    prepared_.push_back({std::move(s), &plan});
+    Prepared& prepared = prepared_.back();
+    prepared.rotations = MakeRotations(prepared.sequence);
+    for (int64_t head = 0; prepared.is_linear() && head < prepared.num_kv_heads(); ++head) {
+      prepared.states.emplace_back(plan);
+    }
   }
 }
 
-FlashAttention::HeadMemory FlashAttention::LayOutHead(std::byte* first, int64_t keys) const {
-  const int64_t blocks = RoundUp(keys, kKeyBlock) / kKeyBlock;
-  const int64_t element_bytes = static_cast<int64_t>(SizeOf(plan_.compute()));
-  const int64_t values_at = blocks * plan_.key_block_elements() * element_bytes;
-  const int64_t flags_at = values_at + blocks * plan_.value_block_elements() * element_bytes;
-  return {{.keys = first,
-           .values = first + values_at,
-           .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)},
-          static_cast<size_t>(flags_at + RoundUp(blocks, 64))};
-}
-
-PackedHead FlashAttention::HeadOf(int64_t sequence, int64_t kv_head) const {
-  const std::optional<CachedKeyValues>& cached = sequences_[sequence].cached;
-  if (cached.has_value()) {
-    return {&cached->pages[kv_head * cached->pages_per_head], cached->blocks_per_page,
+PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) const {
+  if (const auto& cached = prepared.sequence.cached; cached.has_value()) {
+    return {cached->pages.data() + kv_head, cached->num_kv_heads, cached->blocks_per_page,
             cached->storage};
   }
-  return {.pages = &heads_[sequence][kv_head], .storage = StorageOf(plan_.compute())};
+  return {.pages = &prepared.heads[kv_head], .storage = StorageOf(*prepared.plan)};
 }
 
 /// `scratch` holds kKeyBlock prepared rows.
-void FlashAttention::PackBlocks(const RowRange& range, int64_t kv_head, const HeadPage& page,
-                                std::byte* scratch) const {
+void FlashAttention::PackBlocks(const Prepared& prepared, const RowRange& range, int64_t kv_head,
+                                const HeadPage& page, std::byte* scratch) const {
   const TileKernels& kernels = CurrentTileKernels();
-  const FlashSequence& sequence = sequences_[range.sequence];
-  const size_t element_bytes = SizeOf(plan_.compute());
+  const FlashSequence& sequence = prepared.sequence;
+  const AttentionPlan& plan = *prepared.plan;
+  const size_t element_bytes = SizeOf(plan.compute());
   for (int64_t row = range.first_row; row < range.first_row + range.rows; row += kKeyBlock) {
     const int64_t rows = std::min(kKeyBlock, range.first_row + range.rows - row);
     const int64_t block = row / kKeyBlock;
     PackSource key = SourceRows(sequence.key, row, rows, kv_head);
-    const HeadPreparation preparation{
-        .norm = sequence.key_norm,
-        .rotary = sequence.rotary,
-        .table = &rotations_[range.sequence].key,
-        .first_row = row,
-        .has_feature_map = sequence.similarity == Similarity::kLinear};
+    const HeadPreparation preparation{.norm = sequence.key_norm,
+                                      .rotary = sequence.rotary,
+                                      .table = &prepared.rotations.key,
+                                      .first_row = row,
+                                      .has_feature_map = prepared.is_linear()};
     if (preparation.does_something()) {
-      PrepareHeadRows(preparation, key, plan_.compute(), scratch);
-      key = {scratch, plan_.compute(), key.cols, rows, key.cols};
+      PrepareHeadRows(preparation, key, plan.compute(), scratch);
+      key = {scratch, plan.compute(), key.cols, rows, key.cols};
     }
-    kernels.pack_transposed(key, plan_.compute(), plan_.depth(),
-                            page.keys + block * plan_.key_block_elements() * element_bytes);
+    kernels.pack_transposed(key, plan.compute(), plan.depth(),
+                            page.keys + block * plan.key_block_elements() * element_bytes);
     page.values_are_finite[block] = kernels.pack_rows(
-        SourceRows(sequence.value, row, rows, kv_head), plan_.compute(), plan_.value_width(),
-        page.values + block * plan_.value_block_elements() * element_bytes);
+        SourceRows(sequence.value, row, rows, kv_head), plan.compute(), plan.value_width(),
+        page.values + block * plan.value_block_elements() * element_bytes);
+  }
+}
+
+void FlashAttention::ReserveHeads() {
+  has_reserved_ = true;
+  size_t bytes = 0;
+  for (const Prepared& p : prepared_) {
+    bytes += p.needs_packing()
+                 ? p.num_kv_heads() * LayOutHead(*p.plan, nullptr, p.sequence.kv_len()).bytes
+                 : 0;
+  }
+  std::byte* memory = workspace_.Buffer(Workspace::kPackedKeyValue, bytes);
+  for (Prepared& p : prepared_) {
+    for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
+      const HeadMemory laid_out = LayOutHead(*p.plan, memory, p.sequence.kv_len());
+      p.heads.push_back(laid_out.page);
+      memory += laid_out.bytes;
+    }
   }
 }
 
 void FlashAttention::PackKeys(std::span<const RowRange> pieces) {
-  if (heads_.empty()) {
-    size_t bytes = 0;
-    for (const FlashSequence& s : sequences_) {
-      bytes += s.cached.has_value() ? 0 : s.key.num_heads * LayOutHead(nullptr, s.kv_len()).bytes;
-    }
-    std::byte* memory = workspace_.Buffer(Workspace::kPackedKeyValue, bytes);
-    for (const FlashSequence& s : sequences_) {
-      std::vector<HeadPage>& heads = heads_.emplace_back();
-      for (int64_t head = 0; !s.cached.has_value() && head < s.key.num_heads; ++head) {
-        const HeadMemory laid_out = LayOutHead(memory, s.kv_len());
-        heads.push_back(laid_out.page);
-        memory += laid_out.bytes;
-      }
-    }
+  if (!has_reserved_) {
+    ReserveHeads();
   }
   std::vector<std::pair<RowRange, int64_t>> tasks;
   for (const RowRange& piece : pieces) {
-    const FlashSequence& s = sequences_[piece.sequence];
-    for (int64_t head = 0; !s.cached.has_value() && head < s.key.num_heads; ++head) {
+    const Prepared& p = prepared_[piece.sequence];
+    for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
       for (int64_t row = 0; row < piece.rows; row += kPackRows) {
         tasks.push_back(
             {{piece.sequence, piece.first_row + row, std::min(kPackRows, piece.rows - row)}, head});
@@ -141,29 +145,43 @@ void FlashAttention::PackKeys(std::span<const RowRange> pieces) {
   }
   workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
     const auto& [piece, head] = tasks[i];
-    PackBlocks(piece, head, heads_[piece.sequence][head],
+    const Prepared& prepared = prepared_[piece.sequence];
+    PackBlocks(prepared, piece, head, prepared.heads[head],
                workspace_.Scratch(worker, tile_scratch_bytes_));
   });
 }
 
-QueryTile FlashAttention::TileOf(int64_t sequence, const PackedHead& packed) const {
-  return {.sequence = &sequences_[sequence],
-          .rotations = &rotations_[sequence],
-          .packed = packed};
+int64_t FlashAttention::KeysNeeded(const RowRange& piece) const {
+  const Visibility& visibility = prepared_[piece.sequence].sequence.visibility;
+  int64_t needed = 0;
+  for (int64_t row = piece.first_row; row < piece.first_row + piece.rows; ++row) {
+    needed = std::max(needed, visibility.Range(row).end);
+  }
+  return needed;
+}
+
+QueryTile FlashAttention::TileOf(const Prepared& prepared, const PackedHead& packed) const {
+  return {.plan = prepared.plan,
+          .sequence = &prepared.sequence,
+          .rotations = &prepared.rotations,
+          .packed = packed,
+          .with_output = !prepared.is_linear()};
 }
 
 /// Short queries put the heads that share keys into one tile.
 void FlashAttention::AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const {
-  if (piece.rows == 0) {
+  const Prepared& prepared = prepared_[piece.sequence];
+  const FlashSequence& sequence = prepared.sequence;
+  const bool is_done =
+      prepared.is_linear() && !sequence.wants_weights() && sequence.log_sum_exp == nullptr;
+  if (piece.rows == 0 || is_done) {
     return;
   }
-  const FlashSequence& sequence = sequences_[piece.sequence];
   const int64_t group = sequence.group();
-  const int64_t rows_per_head = std::min(kQueryTile, piece.rows);
-  const int64_t heads_per_tile = std::min(group, kQueryTile / rows_per_head);
+  const int64_t heads_per_tile = std::min(group, kQueryTile / std::min(kQueryTile, piece.rows));
   for (int64_t head = 0; head < sequence.query.num_heads;) {
     const int64_t kv_head = head / group;
-    QueryTile tile = TileOf(piece.sequence, HeadOf(piece.sequence, kv_head));
+    QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
     tile.first_head = head;
     tile.num_heads = std::min(heads_per_tile, (kv_head + 1) * group - head);
     // The last rows of a causal sequence cost most: first, so that the threads end together.
@@ -176,58 +194,84 @@ void FlashAttention::AppendTiles(const RowRange& piece, std::vector<QueryTile>& 
   }
 }
 
+/// The outputs of linear sequences: rows in order, since each row's sums continue the one's before.
+void FlashAttention::AttendLinear(std::span<const RowRange> pieces) {
+  std::vector<std::pair<RowRange, int64_t>> tasks;
+  for (const RowRange& piece : pieces) {
+    const Prepared& p = prepared_[piece.sequence];
+    for (int64_t head = 0; p.is_linear() && head < p.num_kv_heads(); ++head) {
+      tasks.push_back({piece, head});
+    }
+  }
+  workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
+    const auto& [piece, kv_head] = tasks[i];
+    Prepared& prepared = prepared_[piece.sequence];
+    const int64_t group = prepared.sequence.group();
+    QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
+    tile.first_head = kv_head * group;
+    tile.first_row = piece.first_row;
+    prepared.states[kv_head].Attend(tile, piece.rows, group,
+                                    workspace_.Scratch(worker, tile_scratch_bytes_));
+  });
+}
+
 void FlashAttention::Attend(std::span<const RowRange> pieces) {
+  AttendLinear(pieces);
   std::vector<QueryTile> tiles;
   for (const RowRange& piece : pieces) {
     AppendTiles(piece, tiles);
   }
   workspace_.pool().ParallelFor(std::ssize(tiles), [&](int64_t i, int worker) {
-    AttendTile(plan_, tiles[i], /*with_output=*/true,
-               workspace_.Scratch(worker, tile_scratch_bytes_));
+    AttendTile(tiles[i], workspace_.Scratch(worker, tile_scratch_bytes_));
   });
 }
 
-void FlashAttention::PackAndAttendHead(int64_t index, int64_t kv_head, int worker) {
-  const FlashSequence& sequence = sequences_[index];
-  const size_t packed_bytes = LayOutHead(nullptr, sequence.kv_len()).bytes;
+void FlashAttention::PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker) {
+  const FlashSequence& sequence = prepared.sequence;
+  const int64_t keys = sequence.kv_len();
+  const size_t packed_bytes = LayOutHead(*prepared.plan, nullptr, keys).bytes;
   std::byte* scratch = workspace_.Scratch(worker, packed_bytes + tile_scratch_bytes_);
-  const HeadPage page = LayOutHead(scratch, sequence.kv_len()).page;
-  PackBlocks({index, 0, sequence.kv_len()}, kv_head, page, scratch + packed_bytes);
-  QueryTile tile = TileOf(index, {.pages = &page, .storage = StorageOf(plan_.compute())});
+  const HeadPage page = LayOutHead(*prepared.plan, scratch, keys).page;
+  PackBlocks(prepared, {0, 0, keys}, kv_head, page, scratch + packed_bytes);
+  QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
   const int64_t group = sequence.group();
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     tile.first_head = head;
     for (int64_t row = 0; row < sequence.query.tokens; row += kQueryTile) {
       tile.first_row = row;
       tile.rows_per_head = std::min(kQueryTile, sequence.query.tokens - row);
-      AttendTile(plan_, tile, /*with_output=*/true, scratch + packed_bytes);
+      AttendTile(tile, scratch + packed_bytes);
     }
   }
 }
 
-void FlashAttention::PackAndAttend() {
-  const int64_t kv_heads = sequences_.front().key.num_heads;
-  const int64_t num_heads = std::ssize(sequences_) * kv_heads;
-  int64_t longest = 0;
-  bool any_cached = false;
-  for (const FlashSequence& sequence : sequences_) {
-    longest = std::max(longest, sequence.kv_len());
-    any_cached |= sequence.cached.has_value();
+bool FlashAttention::CanPackPrivately() const {
+  const int64_t threads = workspace_.pool().num_threads();
+  int64_t num_heads = 0;
+  for (const Prepared& p : prepared_) {
+    num_heads += p.num_kv_heads();
+    if (!p.needs_packing() || p.is_linear() ||
+        LayOutHead(*p.plan, nullptr, p.sequence.kv_len()).bytes > kPrivateHeadBytes) {
+      return false;
+    }
   }
-  const int threads = workspace_.pool().num_threads();
-  if (!any_cached && LayOutHead(nullptr, longest).bytes <= kPrivateHeadBytes &&
-      (threads == 1 || num_heads >= kHeadsPerThread * threads)) {
-    workspace_.pool().ParallelFor(num_heads, [&](int64_t i, int worker) {
-      PackAndAttendHead(i / kv_heads, i % kv_heads, worker);
+  return threads == 1 || num_heads >= kHeadsPerThread * threads;
+}
+
+void FlashAttention::PackAndAttend() {
+  if (CanPackPrivately()) {
+    const int64_t kv_heads = prepared_.front().num_kv_heads();
+    workspace_.pool().ParallelFor(std::ssize(prepared_) * kv_heads, [&](int64_t i, int worker) {
+      PackAndAttendHead(prepared_[i / kv_heads], i % kv_heads, worker);
     });
     return;
   }
   std::vector<RowRange> all_keys;
   std::vector<RowRange> all_rows;
-  for (const FlashSequence& sequence : sequences_) {
+  for (const Prepared& p : prepared_) {
     const int64_t index = std::ssize(all_keys);
-    all_keys.push_back({index, 0, sequence.kv_len()});
-    all_rows.push_back({index, 0, sequence.query.tokens});
+    all_keys.push_back({index, 0, p.sequence.kv_len()});
+    all_rows.push_back({index, 0, p.sequence.query.tokens});
   }
   PackKeys(all_keys);
   Attend(all_rows);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernels/attention_tile.h"
+#include "core/kernels/linear_attention.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/ragged.h"
 #include "core/tensor/tensor.h"
@@ -21,42 +22,51 @@ namespace attention {
 /// multiples of kKeyTile from the sequence's first key and every sum runs in key order (see Gemm).
 class FlashAttention {
  public:
-  /// `compute`: operand type of the products. Uses the workspace's kPackedKeyValue buffer while it
-  /// lives.
-  FlashAttention(std::vector<FlashSequence> sequences, Dtype compute, Workspace& workspace);
+  /// Uses the workspace's kPackedKeyValue buffer while it lives.
+  FlashAttention(std::vector<FlashSequence> sequences, Workspace& workspace);
 
   /// Packs keys and values of `pieces`, each starting at a multiple of kKeyBlock.
   void PackKeys(std::span<const RowRange> pieces);
 
-  /// Computes outputs (and weights, where asked for) of the query rows in `pieces`.
+  /// Computes what the sequences ask for of the query rows in `pieces`. Rows of a sequence come in
+  /// order from call to call.
   void Attend(std::span<const RowRange> pieces);
+
+  /// Keys [0, n) that the query rows of `piece` may see.
+  int64_t KeysNeeded(const RowRange& piece) const;
 
   /// Both steps for all rows. Where there are enough heads to go round, a thread packs one head at
   /// a time into memory of its own and attends to it at once, while it is in the cache.
   void PackAndAttend();
 
  private:
-  struct HeadMemory {
-    HeadPage page;
-    size_t bytes;
+  /// A sequence with what its computation keeps.
+  struct Prepared {
+    FlashSequence sequence;
+    const AttentionPlan* plan;
+    SequenceRotations rotations = {};
+    std::vector<HeadPage> heads = {};      // by key/value head, once packed
+    std::vector<LinearState> states = {};  // by key/value head, of linear attention
+
+    bool is_linear() const { return sequence.similarity == Similarity::kLinear; }
+    bool needs_packing() const { return !sequence.cached.has_value(); }
+    int64_t num_kv_heads() const { return sequence.key.num_heads; }
   };
 
-  bool IsLinear() const { return sequences_.front().similarity == Similarity::kLinear; }
-  HeadMemory LayOutHead(std::byte* first, int64_t keys) const;
-  PackedHead HeadOf(int64_t sequence, int64_t kv_head) const;
-  void PackBlocks(const RowRange& rows, int64_t kv_head, const HeadPage& page,
-                  std::byte* scratch) const;
-  QueryTile TileOf(int64_t sequence, const PackedHead& packed) const;
-  void PackAndAttendHead(int64_t sequence, int64_t kv_head, int worker);
-  size_t HeadScratchBytes(int64_t keys) const;
+  void ReserveHeads();
+  PackedHead HeadOf(const Prepared& prepared, int64_t kv_head) const;
+  QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
+  void PackBlocks(const Prepared& prepared, const RowRange& rows, int64_t kv_head,
+                  const HeadPage& page, std::byte* scratch) const;
   void AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const;
+  void AttendLinear(std::span<const RowRange> pieces);
+  void PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker);
+  bool CanPackPrivately() const;
 
-  std::vector<FlashSequence> sequences_;
-  const AttentionPlan& plan_;
+  std::vector<Prepared> prepared_;  // of each sequence
   Workspace& workspace_;
-  std::vector<SequenceRotations> rotations_;   // of each sequence, or empty
-  std::vector<std::vector<HeadPage>> heads_;   // of each sequence, by key/value head
   size_t tile_scratch_bytes_ = 0;
+  bool has_reserved_ = false;
 };
 
 }  // namespace attention

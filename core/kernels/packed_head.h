@@ -17,9 +17,7 @@ constexpr int64_t ElementBytes(KeyValueStorage storage) {
 }
 
 /// Rows that are interleaved in packed memory.
-constexpr int64_t RowsTogether(KeyValueStorage storage) {
-  return 4 / ElementBytes(storage);
-}
+constexpr int64_t RowsTogether(KeyValueStorage storage) { return 4 / ElementBytes(storage); }
 
 /// Consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys is [depth /
 /// n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
@@ -33,10 +31,11 @@ struct HeadPage {
   float* value_scales = nullptr;
 };
 
-/// Block b is block b % blocks_per_page of page b / blocks_per_page. A page starts at a multiple of
-/// kSumChunk keys.
+/// Block b is block b % blocks_per_page of page pages[b / blocks_per_page * page_stride]. A page
+/// starts at a multiple of kSumChunk keys.
 struct PackedHead {
   const HeadPage* pages = nullptr;
+  int64_t page_stride = 1;
   int64_t blocks_per_page = INT64_MAX / kKeyBlock;
   KeyValueStorage storage = KeyValueStorage::kF32;
 };

@@ -22,11 +22,11 @@ std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
     if (rotary.scaling == Rotary::Scaling::kLinear) {
       frequency /= rotary.factor;
     } else if (rotary.scaling == Rotary::Scaling::kLlama3) {
-      const double turns = static_cast<double>(rotary.original_max_positions) * frequency /
-                           (2 * std::numbers::pi);
-      const double kept = std::clamp((turns - rotary.low_freq_factor) /
-                                         (rotary.high_freq_factor - rotary.low_freq_factor),
-                                     0.0, 1.0);
+      const double turns =
+          static_cast<double>(rotary.original_max_positions) * frequency / (2 * std::numbers::pi);
+      const double kept = std::clamp(
+          (turns - rotary.low_freq_factor) / (rotary.high_freq_factor - rotary.low_freq_factor),
+          0.0, 1.0);
       frequency *= kept + (1 - kept) / rotary.factor;
     }
   }

@@ -105,13 +105,12 @@ void SumChains(const TileState& s, const SumOperand& values, const Block& block,
 }
 
 bool IsHidden(const TileState& s, int64_t row, int64_t key) {
-  if (key >= s.sequence.kv_len() ||
-      !s.sequence.visibility.Sees(s.HeadOf(row), s.RowOf(row), key)) {
+  if (key >= s.sequence.kv_len() || !s.sequence.visibility.Sees(s.HeadOf(row), s.RowOf(row), key)) {
     return true;
   }
   const Bias& bias = s.sequence.bias;
-  return bias.data != nullptr && bias.Row(s.HeadOf(row), s.RowOf(row))[key] ==
-                                     -std::numeric_limits<float>::infinity();
+  return bias.data != nullptr &&
+         bias.Row(s.HeadOf(row), s.RowOf(row))[key] == -std::numeric_limits<float>::infinity();
 }
 
 /// Zeroes the value of column `col` in a copied tile of values.
@@ -170,8 +169,7 @@ void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool
   }
 }
 
-void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block,
-                       bool accumulate) {
+void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
   const int64_t block_bytes = kKeyBlock * s.plan.value_width() * s.element_bytes;
   auto* copy = static_cast<std::byte*>(s.values_copy);
   for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {

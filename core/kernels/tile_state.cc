@@ -53,26 +53,26 @@ bool TileState::int8() const {
 
 bool TileState::expands() const { return !int8() && !IsOperand(plan, tile.packed.storage); }
 
-TileState::TileState(const AttentionPlan& p, const QueryTile& t, std::byte* scratch)
-    : plan(p),
+TileState::TileState(const QueryTile& t, std::byte* scratch)
+    : plan(*t.plan),
       tile(t),
       sequence(*t.sequence),
       kernels(CurrentTileKernels()),
       rows(t.rows()),
-      element_bytes(static_cast<int64_t>(SizeOf(p.compute()))),
+      element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       // A scale of 0 times a hidden key's -infinity would be NaN: it goes the long way.
       shapes_logits(sequence.similarity == Similarity::kDotProduct &&
                     (sequence.softcap > 0 || !sequence.alibi_slopes.empty() ||
                      sequence.bias.data != nullptr || sequence.scale == 0)),
       scores(Take<float>(scratch, kQueryTile * kScoreStride)),
       probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
-      accumulator(Take<float>(scratch, kQueryTile * p.value_width())),
-      query(Take<float>(scratch, kQueryTile * p.depth())),
-      values_copy(Take<float>(scratch, kKeyTile * std::max(p.value_width(), p.depth()))),
+      accumulator(Take<float>(scratch, kQueryTile * plan.value_width())),
+      query(Take<float>(scratch, kQueryTile * plan.depth())),
+      values_copy(Take<float>(scratch, kKeyTile * std::max(plan.value_width(), plan.depth()))),
       query_scales(Take<float>(scratch, kQueryTile)),
-      integer_sums(Take<int32_t>(scratch, kQueryTile * p.value_width())),
-      expanded_keys(Take<float>(scratch, expands() ? kKeyTile * p.depth() : 0)),
-      expanded_values(Take<float>(scratch, expands() ? kKeyTile * p.value_width() : 0)) {
+      integer_sums(Take<int32_t>(scratch, kQueryTile * plan.value_width())),
+      expanded_keys(Take<float>(scratch, expands() ? kKeyTile * plan.depth() : 0)),
+      expanded_values(Take<float>(scratch, expands() ? kKeyTile * plan.value_width() : 0)) {
   scale_log2e = ExponentScale(sequence, shapes_logits);
   keys = {std::numeric_limits<int64_t>::max(), 0};
   common_keys = {0, std::numeric_limits<int64_t>::max()};
@@ -96,7 +96,8 @@ void TileState::ReadQueryRows(int64_t head, void* target) {
                              tile.rows_per_head, view.head_dim};
   const bool negate = sequence.scale < 0 && sequence.similarity == Similarity::kDotProduct;
   const bool prepares = sequence.query_norm.has_value() || sequence.rotary.has_value() ||
-                        sequence.similarity == Similarity::kLinear;
+                        sequence.similarity == Similarity::kLinear ||
+                        (bf16() && view.dtype != Dtype::kBf16);
   if (!prepares) {
     kernels.copy_rows(source, plan.compute(), plan.depth(), negate, target);
     return;
@@ -141,6 +142,23 @@ const std::byte* TileState::Values(int64_t key) const {
   }
   return PageOf(key).values +
          KeysBefore(key) * plan.value_width() * ElementBytes(tile.packed.storage);
+}
+
+void StoreOutput(const TileState& s, const float* denominators) {
+  const MutableHeadsView& output = s.sequence.output;
+  for (int64_t head = 0; head < s.tile.num_heads; ++head) {
+    const int64_t row = head * s.tile.rows_per_head;
+    const int64_t first =
+        s.tile.first_row * output.token_stride + (s.tile.first_head + head) * output.head_stride;
+    s.kernels.store({.source = s.AccumulatorRow(row),
+                     .source_stride = s.plan.value_width(),
+                     .rows = s.tile.rows_per_head,
+                     .cols = output.head_dim,
+                     .row_sum = denominators + row,
+                     .target = ElementAt(output.data, output.dtype, first),
+                     .target_dtype = output.dtype,
+                     .target_stride = output.token_stride});
+  }
 }
 
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage) {

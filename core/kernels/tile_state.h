@@ -29,7 +29,7 @@ struct RowGroup {
 };
 
 struct TileState {
-  TileState(const AttentionPlan& p, const QueryTile& t, std::byte* scratch);
+  TileState(const QueryTile& t, std::byte* scratch);
 
   bool bf16() const { return plan.compute() == Dtype::kBf16; }
   /// Products of 8-bit integers.
@@ -40,7 +40,8 @@ struct TileState {
   int64_t RowOf(int64_t row) const { return tile.first_row + row % tile.rows_per_head; }
 
   const HeadPage& PageOf(int64_t key) const {
-    return tile.packed.pages[key / kKeyBlock / tile.packed.blocks_per_page];
+    return tile.packed
+        .pages[key / kKeyBlock / tile.packed.blocks_per_page * tile.packed.page_stride];
   }
   /// Keys of the page that come before `key`.
   int64_t KeysBefore(int64_t key) const {
@@ -99,6 +100,9 @@ struct TileState {
   void ReadQuery();
   void ReadQueryRows(int64_t head, void* target);
 };
+
+/// Writes the tile's rows of the output: the accumulator divided by `denominators` [rows].
+void StoreOutput(const TileState& s, const float* denominators);
 
 /// Bytes of 64-byte aligned scratch memory of a tile over keys in `storage`.
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage);

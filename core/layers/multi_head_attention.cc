@@ -151,7 +151,7 @@ LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerInputs& in
         Reserve(Slot::kProjectedMemory, inputs.memory->rows, key_value.num_columns() - key_column);
   }
   context_ = Reserve(Slot::kContext, rows, layer.output->in_features());
-  flash_.emplace(FlashSequences(), layer.compute, workspace);
+  flash_.emplace(FlashSequences(), workspace);
 }
 
 MutableMatrixView LayerRun::Reserve(Slot slot, int64_t rows, int64_t cols) {
@@ -206,6 +206,8 @@ std::vector<FlashSequence> LayerRun::FlashSequences() const {
                               .value = SliceTokens(value, first_key, kv_len),
                               .output = SliceTokens(context, q.first_row, q.query_len),
                               .weights = q.weights,
+                              .top_weights = q.top_weights,
+                              .log_sum_exp = q.log_sum_exp,
                               .options = q.options}));
   }
   return result;
@@ -249,11 +251,9 @@ void LayerRun::PackKeysOf(int64_t first, int64_t end) {
 int64_t LayerRun::NeededRows(const Stage& stage) const {
   int64_t needed = 0;
   for (const RowRange& piece : stage) {
-    const LayerSequence& s = inputs_.sequences[piece.sequence];
-    const bool sees_no_later_row = s.options.causal && s.options.query_offset.value_or(0) <= 0;
-    const bool is_prefix_enough = sees_no_later_row || inputs_.memory.has_value();
-    needed = std::max(
-        needed, s.first_row + (is_prefix_enough ? piece.first_row + piece.rows : s.query_len));
+    const int64_t keys = inputs_.memory.has_value() ? 0 : flash_->KeysNeeded(piece);
+    needed = std::max(needed, inputs_.sequences[piece.sequence].first_row +
+                                  std::max(keys, piece.first_row + piece.rows));
   }
   return needed;
 }

@@ -46,9 +46,11 @@ struct LayerSequence {
   int64_t memory_len = 0;
   /// [query_len, d_model], any dtype.
   MutableMatrixView output;
-  /// f32 [num_heads, query_len, kv_len], or null.
+  /// As AttentionSequence's.
   float* weights = nullptr;
-  AttentionOptions options;
+  TopWeights top_weights = {};
+  float* log_sum_exp = nullptr;
+  AttentionOptions options = {};
 };
 
 class MultiHeadAttention {

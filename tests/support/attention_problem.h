@@ -11,13 +11,31 @@
 
 namespace attention {
 
-/// One sequence's tensors, dense.
+/// Options that need memory of their own, filled with seeded values.
+struct Extras {
+  bool bias = false;         // of every head
+  bool shared_bias = false;  // one for all heads
+  bool mask = false;         // of every head, about three keys of four seen
+  bool alibi = false;        // the standard slopes 2^(-8 (h + 1) / num_heads)
+  bool sinks = false;
+  bool query_norm = false;
+  bool key_norm = false;
+  std::vector<int64_t> global_tokens = {};
+};
+
+/// One sequence's tensors, dense. Options borrow from it.
 struct AttentionProblem {
   /// N(0, 1)-like values from `seed`.
   AttentionProblem(uint64_t seed, Dtype dtype, const reference::Extents& extents,
                    const AttentionOptions& options = {});
 
+  AttentionProblem(const AttentionProblem&) = delete;
+  AttentionProblem& operator=(const AttentionProblem&) = delete;
+
+  void Add(const Extras& extras);
+
   AttentionSequence Sequence();
+  reference::AttentionResult Reference() const;
   std::vector<double> Expected() const;
   std::vector<double> ExpectedWeights() const;
 
@@ -29,10 +47,16 @@ struct AttentionProblem {
   Tensor output;  // [query_len, num_heads, value_head_dim], of the inputs' dtype
 
  private:
-  reference::AttentionResult Reference() const;
+  uint64_t seed_;
+  Tensor bias_, alibi_, sinks_, query_norm_, key_norm_;
+  std::vector<uint8_t> mask_;
+  std::vector<int64_t> global_tokens_;
 };
 
-reference::Options ReferenceOptions(const AttentionOptions& options);
+/// What the options mean to the reference, for a sequence of these extents with dense biases and
+/// masks.
+reference::Options ReferenceOptions(const AttentionOptions& options,
+                                    const reference::Extents& extents);
 
 /// Runs one sequence alone and returns its output.
 std::vector<double> RunAlone(AttentionProblem& problem, int num_threads = 1);

@@ -131,19 +131,31 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
   });
 }
 
-inline void Expand(const ExpandTile& tile) {
-  const int64_t together = tile.int8 ? 4 : 2;
+inline float ReadPacked(const int8_t* source, int64_t at) { return source[at]; }
+inline float ReadPacked(const uint16_t* source, int64_t at) {
+  return BitsToFloat(uint32_t{source[at]} << 16);
+}
+
+template <typename T>
+inline void ExpandRows(const ExpandTile& tile) {
+  constexpr int64_t kTogether = 4 / sizeof(T);
   for (int64_t row = 0; row < tile.rows; ++row) {
-    const int64_t first = row / together * tile.cols * together + row % together;
+    const T* from = static_cast<const T*>(tile.source) + row / kTogether * tile.cols * kTogether +
+                    row % kTogether;
     const float row_scale = tile.row_scales == nullptr ? 1.0f : tile.row_scales[row];
     float* to = tile.target + row * tile.cols;
     for (int64_t i = 0; i < tile.cols; ++i) {
-      const int64_t at = first + i * together;
-      const float value =
-          tile.int8 ? static_cast<float>(static_cast<const int8_t*>(tile.source)[at])
-                    : BitsToFloat(uint32_t{static_cast<const uint16_t*>(tile.source)[at]} << 16);
-      to[i] = value * (tile.column_scales == nullptr ? row_scale : tile.column_scales[i]);
+      to[i] = ReadPacked(from, i * kTogether) *
+              (tile.column_scales == nullptr ? row_scale : tile.column_scales[i]);
     }
+  }
+}
+
+inline void Expand(const ExpandTile& tile) {
+  if (tile.int8) {
+    ExpandRows<int8_t>(tile);
+  } else {
+    ExpandRows<uint16_t>(tile);
   }
 }
 

@@ -139,9 +139,8 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
   }
   tile.row_max[r] = tile_max;
   if (!tile.is_first) {
-    const Vec factor =
-        PowerOfTwoOrZero<Exp2Degree5>(Set(RoundedProduct(old_max, tile.scale_log2e) -
-                                          RoundedProduct(tile_max, tile.scale_log2e)));
+    const Vec factor = PowerOfTwoOrZero<Exp2Degree5>(Set(
+        RoundedProduct(old_max, tile.scale_log2e) - RoundedProduct(tile_max, tile.scale_log2e)));
     tile.row_sum[r] *= factor[0];
     ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor[0]);
   }
@@ -157,8 +156,9 @@ inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
     return;
   }
   tile.row_sum[r] += WithExponent(tile.row_max[r], tile.scale_log2e, [&](auto exponent) {
-    return tile.hides ? Exponentials<Exp2, true>(row, tile.visible_end[r], tile.cols, exponent, target)
-                      : Exponentials<Exp2, false>(row, tile.visible_end[r], tile.cols, exponent, target);
+    return tile.hides
+               ? Exponentials<Exp2, true>(row, tile.visible_end[r], tile.cols, exponent, target)
+               : Exponentials<Exp2, false>(row, tile.visible_end[r], tile.cols, exponent, target);
   });
 }
 

@@ -21,7 +21,7 @@ struct SoftmaxTile {
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
   const int64_t* visible_end =
-      nullptr;  // [rows]: columns from visible_end on are hidden and get probability 0
+      nullptr;            // [rows]: columns from visible_end on are hidden and get probability 0
   bool hides = false;     // scores of -infinity are hidden too
   float scale_log2e = 0;  // >= 0: scale of the logits, times log2(e)
   float* row_max =
@@ -70,7 +70,7 @@ struct LogitTile {
   int64_t rows = 0;
   int64_t cols = 0;  // of the bias; scores are padded to a multiple of 16
   float scale = 1;
-  float softcap = 0;  // 0: none
+  float softcap = 0;                // 0: none
   const LogitRow* terms = nullptr;  // [rows]
 };
 

@@ -137,7 +137,7 @@ struct Batch {
           layer.Reference(), rows(x, s.first_row, s.query_len, layer.shape.d_model),
           memory_lengths.empty() ? std::vector<double>{}
                                  : rows(m, s.first_memory_row, s.memory_len, layer.shape.d_memory),
-          ReferenceOptions(s.options));
+          ReferenceOptions(s.options, {}));
       result.insert(result.end(), answer.output.begin(), answer.output.end());
     }
     return result;

@@ -1,0 +1,114 @@
+// Keys and values of one growing sequence, kept in the form that the products read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/kernels/attention_tile.h"
+#include "core/kernels/packed_head.h"
+#include "core/kernels/variants.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// Memory that caches share: a page that several caches refer to counts once. Thread-safe.
+class KvMemory {
+ public:
+  explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
+      : max_bytes_(max_bytes) {}
+
+  size_t max_bytes() const { return max_bytes_; }
+  size_t used_bytes() const { return used_bytes_; }
+
+ private:
+  friend class KvPage;
+  bool Take(size_t bytes);
+  void GiveBack(size_t bytes) { used_bytes_ -= bytes; }
+
+  const size_t max_bytes_;
+  std::atomic<size_t> used_bytes_ = 0;
+};
+
+struct KvCacheShape {
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_head_dim = 0;
+  /// kF32 keeps every bit. kInt8 rounds each token's row of each head to 8 bits with a scale of its
+  /// own; where the CPU has VNNI, queries and probabilities are rounded to 8 bits too.
+  KeyValueStorage storage = KeyValueStorage::kF32;
+
+  bool operator==(const KvCacheShape&) const = default;
+};
+
+/// What is done to keys before they are kept. Key j stands at position j.
+struct KeyPreparation {
+  std::optional<RmsNorm> norm = {};
+  std::optional<Rotary> rotary = {};
+};
+
+class KvPage;
+
+/// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous; the
+/// last page grows from 64 tokens. Forks share pages, which are copied when one of them is written
+/// to. Movable.
+///
+/// Threads: one at a time for each cache; caches that share pages may be used at once.
+class KvCache {
+ public:
+  /// Tokens of a page: chains of the weighted sum do not cross pages.
+  static constexpr int64_t kPageTokens = kSumChunk;
+
+  /// INVALID_ARGUMENT for extents that attention does not take.
+  static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,
+                                        std::shared_ptr<KvMemory> memory = nullptr);
+  KvCache(KvCache&&) noexcept;
+  KvCache& operator=(KvCache&&) noexcept;
+  ~KvCache();
+
+  const KvCacheShape& shape() const { return shape_; }
+  /// Tokens.
+  int64_t length() const { return length_; }
+  /// Of the pages that it refers to, shared or not.
+  size_t size_bytes() const;
+  /// The same of a cache of `length` tokens.
+  static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
+
+  /// key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim], of any
+  /// dtype, follow what is there. INVALID_ARGUMENT names the extent that is wrong;
+  /// RESOURCE_EXHAUSTED when the memory has no room. After an error the cache is as it was.
+  absl::Status Append(const HeadsView& key, const HeadsView& value,
+                      const KeyPreparation& preparation = {});
+
+  /// Forgets tokens from `length` on. INVALID_ARGUMENT outside [0, length()].
+  absl::Status Truncate(int64_t length);
+
+  /// A cache with the same tokens. Costs no page until one of the two is appended to.
+  KvCache Fork();
+
+  /// Valid until the next change.
+  CachedKeyValues View() const;
+
+ private:
+  KvCache(const KvCacheShape& shape, std::shared_ptr<KvMemory> memory);
+
+  absl::Status Reserve(int64_t tokens);
+  void WriteRows(const HeadsView& view, int64_t head, int64_t first_token, bool is_key,
+                 const KeyPreparation& preparation);
+
+  KvCacheShape shape_;
+  std::shared_ptr<KvMemory> memory_;
+  int64_t length_ = 0;
+  std::vector<std::shared_ptr<KvPage>> pages_;
+  /// Pages from this one on are this cache's alone.
+  int64_t first_own_page_ = 0;
+  std::vector<HeadPage> head_pages_;  // [pages, num_kv_heads]
+};
+
+}  // namespace attention

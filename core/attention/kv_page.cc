@@ -1,0 +1,218 @@
+#include "core/attention/kv_page.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/kernels/tile/tile_kernels.h"
+
+namespace attention {
+namespace {
+
+/// Where the parts of one head lie, in bytes from its first.
+struct HeadLayout {
+  HeadLayout(const KvCacheShape& shape, int64_t capacity)
+      : element_bytes(ElementBytes(shape.storage)),
+        depth(AttentionPlan::PaddedWidth(shape.head_dim)),
+        value_width(AttentionPlan::PaddedWidth(shape.value_head_dim)),
+        values(capacity * depth * element_bytes),
+        flags(values + capacity * value_width * element_bytes),
+        scales(flags + 64),
+        // key_scales, key_offsets and value_scales
+        size(scales + (shape.storage == KeyValueStorage::kInt8
+                           ? 3 * capacity * static_cast<int64_t>(sizeof(float))
+                           : 0)) {}
+
+  int64_t element_bytes, depth, value_width, values, flags, scales, size;
+};
+
+/// Packed elements as bytes: index of column `col` of row `row`, `n` rows together.
+int64_t PackedIndex(int64_t row, int64_t col, int64_t cols, int64_t n) {
+  return row / n * cols * n + col * n + row % n;
+}
+
+template <typename T>
+void ScatterKeys(const void* rows, int64_t cols, int64_t first, int64_t count, std::byte* block) {
+  constexpr int64_t kTogether = 4 / sizeof(T);
+  const auto* from = static_cast<const T*>(rows);
+  auto* to = reinterpret_cast<T*>(block);
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t d = 0; d < cols; ++d) {
+      to[PackedIndex(d, first + r, kKeyBlock, kTogether)] = from[r * cols + d];
+    }
+  }
+}
+
+template <typename T>
+void ScatterValues(const void* rows, int64_t cols, int64_t width, int64_t first, int64_t count,
+                   std::byte* block) {
+  constexpr int64_t kTogether = 4 / sizeof(T);
+  const auto* from = static_cast<const T*>(rows);
+  auto* to = reinterpret_cast<T*>(block);
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t i = 0; i < cols; ++i) {
+      to[PackedIndex(first + r, i, width, kTogether)] = from[r * cols + i];
+    }
+  }
+}
+
+bool AreFinite(const void* rows, Dtype dtype, int64_t count) {
+  bool finite = true;
+  for (int64_t i = 0; i < count; ++i) {
+    if (dtype == Dtype::kBf16) {
+      finite &= (static_cast<const uint16_t*>(rows)[i] & 0x7f80) != 0x7f80;
+    } else {
+      uint32_t bits = 0;
+      std::memcpy(&bits, static_cast<const float*>(rows) + i, sizeof(bits));
+      finite &= (bits & 0x7f800000) != 0x7f800000;
+    }
+  }
+  return finite;
+}
+
+/// Rows of one head as 8-bit integers.
+struct Integers {
+  Integers(const void* rows, int64_t cols, int64_t count) {
+    std::array<uint8_t, kKeyBlock * kMaxHeadDim> shifted;
+    CurrentTileKernels().quantise_rows({rows, Dtype::kF32, cols, count, cols},
+                                       {shifted.data(), cols, scales.data()});
+    for (int64_t r = 0; r < count; ++r) {
+      int32_t sum = 0;
+      for (int64_t i = r * cols; i < (r + 1) * cols; ++i) {
+        values[i] = static_cast<int8_t>(shifted[i] - 128);
+        sum += values[i];
+      }
+      offsets[r] = static_cast<float>(128 * sum);
+    }
+  }
+
+  std::array<int8_t, kKeyBlock * kMaxHeadDim> values;  // [count, cols]
+  std::array<float, kKeyBlock> scales;
+  std::array<float, kKeyBlock> offsets;
+};
+
+}  // namespace
+
+bool KvMemory::Take(size_t bytes) {
+  size_t used = used_bytes_;
+  do {
+    if (bytes > max_bytes_ - used) {
+      return false;
+    }
+  } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
+  return true;
+}
+
+size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
+  return static_cast<size_t>(shape.num_kv_heads * HeadLayout(shape, capacity).size);
+}
+
+std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
+                                     const std::shared_ptr<KvMemory>& memory) {
+  if (!memory->Take(SizeBytes(shape, capacity))) {
+    return nullptr;
+  }
+  return std::shared_ptr<KvPage>(new KvPage(shape, capacity, memory));
+}
+
+KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory)
+    : shape_(shape),
+      capacity_(capacity),
+      memory_(std::move(memory)),
+      bytes_(SizeBytes(shape, capacity)) {
+  std::memset(bytes_.data(), 0, bytes_.size_bytes());
+  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
+    std::fill_n(Head(head).values_are_finite, capacity / kKeyBlock, uint8_t{1});
+  }
+}
+
+KvPage::~KvPage() { memory_->GiveBack(bytes_.size_bytes()); }
+
+HeadPage KvPage::Head(int64_t head) const {
+  const HeadLayout layout(shape_, capacity_);
+  std::byte* first = bytes_.data() + head * layout.size;
+  HeadPage page{.keys = first,
+                .values = first + layout.values,
+                .values_are_finite = reinterpret_cast<uint8_t*>(first + layout.flags)};
+  if (shape_.storage == KeyValueStorage::kInt8) {
+    page.key_scales = reinterpret_cast<float*>(first + layout.scales);
+    page.key_offsets = page.key_scales + capacity_;
+    page.value_scales = page.key_offsets + capacity_;
+  }
+  return page;
+}
+
+void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {
+  const HeadLayout layout(shape_, capacity_);
+  const int64_t blocks = RoundUp(tokens, kKeyBlock) / kKeyBlock;
+  const int64_t rows = blocks * kKeyBlock;
+  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+    const HeadPage from = other.Head(head);
+    const HeadPage to = Head(head);
+    std::memcpy(to.keys, from.keys, rows * layout.depth * layout.element_bytes);
+    std::memcpy(to.values, from.values, rows * layout.value_width * layout.element_bytes);
+    std::memcpy(to.values_are_finite, from.values_are_finite, blocks);
+    if (shape_.storage == KeyValueStorage::kInt8) {
+      std::copy_n(from.key_scales, rows, to.key_scales);
+      std::copy_n(from.key_offsets, rows, to.key_offsets);
+      std::copy_n(from.value_scales, rows, to.value_scales);
+    }
+  }
+}
+
+void KvRowWriter::QuantiseKeys(const void* rows, int64_t first, int64_t count) const {
+  const Integers integers(rows, shape_.head_dim, count);
+  const int64_t block = first / kKeyBlock;
+  ScatterKeys<int8_t>(integers.values.data(), shape_.head_dim, first % kKeyBlock, count,
+                      page_.keys + block * kKeyBlock * AttentionPlan::PaddedWidth(shape_.head_dim));
+  std::copy_n(integers.scales.data(), count, page_.key_scales + first);
+  std::copy_n(integers.offsets.data(), count, page_.key_offsets + first);
+}
+
+void KvRowWriter::QuantiseValues(const void* rows, int64_t first, int64_t count) const {
+  const Integers integers(rows, shape_.value_head_dim, count);
+  const int64_t width = AttentionPlan::PaddedWidth(shape_.value_head_dim);
+  const int64_t block = first / kKeyBlock;
+  ScatterValues<int8_t>(integers.values.data(), shape_.value_head_dim, width, first % kKeyBlock,
+                        count, page_.values + block * kKeyBlock * width);
+  std::copy_n(integers.scales.data(), count, page_.value_scales + first);
+  page_.values_are_finite[block] &= AreFinite(integers.scales.data(), Dtype::kF32, count);
+}
+
+void KvRowWriter::WriteKeys(const void* rows, int64_t first, int64_t count) const {
+  if (shape_.storage == KeyValueStorage::kInt8) {
+    return QuantiseKeys(rows, first, count);
+  }
+  const int64_t depth = AttentionPlan::PaddedWidth(shape_.head_dim);
+  std::byte* block =
+      page_.keys + first / kKeyBlock * kKeyBlock * depth * ElementBytes(shape_.storage);
+  if (count == kKeyBlock) {
+    CurrentTileKernels().pack_transposed({rows, dtype(), shape_.head_dim, count, shape_.head_dim},
+                                         dtype(), depth, block);
+  } else if (dtype() == Dtype::kBf16) {
+    ScatterKeys<uint16_t>(rows, shape_.head_dim, first % kKeyBlock, count, block);
+  } else {
+    ScatterKeys<float>(rows, shape_.head_dim, first % kKeyBlock, count, block);
+  }
+}
+
+void KvRowWriter::WriteValues(const void* rows, int64_t first, int64_t count) const {
+  if (shape_.storage == KeyValueStorage::kInt8) {
+    return QuantiseValues(rows, first, count);
+  }
+  const int64_t cols = shape_.value_head_dim;
+  const int64_t width = AttentionPlan::PaddedWidth(cols);
+  std::byte* block =
+      page_.values + first / kKeyBlock * kKeyBlock * width * ElementBytes(shape_.storage);
+  if (count == kKeyBlock) {
+    CurrentTileKernels().pack_rows({rows, dtype(), cols, count, cols}, dtype(), width, block);
+  } else if (dtype() == Dtype::kBf16) {
+    ScatterValues<uint16_t>(rows, cols, width, first % kKeyBlock, count, block);
+  } else {
+    ScatterValues<float>(rows, cols, width, first % kKeyBlock, count, block);
+  }
+  page_.values_are_finite[first / kKeyBlock] &= AreFinite(rows, dtype(), count * cols);
+}
+
+}  // namespace attention

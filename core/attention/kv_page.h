@@ -1,0 +1,60 @@
+// Memory of some consecutive tokens of a cache, all heads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/attention/kv_cache.h"
+#include "core/kernels/packed_head.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+class KvPage {
+ public:
+  /// Zeroed memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
+  static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
+                                      const std::shared_ptr<KvMemory>& memory);
+  ~KvPage();
+  KvPage(const KvPage&) = delete;
+  KvPage& operator=(const KvPage&) = delete;
+
+  static size_t SizeBytes(const KvCacheShape& shape, int64_t capacity);
+
+  int64_t capacity() const { return capacity_; }
+  size_t size_bytes() const { return bytes_.size_bytes(); }
+  HeadPage Head(int64_t head) const;
+  /// Copies the other page's blocks that hold its first `tokens` tokens. REQUIRES: they fit.
+  void CopyFrom(const KvPage& other, int64_t tokens);
+
+ private:
+  KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory);
+
+  const KvCacheShape shape_;
+  const int64_t capacity_;
+  const std::shared_ptr<KvMemory> memory_;
+  mutable AlignedBuffer bytes_;
+};
+
+/// Writes rows of one head, in the storage's form.
+class KvRowWriter {
+ public:
+  KvRowWriter(const KvCacheShape& shape, const HeadPage& page) : shape_(shape), page_(page) {}
+
+  /// rows [count, width] at tokens [first, first + count) of the page, within one block: f32, or
+  /// bf16 for storage kBf16; dense.
+  void WriteKeys(const void* rows, int64_t first, int64_t count) const;
+  void WriteValues(const void* rows, int64_t first, int64_t count) const;
+
+ private:
+  Dtype dtype() const {
+    return shape_.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+  }
+  void QuantiseKeys(const void* rows, int64_t first, int64_t count) const;
+  void QuantiseValues(const void* rows, int64_t first, int64_t count) const;
+
+  const KvCacheShape& shape_;
+  const HeadPage& page_;
+};
+
+}  // namespace attention

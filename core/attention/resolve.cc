@@ -1,0 +1,74 @@
+#include "core/attention/resolve.h"
+
+#include <cmath>
+
+#include "core/attention/kv_cache.h"
+#include "core/kernels/onednn/isa.h"
+
+namespace attention {
+namespace {
+
+/// Regression and linear attention work on f32; so do 8-bit keys, apart from their own products.
+/// Normalised or rotated rows do too: rounding them to bf16 again would exceed bf16's tolerance.
+Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
+  if (sequence.similarity != Similarity::kDotProduct) {
+    return Dtype::kF32;
+  }
+  if (!sequence.cached.has_value()) {
+    const bool prepares = sequence.query_norm.has_value() || sequence.key_norm.has_value() ||
+                          sequence.rotary.has_value();
+    return prepares ? Dtype::kF32 : ComputeDtype(dtype);
+  }
+  return sequence.cached->storage == KeyValueStorage::kBf16 ? ComputeDtype(Dtype::kBf16)
+                                                            : Dtype::kF32;
+}
+
+}  // namespace
+
+FlashSequence Resolve(const AttentionSequence& s) {
+  const AttentionOptions& o = s.options;
+  FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
+  result.visibility = {.causal = o.causal,
+                       .window = o.window,
+                       .window_right = o.window_right,
+                       .prefix = o.prefix,
+                       .global_tokens = o.global_tokens,
+                       .mask = o.mask};
+  result.similarity = o.similarity;
+  result.scale = o.scale.value_or(1.0f / std::sqrt(static_cast<float>(s.query.head_dim)));
+  result.bandwidth = o.bandwidth;
+  result.softcap = o.softcap;
+  result.alibi_slopes = o.alibi_slopes;
+  result.bias = o.bias;
+  result.sinks = o.sinks;
+  result.query_norm = o.query_norm;
+  result.key_norm = o.key_norm;
+  result.rotary = o.rotary;
+  result.weights = s.weights;
+  result.top_k = s.top_weights.k;
+  result.top_weights = s.top_weights.weights;
+  result.top_keys = s.top_weights.keys;
+  result.log_sum_exp = s.log_sum_exp;
+  if (s.cache != nullptr) {
+    const KvCacheShape& shape = s.cache->shape();
+    const int64_t kv_len = s.cache->length();
+    result.cached = s.cache->View();
+    result.key = {nullptr, s.query.dtype, kv_len, shape.num_kv_heads, shape.head_dim};
+    result.value = {nullptr, s.query.dtype, kv_len, shape.num_kv_heads, shape.value_head_dim};
+  }
+  result.compute = ComputeDtypeOf(result, s.query.dtype);
+  result.visibility.kv_len = result.kv_len();
+  result.visibility.query_offset = o.query_offset.value_or(result.kv_len() - s.query.tokens);
+  return result;
+}
+
+bool Announce(const Stage& stage, const RowsCallback& on_rows) {
+  for (const RowRange& rows : stage) {
+    if (!on_rows(rows)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace attention
