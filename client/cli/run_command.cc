@@ -141,10 +141,9 @@ absl::Status CheckShown(const RunFlags& flags) {
   return absl::OkStatus();
 }
 
-void AddFlags(CLI::App& command, RunFlags& flags) {
-  AddServerFlags(command, flags.server);
-  AddRequestFlags(command, flags.request);
-  static constexpr char kGroup[] = "What to get";
+constexpr char kGroup[] = "What to get";
+
+void AddScoreFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_flag("--weights", flags.weights,
                 "Also the attention weights: which token attends to which")
@@ -165,6 +164,12 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
       ->group(kGroup);
   command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
       ->group(kGroup);
+}
+
+void AddFlags(CLI::App& command, RunFlags& flags) {
+  AddServerFlags(command, flags.server);
+  AddRequestFlags(command, flags.request);
+  AddScoreFlags(command, flags);
   command
       .add_flag("--stream", flags.stream,
                 "Receive row blocks as they are computed, and show when each arrives")

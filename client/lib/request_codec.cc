@@ -197,8 +197,7 @@ absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes)
     case v1::AttendStreamResponse::kLogSumExp: {
       const v1::LogSumExpBlock& wire = message.log_sum_exp();
       LogSumExpBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows,
-                       CopyOf(received, wire.log_sum_exp(), "log_sum_exp.log_sum_exp"));
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.log_sum_exp(), "log_sum_exp"));
       return StreamMessage(std::move(result));
     }
     case v1::AttendStreamResponse::kTopWeights: {
