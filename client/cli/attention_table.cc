@@ -1,7 +1,6 @@
 #include "client/cli/attention_table.h"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,51 +27,84 @@ std::vector<double> RowOf(const Tensor& weights, int64_t row, std::optional<int6
   return sums;
 }
 
+// A server may name keys that are no rows.
 std::string Label(int64_t row, std::span<const int32_t> tokens) {
-  return tokens.empty() ? absl::StrCat(row) : absl::StrCat(row, " (", tokens[row], ")");
+  return row < 0 || row >= std::ssize(tokens) ? absl::StrCat(row)
+                                              : absl::StrCat(row, " (", tokens[row], ")");
 }
 
 size_t WidestLabel(int64_t rows, std::span<const int32_t> tokens) {
-  size_t width = 0;
-  for (int64_t i = 0; i < rows; ++i) {
+  size_t width = rows > 0 ? Label(rows - 1, tokens).size() : 0;
+  for (int64_t i = 0; i < std::min(rows, std::ssize(tokens)); ++i) {
     width = std::max(width, Label(i, tokens).size());
   }
   return width;
 }
 
-std::string TopKeys(const std::vector<double>& weights, int width,
-                    std::span<const int32_t> tokens) {
-  std::vector<int64_t> keys(weights.size());
-  std::iota(keys.begin(), keys.end(), 0);
+struct WeighedKey {
+  int64_t key = 0;
+  double weight = 0;
+};
+
+std::vector<WeighedKey> HeaviestOf(const std::vector<double>& weights) {
+  std::vector<WeighedKey> keys;
+  for (int64_t key = 0; key < std::ssize(weights); ++key) {
+    keys.push_back({key, weights[key]});
+  }
   const int64_t shown = std::min<int64_t>(kKeysPerRow, std::ssize(keys));
   // Equal weights keep key order.
-  std::partial_sort(keys.begin(), keys.begin() + shown, keys.end(), [&](int64_t a, int64_t b) {
-    return weights[a] != weights[b] ? weights[a] > weights[b] : a < b;
-  });
-  std::string text;
-  for (int64_t i = 0; i < shown && weights[keys[i]] > 0.0; ++i) {
-    absl::StrAppendFormat(&text, "   %*s %5.1f%%", width, Label(keys[i], tokens),
-                          100.0 * weights[keys[i]]);
-  }
-  return text.empty() ? "   no key" : text;
+  std::partial_sort(keys.begin(), keys.begin() + shown, keys.end(),
+                    [](const WeighedKey& a, const WeighedKey& b) {
+                      return a.weight != b.weight ? a.weight > b.weight : a.key < b.key;
+                    });
+  keys.resize(shown);
+  return keys;
 }
 
-}  // namespace
-
-std::string AttentionTable(const Tensor& weights, const AttentionTableOptions& options) {
-  const int64_t query_len = weights.shape()[1];
+/// One line per row, of the keys that `keys_of` returns for it, heaviest first.
+template <typename KeysOf>
+std::string Table(int64_t query_len, int64_t num_keys, const AttentionTableOptions& options,
+                  const KeysOf& keys_of) {
   const int64_t shown = std::min(query_len, options.max_rows);
   const int row_width = static_cast<int>(WidestLabel(shown, options.tokens));
-  const int key_width = static_cast<int>(WidestLabel(weights.shape()[2], options.tokens));
+  const int key_width = static_cast<int>(WidestLabel(num_keys, options.tokens));
   std::string text;
   for (int64_t row = 0; row < shown; ++row) {
+    std::string line;
+    for (const auto& [key, weight] : keys_of(row)) {
+      if (weight > 0.0) {
+        absl::StrAppendFormat(&line, "   %*s %5.1f%%", key_width, Label(key, options.tokens),
+                              100.0 * weight);
+      }
+    }
     absl::StrAppendFormat(&text, "  %*s  ->%s\n", row_width, Label(row, options.tokens),
-                          TopKeys(RowOf(weights, row, options.head), key_width, options.tokens));
+                          line.empty() ? "   no key" : line);
   }
   if (shown < query_len) {
     absl::StrAppend(&text, "  ... ", query_len - shown, " more rows (--all shows them)\n");
   }
   return text;
+}
+
+}  // namespace
+
+std::string AttentionTable(const Tensor& weights, const AttentionTableOptions& options) {
+  return Table(weights.shape()[1], weights.shape()[2], options,
+               [&](int64_t row) { return HeaviestOf(RowOf(weights, row, options.head)); });
+}
+
+std::string TopWeightsTable(const LargestWeights& top, const AttentionTableOptions& options) {
+  const int64_t query_len = top.weights.shape()[1], k = top.weights.shape()[2];
+  const int64_t num_keys =
+      top.keys.empty() ? 0 : *std::max_element(top.keys.begin(), top.keys.end()) + 1;
+  return Table(query_len, num_keys, options, [&](int64_t row) {
+    std::vector<WeighedKey> keys;
+    const int64_t first = (options.head.value_or(0) * query_len + row) * k;
+    for (int64_t i = first; i < first + k; ++i) {
+      keys.push_back({top.keys[i], top.weights.as<float>()[i]});
+    }
+    return keys;
+  });
 }
 
 }  // namespace attention

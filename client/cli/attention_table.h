@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "client/lib/attend_request.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -22,5 +23,9 @@ struct AttentionTableOptions {
 /// most, as percentages. A row that sees no key says so; rows beyond `max_rows` are counted, not
 /// shown.
 std::string AttentionTable(const Tensor& weights, const AttentionTableOptions& options);
+
+/// One line per query row with the keys of `top` that weigh something, as percentages; of one head,
+/// the first unless one is chosen. REQUIRES: as many keys as weights, [H, query_len, k].
+std::string TopWeightsTable(const LargestWeights& top, const AttentionTableOptions& options);
 
 }  // namespace attention

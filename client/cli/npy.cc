@@ -125,7 +125,19 @@ absl::StatusOr<size_t> ElementBytes(const std::string& path, const std::string& 
   if (descr == "<f4") return 4;
   if (descr == "<f2") return 2;
   if (descr == "<f8") return 8;
-  return Wrong(path, absl::StrCat("expected dtype '<f4', '<f2' or '<f8', found '", descr, "'"));
+  if (descr == "|b1" || descr == "|u1") return 1;
+  return Wrong(path, absl::StrCat("expected dtype '<f4', '<f2', '<f8', '|b1' or '|u1', found '",
+                                  descr, "'"));
+}
+
+template <typename Stored>
+void ReadAsFloats(std::istream& file, Tensor& tensor) {
+  std::vector<Stored> values(tensor.num_elements());
+  file.read(reinterpret_cast<char*>(values.data()),
+            static_cast<std::streamsize>(values.size() * sizeof(Stored)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    tensor.as<float>()[i] = static_cast<float>(values[i]);
+  }
 }
 
 std::string HeaderText(const Tensor& tensor) {
@@ -160,11 +172,9 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   }
   Tensor tensor(element_bytes == 2 ? Dtype::kF16 : Dtype::kF32, header.shape);
   if (element_bytes == 8) {
-    std::vector<double> values(tensor.num_elements());
-    file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(expected));
-    for (size_t i = 0; i < values.size(); ++i) {
-      tensor.as<float>()[i] = static_cast<float>(values[i]);
-    }
+    ReadAsFloats<double>(file, tensor);
+  } else if (element_bytes == 1) {
+    ReadAsFloats<uint8_t>(file, tensor);
   } else if (expected > 0) {
     file.read(static_cast<char*>(tensor.data()), static_cast<std::streamsize>(expected));
   }

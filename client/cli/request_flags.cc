@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/accepts.h"
+#include "client/cli/attention_options.h"
 #include "client/cli/shape_text.h"
 #include "client/cli/tensor_file.h"
 #include "core/runtime/status_macros.h"
@@ -11,15 +13,6 @@
 
 namespace attention {
 namespace {
-
-/// A parser check: the text is what `parse` accepts.
-template <typename Parse>
-auto Accepts(Parse parse) {
-  return [parse](const std::string& text) {
-    const auto parsed = parse(text);
-    return parsed.ok() ? std::string() : std::string(parsed.status().message());
-  };
-}
 
 /// Puts the tensors of a request where they live as long as it.
 class WorkloadBuilder {
@@ -43,8 +36,6 @@ class WorkloadBuilder {
   Workload Finish(decltype(AttendRequest::input) input, const std::string& model) {
     workload_.request.model = model;
     workload_.request.input = std::move(input);
-    workload_.request.causal = flags_.causal;
-    workload_.request.scale = flags_.scale;
     return std::move(workload_);
   }
 
@@ -161,20 +152,14 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
       ->group(kGroup);
 }
 
-void AddAttentionFlags(CLI::App& command, RequestFlags& flags) {
-  static constexpr char kGroup[] = "How to attend";
-  command.add_option("--model", flags.model, "A name from `attend models`")
-      ->type_name("NAME")
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_flag_function(
-          "--causal,!--no-causal", [&flags](int64_t count) { flags.causal = count > 0; },
-          "Whether rows see only keys up to their own position; default: the model's way")
-      ->group(kGroup);
-  command.add_option("--scale", flags.scale, "Factor of query . key; default 1 / sqrt(D)")
-      ->type_name("X")
-      ->group(kGroup);
+absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& client) {
+  if (!flags.tokens.empty()) {
+    return MakeTokens(flags);
+  }
+  if (!flags.random_tokens.empty()) {
+    return MakeRandomTokens(flags, client);
+  }
+  return flags.query.empty() ? MakeHiddenStates(flags) : MakeQueryKeyValue(flags);
 }
 
 }  // namespace
@@ -182,7 +167,11 @@ void AddAttentionFlags(CLI::App& command, RequestFlags& flags) {
 void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
   AddInputFlags(command, flags);
   AddInputDetailFlags(command, flags);
-  AddAttentionFlags(command, flags);
+  command.add_option("--model", flags.model, "A name from `attend models`")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("How to attend");
+  AddAttentionFlags(command, flags.attention);
 }
 
 absl::Status CheckRequestFlags(const RequestFlags& flags) {
@@ -217,13 +206,9 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
 }
 
 absl::StatusOr<Workload> MakeWorkload(const RequestFlags& flags, AttentionClient& client) {
-  if (!flags.tokens.empty()) {
-    return MakeTokens(flags);
-  }
-  if (!flags.random_tokens.empty()) {
-    return MakeRandomTokens(flags, client);
-  }
-  return flags.query.empty() ? MakeHiddenStates(flags) : MakeQueryKeyValue(flags);
+  ASSIGN_OR_RETURN(Workload workload, MakeInput(flags, client));
+  RETURN_IF_ERROR(AddAttention(flags.attention, flags.seed, client, workload));
+  return workload;
 }
 
 }  // namespace attention

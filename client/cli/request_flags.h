@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/cli/attention_flags.h"
 #include "client/lib/attention_client.h"
 #include "client/load/workload.h"
 
@@ -25,8 +25,7 @@ struct RequestFlags {
   std::string lengths, memory_lengths, kv_lengths, query_offsets;
   std::string dtype;  // fp32, bf16 or fp16; empty: as the tensors are
   uint64_t seed = 0;
-  std::optional<bool> causal;
-  std::optional<double> scale;
+  AttentionFlags attention;
 
   bool has_input() const {
     return !(input.empty() && random.empty() && tokens.empty() && random_tokens.empty() &&

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <deque>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -27,6 +29,9 @@ constexpr char kExamples[] =
     "  attend run --random 1x2048x512 --causal --stream\n"
     "  attend run --input rows.npy --lengths 3,5 --output answer.safetensors\n"
     "  attend run --random 2x5x512 --memory random:2x9x512 --verify\n"
+    "  attend run --tokens \"17,4,250,3,9\" --causal --window 3 --alibi standard --top-k 2 "
+    "--verify\n"
+    "  attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify\n"
     "  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 "
     "--causal --dtype bf16\n"
     "\n"
@@ -36,6 +41,8 @@ struct RunFlags {
   ServerFlags server;
   RequestFlags request;
   bool weights = false;
+  bool log_sum_exp = false;
+  int64_t top_k = 0;
   std::optional<int64_t> head;
   bool all_rows = false;
   bool stream = false;
@@ -76,6 +83,17 @@ absl::Status Save(const std::string& path, const AttendResult& result) {
   for (size_t s = 0; s < result.weights.size(); ++s) {
     tensors[absl::StrCat("weights.", s)] = &result.weights[s];
   }
+  for (size_t s = 0; s < result.log_sum_exp.size(); ++s) {
+    tensors[absl::StrCat("log_sum_exp.", s)] = &result.log_sum_exp[s];
+  }
+  std::deque<Tensor> keys;  // as FP32, which holds them exactly
+  for (size_t s = 0; s < result.top_weights.size(); ++s) {
+    const LargestWeights& top = result.top_weights[s];
+    Tensor& values = keys.emplace_back(Dtype::kF32, top.weights.shape());
+    std::copy(top.keys.begin(), top.keys.end(), values.as<float>());
+    tensors[absl::StrCat("top_weights.", s)] = &top.weights;
+    tensors[absl::StrCat("top_keys.", s)] = &values;
+  }
   return SaveTensors(path, tensors);
 }
 
@@ -83,7 +101,9 @@ absl::Status Save(const std::string& path, const AttendResult& result) {
 absl::StatusOr<bool> Run(const RunFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
-  workload.request.return_weights = flags.weights;
+  workload.request.options.set_return_weights(flags.weights);
+  workload.request.options.set_return_log_sum_exp(flags.log_sum_exp);
+  workload.request.options.set_weights_top_k(flags.top_k);
   // Opens the connection, which would count as wire time below.
   RETURN_IF_ERROR(client->CheckHealth(""));
   if (!flags.json) {
@@ -114,21 +134,42 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
   return !report.check.has_value() || report.check->agreed();
 }
 
+absl::Status CheckShown(const RunFlags& flags) {
+  if ((flags.head.has_value() || flags.all_rows) && !flags.weights && flags.top_k == 0) {
+    return absl::InvalidArgumentError("--head and --all go with --weights or --top-k");
+  }
+  return absl::OkStatus();
+}
+
+constexpr char kGroup[] = "What to get";
+
+void AddScoreFlags(CLI::App& command, RunFlags& flags) {
+  command
+      .add_flag("--weights", flags.weights,
+                "Also the attention weights: which token attends to which")
+      ->group(kGroup);
+  command.add_option("--top-k", flags.top_k, "Also the N largest weights of each row")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->group(kGroup);
+  command
+      .add_flag("--log-sum-exp", flags.log_sum_exp,
+                "Also the logarithm of each row's sum, which merges answers over parts of the keys")
+      ->group(kGroup);
+  command
+      .add_option("--head", flags.head,
+                  "Show this head's weights; default: the mean of all, and head 0 of --top-k")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->group(kGroup);
+  command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
+      ->group(kGroup);
+}
+
 void AddFlags(CLI::App& command, RunFlags& flags) {
   AddServerFlags(command, flags.server);
   AddRequestFlags(command, flags.request);
-  static constexpr char kGroup[] = "What to get";
-  CLI::Option* const weights = command.add_flag(
-      "--weights", flags.weights, "Also the attention weights: which token attends to which");
-  weights->group(kGroup);
-  command.add_option("--head", flags.head, "Show this head's weights instead of the mean of all")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->needs(weights)
-      ->group(kGroup);
-  command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
-      ->needs(weights)
-      ->group(kGroup);
+  AddScoreFlags(command, flags);
   command
       .add_flag("--stream", flags.stream,
                 "Receive row blocks as they are computed, and show when each arrives")
@@ -139,7 +180,8 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
       ->group(kGroup);
   command
       .add_option("--output", flags.output,
-                  "Write `output` (and `weights.N`) to FILE.safetensors or FILE.npy")
+                  "Write `output` to FILE.npy, or it and `weights.N`, `log_sum_exp.N`, "
+                  "`top_weights.N` and `top_keys.N` to FILE.safetensors")
       ->type_name("FILE")
       ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
       ->group(kGroup);
@@ -155,6 +197,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->footer(kExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
+    RequireUsage(CheckShown(*flags));
     const absl::StatusOr<bool> agreed = Run(*flags);
     exit_code = !agreed.ok() ? Fail(agreed.status()) : *agreed ? 0 : kExitFailed;
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -84,39 +85,96 @@ std::string CheckText(const AnswerCheck& check) {
   if (check.weights_relative_l2.has_value()) {
     absl::StrAppendFormat(&text, ", weights %.1e", *check.weights_relative_l2);
   }
+  if (check.log_sum_exp_relative_l2.has_value()) {
+    absl::StrAppendFormat(&text, ", log-sum-exp %.1e", *check.log_sum_exp_relative_l2);
+  }
+  if (check.top_weights_relative_l2.has_value()) {
+    absl::StrAppendFormat(&text, ", largest weights %.1e", *check.top_weights_relative_l2);
+  }
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
+}
+
+/// How the tables of a sequence look. An error when the answer has no such sequence or head.
+absl::StatusOr<AttentionTableOptions> TableOptions(const RunReport& report, size_t sequence,
+                                                   const Tensor& weights,
+                                                   const std::vector<SequenceSpan>& sequences) {
+  if (weights.shape().size() != 3 || sequence >= sequences.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights of sequence ", sequence, ": found ", TensorText(weights)));
+  }
+  const int64_t num_heads = weights.shape()[0];
+  if (report.head.value_or(0) < 0 || report.head.value_or(0) >= std::max<int64_t>(1, num_heads)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--head: expected 0 to ", num_heads - 1, ", found ", *report.head));
+  }
+  AttentionTableOptions options{
+      .head = report.head, .max_rows = report.all_rows ? weights.shape()[1] : 16, .tokens = {}};
+  if (const auto* tokens = std::get_if<TokenIdsInput>(&report.request.input)) {
+    const SequenceSpan& span = sequences[sequence];
+    options.tokens = std::span(tokens->ids).subspan(span.first_row, span.query_len);
+  }
+  return options;
+}
+
+std::string TableTitle(const char* what, size_t sequence, const std::string& heads,
+                       const AttentionTableOptions& options) {
+  return absl::StrCat("\n", what, " in sequence ", sequence, ", ", heads,
+                      options.tokens.empty() ? ": row -> the rows it attends to most\n"
+                                             : ": row (token) -> the rows it attends to most\n");
 }
 
 absl::StatusOr<std::string> WeightsText(const RunReport& report,
                                         const std::vector<SequenceSpan>& sequences) {
   std::string text;
-  const auto* tokens = std::get_if<TokenIdsInput>(&report.request.input);
   for (size_t s = 0; s < report.result.weights.size(); ++s) {
     const Tensor& weights = report.result.weights[s];
-    if (weights.shape().size() != 3 || s >= sequences.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("weights of sequence ", s, ": found ", TensorText(weights)));
-    }
-    const int64_t num_heads = weights.shape()[0];
-    if (report.head.value_or(0) < 0 || report.head.value_or(0) >= std::max<int64_t>(1, num_heads)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--head: expected 0 to ", num_heads - 1, ", found ", *report.head));
-    }
-    AttentionTableOptions options{
-        .head = report.head, .max_rows = report.all_rows ? weights.shape()[1] : 16, .tokens = {}};
-    if (tokens != nullptr) {
-      options.tokens =
-          std::span(tokens->ids).subspan(sequences[s].first_row, sequences[s].query_len);
-    }
-    absl::StrAppend(&text, "\nattention in sequence ", s, ", ",
-                    report.head.has_value()
-                        ? absl::StrCat("head ", *report.head)
-                        : absl::StrCat("mean of ", Counted(num_heads, "head", "heads")),
-                    tokens == nullptr ? ": row -> the rows it attends to most\n"
-                                      : ": row (token) -> the rows it attends to most\n",
+    ASSIGN_OR_RETURN(const AttentionTableOptions options,
+                     TableOptions(report, s, weights, sequences));
+    const std::string heads =
+        report.head.has_value()
+            ? absl::StrCat("head ", *report.head)
+            : absl::StrCat("mean of ", Counted(weights.shape()[0], "head", "heads"));
+    absl::StrAppend(&text, TableTitle("attention", s, heads, options),
                     AttentionTable(weights, options));
   }
+  for (size_t s = 0; s < report.result.top_weights.size(); ++s) {
+    const LargestWeights& top = report.result.top_weights[s];
+    ASSIGN_OR_RETURN(const AttentionTableOptions options,
+                     TableOptions(report, s, top.weights, sequences));
+    const std::string heads =
+        absl::StrCat("head ", report.head.value_or(0), " of ", top.weights.shape()[0]);
+    absl::StrAppend(&text, TableTitle("largest weights", s, heads, options),
+                    TopWeightsTable(top, options));
+  }
   return text;
+}
+
+/// The first values of each sequence's first head.
+std::string LogSumExpText(const AttendResult& result) {
+  std::string text;
+  for (size_t s = 0; s < std::min<size_t>(kMaxSequences, result.log_sum_exp.size()); ++s) {
+    const Tensor& sums = result.log_sum_exp[s];
+    const int64_t rows = sums.shape().size() == 2 && sums.shape()[0] > 0 ? sums.shape()[1] : 0;
+    AppendLine("log-sum", absl::StrCat("sequence ", s, ", head 0", ValuesText(sums, 0, rows)),
+               text);
+  }
+  return text;
+}
+
+nlohmann::json CheckJson(const AnswerCheck& check) {
+  nlohmann::json json = {{"agreed", check.agreed()},
+                         {"relative_l2", check.relative_l2},
+                         {"tolerance", check.tolerance}};
+  const std::pair<const char*, std::optional<double>> more[] = {
+      {"weights_relative_l2", check.weights_relative_l2},
+      {"log_sum_exp_relative_l2", check.log_sum_exp_relative_l2},
+      {"top_weights_relative_l2", check.top_weights_relative_l2}};
+  for (const auto& [name, value] : more) {
+    if (value.has_value()) {
+      json[name] = *value;
+    }
+  }
+  return json;
 }
 
 nlohmann::json TensorJson(const Tensor& tensor) {
@@ -139,9 +197,9 @@ std::string ToText(const AttendRequest& request) {
   std::string text;
   AppendLine("request",
              absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request),
-                          !request.causal.has_value() ? ""
-                          : *request.causal           ? ", causal"
-                                                      : ", not causal"),
+                          !request.options.has_causal() ? ""
+                          : request.options.causal()    ? ", causal"
+                                                        : ", not causal"),
              text);
   return text;
 }
@@ -151,6 +209,7 @@ absl::StatusOr<std::string> ToText(const RunReport& report) {
   std::string text;
   AppendLine("output", TensorText(report.result.output), text);
   text += OutputText(report.result, sequences, NumElements(LeadingExtents(report.request)));
+  text += LogSumExpText(report.result);
   AppendLine("timings", TimingsText(report.result.timings), text);
   AppendLine("batch", BatchText(report.result.batch), text);
   if (report.check.has_value()) {
@@ -181,6 +240,12 @@ nlohmann::json ToJson(const RunReport& report) {
   for (const Tensor& weights : report.result.weights) {
     json["weights"].push_back(TensorJson(weights));
   }
+  for (const Tensor& sums : report.result.log_sum_exp) {
+    json["log_sum_exp"].push_back(TensorJson(sums));
+  }
+  for (const LargestWeights& top : report.result.top_weights) {
+    json["top_weights"].push_back(TensorJson(top.weights));
+  }
   for (const BlockArrival& block : report.blocks) {
     json["blocks"].push_back({{"sequence", block.sequence},
                               {"first_row", block.first_row},
@@ -188,12 +253,7 @@ nlohmann::json ToJson(const RunReport& report) {
                               {"after_ms", Milliseconds(block.after)}});
   }
   if (report.check.has_value()) {
-    json["verification"] = {{"agreed", report.check->agreed()},
-                            {"relative_l2", report.check->relative_l2},
-                            {"tolerance", report.check->tolerance}};
-    if (report.check->weights_relative_l2.has_value()) {
-      json["verification"]["weights_relative_l2"] = *report.check->weights_relative_l2;
-    }
+    json["verification"] = CheckJson(*report.check);
   }
   return json;
 }

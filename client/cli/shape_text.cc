@@ -52,6 +52,25 @@ absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text) {
   return ParseList(text, ',');
 }
 
+absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text) {
+  std::vector<std::vector<int64_t>> lists;
+  for (absl::string_view part : absl::StrSplit(text, ';')) {
+    ASSIGN_OR_RETURN(lists.emplace_back(), ParseIntegers(std::string(part)));
+  }
+  return lists;
+}
+
+absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text) {
+  std::vector<double> values;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    if (!absl::SimpleAtod(part, &values.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": expected numbers separated by ',', found \"", part, "\""));
+    }
+  }
+  return values;
+}
+
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
   if (text.empty()) {
     return absl::InvalidArgumentError("\"\": expected token ids such as \"1,2,3;4,5\"");

@@ -17,6 +17,12 @@ absl::StatusOr<Shape> ParseShape(const std::string& text);
 /// "3,5" to {3, 5}; empty text to {}.
 absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text);
 
+/// "3,5;;1" to {{3, 5}, {}, {1}}: one list for each sequence.
+absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text);
+
+/// "0.5,-2" to {0.5, -2}.
+absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text);
+
 /// Token ids of several sequences, packed one after the other.
 struct RaggedTokens {
   std::vector<int32_t> ids;

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "core/tensor/tensor.h"
+#include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
@@ -38,12 +38,21 @@ struct QueryKeyValueInput {
   std::vector<int64_t> query_offsets = {};
 };
 
+/// Which keys a row may see: 0 hides one.
+struct MaskTensor {
+  Shape shape;
+  std::vector<uint8_t> values = {};
+};
+
 struct AttendRequest {
   std::string model;  // empty for QueryKeyValueInput
   std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput> input;
-  std::optional<bool> causal = std::nullopt;
-  std::optional<double> scale = std::nullopt;
-  bool return_weights = false;
+  /// What kind of attention, and what to return beside the output; without its tensors, which are
+  /// the two members below.
+  v1::AttentionOptions options = {};
+  /// [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null. The bias is FP32.
+  const Tensor* bias = nullptr;
+  const MaskTensor* mask = nullptr;
 };
 
 /// Where the time of one call went.
@@ -65,11 +74,20 @@ struct BatchFacts {
   int64_t tokens = 0;
 };
 
+/// The k largest weights of each row of a sequence.
+struct LargestWeights {
+  Tensor weights;             // FP32 [H, query_len, k]
+  std::vector<int32_t> keys;  // of the same shape; -1 where a row sees fewer keys
+};
+
 struct AttendResult {
   /// [B, S, E] or [T, E] as the input was, [T, E] for token ids; [B, Sq, H, Dv] or [T, H, Dv].
   Tensor output;
   /// One FP32 [H, query_len, kv_len] per sequence when asked for.
   std::vector<Tensor> weights;
+  /// One FP32 [H, query_len] per sequence when asked for.
+  std::vector<Tensor> log_sum_exp;
+  std::vector<LargestWeights> top_weights;
   Timings timings;
   BatchFacts batch;
 };
@@ -84,13 +102,24 @@ struct WeightsBlock {
   int64_t head = 0;
   RowBlock block;
 };
+struct LogSumExpBlock {
+  int64_t head = 0;
+  RowBlock block;  // [rows]
+};
+struct TopWeightsBlock {
+  int64_t head = 0;
+  RowBlock block;  // weights [rows, k]
+  std::vector<int32_t> keys;
+};
 
-/// What becomes of a streamed answer. Callbacks run on the calling thread and return whether to go
-/// on; after false the call is cancelled and returns CANCELLED.
+/// What becomes of a streamed answer. Callbacks may be empty; they run on the calling thread and
+/// return whether to go on; after false the call is cancelled and returns CANCELLED.
 struct StreamSink {
-  std::function<bool(const RowBlock&)> on_rows;
-  std::function<bool(const WeightsBlock&)> on_weights;  // may be empty
-  /// Also put the blocks together as AttendResult.output and .weights, which else stay empty.
+  std::function<bool(const RowBlock&)> on_rows = nullptr;
+  std::function<bool(const WeightsBlock&)> on_weights = nullptr;
+  std::function<bool(const LogSumExpBlock&)> on_log_sum_exp = nullptr;
+  std::function<bool(const TopWeightsBlock&)> on_top_weights = nullptr;
+  /// Also put the blocks together as the tensors of AttendResult, which else stay empty.
   bool assemble = false;
 };
 

@@ -1,7 +1,9 @@
 #include "client/lib/attention_client.h"
 
 #include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,24 +39,24 @@ absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   return status;
 }
 
-/// Feeds one message to the sink and, if there is one, the assembler.
-absl::Status Consume(const RowBlock& block, const StreamSink& sink, StreamAssembler* assembler) {
-  if (assembler != nullptr) {
-    RETURN_IF_ERROR(assembler->Add(block));
-  }
-  return sink.on_rows == nullptr || sink.on_rows(block)
-             ? absl::OkStatus()
-             : absl::CancelledError("stopped by the caller");
+const auto& CallbackFor(const RowBlock&, const StreamSink& sink) { return sink.on_rows; }
+const auto& CallbackFor(const WeightsBlock&, const StreamSink& sink) { return sink.on_weights; }
+const auto& CallbackFor(const LogSumExpBlock&, const StreamSink& sink) {
+  return sink.on_log_sum_exp;
+}
+const auto& CallbackFor(const TopWeightsBlock&, const StreamSink& sink) {
+  return sink.on_top_weights;
 }
 
-absl::Status Consume(const WeightsBlock& block, const StreamSink& sink,
-                     StreamAssembler* assembler) {
+/// Feeds one block to the assembler, if there is one, and to the sink.
+template <typename Block>
+absl::Status Consume(const Block& block, const StreamSink& sink, StreamAssembler* assembler) {
   if (assembler != nullptr) {
     RETURN_IF_ERROR(assembler->Add(block));
   }
-  return sink.on_weights == nullptr || sink.on_weights(block)
-             ? absl::OkStatus()
-             : absl::CancelledError("stopped by the caller");
+  const auto& callback = CallbackFor(block, sink);
+  return callback == nullptr || callback(block) ? absl::OkStatus()
+                                                : absl::CancelledError("stopped by the caller");
 }
 
 }  // namespace
@@ -125,11 +127,15 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
       ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
     }
     StreamAssembler* const target = assembler.has_value() ? &*assembler : nullptr;
-    if (const auto* rows = std::get_if<RowBlock>(&message)) {
-      RETURN_IF_ERROR(Consume(*rows, sink, target));
-    } else {
-      RETURN_IF_ERROR(Consume(std::get<WeightsBlock>(message), sink, target));
-    }
+    RETURN_IF_ERROR(std::visit(
+        [&](const auto& part) {
+          if constexpr (std::is_same_v<decltype(part), const AttendResult&>) {
+            return absl::OkStatus();
+          } else {
+            return Consume(part, sink, target);
+          }
+        },
+        message));
   }
   if (const absl::Status status = stream.Finish(); !status.ok()) {
     return Explain(status, state_->options);

@@ -1,6 +1,8 @@
 #include "client/lib/request_codec.h"
 
+#include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -48,14 +50,7 @@ class RequestBuilder {
     request_.set_model(request.model);
     std::visit([this](const auto& input) { Write(input); }, request.input);
     RETURN_IF_ERROR(missing_tensor_);
-    v1::AttentionOptions& options = *request_.mutable_options();
-    if (request.causal.has_value()) {
-      options.set_causal(*request.causal);
-    }
-    if (request.scale.has_value()) {
-      options.set_scale(*request.scale);
-    }
-    options.set_return_weights(request.return_weights);
+    RETURN_IF_ERROR(WriteOptions(request));
     return encoder_.Encode(request_);
   }
 
@@ -68,6 +63,24 @@ class RequestBuilder {
     }
     WriteTensorHeader(tensor->dtype(), tensor->shape(), wire);
     encoder_.Attach(grpc::Slice(tensor->data(), tensor->size_bytes()), wire);
+  }
+
+  absl::Status WriteOptions(const AttendRequest& request) {
+    if (request.options.has_bias() || request.options.has_mask()) {
+      return absl::InvalidArgumentError(
+          "options: expected no bias and no mask, which are members of the request, found one");
+    }
+    v1::AttentionOptions& options = *request_.mutable_options();
+    options = request.options;
+    if (request.bias != nullptr) {
+      Attach(request.bias, "options.bias", *options.mutable_bias());
+    }
+    if (request.mask != nullptr) {
+      const MaskTensor& mask = *request.mask;
+      WriteTensorHeader(v1::BOOL, mask.shape, *options.mutable_mask());
+      encoder_.Attach(grpc::Slice(mask.values.data(), mask.values.size()), *options.mutable_mask());
+    }
+    return absl::OkStatus();
   }
 
   v1::AttendRequest request_;
@@ -95,12 +108,35 @@ absl::StatusOr<Tensor> CopyOf(const Received<M>& received, const v1::Tensor& wir
   return CopyTensor(*tensor);
 }
 
+template <typename M>
+absl::StatusOr<std::vector<int32_t>> KeysOf(const Received<M>& received,
+                                            const v1::TopWeights& wire) {
+  const absl::StatusOr<ReceivedElements> keys =
+      ReadElements(wire.keys(), received.PayloadOf(wire.keys()), v1::INT32, "top_weights.keys");
+  if (!keys.ok()) {
+    return Malformed(keys.status());
+  }
+  if (!std::equal(keys->shape.begin(), keys->shape.end(), wire.weights().shape().begin(),
+                  wire.weights().shape().end())) {
+    return absl::InternalError("malformed answer: top_weights: keys and weights differ in shape");
+  }
+  std::vector<int32_t> values(keys->payload.size_bytes() / sizeof(int32_t));
+  keys->payload.CopyTo(0, keys->payload.size_bytes(), values.data());
+  return values;
+}
+
 void ReadSummary(const v1::Summary& summary, AttendResult& result) {
   result.timings.queue = absl::Nanoseconds(summary.queue_ns());
   result.timings.compute = absl::Nanoseconds(summary.compute_ns());
   result.timings.server_total = absl::Nanoseconds(summary.total_ns());
   result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
                   summary.batch_tokens()};
+}
+
+/// Where the rows of one head belong; the rows are still to come.
+template <typename Wire>
+RowBlock BlockOf(const Wire& wire) {
+  return {wire.sequence(), wire.first_row(), Tensor()};
 }
 
 }  // namespace
@@ -117,6 +153,15 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   for (const v1::Tensor& wire : received.message.weights()) {
     ASSIGN_OR_RETURN(Tensor weights, CopyOf(received, wire, "weights"));
     result.weights.push_back(std::move(weights));
+  }
+  for (const v1::Tensor& wire : received.message.log_sum_exp()) {
+    ASSIGN_OR_RETURN(Tensor log_sum_exp, CopyOf(received, wire, "log_sum_exp"));
+    result.log_sum_exp.push_back(std::move(log_sum_exp));
+  }
+  for (const v1::TopWeights& wire : received.message.top_weights()) {
+    LargestWeights& top = result.top_weights.emplace_back();
+    ASSIGN_OR_RETURN(top.weights, CopyOf(received, wire.weights(), "top_weights.weights"));
+    ASSIGN_OR_RETURN(top.keys, KeysOf(received, wire));
   }
   ReadSummary(received.message.summary(), result);
   return result;
@@ -144,11 +189,24 @@ absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes)
       return StreamMessage(std::move(block));
     }
     case v1::AttendStreamResponse::kWeights: {
-      WeightsBlock weights{message.weights().head(),
-                           {message.weights().sequence(), message.weights().first_row(), Tensor()}};
-      ASSIGN_OR_RETURN(weights.block.rows,
-                       CopyOf(received, message.weights().weights(), "weights.weights"));
-      return StreamMessage(std::move(weights));
+      const v1::WeightsBlock& wire = message.weights();
+      WeightsBlock result{wire.head(), BlockOf(wire)};
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.weights(), "weights.weights"));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kLogSumExp: {
+      const v1::LogSumExpBlock& wire = message.log_sum_exp();
+      LogSumExpBlock result{wire.head(), BlockOf(wire)};
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.log_sum_exp(), "log_sum_exp"));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kTopWeights: {
+      const v1::TopWeightsBlock& wire = message.top_weights();
+      TopWeightsBlock result{wire.head(), BlockOf(wire), {}};
+      ASSIGN_OR_RETURN(result.block.rows,
+                       CopyOf(received, wire.top_weights().weights(), "top_weights.weights"));
+      ASSIGN_OR_RETURN(result.keys, KeysOf(received, wire.top_weights()));
+      return StreamMessage(std::move(result));
     }
     case v1::AttendStreamResponse::kSummary: {
       AttendResult result;
@@ -167,13 +225,16 @@ absl::StatusOr<AttendResult> DecodeStream(const AttendRequest& request,
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    if (auto* summary = std::get_if<AttendResult>(&message)) {
-      result = std::move(*summary);
-    } else if (const auto* rows = std::get_if<RowBlock>(&message)) {
-      RETURN_IF_ERROR(assembler.Add(*rows));
-    } else {
-      RETURN_IF_ERROR(assembler.Add(std::get<WeightsBlock>(message)));
-    }
+    RETURN_IF_ERROR(std::visit(
+        [&](auto& part) {
+          if constexpr (std::is_same_v<decltype(part), AttendResult&>) {
+            result = std::move(part);
+            return absl::OkStatus();
+          } else {
+            return assembler.Add(part);
+          }
+        },
+        message));
   }
   RETURN_IF_ERROR(assembler.Finish(result));
   return result;

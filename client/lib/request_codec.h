@@ -15,8 +15,8 @@ inline constexpr char kAttendMethod[] = "/attention.v1.AttentionService/Attend";
 inline constexpr char kAttendStreamMethod[] = "/attention.v1.AttentionService/AttendStream";
 
 /// An attention.v1.AttendRequest. Copies each tensor once, because the transport may hold it longer
-/// than the call lives. INVALID_ARGUMENT when a tensor of the request is missing; everything else
-/// is the server's to judge.
+/// than the call lives. INVALID_ARGUMENT when a tensor of the request is missing, or is where none
+/// belongs; everything else is the server's to judge.
 absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request);
 
 /// An attention.v1.AttendResponse; client_total is left to the caller. Copies each tensor once.
@@ -28,7 +28,8 @@ absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes);
 
 /// One attention.v1.AttendStreamResponse. The last message of a stream is its summary: an
 /// AttendResult without tensors.
-using StreamMessage = std::variant<RowBlock, WeightsBlock, AttendResult>;
+using StreamMessage =
+    std::variant<RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock, AttendResult>;
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes);
 
 /// All messages of the stream that answered `request`, put together.

@@ -15,6 +15,19 @@ absl::Status Wrong(const char* what, int64_t expected, int64_t found) {
       absl::StrCat("streamed answer: ", what, ": expected ", expected, ", found ", found));
 }
 
+/// The rows of a block, [rows, width] or [rows].
+template <typename Block>
+absl::StatusOr<HeadRows<float>::Block> RowsOf(const Block& block, size_t rank, const char* what) {
+  const Tensor& rows = block.block.rows;
+  if (rows.shape().size() != rank || rows.dtype() != Dtype::kF32) {
+    return absl::InternalError(
+        absl::StrCat("streamed answer: ", what, ": expected FP32 of rank ", rank));
+  }
+  return HeadRows<float>::Block{
+      block.head, block.block.first_row, rank == 1 ? 1 : rows.shape()[1],
+      std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
+}
+
 }  // namespace
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request) {
@@ -22,8 +35,9 @@ absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& req
   StreamAssembler assembler;
   assembler.leading_ = LeadingExtents(request);
   for (const SequenceSpan& span : spans) {
-    assembler.sequences_.push_back({span, 0, {}, {}});
+    assembler.sequences_.push_back({.span = span});
   }
+  assembler.weights_top_k_ = request.options.weights_top_k();
   return assembler;
 }
 
@@ -78,60 +92,62 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
 
 absl::Status StreamAssembler::Add(const WeightsBlock& block) {
   ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
-  const Tensor& rows = block.block.rows;
-  if (rows.shape().size() != 2 || rows.dtype() != Dtype::kF32) {
-    return absl::InternalError("streamed answer: weights: expected FP32 of rank 2");
+  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 2, "weights"));
+  return sequence->weights.Add(rows, "weights");
+}
+
+absl::Status StreamAssembler::Add(const LogSumExpBlock& block) {
+  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
+  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 1, "log-sum-exp"));
+  return sequence->log_sum_exp.Add(rows, "log-sum-exp");
+}
+
+absl::Status StreamAssembler::Add(const TopWeightsBlock& block) {
+  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
+  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 2, "largest weights"));
+  RETURN_IF_ERROR(sequence->top_weights.Add(rows, "largest weights"));
+  return sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys}, "their keys");
+}
+
+absl::Status StreamAssembler::FinishScores(AttendResult& result) const {
+  int64_t weights_heads = 0, log_sum_exp_heads = 0, top_heads = 0;
+  for (const Sequence& s : sequences_) {
+    weights_heads = std::max(weights_heads, s.weights.num_heads());
+    log_sum_exp_heads = std::max(log_sum_exp_heads, s.log_sum_exp.num_heads());
+    top_heads = std::max(top_heads, s.top_weights.num_heads());
   }
-  if (!sequence->kv_len.has_value()) {
-    sequence->kv_len = rows.shape()[1];
+  for (const Sequence& s : sequences_) {
+    const int64_t rows = s.span.query_len;
+    if (weights_heads > 0) {
+      Tensor& weights = result.weights.emplace_back(
+          Dtype::kF32, Shape{weights_heads, rows, s.weights.WidthOr(s.span.kv_len)});
+      RETURN_IF_ERROR(s.weights.Join(weights_heads, rows, "weights", weights.as<float>()));
+    }
+    if (log_sum_exp_heads > 0) {
+      Tensor& sums = result.log_sum_exp.emplace_back(Dtype::kF32, Shape{log_sum_exp_heads, rows});
+      RETURN_IF_ERROR(s.log_sum_exp.Join(log_sum_exp_heads, rows, "log-sum-exp", sums.as<float>()));
+    }
+    if (top_heads > 0) {
+      const int64_t k = s.top_weights.WidthOr(std::min(weights_top_k_, s.span.kv_len));
+      LargestWeights& top = result.top_weights.emplace_back();
+      top.weights = Tensor(Dtype::kF32, {top_heads, rows, k});
+      top.keys.resize(top.weights.num_elements());
+      RETURN_IF_ERROR(
+          s.top_weights.Join(top_heads, rows, "largest weights", top.weights.as<float>()));
+      RETURN_IF_ERROR(s.top_keys.Join(top_heads, rows, "keys", top.keys.data()));
+    }
   }
-  if (rows.shape()[1] != *sequence->kv_len) {
-    return Wrong("width of a weights block", *sequence->kv_len, rows.shape()[1]);
-  }
-  // Heads come in order, each in row order, or interleaved block by block.
-  if (block.head < 0 || block.head > std::ssize(sequence->weights)) {
-    return Wrong("head of a weights block, at most", std::ssize(sequence->weights), block.head);
-  }
-  if (block.head == std::ssize(sequence->weights)) {
-    sequence->weights.emplace_back();
-  }
-  std::vector<float>& head = sequence->weights[block.head];
-  const int64_t received = std::ssize(head);
-  if (block.block.first_row * *sequence->kv_len != received) {
-    return Wrong("elements before a weights block", block.block.first_row * *sequence->kv_len,
-                 received);
-  }
-  head.insert(head.end(), rows.as<float>(), rows.as<float>() + rows.num_elements());
   return absl::OkStatus();
 }
 
 absl::Status StreamAssembler::Finish(AttendResult& result) {
-  size_t num_heads = 0;
   for (const Sequence& sequence : sequences_) {
     if (sequence.received != sequence.span.query_len) {
       return Wrong("rows of a sequence", sequence.span.query_len, sequence.received);
     }
-    num_heads = std::max(num_heads, sequence.weights.size());
   }
   result.output = std::move(output_);
-  for (const Sequence& sequence : sequences_) {
-    if (num_heads == 0) {
-      break;
-    }
-    const int64_t kv_len = sequence.kv_len.value_or(sequence.span.kv_len);
-    const int64_t head_elements = sequence.span.query_len * kv_len;
-    Tensor weights(Dtype::kF32, {static_cast<int64_t>(num_heads), sequence.span.query_len, kv_len});
-    float* target = weights.as<float>();
-    for (size_t h = 0; h < num_heads && head_elements > 0; ++h) {
-      const int64_t received = h < sequence.weights.size() ? std::ssize(sequence.weights[h]) : 0;
-      if (received != head_elements) {
-        return Wrong("weights of a head", head_elements, received);
-      }
-      target = std::copy(sequence.weights[h].begin(), sequence.weights[h].end(), target);
-    }
-    result.weights.push_back(std::move(weights));
-  }
-  return absl::OkStatus();
+  return FinishScores(result);
 }
 
 }  // namespace attention

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
+#include "client/lib/head_rows.h"
 #include "client/lib/sequences.h"
 
 namespace attention {
@@ -19,6 +19,8 @@ class StreamAssembler {
   /// INTERNAL for a block that does not continue its sequence, or does not fit the answer.
   absl::Status Add(const RowBlock& block);
   absl::Status Add(const WeightsBlock& block);
+  absl::Status Add(const LogSumExpBlock& block);
+  absl::Status Add(const TopWeightsBlock& block);
 
   /// Moves the answer into `result`; rows of padding are 0. INTERNAL when rows are missing.
   absl::Status Finish(AttendResult& result);
@@ -26,16 +28,20 @@ class StreamAssembler {
  private:
   struct Sequence {
     SequenceSpan span;
-    int64_t received = 0;                     // rows
-    std::vector<std::vector<float>> weights;  // [head][rows * kv_len]
-    std::optional<int64_t> kv_len;            // once a block told it
+    int64_t received = 0;  // rows
+    HeadRows<float> weights = {};
+    HeadRows<float> log_sum_exp = {};
+    HeadRows<float> top_weights = {};
+    HeadRows<int32_t> top_keys = {};
   };
 
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   absl::Status Allocate(const Tensor& rows);
+  absl::Status FinishScores(AttendResult& result) const;
 
   Shape leading_;    // {B, S} or {T}
   Shape row_shape_;  // {E} or {H, Dv}, once the first block told it
+  int64_t weights_top_k_ = 0;
   std::vector<Sequence> sequences_;
   Tensor output_;
 };

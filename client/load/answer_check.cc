@@ -1,21 +1,21 @@
 #include "client/load/answer_check.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/lib/sequences.h"
+#include "client/load/compare_answer.h"
+#include "client/load/reference_options.h"
 #include "core/reference/reference.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 
 namespace attention {
 namespace {
-
-using Doubles = std::vector<double>;
 
 /// Rows [first, first + count) of a tensor whose last `inner` extents make one row.
 Doubles RowsOf(const Tensor& tensor, int64_t first, int64_t count, int64_t row_elements) {
@@ -24,8 +24,6 @@ Doubles RowsOf(const Tensor& tensor, int64_t first, int64_t count, int64_t row_e
           Dtype::kF32, values.data(), count * row_elements);
   return Doubles(values.begin(), values.end());
 }
-
-Doubles AllOf(const Tensor& tensor) { return RowsOf(tensor, 0, 1, tensor.num_elements()); }
 
 Doubles ToDoubles(const std::vector<float>& values) {
   return Doubles(values.begin(), values.end());
@@ -97,22 +95,29 @@ absl::Status CheckTokens(const v1::Model& model, const AttendRequest& request,
   return absl::OkStatus();
 }
 
-/// What the whole answer should be.
-struct Expected {
-  Doubles output;
-  std::vector<Doubles> weights;  // [sequence][H * query_len * kv_len]
-};
-
 /// Writes one sequence's rows where they belong; rows of padding stay 0.
 void Place(const SequenceSpan& span, reference::AttentionResult result, int64_t row_elements,
-           Expected& expected) {
+           ExpectedAnswer& expected) {
   std::copy(result.output.begin(), result.output.end(),
             expected.output.begin() + span.first_row * row_elements);
   expected.weights.push_back(std::move(result.weights));
+  expected.log_sum_exp.push_back(std::move(result.log_sum_exp));
 }
 
-Expected ExpectedOfLayer(const v1::Model& model, Dtype dtype, const AttendRequest& request,
-                         const std::vector<SequenceSpan>& sequences) {
+/// Rows that see no key: the reference takes an empty memory for none. They are left with the
+/// output's bias.
+reference::AttentionResult AnswerWithoutKeys(const reference::Layer& layer, int64_t query_len) {
+  reference::AttentionResult result;
+  for (int64_t i = 0; i < query_len; ++i) {
+    result.output.insert(result.output.end(), layer.output_bias.begin(), layer.output_bias.end());
+  }
+  result.log_sum_exp.assign(layer.num_heads * query_len, -std::numeric_limits<double>::infinity());
+  return result;
+}
+
+absl::StatusOr<ExpectedAnswer> ExpectedOfLayer(const v1::Model& model, Dtype dtype,
+                                               const AttendRequest& request,
+                                               const std::vector<SequenceSpan>& sequences) {
   const reference::Layer layer = MakeLayer(model, dtype);
   const int64_t width = model.d_model();
   Tensor embedded;
@@ -125,33 +130,29 @@ Expected ExpectedOfLayer(const v1::Model& model, Dtype dtype, const AttendReques
     rows = input.tensor;
     memory = input.memory;
   }
-  Expected expected{.output = Doubles(rows->num_elements(), 0.0), .weights = {}};
-  for (const SequenceSpan& span : sequences) {
-    const reference::Options options{request.causal.value_or(model.causal()), request.scale,
-                                     span.query_offset};
+  const AttentionExtents extents{std::ssize(sequences), model.num_heads(), model.head_dim(),
+                                 model.causal()};
+  ExpectedAnswer expected{
+      .output = Doubles(rows->num_elements(), 0.0), .weights = {}, .log_sum_exp = {}};
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const SequenceSpan& span = sequences[i];
+    ASSIGN_OR_RETURN(const reference::Options options,
+                     ReferenceOptionsOf(request, extents, static_cast<int64_t>(i), span));
     const Doubles query_rows = RowsOf(*rows, span.first_row, span.query_len, width);
-    if (memory == nullptr) {
-      Place(span, reference::MultiHeadAttention(layer, query_rows, {}, options), width, expected);
-    } else if (span.kv_len > 0) {
-      const Doubles memory_rows = RowsOf(*memory, span.first_kv_row, span.kv_len, width);
-      Place(span, reference::MultiHeadAttention(layer, query_rows, memory_rows, options), width,
-            expected);
-    } else {
-      // The reference takes an empty memory for none. A row that sees no key is left with the
-      // output's bias.
-      reference::AttentionResult result;
-      for (int64_t i = 0; i < span.query_len; ++i) {
-        result.output.insert(result.output.end(), layer.output_bias.begin(),
-                             layer.output_bias.end());
-      }
-      Place(span, std::move(result), width, expected);
+    if (memory != nullptr && span.kv_len == 0) {
+      Place(span, AnswerWithoutKeys(layer, span.query_len), width, expected);
+      continue;
     }
+    const Doubles memory_rows =
+        memory == nullptr ? Doubles() : RowsOf(*memory, span.first_kv_row, span.kv_len, width);
+    Place(span, reference::MultiHeadAttention(layer, query_rows, memory_rows, options), width,
+          expected);
   }
   return expected;
 }
 
-Expected ExpectedOfAttention(const AttendRequest& request,
-                             const std::vector<SequenceSpan>& sequences) {
+absl::StatusOr<ExpectedAnswer> ExpectedOfAttention(const AttendRequest& request,
+                                                   const std::vector<SequenceSpan>& sequences) {
   const auto& input = std::get<QueryKeyValueInput>(request.input);
   const auto last = [](const Tensor& tensor, size_t i) {
     return tensor.shape()[tensor.shape().size() - i];
@@ -160,12 +161,16 @@ Expected ExpectedOfAttention(const AttendRequest& request,
   const int64_t head_dim = last(*input.query, 1), value_head_dim = last(*input.value, 1);
   const int64_t query_rows =
       head_dim == 0 ? 0 : input.query->num_elements() / (num_heads * head_dim);
-  Expected expected{.output = Doubles(query_rows * num_heads * value_head_dim, 0.0), .weights = {}};
-  for (const SequenceSpan& span : sequences) {
+  ExpectedAnswer expected{.output = Doubles(query_rows * num_heads * value_head_dim, 0.0),
+                          .weights = {},
+                          .log_sum_exp = {}};
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const SequenceSpan& span = sequences[i];
     const reference::Extents extents{span.query_len, span.kv_len, num_heads,
                                      num_kv_heads,   head_dim,    value_head_dim};
-    const reference::Options options{request.causal.value_or(false), request.scale,
-                                     span.query_offset};
+    ASSIGN_OR_RETURN(const reference::Options options,
+                     ReferenceOptionsOf(request, {std::ssize(sequences), num_heads, head_dim},
+                                        static_cast<int64_t>(i), span));
     Place(span,
           reference::Attention(
               extents, RowsOf(*input.query, span.first_row, span.query_len, num_heads * head_dim),
@@ -184,43 +189,15 @@ double Tolerance(bool is_layer, bool is_low_precision) {
   return is_low_precision ? reference::kAttentionToleranceBf16 : reference::kAttentionToleranceF32;
 }
 
-absl::StatusOr<AnswerCheck> Compare(const Expected& expected, const AttendResult& result,
-                                    double tolerance) {
-  if (result.output.num_elements() != std::ssize(expected.output)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("output: expected ", expected.output.size(), " elements, found [",
-                     absl::StrJoin(result.output.shape(), ", "), "]"));
-  }
-  AnswerCheck check{.relative_l2 = reference::RelativeL2(AllOf(result.output), expected.output),
-                    .tolerance = tolerance,
-                    .weights_relative_l2 = std::nullopt};
-  if (result.weights.empty()) {
-    return check;
-  }
-  Doubles actual_weights, expected_weights;
-  for (const Tensor& weights : result.weights) {
-    const Doubles values = AllOf(weights);
-    actual_weights.insert(actual_weights.end(), values.begin(), values.end());
-  }
-  for (const Doubles& weights : expected.weights) {
-    expected_weights.insert(expected_weights.end(), weights.begin(), weights.end());
-  }
-  if (actual_weights.size() != expected_weights.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("weights: expected ", expected_weights.size(),
-                                                   " values, found ", actual_weights.size()));
-  }
-  check.weights_relative_l2 = reference::RelativeL2(actual_weights, expected_weights);
-  return check;
-}
-
 }  // namespace
 
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result) {
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request));
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
-    return Compare(ExpectedOfAttention(request, sequences), result,
-                   Tolerance(/*is_layer=*/false, input->query->dtype() != Dtype::kF32));
+    ASSIGN_OR_RETURN(const ExpectedAnswer expected, ExpectedOfAttention(request, sequences));
+    return CompareAnswer(expected, result,
+                         Tolerance(/*is_layer=*/false, input->query->dtype() != Dtype::kF32));
   }
   if (model == nullptr || !model->has_seed()) {
     return absl::FailedPreconditionError(
@@ -230,8 +207,9 @@ absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequ
   RETURN_IF_ERROR(CheckTokens(*model, request, sequences));
   const Dtype dtype = model->dtype() == v1::BF16 ? Dtype::kBf16 : Dtype::kF32;
   const bool is_low_precision = dtype != Dtype::kF32 || result.output.dtype() != Dtype::kF32;
-  return Compare(ExpectedOfLayer(*model, dtype, request, sequences), result,
-                 Tolerance(/*is_layer=*/true, is_low_precision));
+  ASSIGN_OR_RETURN(const ExpectedAnswer expected,
+                   ExpectedOfLayer(*model, dtype, request, sequences));
+  return CompareAnswer(expected, result, Tolerance(/*is_layer=*/true, is_low_precision));
 }
 
 }  // namespace attention

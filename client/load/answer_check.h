@@ -14,11 +14,15 @@ struct AnswerCheck {
   /// |actual - expected| / |expected| over the whole output, padding included.
   double relative_l2 = 0.0;
   double tolerance = 0.0;
-  /// Of the weights of all sequences, when the answer has any.
-  std::optional<double> weights_relative_l2;
+  /// Of all sequences, when the answer has them.
+  std::optional<double> weights_relative_l2 = std::nullopt;
+  std::optional<double> log_sum_exp_relative_l2 = std::nullopt;
+  std::optional<double> top_weights_relative_l2 = std::nullopt;
 
   bool agreed() const {
-    return relative_l2 <= tolerance && weights_relative_l2.value_or(0.0) <= tolerance;
+    return relative_l2 <= tolerance && weights_relative_l2.value_or(0.0) <= tolerance &&
+           log_sum_exp_relative_l2.value_or(0.0) <= tolerance &&
+           top_weights_relative_l2.value_or(0.0) <= tolerance;
   }
 };
 

@@ -46,7 +46,9 @@ absl::StatusOr<LoadReport> RunBench(AttentionClient& client, const AttendRequest
   report.model = request.model;
   report.request = Describe(request);
   report.is_streaming = is_streaming;
-  report.causal = request.causal;
+  if (request.options.has_causal()) {
+    report.causal = request.options.causal();
+  }
   report.options = options;
   ASSIGN_OR_RETURN(report.tokens_per_request, QueryRows(request));
   ASSIGN_OR_RETURN(const LoadRequest load, EncodeLoad(request, is_streaming));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/sequences.h"
+#include "client/load/describe_options.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -71,7 +72,7 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request) {
 }
 
 std::string Describe(const AttendRequest& request) {
-  return std::visit(Describer(), request.input);
+  return std::visit(Describer(), request.input) + DescribeOptions(request);
 }
 
 }  // namespace attention

@@ -15,6 +15,7 @@ namespace attention {
 /// A request that owns the tensors it borrows. Movable.
 struct Workload {
   std::vector<std::unique_ptr<const Tensor>> tensors;
+  std::unique_ptr<const MaskTensor> mask;
   AttendRequest request;
 };
 
@@ -25,7 +26,7 @@ absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_str
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request);
 
 /// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "query [..] key [..]
-/// value [..] FP32".
+/// value [..] FP32"; then the options, but for causal.
 std::string Describe(const AttendRequest& request);
 
 }  // namespace attention

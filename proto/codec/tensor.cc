@@ -10,6 +10,11 @@
 namespace attention {
 namespace {
 
+std::string Text(v1::DataType dtype) {
+  return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
+                                     : absl::StrCat(static_cast<int>(dtype));
+}
+
 absl::StatusOr<Dtype> ReadDtype(v1::DataType wire, const std::string& path) {
   switch (wire) {
     case v1::FP32:
@@ -19,16 +24,26 @@ absl::StatusOr<Dtype> ReadDtype(v1::DataType wire, const std::string& path) {
     case v1::FP16:
       return Dtype::kF16;
     default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".dtype: expected FP32 (1), BF16 (2) or FP16 (3), found ",
-                       v1::DataType_IsValid(wire) ? v1::DataType_Name(wire)
-                                                  : absl::StrCat(static_cast<int>(wire))));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ".dtype: expected FP32 (1), BF16 (2) or FP16 (3), found ", Text(wire)));
+  }
+}
+
+int64_t ElementBytes(v1::DataType dtype) {
+  switch (dtype) {
+    case v1::BOOL:
+      return 1;
+    case v1::BF16:
+    case v1::FP16:
+      return 2;
+    default:
+      return 4;
   }
 }
 
 // Bytes of the tensor; every partial product is checked, so a lie about shape cannot wrap around to
 // a small number.
-absl::StatusOr<int64_t> SizeBytes(Dtype dtype, const Shape& shape, const std::string& path) {
+absl::StatusOr<int64_t> SizeBytes(v1::DataType dtype, const Shape& shape, const std::string& path) {
   bool is_empty = false;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] < 0) {
@@ -40,7 +55,7 @@ absl::StatusOr<int64_t> SizeBytes(Dtype dtype, const Shape& shape, const std::st
   if (is_empty) {
     return 0;
   }
-  int64_t size = static_cast<int64_t>(SizeOf(dtype));
+  int64_t size = ElementBytes(dtype);
   for (const int64_t extent : shape) {
     if (size > std::numeric_limits<int64_t>::max() / extent) {
       return absl::InvalidArgumentError(
@@ -68,19 +83,30 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
+absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload payload,
+                                              v1::DataType dtype, const std::string& path) {
+  if (wire.dtype() != dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".dtype: expected ", Text(dtype), ", found ", Text(wire.dtype())));
+  }
+  ReceivedElements elements;
+  elements.shape.assign(wire.shape().begin(), wire.shape().end());
+  ASSIGN_OR_RETURN(const int64_t expected, SizeBytes(dtype, elements.shape, path));
+  if (static_cast<int64_t>(payload.size_bytes()) != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".data: expected ", expected, " bytes for ", Text(dtype), " ",
+                     ShapeText(elements.shape), ", found ", payload.size_bytes()));
+  }
+  elements.payload = std::move(payload);
+  return elements;
+}
+
 absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
                                           const std::string& path) {
-  ReceivedTensor tensor;
-  ASSIGN_OR_RETURN(tensor.dtype, ReadDtype(wire.dtype(), path));
-  tensor.shape.assign(wire.shape().begin(), wire.shape().end());
-  ASSIGN_OR_RETURN(const int64_t expected, SizeBytes(tensor.dtype, tensor.shape, path));
-  if (static_cast<int64_t>(payload.size_bytes()) != expected) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ".data: expected ", expected, " bytes for ", v1::DataType_Name(wire.dtype()), " ",
-        ShapeText(tensor.shape), ", found ", payload.size_bytes()));
-  }
-  tensor.payload = std::move(payload);
-  return tensor;
+  ASSIGN_OR_RETURN(const Dtype dtype, ReadDtype(wire.dtype(), path));
+  ASSIGN_OR_RETURN(ReceivedElements elements,
+                   ReadElements(wire, std::move(payload), wire.dtype(), path));
+  return ReceivedTensor{dtype, std::move(elements.shape), std::move(elements.payload)};
 }
 
 Tensor CopyTensor(const ReceivedTensor& received) {
@@ -89,9 +115,13 @@ Tensor CopyTensor(const ReceivedTensor& received) {
   return tensor;
 }
 
-void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire) {
-  wire.set_dtype(ToWire(dtype));
+void WriteTensorHeader(v1::DataType dtype, const Shape& shape, v1::Tensor& wire) {
+  wire.set_dtype(dtype);
   wire.mutable_shape()->Assign(shape.begin(), shape.end());
+}
+
+void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire) {
+  WriteTensorHeader(ToWire(dtype), shape, wire);
 }
 
 }  // namespace attention

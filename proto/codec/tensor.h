@@ -29,10 +29,22 @@ struct ReceivedTensor {
 absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
                                           const std::string& path);
 
+/// A received tensor of one element type, which need not be one of core/tensor's.
+struct ReceivedElements {
+  Shape shape;
+  Payload payload;
+};
+
+/// As ReadTensor, and INVALID_ARGUMENT for another dtype than `dtype`. REQUIRES: `dtype` is a known
+/// type.
+absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload payload,
+                                              v1::DataType dtype, const std::string& path);
+
 /// A copy in memory of its own.
 Tensor CopyTensor(const ReceivedTensor& received);
 
-/// Sets dtype and shape; the payload is Encoder::Attach's.
+/// Set dtype and shape; the payload is Encoder::Attach's.
+void WriteTensorHeader(v1::DataType dtype, const Shape& shape, v1::Tensor& wire);
 void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire);
 
 }  // namespace attention

@@ -36,7 +36,14 @@ struct JobSequence {
   int64_t query_len = 0;
   /// Keys: query_len for self-attention.
   int64_t kv_len = 0;
-  AttentionOptions options;
+};
+
+/// Where the parts of an answer go that a sequence's caller wants beside the output; each may be
+/// off. As AttentionSequence's members of the same names.
+struct ScoreOutputs {
+  float* weights = nullptr;
+  TopWeights top_weights = {};
+  float* log_sum_exp = nullptr;
 };
 
 /// The packed inputs of a batch. A model's rows, or embedded tokens, are its query; its memory is
@@ -70,7 +77,7 @@ struct JobDescription {
 };
 
 /// Threads: description() and is_cancelled() are called from any thread; the others from the
-/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output and Weights,
+/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output, Scores and Options,
 /// OnRows..., Finish. Sequences are counted as in the description.
 class Job {
  public:
@@ -88,12 +95,13 @@ class Job {
   /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
   /// once per operand, possibly for several operands at a time.
   virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
-  /// The request's own bytes are not needed any more.
+  /// The request's own bytes are not needed any more: what Options points to is the job's own.
   virtual void DropInputs() = 0;
   /// Where row 0 of the sequence's output goes; rows are dense.
   virtual void* Output(size_t sequence) = 0;
-  /// f32 [num_heads, query_len, kv_len], or null when they are not wanted.
-  virtual float* Weights(size_t sequence) = 0;
+  virtual ScoreOutputs Scores(size_t sequence) = 0;
+  /// What the sequence asks for; borrows from the job.
+  virtual AttentionOptions Options(size_t sequence) const = 0;
   /// With wants_rows: these rows are final. Does not block.
   virtual void OnRows(const RowRange& rows) = 0;
   /// The end, exactly once and last. May come without any other call before it.

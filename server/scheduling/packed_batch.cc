@@ -108,14 +108,17 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
   for (const Sequence& s : sequences_) {
     const JobDescription& job = s.job->description();
     const JobSequence& sequence = job.sequences[s.index];
+    const ScoreOutputs scores = s.job->Scores(s.index);
     sequences.push_back(
         {.first_row = s.first_row,
          .query_len = sequence.query_len,
          .first_memory_row = s.first_key,
          .memory_len = key_.has_memory ? sequence.kv_len : 0,
          .output = {s.job->Output(s.index), job.output_dtype, sequence.query_len, d_model, d_model},
-         .weights = s.job->Weights(s.index),
-         .options = sequence.options});
+         .weights = scores.weights,
+         .top_weights = scores.top_weights,
+         .log_sum_exp = scores.log_sum_exp,
+         .options = s.job->Options(s.index)});
   }
   const auto view = [](const Rows& rows, int64_t count) {
     return MatrixView{rows.data, rows.dtype, count, rows.width, rows.width};
@@ -140,14 +143,17 @@ absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {
   for (const Sequence& s : sequences_) {
     const JobDescription& job = s.job->description();
     const JobSequence& sequence = job.sequences[s.index];
+    const ScoreOutputs scores = s.job->Scores(s.index);
     sequences.push_back(
         {.query = SliceTokens(query, s.first_row, sequence.query_len),
          .key = SliceTokens(key, s.first_key, sequence.kv_len),
          .value = SliceTokens(value, s.first_key, sequence.kv_len),
          .output = DenseHeads(s.job->Output(s.index), job.output_dtype, sequence.query_len,
                               key_.num_heads, key_.value_head_dim),
-         .weights = s.job->Weights(s.index),
-         .options = sequence.options});
+         .weights = scores.weights,
+         .top_weights = scores.top_weights,
+         .log_sum_exp = scores.log_sum_exp,
+         .options = s.job->Options(s.index)});
   }
   return ScaledDotProductAttention(sequences, workspace_, blocks.on_rows, blocks.block_rows);
 }

@@ -167,8 +167,8 @@ AttendStreamCall::Part AttendStreamCall::TakePart() {
     part.rows = rows_.front();
     rows_.pop_front();
   } else if (end_.has_value() && end_->status.ok()) {
-    part.weights = reply_->NextWeights(last_weights_);
-    last_weights_ = part.weights.value_or(last_weights_);
+    part.scores = reply_->NextScores(last_scores_);
+    last_scores_ = part.scores.value_or(last_scores_);
   }
   return part;
 }
@@ -182,7 +182,7 @@ void AttendStreamCall::Advance() {
       return;
     }
     part = TakePart();
-    if (!part.rows.has_value() && !part.weights.has_value() && !end_.has_value()) {
+    if (!part.rows.has_value() && !part.scores.has_value() && !end_.has_value()) {
       return;
     }
     is_busy_ = true;
@@ -191,8 +191,8 @@ void AttendStreamCall::Advance() {
   // Outside the lock: the dispatcher never waits for a write that a completion thread starts.
   if (part.rows.has_value()) {
     writer_.Write(reply->EncodeRows(*part.rows), on_written_.Arm());
-  } else if (part.weights.has_value()) {
-    writer_.Write(reply->EncodeWeights(*part.weights), on_written_.Arm());
+  } else if (part.scores.has_value()) {
+    writer_.Write(reply->EncodeScores(*part.scores), on_written_.Arm());
   } else {
     SendEnd();
   }

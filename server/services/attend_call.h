@@ -115,7 +115,7 @@ class AttendStreamCall final : public AttendCall {
   /// One message; the end has none of its own ranges.
   struct Part {
     std::optional<RowRange> rows;
-    std::optional<WeightsRange> weights;
+    std::optional<ScoreRange> scores;
   };
 
   void PostNext() override { Post(environment_); }
@@ -132,7 +132,7 @@ class AttendStreamCall final : public AttendCall {
   Mutex mutex_;
   std::shared_ptr<const AttendReply> reply_ ABSL_GUARDED_BY(mutex_);
   std::deque<RowRange> rows_ ABSL_GUARDED_BY(mutex_);
-  WeightsRange last_weights_ ABSL_GUARDED_BY(mutex_);
+  ScoreRange last_scores_ ABSL_GUARDED_BY(mutex_);
   std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
   /// True for good once the end is on its way.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;

@@ -10,7 +10,7 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
   description.key = plan.key;
   for (const PlannedSequence& sequence : plan.sequences) {
     if (sequence.query.rows > 0) {
-      description.sequences.push_back({sequence.query.rows, sequence.key.rows, sequence.options});
+      description.sequences.push_back({sequence.query.rows, sequence.key.rows});
       description.tokens += sequence.query.rows;
     }
   }
@@ -71,6 +71,15 @@ void AttendJob::DropInputs() {
     operand.payload = Payload();
   }
   plan_.ids = {};
+  KeepScoreTensors(plan_.options);
+}
+
+AttentionOptions AttendJob::Options(size_t sequence) const {
+  const int64_t index = planned_[sequence];
+  const PlannedSequence& planned = plan_.sequences[index];
+  AttentionOptions options = OptionsOfSequence(plan_.options, index, planned.key.rows);
+  options.query_offset = planned.query_offset;
+  return options;
 }
 
 void AttendJob::OnRows(const RowRange& rows) {

@@ -38,7 +38,8 @@ class AttendJob final : public Job {
   void Gather(Operand operand, Dtype dtype, void* target) override;
   void DropInputs() override;
   void* Output(size_t sequence) override { return reply_->Output(planned_[sequence]); }
-  float* Weights(size_t sequence) override { return reply_->Weights(planned_[sequence]); }
+  ScoreOutputs Scores(size_t sequence) override { return reply_->Scores(planned_[sequence]); }
+  AttentionOptions Options(size_t sequence) const override;
   void OnRows(const RowRange& rows) override;
   void Finish(const absl::Status& status, const BatchStats& stats) override {
     sink_->Finish(reply_, status, stats);

@@ -1,6 +1,5 @@
 #include "server/services/attend_plan.h"
 
-#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <utility>
@@ -30,23 +29,28 @@ int64_t SaturatingProduct(std::initializer_list<int64_t> factors) {
   return product;
 }
 
-absl::Status ApplyOptions(const v1::AttentionOptions& options, AttendPlan& plan) {
-  const bool causal =
-      options.has_causal() ? options.causal() : plan.model != nullptr && plan.model->spec().causal;
-  std::optional<float> scale;
-  if (options.has_scale()) {
-    scale = static_cast<float>(options.scale());
-    if (!std::isfinite(*scale)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("options.scale: expected a finite FP32 number, found ", options.scale()));
-    }
+OptionExtents ExtentsOf(const AttendPlan& plan) {
+  OptionExtents extents = {.kv_lens = {},
+                           .num_heads = plan.num_heads,
+                           .head_dim = plan.head_dim,
+                           .query_len = plan.longest_query,
+                           .kv_len = plan.longest_key,
+                           .is_causal = plan.model != nullptr && plan.model->spec().causal};
+  extents.kv_lens.reserve(plan.sequences.size());
+  for (const PlannedSequence& sequence : plan.sequences) {
+    extents.kv_lens.push_back(sequence.key.rows);
   }
-  for (PlannedSequence& sequence : plan.sequences) {
-    sequence.options.causal = causal;
-    sequence.options.scale = scale;
-  }
-  plan.return_weights = options.return_weights();
-  return absl::OkStatus();
+  return extents;
+}
+
+// What the reply has for one sequence beside its output.
+int64_t ScoreBytes(const AttendPlan& plan, const PlannedSequence& sequence) {
+  const v1::AttentionOptions& wanted = *plan.options.wire;
+  const int64_t row_elements =
+      SaturatingSum(wanted.return_weights() ? sequence.key.rows : 0,
+                    (wanted.return_log_sum_exp() ? 1 : 0) + 2 * plan.TopKOf(sequence));
+  return SaturatingProduct(
+      {plan.num_heads, sequence.query.rows, row_elements, int64_t{sizeof(float)}});
 }
 
 absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
@@ -57,11 +61,7 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
   }
   for (const PlannedSequence& sequence : plan.sequences) {
     tokens = SaturatingSum(tokens, sequence.query.rows);
-    if (plan.return_weights) {
-      reply_bytes = SaturatingSum(
-          reply_bytes, SaturatingProduct({plan.num_heads, sequence.query.rows, sequence.key.rows,
-                                          int64_t{sizeof(float)}}));
-    }
+    reply_bytes = SaturatingSum(reply_bytes, ScoreBytes(plan, sequence));
   }
   if (tokens > kMaxTokens) {
     return absl::ResourceExhaustedError(
@@ -139,9 +139,10 @@ absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request
     ASSIGN_OR_RETURN(plan.model, FindModel(models, name));
     plan.key.model = plan.model.get();
     plan.num_heads = plan.model->layer().shape().num_heads;
+    plan.head_dim = plan.model->layer().shape().head_dim;
   }
   RETURN_IF_ERROR(PlanInput(request, plan));
-  RETURN_IF_ERROR(ApplyOptions(request.message.options(), plan));
+  ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
   RETURN_IF_ERROR(CheckSize(plan, limit));
   return plan;
 }

@@ -1,8 +1,10 @@
 // What an AttendRequest asks for, in the core's terms: everything that shapes alone decide.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"
 #include "server/scheduling/job.h"
+#include "server/services/plan_options.h"
 #include "server/services/row_lengths.h"
 
 namespace attention {
@@ -20,7 +23,7 @@ namespace attention {
 struct PlannedSequence {
   SequenceRows query;  // in the query operand, and in the output
   SequenceRows key;    // in key and value; equals `query` for self-attention
-  AttentionOptions options;
+  std::optional<int64_t> query_offset = {};
 };
 
 struct AttendPlan {
@@ -38,7 +41,16 @@ struct AttendPlan {
   /// Elements of one output row.
   int64_t output_width = 0;
   int64_t num_heads = 0;
-  bool return_weights = false;
+  int64_t head_dim = 0;
+  /// Rows and keys of the longest sequence; of padded tensors, their own.
+  int64_t longest_query = 0;
+  int64_t longest_key = 0;
+  PlannedOptions options;
+
+  /// How many weights of each row are returned as its largest.
+  int64_t TopKOf(const PlannedSequence& sequence) const {
+    return std::min(options.wire->weights_top_k(), sequence.key.rows);
+  }
 };
 
 /// The largest reply that may be made, and the flag that says so.

@@ -45,9 +45,9 @@ absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& 
                    ReadPresentTensor(request, {input.memory(), true, path}, kPaddedRank));
   RETURN_IF_ERROR(CheckMemoryAgrees(memory, plan.operands[0]));
   RETURN_IF_ERROR(CheckWidth(memory, plan.model->layer().shape().d_memory, path));
-  ASSIGN_OR_RETURN(
-      const std::vector<SequenceRows> rows,
-      ReadLengths(input.memory_lengths(), LayoutOf(memory.shape, kPaddedRank), path + "_lengths"));
+  const RowLayout layout = LayoutOf(memory.shape, kPaddedRank);
+  ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
+                   ReadLengths(input.memory_lengths(), layout, path + "_lengths"));
   if (rows.size() != plan.sequences.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, "_lengths: expected ", plan.sequences.size(),
@@ -56,15 +56,18 @@ absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& 
   for (size_t i = 0; i < rows.size(); ++i) {
     plan.sequences[i].key = rows[i];
   }
+  plan.longest_key = LongestOf(rows, layout);
   plan.operands[1] = std::move(memory);
   plan.key.has_memory = true;
   return absl::OkStatus();
 }
 
-void PlanSelfAttention(const std::vector<SequenceRows>& rows, AttendPlan& plan) {
+void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,
+                       AttendPlan& plan) {
+  plan.longest_query = plan.longest_key = LongestOf(rows, layout);
   plan.sequences.reserve(rows.size());
   for (const SequenceRows& sequence : rows) {
-    plan.sequences.push_back({.query = sequence, .key = sequence, .options = {}});
+    plan.sequences.push_back({.query = sequence, .key = sequence});
   }
 }
 
@@ -78,10 +81,10 @@ absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, Attend
       ReadPresentTensor(request, {input.tensor(), input.has_tensor(), path}, kPaddedRank));
   const ReceivedTensor& tensor = plan.operands[0];
   RETURN_IF_ERROR(CheckWidth(tensor, plan.model->layer().shape().d_model, path));
-  ASSIGN_OR_RETURN(
-      const std::vector<SequenceRows> rows,
-      ReadLengths(input.lengths(), LayoutOf(tensor.shape, kPaddedRank), "hidden_states.lengths"));
-  PlanSelfAttention(rows, plan);
+  const RowLayout layout = LayoutOf(tensor.shape, kPaddedRank);
+  ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
+                   ReadLengths(input.lengths(), layout, "hidden_states.lengths"));
+  PlanSelfAttention(rows, layout, plan);
   plan.output_dtype = tensor.dtype;
   plan.output_shape = tensor.shape;
   plan.output_width = tensor.shape.back();
@@ -104,9 +107,9 @@ absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, Attend
 
 absl::Status PlanTokenIds(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
   const v1::TokenIds& input = request.message.token_ids();
-  ASSIGN_OR_RETURN(
-      const std::vector<SequenceRows> rows,
-      ReadLengths(input.lengths(), {.seq_len = input.ids().size()}, "token_ids.lengths"));
+  const RowLayout layout = {.seq_len = input.ids().size()};
+  ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
+                   ReadLengths(input.lengths(), layout, "token_ids.lengths"));
   plan.ids.assign(input.ids().begin(), input.ids().end());
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto ids = std::span<const int32_t>(plan.ids).subspan(rows[i].first_row, rows[i].rows);
@@ -115,7 +118,7 @@ absl::Status PlanTokenIds(const Received<v1::AttendRequest>& request, AttendPlan
                           absl::StrCat(std::string(status.message()), " in sequence ", i));
     }
   }
-  PlanSelfAttention(rows, plan);
+  PlanSelfAttention(rows, layout, plan);
   plan.is_token_request = true;
   plan.output_dtype = Dtype::kF32;
   plan.output_width = plan.model->layer().shape().d_model;

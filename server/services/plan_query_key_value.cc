@@ -94,6 +94,8 @@ absl::Status PlanSequences(const v1::QueryKeyValue& input, AttendPlan& plan) {
         absl::StrCat("query_key_value.kv_lengths: expected ", queries.size(),
                      " values, one for each sequence, found ", input.kv_lengths().size()));
   }
+  plan.longest_query = LongestOf(queries, query_layout);
+  plan.longest_key = LongestOf(keys, key_layout);
   const Lengths& offsets = input.query_offsets();
   if (!offsets.empty() && offsets.size() != std::ssize(queries)) {
     return absl::InvalidArgumentError(
@@ -101,16 +103,16 @@ absl::Status PlanSequences(const v1::QueryKeyValue& input, AttendPlan& plan) {
                      queries.size(), " sequences, found ", offsets.size()));
   }
   for (int i = 0; i < std::ssize(queries); ++i) {
-    PlannedSequence sequence = {.query = queries[i], .key = keys[i], .options = {}};
+    PlannedSequence sequence = {.query = queries[i], .key = keys[i]};
     if (!offsets.empty()) {
       if (offsets[i] < -kMaxQueryOffset || offsets[i] > kMaxQueryOffset) {
         return absl::InvalidArgumentError(absl::StrCat("query_key_value.query_offsets[", i,
                                                        "]: expected ", -kMaxQueryOffset, " to ",
                                                        kMaxQueryOffset, ", found ", offsets[i]));
       }
-      sequence.options.query_offset = offsets[i];
+      sequence.query_offset = offsets[i];
     } else if (query_layout.is_padded) {
-      sequence.options.query_offset = key_layout.seq_len - query_layout.seq_len;
+      sequence.query_offset = key_layout.seq_len - query_layout.seq_len;
     }
     plan.sequences.push_back(sequence);
   }
@@ -133,6 +135,7 @@ absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, Atten
   RETURN_IF_ERROR(CheckShapes(plan));
   RETURN_IF_ERROR(PlanSequences(request.message.query_key_value(), plan));
   plan.num_heads = plan.key.num_heads;
+  plan.head_dim = plan.key.head_dim;
   plan.output_dtype = plan.key.dtype;
   plan.output_shape = query;
   plan.output_shape.back() = plan.key.value_head_dim;

@@ -1,5 +1,7 @@
 #include "server/services/row_lengths.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 
@@ -57,6 +59,14 @@ absl::StatusOr<std::vector<SequenceRows>> ReadPacked(const Lengths& lengths,
 }
 
 }  // namespace
+
+int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& layout) {
+  int64_t longest = layout.is_padded ? layout.seq_len : 0;
+  for (const SequenceRows& sequence : sequences) {
+    longest = std::max(longest, sequence.rows);
+  }
+  return longest;
+}
 
 absl::StatusOr<std::vector<SequenceRows>> ReadLengths(const Lengths& lengths,
                                                       const RowLayout& layout,

@@ -29,6 +29,9 @@ struct RowLayout {
   int64_t seq_len = 0;
 };
 
+/// Rows of the longest sequence; of a padded tensor, whatever the lengths, its own.
+int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& layout);
+
 using Lengths = google::protobuf::RepeatedField<int64_t>;
 
 /// Empty `lengths` means that every sequence is full; packed rows are then one sequence. `path` is

@@ -46,7 +46,7 @@ TEST_F(AnswerCheckTest, AgreesWithTheMeanOfEqualKeys) {
 }
 
 TEST_F(AnswerCheckTest, CausalRowsEndAtTheirOwnPosition) {
-  request_.causal = true;  // two rows at positions 1 and 2
+  request_.options.set_causal(true);  // two rows at positions 1 and 2
   EXPECT_TRUE(Check({4.5f, 6.0f}).agreed());
   EXPECT_FALSE(Check({6.0f, 6.0f}).agreed());
 }
@@ -72,6 +72,38 @@ TEST_F(AnswerCheckTest, ChecksWeightsToo) {
   const AnswerCheck check = Check({6.0f, 6.0f});
   EXPECT_LE(check.relative_l2, check.tolerance);
   EXPECT_FALSE(check.agreed());
+}
+
+TEST_F(AnswerCheckTest, ChecksLogSumExpAndLargestWeights) {
+  request_.options.set_window_right(1);
+  request_.options.set_causal(false);
+  std::get<QueryKeyValueInput>(request_.input).query_offsets = {0};  // rows see 2 and 3 keys
+  Tensor& sums = result_.log_sum_exp.emplace_back(Dtype::kF32, Shape{1, 2});
+  sums.as<float>()[0] = 0.693147181f;
+  sums.as<float>()[1] = 1.09861229f;
+  LargestWeights& top = result_.top_weights.emplace_back();
+  top.weights = Tensor(Dtype::kF32, {1, 2, 2});
+  const float weights[] = {0.5f, 0.5f, 1.0f / 3, 1.0f / 3};
+  std::copy_n(weights, 4, top.weights.as<float>());
+  top.keys = {0, 1, 2, 0};
+  EXPECT_TRUE(Check({4.5f, 6.0f}).agreed());
+  top.keys = {0, 2, 2, 0};
+  EXPECT_FALSE(Check({4.5f, 6.0f}).agreed()) << "row 0 does not see key 2";
+  top.keys = {0, 1, 2, 0};
+  sums.as<float>()[1] = 1.0f;
+  EXPECT_FALSE(Check({4.5f, 6.0f}).agreed());
+}
+
+TEST_F(AnswerCheckTest, RefusesOptionsThatDoNotFit) {
+  request_.options.add_sinks(1);
+  request_.options.add_sinks(1);
+  EXPECT_THAT(CheckAnswer(nullptr, request_, result_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sinks")));
+  request_.options.clear_sinks();
+  const MaskTensor mask{{1, 1, 2, 2}, {1, 1, 1, 1}};
+  request_.mask = &mask;
+  EXPECT_THAT(CheckAnswer(nullptr, request_, result_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[1, 1, 2, 2]")));
 }
 
 TEST_F(AnswerCheckTest, RefusesAnswersOfAnotherShape) {

@@ -49,7 +49,7 @@ class AttentionClientTest : public ::testing::Test {
 
 TEST_F(AttentionClientTest, AnswersAgreeWithTheReference) {
   AttendRequest request = Rows(rows_);
-  request.return_weights = true;
+  request.options.set_return_weights(true);
   const auto result = client_->Attend(request);
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(result->output.shape(), ElementsAre(2, 5, 512));
@@ -78,8 +78,8 @@ TEST_F(AttentionClientTest, StreamedAnswersAreTheUnaryOnesBitForBit) {
   const Tensor rows = SeededTensor(2, Dtype::kF32, {3, 300, 512});
   AttendRequest request = Rows(rows);
   std::get<HiddenStatesInput>(request.input).lengths = {300, 1, 280};
-  request.causal = true;
-  request.return_weights = true;
+  request.options.set_causal(true);
+  request.options.set_return_weights(true);
   const auto unary = client_->Attend(request);
   ASSERT_THAT(unary, IsOk());
   int blocks = 0;

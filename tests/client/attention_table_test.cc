@@ -41,6 +41,17 @@ TEST(AttentionTableTest, SaysWhenARowSeesNoKey) {
   EXPECT_EQ(AttentionTable(Weights({1, 1, 0}, {}), {}), "  0  ->   no key\n");
 }
 
+TEST(TopWeightsTableTest, ShowsTheKeysOfOneHead) {
+  const LargestWeights top = {Weights({2, 2, 2}, {1.0f, 0.0f, 0.75f, 0.25f, 0.5f, 0.5f, 0, 0}),
+                              {0, -1, 1, 10, 0, 1, -1, -1}};
+  EXPECT_EQ(TopWeightsTable(top, {}),
+            "  0  ->    0 100.0%\n"
+            "  1  ->    1  75.0%   10  25.0%\n");
+  EXPECT_EQ(TopWeightsTable(top, {.head = 1}),
+            "  0  ->    0  50.0%    1  50.0%\n"
+            "  1  ->   no key\n");
+}
+
 TEST(AttentionTableTest, CountsTheRowsItDoesNotShow) {
   const Tensor weights = Weights({1, 20, 1}, std::vector<float>(20, 1.0f));
   EXPECT_THAT(AttentionTable(weights, {}), HasSubstr("... 4 more rows"));

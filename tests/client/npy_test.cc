@@ -116,6 +116,18 @@ TEST_F(NpyTest, RoundsDoublesToFp32) {
   EXPECT_EQ(tensor->as<float>()[1], 0.0f);
 }
 
+TEST_F(NpyTest, ReadsBoolsAndBytesAsFp32) {
+  for (const char* descr : {"|b1", "|u1"}) {
+    const std::string path = WriteFile(
+        1, absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (3,), }"),
+        std::string("\1\0\1", 3));
+    const absl::StatusOr<Tensor> tensor = ReadNpy(path);
+    ASSERT_THAT(tensor, IsOk());
+    EXPECT_THAT(std::vector<float>(tensor->as<float>(), tensor->as<float>() + 3),
+                ElementsAre(1.0f, 0.0f, 1.0f));
+  }
+}
+
 TEST_F(NpyTest, NamesTheFileThatIsMissing) {
   EXPECT_THAT(ReadNpy(folder_.path() + "/absent.npy"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.npy")));

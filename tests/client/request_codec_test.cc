@@ -51,8 +51,8 @@ TEST(EncodeRequestTest, WritesHiddenStatesAndMemory) {
   AttendRequest request;
   request.model = "demo";
   request.input = HiddenStatesInput{&rows, {3, 1}, &memory, {5, 4}};
-  request.causal = false;
-  request.scale = 0.5;
+  request.options.set_causal(false);
+  request.options.set_scale(0.5);
   const v1::AttendRequest parsed = Parsed(request);
   EXPECT_EQ(parsed.model(), "demo");
   EXPECT_EQ(parsed.hidden_states().tensor().dtype(), v1::BF16);
@@ -90,6 +90,38 @@ TEST(EncodeRequestTest, WritesQueryKeyAndValue) {
   EXPECT_THAT(parsed.query_key_value().query_offsets(), ElementsAre(-1));
 }
 
+TEST(EncodeRequestTest, WritesOptionsWithTheirTensors) {
+  const Tensor bias = SeededTensor(1, Dtype::kF32, {1, 2, 3, 3});
+  const MaskTensor mask{{1, 1, 3, 3}, {1, 0, 1, 1, 1, 0, 0, 0, 1}};
+  AttendRequest request;
+  request.input = TokenIdsInput{{1, 2, 3}, {}};
+  request.options.set_window(2);
+  request.options.add_global_tokens(1);
+  request.options.mutable_rotary()->set_base(5000);
+  request.options.add_sequences()->set_prefix(1);
+  request.bias = &bias;
+  request.mask = &mask;
+  const v1::AttentionOptions parsed = Parsed(request).options();
+  EXPECT_EQ(parsed.window(), 2);
+  EXPECT_THAT(parsed.global_tokens(), ElementsAre(1));
+  EXPECT_EQ(parsed.rotary().base(), 5000);
+  EXPECT_EQ(parsed.sequences(0).prefix(), 1);
+  EXPECT_EQ(parsed.bias().dtype(), v1::FP32);
+  EXPECT_THAT(parsed.bias().shape(), ElementsAre(1, 2, 3, 3));
+  EXPECT_EQ(parsed.bias().data(), DataOf(bias));
+  EXPECT_EQ(parsed.mask().dtype(), v1::BOOL);
+  EXPECT_THAT(parsed.mask().shape(), ElementsAre(1, 1, 3, 3));
+  EXPECT_EQ(parsed.mask().data(), std::string(mask.values.begin(), mask.values.end()));
+}
+
+TEST(EncodeRequestTest, RefusesABiasThatIsNoMemberOfTheRequest) {
+  AttendRequest request;
+  request.input = TokenIdsInput{{1}, {}};
+  request.options.mutable_bias()->set_data("abcd");
+  EXPECT_THAT(EncodeRequest(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected no bias")));
+}
+
 TEST(EncodeRequestTest, NamesATensorThatIsMissing) {
   AttendRequest request;
   request.input = HiddenStatesInput{};
@@ -122,6 +154,32 @@ TEST(DecodeAnswerTest, ReadsTensorsAndSummary) {
   ASSERT_THAT(summary, IsOk());
   EXPECT_EQ(summary->timings.compute, absl::Microseconds(2));
   EXPECT_EQ(summary->output.num_elements(), 0);
+}
+
+TEST(DecodeAnswerTest, ReadsLogSumExpAndLargestWeights) {
+  const Tensor sums = SeededTensor(1, Dtype::kF32, {2, 3}),
+               weights = SeededTensor(2, Dtype::kF32, {2, 3, 1});
+  const std::vector<int32_t> keys = {0, 5, 2, -1, 4, 3};
+  v1::AttendResponse response;
+  SetTensor(SeededTensor(3, Dtype::kF32, {3, 4}), *response.mutable_output());
+  SetTensor(sums, *response.add_log_sum_exp());
+  v1::TopWeights& top = *response.add_top_weights();
+  SetTensor(weights, *top.mutable_weights());
+  SetTensor(weights, *top.mutable_keys());
+  top.mutable_keys()->set_dtype(v1::INT32);
+  top.mutable_keys()->set_data(keys.data(), keys.size() * sizeof(int32_t));
+  const absl::StatusOr<AttendResult> result = DecodeAnswer(ToBytes(response.SerializeAsString()));
+  ASSERT_THAT(result, IsOk());
+  ASSERT_EQ(result->log_sum_exp.size(), 1u);
+  EXPECT_EQ(DataOf(result->log_sum_exp[0]), DataOf(sums));
+  ASSERT_EQ(result->top_weights.size(), 1u);
+  EXPECT_EQ(DataOf(result->top_weights[0].weights), DataOf(weights));
+  EXPECT_EQ(result->top_weights[0].keys, keys);
+
+  top.mutable_keys()->set_shape(0, 3);
+  top.mutable_keys()->set_shape(1, 2);
+  EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("differ in shape")));
 }
 
 TEST(DecodeAnswerTest, RefusesTensorsThatLieAboutTheirSize) {

@@ -46,8 +46,8 @@ TEST_F(RequestFlagsTest, TakesValuesWithAndWithoutEqualsSign) {
   EXPECT_EQ(flags_.random, "2x5x512");
   EXPECT_EQ(flags_.seed, 3u);
   EXPECT_EQ(flags_.query_offsets, "-2,0");
-  EXPECT_EQ(flags_.scale, -0.5);
-  EXPECT_FALSE(flags_.causal.has_value());
+  EXPECT_EQ(flags_.attention.options.scale(), -0.5);
+  EXPECT_FALSE(flags_.attention.options.has_causal());
 }
 
 TEST_F(RequestFlagsTest, CausalHasThreeStates) {
@@ -60,7 +60,8 @@ TEST_F(RequestFlagsTest, CausalHasThreeStates) {
                {"--causal=true", true}};
   for (const auto& [argument, causal] : cases) {
     EXPECT_EQ(Parse({argument}), "");
-    EXPECT_EQ(flags_.causal, causal) << argument;
+    EXPECT_TRUE(flags_.attention.options.has_causal());
+    EXPECT_EQ(flags_.attention.options.causal(), causal) << argument;
   }
 }
 
@@ -106,7 +107,7 @@ TEST_F(RequestFlagsTest, MakesRandomHiddenStatesInTheDtypeOfTheWire) {
   EXPECT_THAT(input.lengths, ElementsAre(3, 5));
   EXPECT_EQ(input.memory, nullptr);
   EXPECT_EQ(workload->request.model, "m");
-  EXPECT_EQ(workload->request.causal, true);
+  EXPECT_TRUE(workload->request.options.causal());
 }
 
 TEST_F(RequestFlagsTest, QueryKeyAndValueNeedNoModelAndDiffer) {

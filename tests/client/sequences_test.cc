@@ -18,7 +18,7 @@ class SequencesTest : public ::testing::Test {
 };
 
 AttendRequest Request(decltype(AttendRequest::input) input) {
-  return {.model = "", .input = std::move(input), .causal = {}, .scale = {}};
+  return {.model = "", .input = std::move(input)};
 }
 
 TEST_F(SequencesTest, PaddedRowsBeginAtMultiplesOfTheSequenceLength) {

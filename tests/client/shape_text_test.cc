@@ -59,5 +59,19 @@ TEST(ParseTokensTest, RefusesWhatIsNoTokenId) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found \"a\"")));
 }
 
+TEST(ParseListsTest, OneListForEachSequence) {
+  const auto lists = ParseLists("3,5;;1");
+  ASSERT_THAT(lists, IsOk());
+  EXPECT_EQ(*lists, (std::vector<std::vector<int64_t>>{{3, 5}, {}, {1}}));
+  EXPECT_THAT(ParseLists("1;x"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"x\"")));
+}
+
+TEST(ParseNumbersTest, TakesFractionsAndSigns) {
+  const auto numbers = ParseNumbers("0.5,-2");
+  ASSERT_THAT(numbers, IsOk());
+  EXPECT_EQ(*numbers, (std::vector<double>{0.5, -2}));
+  EXPECT_THAT(ParseNumbers("1,"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"\"")));
+}
+
 }  // namespace
 }  // namespace attention

@@ -112,6 +112,37 @@ TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
       StatusIs(absl::StatusCode::kInternal, HasSubstr("weights of a head: expected 9, found 6")));
 }
 
+TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
+  request_.options.set_weights_top_k(2);
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 0, Filled({2}, 1.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 2, Filled({1}, 2.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {1, 0, Filled({2}, 3.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {0, 0, Filled({3, 2}, 0.5f)}, {0, 1, 1, 2, 2, 0}}),
+              IsOk());
+  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {1, 0, Filled({1, 2}, 0.25f)}, {1, 0}}), IsOk());
+  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {1, 1, Filled({1, 2}, 0.75f)}, {0, -1}}), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  ASSERT_EQ(result_.log_sum_exp.size(), 2u);
+  EXPECT_THAT(result_.log_sum_exp[0].shape(), ElementsAre(1, 3));
+  EXPECT_THAT(ValuesOf(result_.log_sum_exp[0]), ElementsAre(1.5f, 1.5f, 2.5f));
+  ASSERT_EQ(result_.top_weights.size(), 2u);
+  EXPECT_THAT(result_.top_weights[1].weights.shape(), ElementsAre(1, 2, 2));
+  EXPECT_THAT(ValuesOf(result_.top_weights[1].weights), ElementsAre(.25f, .25f, .75f, .75f));
+  EXPECT_THAT(result_.top_weights[1].keys, ElementsAre(1, 0, 0, -1));
+  EXPECT_TRUE(result_.weights.empty());
+}
+
+TEST_F(StreamAssemblerTest, MissesLogSumExpThatNeverCame) {
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 0, Filled({3}, 1.5f)}}), IsOk());
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("log-sum-exp of a head")));
+}
+
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
   EXPECT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({1, 3}, 0.1f)}}),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));

@@ -27,6 +27,9 @@ TEST(EncodeTest, WritesWhatProtobufWouldWithLengthsOfSeveralBytes) {
   v1::HiddenStates& input = *request.mutable_hidden_states();
   encoder.Attach(grpc::Slice(expected.hidden_states().memory().data()), *input.mutable_memory());
   encoder.Attach(grpc::Slice(expected.hidden_states().tensor().data()), *input.mutable_tensor());
+  v1::AttentionOptions& options = *request.mutable_options();
+  encoder.Attach(grpc::Slice(expected.options().mask().data()), *options.mutable_mask());
+  encoder.Attach(grpc::Slice(expected.options().bias().data()), *options.mutable_bias());
   EXPECT_EQ(Join(encoder.Encode(request)), expected.SerializeAsString());
 }
 
@@ -88,12 +91,16 @@ TEST(EncodeTest, IsReadBackByDecode) {
                  *request.mutable_hidden_states()->mutable_tensor());
   encoder.Attach(grpc::Slice(std::string(600, 'M')),
                  *request.mutable_hidden_states()->mutable_memory());
+  encoder.Attach(grpc::Slice(std::string(300, 'B')), *request.mutable_options()->mutable_bias());
+  encoder.Attach(grpc::Slice(std::string(200, 'X')), *request.mutable_options()->mutable_mask());
   const auto received = Decode<v1::AttendRequest>(encoder.Encode(request));
   ASSERT_THAT(received, IsOk());
   EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().tensor())),
             std::string(600, 'T'));
   EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().memory())),
             std::string(600, 'M'));
+  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.options().bias())),
+            std::string(300, 'B'));
 }
 
 }  // namespace

@@ -61,6 +61,29 @@ TEST(TensorTest, RefusesAnUnknownDtype) {
       IsRefused("hidden_states.tensor.dtype: expected FP32 (1), BF16 (2) or FP16 (3), found 9"));
 }
 
+TEST(TensorTest, RefusesDtypesThatAreNoInput) {
+  EXPECT_THAT(
+      Read(v1::BOOL, {4}, 4),
+      IsRefused("hidden_states.tensor.dtype: expected FP32 (1), BF16 (2) or FP16 (3), found BOOL"));
+  EXPECT_THAT(Read(v1::INT32, {1}, 4),
+              IsRefused("hidden_states.tensor.dtype: expected FP32 (1), BF16 (2) or FP16 (3), "
+                        "found INT32"));
+}
+
+TEST(TensorTest, ReadsElementsOfTheOneDtypeAskedFor) {
+  v1::Tensor wire;
+  WriteTensorHeader(v1::BOOL, {2, 3}, wire);
+  const auto read = [&](v1::DataType dtype, size_t size_bytes) {
+    return ReadElements(wire, Payload(nullptr, 0, size_bytes), dtype, "options.mask");
+  };
+  EXPECT_THAT(read(v1::BOOL, 6), IsOk());
+  EXPECT_THAT(read(v1::BOOL, 24),
+              IsRefused("options.mask.data: expected 6 bytes for BOOL [2, 3], found 24"));
+  EXPECT_THAT(read(v1::FP32, 24), IsRefused("options.mask.dtype: expected FP32, found BOOL"));
+  WriteTensorHeader(v1::INT32, {2, 3}, wire);
+  EXPECT_THAT(read(v1::INT32, 24), IsOk());
+}
+
 TEST(TensorTest, AcceptsZeroExtents) {
   EXPECT_THAT(Read(v1::FP32, {0}, 0), IsOk());
   EXPECT_THAT(Read(v1::FP32, {kMax, 0, kMax}, 0), IsOk());

@@ -55,23 +55,26 @@ inline void Fill(v1::Tensor& tensor, const std::shared_ptr<const ReceivedBytes>&
 
 inline v1::AttendRequest Filled(Received<v1::AttendRequest> received) {
   v1::AttendRequest& message = received.message;
+  std::vector<v1::Tensor*> tensors;
   if (message.has_hidden_states()) {
     v1::HiddenStates& input = *message.mutable_hidden_states();
-    for (v1::Tensor* tensor : {input.has_tensor() ? input.mutable_tensor() : nullptr,
-                               input.has_memory() ? input.mutable_memory() : nullptr}) {
-      if (tensor != nullptr) {
-        Fill(*tensor, received.bytes);
-      }
-    }
+    tensors.push_back(input.has_tensor() ? input.mutable_tensor() : nullptr);
+    tensors.push_back(input.has_memory() ? input.mutable_memory() : nullptr);
   }
   if (message.has_query_key_value()) {
     v1::QueryKeyValue& input = *message.mutable_query_key_value();
-    for (v1::Tensor* tensor : {input.has_query() ? input.mutable_query() : nullptr,
-                               input.has_key() ? input.mutable_key() : nullptr,
-                               input.has_value() ? input.mutable_value() : nullptr}) {
-      if (tensor != nullptr) {
-        Fill(*tensor, received.bytes);
-      }
+    tensors.push_back(input.has_query() ? input.mutable_query() : nullptr);
+    tensors.push_back(input.has_key() ? input.mutable_key() : nullptr);
+    tensors.push_back(input.has_value() ? input.mutable_value() : nullptr);
+  }
+  if (message.has_options()) {
+    v1::AttentionOptions& options = *message.mutable_options();
+    tensors.push_back(options.has_bias() ? options.mutable_bias() : nullptr);
+    tensors.push_back(options.has_mask() ? options.mutable_mask() : nullptr);
+  }
+  for (v1::Tensor* tensor : tensors) {
+    if (tensor != nullptr) {
+      Fill(*tensor, received.bytes);
     }
   }
   return message;
@@ -93,6 +96,13 @@ inline v1::AttendRequest RichRequest() {
   input.add_memory_lengths(300);
   request.mutable_options()->set_causal(true);
   request.mutable_options()->set_scale(0.5);
+  v1::AttentionOptions& options = *request.mutable_options();
+  options.mutable_bias()->set_data(std::string(300, 'b'));
+  options.mutable_mask()->set_data(std::string(200, 'x'));
+  options.add_global_tokens(3);
+  options.add_sinks(0.5f);
+  options.mutable_rotary()->set_base(500000);
+  options.add_sequences()->set_prefix(2);
   return request;
 }
 

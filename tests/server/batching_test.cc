@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
 
@@ -13,7 +14,7 @@ constexpr int kCallers = 8;
 constexpr int kCallsEach = 40;
 
 // One of a few hundred requests: padded, packed, with memory, tokens, query_key_value, of every
-// dtype and model.
+// dtype and model, and of several kinds of attention.
 v1::AttendRequest RandomRequest(std::mt19937& random) {
   const auto dtype = static_cast<Dtype>(random() % 3);
   const int64_t rows = 1 + random() % 60;
@@ -44,6 +45,16 @@ v1::AttendRequest RandomRequest(std::mt19937& random) {
       request = QkvRequest(qkv, qkv, qkv);
     }
   }
+  const char* const options[] = {"",
+                                 "window: 9",
+                                 "prefix: 5 rotary {} query_norm {}",
+                                 "softcap: 3 alibi_slopes: [1, 0.5, 0.25, 0]",
+                                 "similarity: GAUSSIAN bandwidth: 30",
+                                 "similarity: LINEAR",
+                                 "sinks: [1, 0, -1, 2] return_weights: true"};
+  // Slopes and sinks are for 4 heads, which `demo` has not.
+  const bool has_four_heads = request.model() != "demo";
+  *request.mutable_options() = Options(options[random() % (has_four_heads ? 7 : 3)]);
   request.mutable_options()->set_causal(random() % 2 == 0);
   return request;
 }
@@ -81,7 +92,12 @@ TEST(BatchingTest, GivesEveryCallerTheBitsItWouldGetAlone) {
       ASSERT_TRUE(client.Attend(requests[caller][i], &expected).ok());
       EXPECT_EQ(expected.summary().batch_requests(), 1);
       ASSERT_EQ(responses[caller][i].output().data(), expected.output().data())
-          << "caller " << caller << ", call " << i;
+          << "caller " << caller << ", call " << i << ": "
+          << requests[caller][i].options().ShortDebugString();
+      ASSERT_EQ(responses[caller][i].weights_size(), expected.weights_size());
+      for (int sequence = 0; sequence < expected.weights_size(); ++sequence) {
+        EXPECT_EQ(responses[caller][i].weights(sequence).data(), expected.weights(sequence).data());
+      }
       together += responses[caller][i].summary().batch_requests() > 1 ? 1 : 0;
     }
   }

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "gmock/gmock.h"
+#include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
 
@@ -13,17 +14,26 @@ constexpr size_t kMiB = 1 << 20;
 
 // What a stream's messages add up to.
 struct Assembled {
-  std::map<int64_t, std::string> rows;                         // by sequence
-  std::map<std::pair<int64_t, int64_t>, std::string> weights;  // by sequence and head
+  std::map<int64_t, std::string> rows;  // by sequence
+  // By sequence and head.
+  std::map<std::pair<int64_t, int64_t>, std::string> weights, log_sum_exp, top_weights, top_keys;
   v1::Summary summary;
   size_t largest_bytes = 0;
   size_t num_messages = 0;
 };
 
+// Rows of one head, which must follow those before.
+template <typename Block>
+void Append(const Block& block, const v1::Tensor& rows,
+            std::map<std::pair<int64_t, int64_t>, std::string>& heads) {
+  std::string& head = heads[{block.sequence(), block.head()}];
+  EXPECT_EQ(block.first_row() * rows.data().size() / rows.shape(0), head.size());
+  head += rows.data();
+}
+
 Assembled Assemble(const std::vector<v1::AttendStreamResponse>& parts) {
   Assembled result;
   std::map<int64_t, int64_t> next_row;
-  std::map<std::pair<int64_t, int64_t>, int64_t> next_weights_row;
   for (const v1::AttendStreamResponse& part : parts) {
     result.largest_bytes = std::max(result.largest_bytes, part.ByteSizeLong());
     ++result.num_messages;
@@ -33,10 +43,12 @@ Assembled Assemble(const std::vector<v1::AttendStreamResponse>& parts) {
       next_row[part.rows().sequence()] += part.rows().output().shape(0);
       result.rows[part.rows().sequence()] += part.rows().output().data();
     } else if (part.has_weights()) {
-      const auto key = std::pair(part.weights().sequence(), part.weights().head());
-      EXPECT_EQ(part.weights().first_row(), next_weights_row[key]);
-      next_weights_row[key] += part.weights().weights().shape(0);
-      result.weights[key] += part.weights().weights().data();
+      Append(part.weights(), part.weights().weights(), result.weights);
+    } else if (part.has_log_sum_exp()) {
+      Append(part.log_sum_exp(), part.log_sum_exp().log_sum_exp(), result.log_sum_exp);
+    } else if (part.has_top_weights()) {
+      Append(part.top_weights(), part.top_weights().top_weights().weights(), result.top_weights);
+      Append(part.top_weights(), part.top_weights().top_weights().keys(), result.top_keys);
     } else {
       EXPECT_EQ(result.num_messages, parts.size()) << "the summary comes last";
       result.summary = part.summary();
@@ -113,6 +125,57 @@ TEST_F(StreamTest, SendsTheWeightsHeadByHead) {
     EXPECT_EQ(weights, whole.weights(static_cast<int>(sequence)).data());
   }
   EXPECT_LE(streamed.largest_bytes, kMiB);
+}
+
+TEST_F(StreamTest, SendsLogSumExpAndLargestWeightsAfterTheWeights) {
+  const Tensor query = SeededTensor(9, Dtype::kF32, {1300, 2, 16});
+  const Tensor key = SeededTensor(10, Dtype::kF32, {900, 2, 16});
+  v1::AttendRequest request = QkvRequest(query, key, key);
+  for (const int64_t length : {1200, 0, 100}) {
+    request.mutable_query_key_value()->add_lengths(length);
+  }
+  for (const int64_t length : {600, 0, 300}) {
+    request.mutable_query_key_value()->add_kv_lengths(length);
+  }
+  *request.mutable_options() = Options(
+      "causal: true prefix: 9 window: 50 return_weights: true return_log_sum_exp: true "
+      "weights_top_k: 400");
+  const Assembled streamed = Stream(request);
+  const v1::AttendResponse whole = Whole(request);
+  for (const int sequence : {0, 2}) {
+    std::string weights, log_sum_exp, top_weights, top_keys;
+    for (int64_t head = 0; head < 2; ++head) {
+      weights += streamed.weights.at({sequence, head});
+      log_sum_exp += streamed.log_sum_exp.at({sequence, head});
+      top_weights += streamed.top_weights.at({sequence, head});
+      top_keys += streamed.top_keys.at({sequence, head});
+    }
+    EXPECT_TRUE(weights == whole.weights(sequence).data());
+    EXPECT_TRUE(log_sum_exp == whole.log_sum_exp(sequence).data());
+    EXPECT_TRUE(top_weights == whole.top_weights(sequence).weights().data());
+    EXPECT_TRUE(top_keys == whole.top_weights(sequence).keys().data());
+    EXPECT_EQ(streamed.rows.at(sequence),
+              whole.output().data().substr(sequence == 0 ? 0 : 1200 * 128,
+                                           streamed.rows.at(sequence).size()));
+  }
+  EXPECT_LE(streamed.largest_bytes, kMiB);
+}
+
+// A causal stream computes rows before it has seen the later ones: these see some of them.
+TEST_F(StreamTest, HasTheBitsOfTheWholeAnswerForRowsThatSeeLaterOnes) {
+  uint64_t seed = 11;  // other rows each time: none may be left from before
+  for (const char* options :
+       {"causal: true prefix: 650", "causal: true window: 100 global_tokens: [3, 690]",
+        "causal: false sequences { causal: true } sequences { causal: true prefix: 90 }",
+        "similarity: LINEAR causal: true", "causal: true rotary {} query_norm {} key_norm {}"}) {
+    SCOPED_TRACE(options);
+    v1::AttendRequest request =
+        DemoRequest(SeededTensor(seed++, Dtype::kF32, {800, kWidth}), {700, 100});
+    *request.mutable_options() = Options(options);
+    const Assembled streamed = Stream(request);
+    EXPECT_TRUE(streamed.rows.at(0) + streamed.rows.at(1) == Whole(request).output().data());
+    EXPECT_GT(streamed.num_messages, 3);
+  }
 }
 
 TEST_F(StreamTest, SendsNoMessageOfMoreThanAMebibyte) {

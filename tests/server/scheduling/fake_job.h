@@ -47,7 +47,8 @@ class FakeJob final : public Job {
   }
   void DropInputs() override { dropped_inputs_ = true; }
   void* Output(size_t sequence) override { return output_.data() + FirstRow(sequence) * width_; }
-  float* Weights(size_t) override { return nullptr; }
+  ScoreOutputs Scores(size_t) override { return {}; }
+  AttentionOptions Options(size_t) const override { return {}; }
   void OnRows(const RowRange& rows) override {
     EXPECT_FALSE(is_finished());
     announced_.push_back(rows);
@@ -84,7 +85,7 @@ class FakeJob final : public Job {
                        .value_head_dim = kHeadDim,
                        .dtype = Dtype::kF32};
     for (const int64_t length : spec.lengths) {
-      description.sequences.push_back({length, length, {}});
+      description.sequences.push_back({length, length});
       description.tokens += length;
     }
     description.size_bytes = spec.size_bytes;
