@@ -61,7 +61,7 @@ struct AttentionOptions {
   Similarity similarity = Similarity::kDotProduct;
   /// Width of the regression kernels, > 0 for them; scale, softcap, alibi_slopes, bias and sinks
   /// are not theirs.
-  float bandwidth = 0;
+  double bandwidth = 0;
 };
 
 /// The k largest weights of each row, largest first (equal ones: the earlier key first). Where a

@@ -63,15 +63,15 @@ struct KeyPreparation {
 
 class KvPage;
 
-/// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous; the
-/// last page grows from 64 tokens. Forks share pages, which are copied when one of them is written
+/// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous: the
+/// longer the run, the faster memory is read. The last page grows from 64 tokens by doubling. Forks share pages, which are copied when one of them is written
 /// to. Movable.
 ///
 /// Threads: one at a time for each cache; caches that share pages may be used at once.
 class KvCache {
  public:
-  /// Tokens of a page: chains of the weighted sum do not cross pages.
-  static constexpr int64_t kPageTokens = kSumChunk;
+  static constexpr int64_t kPageTokens = 1024;
+  static_assert(kPageTokens % kSumChunk == 0);  // whose chains do not cross pages
 
   /// INVALID_ARGUMENT for extents that attention does not take.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,

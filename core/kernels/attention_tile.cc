@@ -169,9 +169,7 @@ void Normalise(TileState& s, int64_t first_key, const RowGroup& group, const Nor
     visible_end = counted_from_begin;
   }
   if (!IsSoftmax(s.sequence.similarity)) {
-    return s.kernels.weights({.similarity = s.sequence.similarity,
-                              .bandwidth = s.sequence.bandwidth,
-                              .scores = scores,
+    return s.kernels.weights({.scores = scores,
                               .stride = kScoreStride,
                               .rows = block.rows,
                               .cols = block.end - block.begin,
@@ -211,12 +209,8 @@ bool HidesNonFinite(const TileState& s, int64_t first_key, const Groups& groups)
   return false;
 }
 
-void AttendKeys(TileState& s, int64_t first_key) {
-  const Groups groups = MakeGroups(s, first_key);
-  if (groups.count == 0) {
-    return;
-  }
-  ScoreGroups(s, first_key, groups);
+/// Softmax and weighted sum of a tile of keys whose scores are there.
+void SumKeys(TileState& s, int64_t first_key, const Groups& groups) {
   for (const RowGroup& group : groups.all()) {
     Normalise(s, first_key, group, {s.row_sum, s.bf16()});
     const Block& block = group.block;
@@ -235,6 +229,27 @@ void AttendKeys(TileState& s, int64_t first_key) {
     });
   }
   s.is_first = false;
+}
+
+/// The tiles of keys from `first_key` up to `end_key`, at most tiles_ahead().
+void AttendKeys(TileState& s, int64_t first_key, int64_t end_key) {
+  Groups groups;
+  for (int64_t key = first_key; key < end_key; key += kKeyTile) {
+    s.UseTile((key - first_key) / kKeyTile);
+    groups = MakeGroups(s, key);
+    if (groups.count > 0) {
+      ScoreGroups(s, key, groups);
+    }
+  }
+  const bool is_one = end_key - first_key <= kKeyTile;
+  for (int64_t key = first_key; key < end_key; key += kKeyTile) {
+    s.UseTile((key - first_key) / kKeyTile);
+    groups = is_one ? groups : MakeGroups(s, key);
+    if (groups.count > 0) {
+      SumKeys(s, key, groups);
+    }
+  }
+  s.UseTile(0);
 }
 
 /// The exponent of 2 that the row's probabilities are relative to: as the softmax kernel chooses
@@ -266,31 +281,23 @@ void WriteLogSumExp(const TileState& s) {
   }
 }
 
-/// Calls f for each tile of keys that some row may see.
-template <typename F>
-void ForKeyTiles(const TileState& s, const F& f) {
-  for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += kKeyTile) {
-    f(key);
-  }
-}
-
 /// A second pass over the scores, in which the maxima are known: weights are written as they come,
 /// in f32 whatever the compute type, and divided by their sum at the end.
 void Weigh(TileState& s) {
   float row_sum[kQueryTile] = {};
   WeightRows weights(s);
   s.is_first = true;  // nothing is rescaled
-  ForKeyTiles(s, [&](int64_t first_key) {
-    const Groups groups = MakeGroups(s, first_key);
+  for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += kKeyTile) {
+    const Groups groups = MakeGroups(s, key);
     if (groups.count == 0) {
-      return;
+      continue;
     }
-    ScoreGroups(s, first_key, groups);
+    ScoreGroups(s, key, groups);
     for (const RowGroup& group : groups.all()) {
-      Normalise(s, first_key, group, {row_sum, /*bf16=*/false});
+      Normalise(s, key, group, {row_sum, /*bf16=*/false});
     }
-    weights.Take(first_key);
-  });
+    weights.Take(key);
+  }
   for (int64_t r = 0; r < s.rows; ++r) {
     weights.Finish(r, row_sum[r] + SinkTerm(s, r));
   }
@@ -304,7 +311,10 @@ void AttendTile(const QueryTile& tile, std::byte* scratch) {
   std::fill_n(s.row_sum, s.rows, 0.0f);
   const FlashSequence& sequence = *tile.sequence;
   if (tile.with_output || sequence.log_sum_exp != nullptr || IsSoftmax(sequence.similarity)) {
-    ForKeyTiles(s, [&](int64_t first_key) { AttendKeys(s, first_key); });
+    const int64_t step = s.tiles_ahead() * kKeyTile;
+    for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += step) {
+      AttendKeys(s, key, std::min(key + step, s.keys.end));
+    }
   }
   if (tile.with_output) {
     float denominators[kQueryTile];

@@ -37,7 +37,7 @@ struct FlashSequence {
   Visibility visibility;
   Similarity similarity = Similarity::kDotProduct;
   float scale = 1;
-  float bandwidth = 0;
+  double bandwidth = 0;
   float softcap = 0;
   std::span<const float> alibi_slopes;
   Bias bias;

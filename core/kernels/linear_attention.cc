@@ -40,8 +40,7 @@ void AddOwnBlock(TileState& s, int64_t block) {
     s.visible_end[r] = s.range[r].end - first_key;
   }
   Score(s, first_key, {0, s.rows, 0, kKeyBlock});
-  s.kernels.weights({.similarity = Similarity::kLinear,
-                     .scores = s.scores,
+  s.kernels.weights({.scores = s.scores,
                      .stride = kScoreStride,
                      .rows = s.rows,
                      .cols = kKeyBlock,

@@ -74,7 +74,9 @@ void Int8DotProducts(const TileState& s, int64_t first_key, const Block& block) 
 
 void SquaredDistances(const TileState& s, int64_t first_key, const Block& block) {
   for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    s.kernels.distances({.query = reinterpret_cast<const float*>(s.QueryRow(block.first_row)),
+    s.kernels.distances({.similarity = s.sequence.similarity,
+                         .bandwidth = s.sequence.bandwidth,
+                         .query = reinterpret_cast<const float*>(s.QueryRow(block.first_row)),
                          .rows = block.rows,
                          .depth = s.plan.depth(),
                          .keys = reinterpret_cast<const float*>(s.Keys(first_key + col)),

@@ -10,7 +10,7 @@ namespace attention {
 /// the compute type where they are stored otherwise.
 void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count);
 
-/// Raw scores of the block: query . key, or - |query - key|^2. `block.begin` is a multiple of
+/// Raw scores of the block: query . key, or what the distances kernel makes. `block.begin` is a multiple of
 /// kKeyBlock, `block.end` of kKeyStep.
 void Score(const TileState& s, int64_t first_key, const Block& block);
 

@@ -37,13 +37,10 @@ bool MultipliesIntegers(KeyValueStorage storage, Similarity similarity) {
          MultipliesInt8();
 }
 
-/// More rows than this are the ukernels' business.
-constexpr int64_t kStreamedRows = 8;
-
 float ExponentScale(const FlashSequence& s, bool shapes_logits) {
   constexpr float kLog2e = std::numbers::log2e_v<float>;
   if (s.similarity == Similarity::kGaussian) {
-    return kLog2e / s.bandwidth;
+    return static_cast<float>(std::numbers::log2e / s.bandwidth);
   }
   return shapes_logits ? kLog2e : std::abs(s.scale) * kLog2e;
 }
@@ -69,8 +66,10 @@ TileState::TileState(const QueryTile& t, std::byte* scratch)
       shapes_logits(sequence.similarity == Similarity::kDotProduct &&
                     (sequence.softcap > 0 || !sequence.alibi_slopes.empty() ||
                      sequence.bias.data != nullptr || sequence.scale == 0)),
-      scores(Take<float>(scratch, kQueryTile * kScoreStride)),
-      probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
+      first_scores(Take<float>(scratch, kQueryTile * kScoreStride)),
+      first_probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
+      scores(first_scores),
+      probabilities(first_probabilities),
       accumulator(Take<float>(scratch, kQueryTile * plan.value_width())),
       query(Take<float>(scratch, kQueryTile * plan.depth())),
       values_copy(Take<float>(scratch, kKeyTile * std::max(plan.value_width(), plan.depth()))),

@@ -28,6 +28,9 @@ struct RowGroup {
   int64_t all_see_end = 0;
 };
 
+/// More rows than this are the ukernels' business.
+inline constexpr int64_t kStreamedRows = 8;
+
 struct TileState {
   TileState(const QueryTile& t, std::byte* scratch);
 
@@ -72,13 +75,22 @@ struct TileState {
   int64_t element_bytes;
   /// Score times this is the exponent of 2.
   float scale_log2e;
-  /// Few rows: products are streamed.
+  /// Few rows: products are streamed, and several tiles of keys are scored before their values are
+  /// read, so that memory is read in long runs.
   bool streams;
+  int64_t tiles_ahead() const { return streams && !expands() ? kQueryTile / kStreamedRows : 1; }
+  /// Points `scores` and `probabilities` at those of tile `ahead` < tiles_ahead().
+  void UseTile(int64_t ahead) {
+    scores = first_scores + ahead * kStreamedRows * kScoreStride;
+    probabilities = first_probabilities + ahead * kStreamedRows * kScoreStride;
+  }
   /// The scores go through the logits kernel before softmax.
   bool shapes_logits;
 
-  float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
-  uint16_t* probabilities;  // as scores, bf16 or u8
+  float* first_scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
+  uint16_t* first_probabilities;  // as scores, bf16 or u8
+  float* scores;
+  uint16_t* probabilities;
   float* accumulator;       // [kQueryTile, value_width]
   void* query;              // [kQueryTile, depth] of the compute type, or u8
   void* values_copy;        // [kKeyTile, value_width] of the compute type

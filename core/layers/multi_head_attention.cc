@@ -251,9 +251,13 @@ void LayerRun::PackKeysOf(int64_t first, int64_t end) {
 int64_t LayerRun::NeededRows(const Stage& stage) const {
   int64_t needed = 0;
   for (const RowRange& piece : stage) {
-    const int64_t keys = inputs_.memory.has_value() ? 0 : flash_->KeysNeeded(piece);
-    needed = std::max(needed, inputs_.sequences[piece.sequence].first_row +
-                                  std::max(keys, piece.first_row + piece.rows));
+    const LayerSequence& sequence = inputs_.sequences[piece.sequence];
+    int64_t rows = piece.first_row + piece.rows;
+    if (!inputs_.memory.has_value()) {
+      // Packing goes on from a block's first key.
+      rows = std::max(rows, RoundUp(flash_->KeysNeeded(piece), kKeyBlock));
+    }
+    needed = std::max(needed, sequence.first_row + std::min(rows, sequence.query_len));
   }
   return needed;
 }

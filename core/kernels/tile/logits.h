@@ -62,26 +62,37 @@ inline void DistancesOfRows(const DistanceTile& tile, int64_t first_row) {
   }
 }
 
+inline void RegressionWeightsOfRow(const DistanceTile& tile, int64_t row) {
+  const float* query = tile.query + row * tile.depth;
+  double sums[kKeyBlock] = {};
+  for (int64_t d = 0; d < tile.depth; ++d) {
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      const double difference = static_cast<double>(tile.keys[d * kKeyBlock + j]) - query[d];
+      sums[j] += difference * difference;
+    }
+  }
+  float* scores = tile.scores + row * tile.stride;
+  for (int64_t j = 0; j < kKeyBlock; ++j) {
+    const double distance = __builtin_sqrt(sums[j]);
+    scores[j] = tile.similarity == Similarity::kBox
+                    ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
+                    : static_cast<float>(1.0 - distance / tile.bandwidth);
+  }
+}
+
 inline void Distances(const DistanceTile& tile) {
   int64_t r = 0;
+  if (tile.similarity != Similarity::kGaussian) {
+    for (; r < tile.rows; ++r) {
+      RegressionWeightsOfRow(tile, r);
+    }
+    return;
+  }
   for (; r + 4 <= tile.rows; r += 4) {
     DistancesOfRows<4>(tile, r);
   }
   for (; r < tile.rows; ++r) {
     DistancesOfRows<1>(tile, r);
-  }
-}
-
-inline Vec WeightOf(const WeightTile& tile, Vec score) {
-  switch (tile.similarity) {
-    case Similarity::kBox:
-      return Sqrt(-score) <= tile.bandwidth ? Set(1.0f) : Vec{};
-    case Similarity::kTriangular: {
-      const Vec weight = 1.0f - Sqrt(-score) / tile.bandwidth;
-      return weight > 0.0f ? weight : Vec{};
-    }
-    default:
-      return score > 0.0f ? score : Vec{};
   }
 }
 
@@ -92,7 +103,8 @@ inline void WeighRow(const WeightTile& tile, int64_t r) {
   for (int64_t i = 0; i < tile.cols; i += 16) {
     Vec weight = {};
     if (i < visible) {
-      weight = WeightOf(tile, Load(row + i));
+      const Vec score = Load(row + i);
+      weight = score > 0.0f ? score : Vec{};
       weight = i + 16 <= visible ? weight : KeepFirst(weight, visible - i);
     }
     sum += weight;

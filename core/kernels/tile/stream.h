@@ -39,23 +39,29 @@ struct Int8Chain {
 };
 #endif
 
-/// Bytes of b that stay in the L1 cache while every 64 columns of them are taken.
+/// Bytes of b that stay in the L1 cache while every row, and every 128 columns of them, are taken.
 constexpr int64_t kStreamedBytes = 8192;
+constexpr int64_t kMostRows = 8;
 
-/// Some steps of some rows. The sums of earlier steps are in `sums`, [4, cols] of 32 bits.
+/// Some steps. The sums of earlier steps are in `sums`, [rows, cols] of 32 bits.
 struct StreamPart {
-  int64_t first_row;
   int64_t first_step;
   int64_t steps;
   char* sums;
 };
 
+/// The first of the rows and columns that are taken together.
+struct StreamPlace {
+  int64_t row;
+  int64_t col;
+};
+
 /// kRows rows, kVecs * 16 columns from `col` on.
 template <typename Chain, int kRows, int kVecs>
-inline void StreamBlock(const StreamProduct& p, const StreamPart& part, int64_t col) {
-  const auto* a = static_cast<const char*>(p.a) + part.first_row * p.a_stride + part.first_step * 4;
-  const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + col * 4;
-  char* kept = part.sums + col * 4;
+inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPlace at) {
+  const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + part.first_step * 4;
+  const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + at.col * 4;
+  char* kept = part.sums + (at.row * p.cols + at.col) * 4;
   typename Chain::Sum sums[kRows][kVecs];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVecs; ++v) {
@@ -78,7 +84,7 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, int64_t 
   }
   const bool is_last = part.first_step + part.steps == p.steps;
   for (int r = 0; r < kRows; ++r) {
-    char* c = is_last ? static_cast<char*>(p.c) + (part.first_row + r) * p.c_stride + col * 4
+    char* c = is_last ? static_cast<char*>(p.c) + (at.row + r) * p.c_stride + at.col * 4
                       : kept + r * p.cols * 4;
     for (int v = 0; v < kVecs; ++v) {
       const auto sum = sums[r][v];
@@ -88,48 +94,44 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, int64_t 
   }
 }
 
+/// kRows rows, all columns: whole rows of b where registers allow, since memory read out of order is
+/// not fetched ahead.
 template <typename Chain, int kRows>
-inline void StreamRows(const StreamProduct& p, int64_t first_row) {
-  alignas(64) char sums[4 * 512 * 4];
-  const int64_t most_steps = p.cols <= 64 ? p.steps : kStreamedBytes / p.b_stride;
-  for (int64_t step = 0; step < p.steps; step += most_steps) {
-    const int64_t steps = p.steps - step < most_steps ? p.steps - step : most_steps;
-    const StreamPart part{first_row, step, steps, sums};
-    int64_t col = 0;
-    for (; col + 64 <= p.cols; col += 64) {
-      StreamBlock<Chain, kRows, 4>(p, part, col);
+inline void StreamRows(const StreamProduct& p, const StreamPart& part, int64_t row) {
+  int64_t col = 0;
+  if constexpr (kRows <= 2) {
+    for (; col + 128 <= p.cols; col += 128) {
+      StreamBlock<Chain, kRows, 8>(p, part, {row, col});
     }
-    switch ((p.cols - col) / 16) {
-      case 1:
-        StreamBlock<Chain, kRows, 1>(p, part, col);
-        break;
-      case 2:
-        StreamBlock<Chain, kRows, 2>(p, part, col);
-        break;
-      case 3:
-        StreamBlock<Chain, kRows, 3>(p, part, col);
-        break;
-      default:
-        break;
-    }
+  }
+  for (; col + 64 <= p.cols; col += 64) {
+    StreamBlock<Chain, kRows, 4>(p, part, {row, col});
+  }
+  for (; col < p.cols; col += 16) {
+    StreamBlock<Chain, kRows, 1>(p, part, {row, col});
   }
 }
 
 template <typename Chain>
 inline void StreamAllRows(const StreamProduct& p) {
-  int64_t row = 0;
-  for (; row + 4 <= p.rows; row += 4) {
-    StreamRows<Chain, 4>(p, row);
-  }
-  switch (p.rows - row) {
-    case 1:
-      return StreamRows<Chain, 1>(p, row);
-    case 2:
-      return StreamRows<Chain, 2>(p, row);
-    case 3:
-      return StreamRows<Chain, 3>(p, row);
-    default:
-      return;
+  alignas(64) char sums[kMostRows * 512 * 4];
+  const int64_t most_rows = p.cols <= 64 ? 4 : 2;
+  const int64_t most_steps = kStreamedBytes / p.b_stride;
+  for (int64_t step = 0; step < p.steps; step += most_steps) {
+    const StreamPart part{step, p.steps - step < most_steps ? p.steps - step : most_steps, sums};
+    for (int64_t row = 0; row < p.rows;) {
+      const int64_t left = p.rows - row;
+      if (most_rows == 4 && left >= 4) {
+        StreamRows<Chain, 4>(p, part, row);
+        row += 4;
+      } else if (left >= 2) {
+        StreamRows<Chain, 2>(p, part, row);
+        row += 2;
+      } else {
+        StreamRows<Chain, 1>(p, part, row);
+        row += 1;
+      }
+    }
   }
 }
 

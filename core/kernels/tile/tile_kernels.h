@@ -74,8 +74,12 @@ struct LogitTile {
   const LogitRow* terms = nullptr;  // [rows]
 };
 
-/// scores[rows, 64] = -|query - key|^2, by differences.
+/// scores[rows, 64] of kernel regression, by differences: kGaussian -|query - key|^2; kBox and
+/// kTriangular the weights themselves, in double precision, since 1 - |q - k| / bandwidth cancels
+/// near its edge.
 struct DistanceTile {
+  Similarity similarity = Similarity::kGaussian;
+  double bandwidth = 0;
   const float* query = nullptr;  // [rows, depth]
   int64_t rows = 0;
   int64_t depth = 0;
@@ -84,12 +88,10 @@ struct DistanceTile {
   int64_t stride = 0;
 };
 
-/// Scores become the weights of a similarity other than softmax, in place, and are added up.
-/// Hidden ones (-infinity, or from visible_end on) weigh 0.
+/// Adds up weights that are not softmax's. Hidden ones (-infinity, or from visible_end on) become
+/// 0.
 struct WeightTile {
-  Similarity similarity = Similarity::kLinear;
-  float bandwidth = 0;
-  float* scores = nullptr;  // [rows, cols]: -distance^2; kLinear: the weights themselves
+  float* scores = nullptr;  // [rows, cols]
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
