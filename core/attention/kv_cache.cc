@@ -26,11 +26,12 @@ absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   return absl::OkStatus();
 }
 
-/// Tokens that the page which holds token `length` - 1 has room for: a power of two of blocks.
-int64_t CapacityFor(int64_t length_in_page) {
+/// Tokens that a page of `tokens` has room for: 2^n or 3 * 2^n blocks.
+int64_t CapacityFor(int64_t tokens) {
   int64_t capacity = kKeyBlock;
-  while (capacity < length_in_page) {
-    capacity *= 2;
+  while (capacity < tokens) {
+    const int64_t between = capacity / 2 * 3;
+    capacity = capacity > kKeyBlock && between >= tokens ? between : capacity * 2;
   }
   return capacity;
 }
@@ -123,6 +124,9 @@ void KvCache::WriteRows(const HeadsView& view, int64_t head, int64_t first_token
                      view.head_dim},
                     dtype, prepared.data());
     const KvRowWriter writer(shape_, head_pages_[token / kPageTokens * shape_.num_kv_heads + head]);
+    if (is_key && in_page % kKeyBlock == 0) {
+      writer.ClearBlock(in_page);
+    }
     if (is_key) {
       writer.WriteKeys(prepared.data(), in_page, count);
     } else {

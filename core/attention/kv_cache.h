@@ -33,7 +33,7 @@ class KvMemory {
 
  private:
   friend class KvPage;
-  /// Zeroed; null when there is no room.
+  /// Null when there is no room.
   std::byte* Take(size_t bytes);
   void GiveBack(std::byte* memory, size_t bytes);
   SlabArena& ArenaOf(size_t bytes);
@@ -64,14 +64,14 @@ struct KeyPreparation {
 class KvPage;
 
 /// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous: the
-/// longer the run, the faster memory is read. The last page grows from 64 tokens by doubling. Forks share pages, which are copied when one of them is written
+/// longer the run, the faster memory is read. The last page grows from 64 tokens, each time by a third or a half. Forks share pages, which are copied when one of them is written
 /// to. Movable.
 ///
 /// Threads: one at a time for each cache; caches that share pages may be used at once.
 class KvCache {
  public:
-  static constexpr int64_t kPageTokens = 1024;
-  static_assert(kPageTokens % kSumChunk == 0);  // whose chains do not cross pages
+  static constexpr int64_t kPageTokens = 2048;
+  static_assert(kPageTokens % kKeyTile == 0);  // tiles do not cross pages
 
   /// INVALID_ARGUMENT for extents that attention does not take.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,

@@ -127,11 +127,7 @@ std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity
 
 KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::byte* bytes,
                std::shared_ptr<KvMemory> memory)
-    : shape_(shape), capacity_(capacity), bytes_(bytes), memory_(std::move(memory)) {
-  for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
-    std::fill_n(Head(head).values_are_finite, capacity / kKeyBlock, uint8_t{1});
-  }
-}
+    : shape_(shape), capacity_(capacity), bytes_(bytes), memory_(std::move(memory)) {}
 
 KvPage::~KvPage() { memory_->GiveBack(bytes_, size_bytes()); }
 
@@ -163,6 +159,20 @@ void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {
       std::copy_n(from.key_scales, rows, to.key_scales);
       std::copy_n(from.key_offsets, rows, to.key_offsets);
       std::copy_n(from.value_scales, rows, to.value_scales);
+    }
+  }
+}
+
+void KvRowWriter::ClearBlock(int64_t first) const {
+  const int64_t bytes = ElementBytes(shape_.storage);
+  const int64_t depth = AttentionPlan::PaddedWidth(shape_.head_dim);
+  const int64_t width = AttentionPlan::PaddedWidth(shape_.value_head_dim);
+  std::memset(page_.keys + first * depth * bytes, 0, kKeyBlock * depth * bytes);
+  std::memset(page_.values + first * width * bytes, 0, kKeyBlock * width * bytes);
+  page_.values_are_finite[first / kKeyBlock] = 1;
+  if (shape_.storage == KeyValueStorage::kInt8) {
+    for (float* scales : {page_.key_scales, page_.key_offsets, page_.value_scales}) {
+      std::fill_n(scales + first, kKeyBlock, 0.0f);
     }
   }
 }

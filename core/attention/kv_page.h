@@ -12,7 +12,7 @@ namespace attention {
 
 class KvPage {
  public:
-  /// Zeroed memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
+  /// Memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
   static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
                                       const std::shared_ptr<KvMemory>& memory);
   ~KvPage();
@@ -41,6 +41,9 @@ class KvPage {
 class KvRowWriter {
  public:
   KvRowWriter(const KvCacheShape& shape, const HeadPage& page) : shape_(shape), page_(page) {}
+
+  /// Zeroes the block that starts at token `first` of the page.
+  void ClearBlock(int64_t first) const;
 
   /// rows [count, width] at tokens [first, first + count) of the page, within one block: f32, or
   /// bf16 for storage kBf16; dense.

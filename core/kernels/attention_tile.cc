@@ -218,7 +218,11 @@ void SumKeys(TileState& s, int64_t first_key, const Groups& groups) {
       std::fill_n(s.AccumulatorRow(block.first_row), block.rows * s.plan.value_width(), 0.0f);
     }
   }
-  if (!s.int8() && HidesNonFinite(s, first_key, groups)) {
+  if (s.int8()) {
+    for (const RowGroup& group : groups.all()) {
+      WeightedSum(s, first_key, group.block, !s.is_first);
+    }
+  } else if (HidesNonFinite(s, first_key, groups)) {
     for (const RowGroup& group : groups.all()) {
       WeightedSumOfSeen(s, first_key, group.block, !s.is_first);
     }

@@ -32,7 +32,7 @@ struct HeadPage {
 };
 
 /// Block b is block b % blocks_per_page of page pages[b / blocks_per_page * page_stride]. A page
-/// starts at a multiple of kSumChunk keys.
+/// starts at a multiple of kKeyTile keys.
 struct PackedHead {
   const HeadPage* pages = nullptr;
   int64_t page_stride = 1;

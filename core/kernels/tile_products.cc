@@ -55,21 +55,22 @@ void DotProducts(const TileState& s, int64_t first_key, const Block& block) {
 void Int8DotProducts(const TileState& s, int64_t first_key, const Block& block) {
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   const auto* query = static_cast<const uint8_t*>(s.query) + block.first_row * s.plan.depth();
+  float* scores = s.scores + block.first_row * kScoreStride;
   for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    const int64_t key = first_key + col;
-    float* scores = s.scores + block.first_row * kScoreStride + col;
     if (s.streams) {
       StreamScores(s, first_key, block, col);
     } else {
-      s.plan.Int8Score(padded_rows).Run(query, s.Keys(key), scores);
+      s.plan.Int8Score(padded_rows).Run(query, s.Keys(first_key + col), scores + col);
     }
-    s.kernels.dequantise_scores({.scores = scores,
-                                 .stride = kScoreStride,
-                                 .rows = block.rows,
-                                 .query_scales = s.query_scales + block.first_row,
-                                 .key_scales = s.PageOf(key).key_scales + s.KeysBefore(key),
-                                 .key_offsets = s.PageOf(key).key_offsets + s.KeysBefore(key)});
   }
+  const int64_t key = first_key + block.begin;
+  s.kernels.dequantise_scores({.scores = scores + block.begin,
+                               .stride = kScoreStride,
+                               .rows = block.rows,
+                               .cols = block.end - block.begin,
+                               .query_scales = s.query_scales + block.first_row,
+                               .key_scales = s.PageOf(key).key_scales + s.KeysBefore(key),
+                               .key_offsets = s.PageOf(key).key_offsets + s.KeysBefore(key)});
 }
 
 void SquaredDistances(const TileState& s, int64_t first_key, const Block& block) {
@@ -113,42 +114,42 @@ void StreamSum(const TileState& s, const SumStep& step, void* c, bool accumulate
                     .accumulate = accumulate});
 }
 
+/// One scale for all of the block's columns, which are all that the rows see of the tile of keys.
 void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
   const int64_t width = s.plan.value_width();
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   auto* probabilities =
       reinterpret_cast<uint8_t*>(s.probabilities) + block.first_row * kScoreStride;
+  const int64_t key = first_key + block.begin;
+  float row_scales[kQueryTile];
+  s.kernels.quantise_probabilities(
+      {.probabilities = s.scores + block.first_row * kScoreStride + block.begin,
+       .stride = kScoreStride,
+       .rows = block.rows,
+       .cols = block.end - block.begin,
+       .value_scales = s.PageOf(key).value_scales + s.KeysBefore(key),
+       .target = probabilities + block.begin,
+       .row_scales = row_scales});
+  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
+    const int64_t keys = ChainLength(block, col);
+    const std::byte* values = s.Values(first_key + col);
+    if (s.streams) {
+      StreamSum(s, {block.rows, keys, probabilities + col, values}, s.integer_sums,
+                /*accumulate=*/col > block.begin);
+    } else {
+      s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/col > block.begin)
+          .Run(probabilities + col, values, s.integer_sums);
+    }
+  }
   float* accumulator = s.AccumulatorRow(block.first_row);
   if (!accumulate) {
     std::fill_n(accumulator, block.rows * width, 0.0f);
   }
-  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
-    const int64_t keys = ChainLength(block, col);
-    const HeadPage& page = s.PageOf(first_key + col);
-    float row_scales[kQueryTile];
-    s.kernels.quantise_probabilities(
-        {.probabilities = s.scores + block.first_row * kScoreStride + col,
-         .stride = kScoreStride,
-         .rows = block.rows,
-         .cols = keys,
-         .value_scales = page.value_scales + s.KeysBefore(first_key + col),
-         .target = probabilities + col,
-         .row_scales = row_scales});
-    const std::byte* values = s.Values(first_key + col);
-    if (s.streams) {
-      StreamSum(s, {block.rows, keys, probabilities + col, values}, s.integer_sums,
-                /*accumulate=*/false);
-    } else {
-      s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/false)
-          .Run(probabilities + col, values, s.integer_sums);
-    }
-    for (int64_t r = 0; r < block.rows; ++r) {
-      for (int64_t i = 0; i < width; ++i) {
-        accumulator[r * width + i] +=
-            row_scales[r] * static_cast<float>(s.integer_sums[r * width + i]);
-      }
-    }
-  }
+  s.kernels.add_scaled({.sums = s.integer_sums,
+                        .row_scales = row_scales,
+                        .rows = block.rows,
+                        .cols = width,
+                        .target = accumulator});
 }
 
 struct SumOperand {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <new>
 
@@ -40,24 +39,20 @@ SlabArena::~SlabArena() {
 }
 
 std::byte* SlabArena::Take() {
-  std::byte* slot = nullptr;
-  {
-    MutexLock lock(mutex_);
-    auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
-                                  [](const auto& entry) { return !entry.second.free.empty(); });
-    if (with_room == slabs_.end()) {
-      auto* first = static_cast<std::byte*>(
-          ::operator new(slab_bytes_, std::align_val_t{kHugePageBytes}));
-      AdviseHugePages(first, slab_bytes_);
-      with_room = slabs_.emplace(first, Slab{}).first;
-      for (size_t i = slots_per_slab_; i > 0; --i) {
-        with_room->second.free.push_back(first + (i - 1) * slot_bytes_);
-      }
+  MutexLock lock(mutex_);
+  auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
+                                [](const auto& entry) { return !entry.second.free.empty(); });
+  if (with_room == slabs_.end()) {
+    auto* first =
+        static_cast<std::byte*>(::operator new(slab_bytes_, std::align_val_t{kHugePageBytes}));
+    AdviseHugePages(first, slab_bytes_);
+    with_room = slabs_.emplace(first, Slab{}).first;
+    for (size_t i = slots_per_slab_; i > 0; --i) {
+      with_room->second.free.push_back(first + (i - 1) * slot_bytes_);
     }
-    slot = with_room->second.free.back();
-    with_room->second.free.pop_back();
   }
-  std::memset(slot, 0, slot_bytes_);
+  std::byte* slot = with_room->second.free.back();
+  with_room->second.free.pop_back();
   return slot;
 }
 

@@ -20,7 +20,7 @@ class SlabArena {
   SlabArena(const SlabArena&) = delete;
   SlabArena& operator=(const SlabArena&) = delete;
 
-  /// A zeroed slot.
+  /// A slot, contents undefined.
   std::byte* Take();
   void GiveBack(std::byte* slot);
 

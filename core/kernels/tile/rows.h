@@ -162,7 +162,7 @@ inline void Expand(const ExpandTile& tile) {
 inline void DequantiseScores(const DequantisedScores& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* row = tile.scores + r * tile.stride;
-    for (int64_t j = 0; j < kKeyBlock; ++j) {
+    for (int64_t j = 0; j < tile.cols; ++j) {
       const auto product = static_cast<int32_t>(FloatToBits(row[j]));
       row[j] = (static_cast<float>(product) - tile.key_offsets[j]) *
                (tile.query_scales[r] * tile.key_scales[j]);
@@ -170,33 +170,53 @@ inline void DequantiseScores(const DequantisedScores& tile) {
   }
 }
 
-/// A probability of 0 stays 0 whatever its value's scale is.
-inline Vec ScaledProbability(const QuantisedProbabilities& tile, const float* row, int64_t i) {
-  const Vec p = Load(row + i);
-  return p > 0.0f ? p * Load(tile.value_scales + i) : Vec{};
+/// Multiplies the row's probabilities by their values' scales, in place: one of 0 stays 0 whatever
+/// its value's scale is. The largest product; NaN when one is not finite.
+inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) {
+  Vec best = {};
+  Vec check = {};
+  for (int64_t i = 0; i < tile.cols; i += 16) {
+    const Vec p = Load(row + i);
+    const Vec scaled = p > 0.0f ? p * Load(tile.value_scales + i) : Vec{};
+    best = Max(scaled, best);
+    check += scaled * 0.0f;
+    Store(scaled, row + i);
+  }
+  return ReduceMax(best) + ReduceSum(check);
+}
+
+inline void StoreBytes(Vec v, uint8_t* target) {
+#ifdef __AVX512F__
+  const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(v));
+  __builtin_memcpy(target, &bytes, sizeof(bytes));
+#else
+  for (int k = 0; k < 16; ++k) {
+    target[k] = static_cast<uint8_t>(static_cast<int32_t>(v[k]));
+  }
+#endif
 }
 
 inline void QuantiseProbabilities(const QuantisedProbabilities& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* row = tile.probabilities + r * tile.stride;
-    Vec best = {};
-    Vec check = {};
-    for (int64_t i = 0; i < tile.cols; i += 16) {
-      const Vec p = ScaledProbability(tile, row, i);
-      best = Max(p, best);
-      check += p * 0.0f;
-    }
-    const bool is_finite = ReduceSum(check) == 0;
-    const float largest = ReduceMax(best);
-    const float to_integer = is_finite && largest > 0x1p-100f ? 255.0f / largest : 0.0f;
-    tile.row_scales[r] = is_finite ? largest / 255.0f : __builtin_nanf("");
+    float* row = tile.probabilities + r * tile.stride;
+    const float largest = ScaleProbabilities(tile, row);
+    tile.row_scales[r] = largest / 255.0f;
+    const bool is_usable = largest > 0x1p-100f && largest < 0x1p100f;
+    const Vec to_integer = Set(is_usable ? 255.0f / largest : 0.0f);
     uint8_t* to = tile.target + r * tile.stride;
     for (int64_t i = 0; i < tile.cols; i += 16) {
-      const Vec p = ScaledProbability(tile, row, i);
-      const Vec scaled = p == p ? MulAdd(p, Set(to_integer), Set(0.5f)) : Vec{};
-      for (int k = 0; k < 16; ++k) {
-        to[i + k] = static_cast<uint8_t>(static_cast<int32_t>(scaled[k]));
-      }
+      const Vec scaled = Load(row + i);
+      StoreBytes(is_usable ? MulAdd(scaled, to_integer, Set(0.5f)) : Vec{}, to + i);
+    }
+  }
+}
+
+inline void AddScaled(const ScaledSums& tile) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int32_t* __restrict sums = tile.sums + r * tile.cols;
+    float* __restrict target = tile.target + r * tile.cols;
+    for (int64_t i = 0; i < tile.cols; ++i) {
+      target[i] += tile.row_scales[r] * static_cast<float>(sums[i]);
     }
   }
 }

@@ -25,7 +25,8 @@ constexpr TileKernels MakeTable() {
           .expand = Expand,
           .quantise_rows = QuantiseRows,
           .dequantise_scores = DequantiseScores,
-          .quantise_probabilities = QuantiseProbabilities};
+          .quantise_probabilities = QuantiseProbabilities,
+          .add_scaled = AddScaled};
 }
 
 }  // namespace

@@ -118,26 +118,37 @@ struct QuantisedRows {
   float* scales = nullptr;  // [rows]
 };
 
-/// Products of quantised rows with a block of quantised keys, made floats in place:
+/// Products of quantised rows with quantised keys, made floats in place:
 /// scores = (product - key_offsets[j]) * query_scales[r] * key_scales[j].
 struct DequantisedScores {
   float* scores = nullptr;  // holds int32 products
   int64_t stride = 0;
   int64_t rows = 0;
+  int64_t cols = 0;                     // a multiple of 16
   const float* query_scales = nullptr;  // [rows]
-  const float* key_scales = nullptr;    // [kKeyBlock]
-  const float* key_offsets = nullptr;   // [kKeyBlock]: 128 * sum of the key's integers
+  const float* key_scales = nullptr;    // [cols]
+  const float* key_offsets = nullptr;   // [cols]: 128 * sum of the key's integers
 };
 
-/// Probabilities times value_scales[j] as 8-bit integers of one scale for each row.
+/// Probabilities, which are multiplied by value_scales[j], as 8-bit integers of one scale for each
+/// row.
 struct QuantisedProbabilities {
-  const float* probabilities = nullptr;
+  float* probabilities = nullptr;
   int64_t stride = 0;  // of both, in elements
   int64_t rows = 0;
   int64_t cols = 0;                     // a multiple of 16
   const float* value_scales = nullptr;  // [cols]
   uint8_t* target = nullptr;
   float* row_scales = nullptr;  // [rows]
+};
+
+/// target[rows, cols] += row_scales[r] * sums; dense.
+struct ScaledSums {
+  const int32_t* sums = nullptr;
+  const float* row_scales = nullptr;  // [rows]
+  int64_t rows = 0;
+  int64_t cols = 0;
+  float* target = nullptr;
 };
 
 /// Packed memory of another type, made f32 [rows, cols]: bf16 [rows / 2][cols][2], or int8 [rows /
@@ -197,6 +208,7 @@ struct TileKernels {
   void (*quantise_rows)(const PackSource& source, const QuantisedRows& target);
   void (*dequantise_scores)(const DequantisedScores& tile);
   void (*quantise_probabilities)(const QuantisedProbabilities& tile);
+  void (*add_scaled)(const ScaledSums& tile);
 };
 
 /// The table of CurrentIsa().
