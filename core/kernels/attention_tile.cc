@@ -29,8 +29,8 @@ struct Groups {
 RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_t rows) {
   RowGroup group{.block = {first_row, rows, kKeyTile, 0}, .all_see_end = kKeyTile};
   for (int64_t r = first_row; r < first_row + rows; ++r) {
-    const int64_t end = std::clamp(s.range[r].end, tile.begin, tile.end) - tile.begin;
-    const int64_t begin = std::min(std::max(s.range[r].begin, tile.begin) - tile.begin, end);
+    const int64_t end = std::clamp(s.range_end[r], tile.begin, tile.end) - tile.begin;
+    const int64_t begin = std::min(std::max(s.range_begin[r], tile.begin) - tile.begin, end);
     s.visible_begin[r] = begin;
     s.visible_end[r] = end;
     if (begin < end) {
@@ -108,12 +108,13 @@ void ScoreGroups(const TileState& s, int64_t first_key, const Groups& groups) {
 }
 
 /// Makes the rows' logits of raw scores, where that is more than a factor.
-void ShapeLogits(TileState& s, int64_t first_key, const Block& block) {
+void ShapeLogits(const TileState& s, int64_t first_key, const Block& block) {
   const FlashSequence& q = s.sequence;
+  LogitRow terms[kQueryTile];
   for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
     const int64_t head = s.HeadOf(r);
     const int64_t position = q.visibility.query_offset + s.RowOf(r);
-    s.logit_rows[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
+    terms[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
                        .first_distance = static_cast<float>(position - first_key - block.begin),
                        .bias = q.bias.data == nullptr
                                    ? nullptr
@@ -125,7 +126,7 @@ void ShapeLogits(TileState& s, int64_t first_key, const Block& block) {
                     .cols = std::min(block.end, q.kv_len() - first_key) - block.begin,
                     .scale = std::abs(q.scale),
                     .softcap = q.softcap,
-                    .terms = s.logit_rows + block.first_row});
+                    .terms = terms + block.first_row});
 }
 
 /// Sets what the group's rows do not see to -infinity, but for columns from visible_end on. Whether

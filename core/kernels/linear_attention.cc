@@ -37,7 +37,7 @@ float Dot(const float* a, const float* b, int64_t count) {
 void AddOwnBlock(TileState& s, int64_t block) {
   const int64_t first_key = block * kKeyBlock;
   for (int64_t r = 0; r < s.rows; ++r) {
-    s.visible_end[r] = s.range[r].end - first_key;
+    s.visible_end[r] = s.range_end[r] - first_key;
   }
   Score(s, first_key, {0, s.rows, 0, kKeyBlock});
   s.kernels.weights({.scores = s.scores,

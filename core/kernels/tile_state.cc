@@ -81,11 +81,13 @@ TileState::TileState(const QueryTile& t, std::byte* scratch)
   keys = {std::numeric_limits<int64_t>::max(), 0};
   common_keys = {0, std::numeric_limits<int64_t>::max()};
   for (int64_t r = 0; r < rows; ++r) {
-    range[r] = sequence.visibility.Range(tile.first_row + r % tile.rows_per_head);
-    common_keys = {std::max(common_keys.begin, range[r].begin),
-                   std::min(common_keys.end, range[r].end)};
-    if (range[r].begin < range[r].end) {
-      keys = {std::min(keys.begin, range[r].begin), std::max(keys.end, range[r].end)};
+    const KeyRange range = sequence.visibility.Range(
+        tile.first_row + (r < tile.rows_per_head ? r : r % tile.rows_per_head));
+    range_begin[r] = range.begin;
+    range_end[r] = range.end;
+    common_keys = {std::max(common_keys.begin, range.begin), std::min(common_keys.end, range.end)};
+    if (range.begin < range.end) {
+      keys = {std::min(keys.begin, range.begin), std::max(keys.end, range.end)};
     }
   }
   if (keys.begin < keys.end) {

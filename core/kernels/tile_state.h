@@ -99,16 +99,16 @@ struct TileState {
   float* expanded_keys;     // blocks of the current tile of keys, when expands()
   float* expanded_values;
 
-  KeyRange range[kQueryTile];  // keys that each row may see
-  KeyRange keys;               // those that some row may see
-  KeyRange common_keys;        // those that every row may see
-  // Of `range`, in the current tile of keys and relative to it:
+  KeyRange keys;         // those that some row may see
+  KeyRange common_keys;  // those that every row may see
+  int64_t range_begin[kQueryTile];  // those that each row may see
+  int64_t range_end[kQueryTile];
+  // The same in the current tile of keys and relative to it:
   int64_t visible_begin[kQueryTile];
   int64_t visible_end[kQueryTile];
   bool is_first = true;
   float row_max[kQueryTile];
   float row_sum[kQueryTile];
-  LogitRow logit_rows[kQueryTile];
 
  private:
   void ReadQuery();

@@ -54,7 +54,7 @@ void WeightRows::Finish(int64_t row, float sum) {
   const FlashSequence& sequence = s_.sequence;
   if (sequence.weights != nullptr && sum != 0) {
     float* weights = RowOfWeights(row);
-    for (int64_t key = s_.range[row].begin; key < s_.range[row].end; ++key) {
+    for (int64_t key = s_.range_begin[row]; key < s_.range_end[row]; ++key) {
       weights[key] /= sum;
     }
   }

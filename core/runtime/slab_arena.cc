@@ -1,11 +1,10 @@
 #include "core/runtime/slab_arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <new>
+
+#include "core/tensor/huge_pages.h"
 
 namespace attention {
 namespace {
@@ -17,15 +16,6 @@ constexpr size_t RoundUpTo(size_t bytes, size_t multiple) {
 }
 
 }  // namespace
-
-void AdviseHugePages(void* data, size_t size_bytes) {
-  constexpr size_t kSmallPageBytes = 4096;  // what advice is given by
-  const size_t excess = reinterpret_cast<uintptr_t>(data) % kSmallPageBytes;
-  const size_t skipped = excess == 0 ? 0 : kSmallPageBytes - excess;
-  if (skipped < size_bytes) {
-    madvise(static_cast<std::byte*>(data) + skipped, size_bytes - skipped, MADV_HUGEPAGE);
-  }
-}
 
 SlabArena::SlabArena(size_t slot_bytes)
     : slot_bytes_(RoundUpTo(slot_bytes, 64)),

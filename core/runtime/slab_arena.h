@@ -36,10 +36,4 @@ class SlabArena {
   std::map<std::byte*, Slab> slabs_ ABSL_GUARDED_BY(mutex_);  // by their first byte
 };
 
-/// Bytes of a huge page.
-inline constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-/// Asks the system to back [data, data + size_bytes) with huge pages. Only advice.
-void AdviseHugePages(void* data, size_t size_bytes);
-
 }  // namespace attention

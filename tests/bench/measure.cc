@@ -8,7 +8,6 @@
 
 #include "core/kernels/onednn/gemm.h"
 #include "core/kernels/onednn/isa.h"
-#include "core/runtime/slab_arena.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
@@ -58,9 +57,7 @@ class PlainRead {
  public:
   PlainRead(double bytes, int threads)
       : pool_(threads), words_(static_cast<int64_t>(bytes) / kChunk * (kChunk / 8)), sums_(threads) {
-    // In huge pages, as caches are.
-    buffer_ = AlignedBuffer(words_ * 8 + kHugePageBytes);
-    AdviseHugePages(buffer_.data(), buffer_.size_bytes());
+    buffer_ = AlignedBuffer(words_ * 8);
     std::memset(buffer_.data(), 1, buffer_.size_bytes());
   }
 
