@@ -64,8 +64,8 @@ struct KeyPreparation {
 class KvPage;
 
 /// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous: the
-/// longer the run, the faster memory is read. The last page grows from 64 tokens, each time by a third or a half. Forks share pages, which are copied when one of them is written
-/// to. Movable.
+/// longer the run, the faster memory is read. The last page grows from 64 tokens, each time by a
+/// third or a half. Forks share pages, which are copied when one of them is written to. Movable.
 ///
 /// Threads: one at a time for each cache; caches that share pages may be used at once.
 class KvCache {

@@ -115,10 +115,10 @@ void ShapeLogits(const TileState& s, int64_t first_key, const Block& block) {
     const int64_t head = s.HeadOf(r);
     const int64_t position = q.visibility.query_offset + s.RowOf(r);
     terms[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
-                       .first_distance = static_cast<float>(position - first_key - block.begin),
-                       .bias = q.bias.data == nullptr
-                                   ? nullptr
-                                   : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
+                .first_distance = static_cast<float>(position - first_key - block.begin),
+                .bias = q.bias.data == nullptr
+                            ? nullptr
+                            : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
   }
   s.kernels.logits({.scores = s.scores + block.first_row * kScoreStride + block.begin,
                     .stride = kScoreStride,

@@ -168,8 +168,7 @@ void SumChains(const TileState& s, const SumOperand& values, const Block& block,
   for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
     const int64_t keys = ChainLength(block, col);
     const bool continues = accumulate || col > block.begin;
-    const std::byte* probabilities =
-        s.ProbabilityRow(block.first_row) + col * s.element_bytes;
+    const std::byte* probabilities = s.ProbabilityRow(block.first_row) + col * s.element_bytes;
     float* sums = s.AccumulatorRow(block.first_row);
     if (s.streams) {
       StreamSum(s, {block.rows, keys, probabilities, values.At(col)}, sums, continues);

@@ -10,8 +10,8 @@ namespace attention {
 /// the compute type where they are stored otherwise.
 void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count);
 
-/// Raw scores of the block: query . key, or what the distances kernel makes. `block.begin` is a multiple of
-/// kKeyBlock, `block.end` of kKeyStep.
+/// Raw scores of the block: query . key, or what the distances kernel makes. `block.begin` is a
+/// multiple of kKeyBlock, `block.end` of kKeyStep.
 void Score(const TileState& s, int64_t first_key, const Block& block);
 
 /// accumulator (+)= probabilities . values over the block's columns; without `accumulate` its first

@@ -91,16 +91,16 @@ struct TileState {
   uint16_t* first_probabilities;  // as scores, bf16 or u8
   float* scores;
   uint16_t* probabilities;
-  float* accumulator;       // [kQueryTile, value_width]
-  void* query;              // [kQueryTile, depth] of the compute type, or u8
-  void* values_copy;        // [kKeyTile, value_width] of the compute type
-  float* query_scales;      // [kQueryTile], of u8 queries
-  int32_t* integer_sums;    // [kQueryTile, value_width]
-  float* expanded_keys;     // blocks of the current tile of keys, when expands()
+  float* accumulator;     // [kQueryTile, value_width]
+  void* query;            // [kQueryTile, depth] of the compute type, or u8
+  void* values_copy;      // [kKeyTile, value_width] of the compute type
+  float* query_scales;    // [kQueryTile], of u8 queries
+  int32_t* integer_sums;  // [kQueryTile, value_width]
+  float* expanded_keys;   // blocks of the current tile of keys, when expands()
   float* expanded_values;
 
-  KeyRange keys;         // those that some row may see
-  KeyRange common_keys;  // those that every row may see
+  KeyRange keys;                    // those that some row may see
+  KeyRange common_keys;             // those that every row may see
   int64_t range_begin[kQueryTile];  // those that each row may see
   int64_t range_end[kQueryTile];
   // The same in the current tile of keys and relative to it:

@@ -3,27 +3,19 @@
 #include <new>
 #include <utility>
 
-#include "core/tensor/huge_pages.h"
-
 namespace attention {
 namespace {
 
-size_t AlignmentOf(size_t size_bytes) { return size_bytes < 2 * kHugePageBytes ? 64 : kHugePageBytes; }
+constexpr std::align_val_t kAlignment{64};
 
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t size_bytes)
-    : data_(static_cast<std::byte*>(
-                ::operator new(size_bytes, std::align_val_t{AlignmentOf(size_bytes)})),
-            Deleter{AlignmentOf(size_bytes)}),
-      size_bytes_(size_bytes) {
-  if (AlignmentOf(size_bytes) == kHugePageBytes) {
-    AdviseHugePages(data_.get(), size_bytes);
-  }
-}
+    : data_(static_cast<std::byte*>(::operator new(size_bytes, kAlignment))),
+      size_bytes_(size_bytes) {}
 
 void AlignedBuffer::Deleter::operator()(std::byte* data) const {
-  ::operator delete(data, std::align_val_t{alignment});
+  ::operator delete(data, kAlignment);
 }
 
 int64_t NumElements(const Shape& shape) {

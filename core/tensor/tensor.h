@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// Uninitialised bytes, 64-byte aligned, large ones in huge pages; movable.
+/// Uninitialised bytes, 64-byte aligned; movable.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -23,7 +23,6 @@ class AlignedBuffer {
  private:
   struct Deleter {
     void operator()(std::byte* data) const;
-    size_t alignment;
   };
   std::unique_ptr<std::byte[], Deleter> data_;
   size_t size_bytes_ = 0;

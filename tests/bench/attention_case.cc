@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "core/attention/attention.h"
 #include "core/reference/reference.h"
 #include "core/tensor/seeded.h"
@@ -14,16 +16,16 @@ class AttentionCase final : public Case {
         key_(SeededTensor(2, spec.dtype, {Tokens(), spec.num_kv_heads, spec.head_dim})),
         value_(SeededTensor(3, spec.dtype, {Tokens(), spec.num_kv_heads, spec.head_dim})),
         output_(spec.dtype, {Tokens(), spec.num_heads, spec.head_dim}) {
+    std::memset(output_.data(), 0, output_.size_bytes());  // the system's pages are there
     int64_t first = 0;
     for (const int64_t length : LengthsOf(spec)) {
-      sequences_.push_back(
-          {.query = SliceTokens(Heads(query_), first, length),
-           .key = SliceTokens(Heads(key_), first, length),
-           .value = SliceTokens(Heads(value_), first, length),
-           .output = SliceTokens(DenseHeads(output_.data(), spec.dtype, Tokens(), spec.num_heads,
-                                            spec.head_dim),
-                                 first, length),
-           .options = {.causal = spec.causal}});
+      sequences_.push_back({.query = SliceTokens(Heads(query_), first, length),
+                            .key = SliceTokens(Heads(key_), first, length),
+                            .value = SliceTokens(Heads(value_), first, length),
+                            .output = SliceTokens(DenseHeads(output_.data(), spec.dtype, Tokens(),
+                                                             spec.num_heads, spec.head_dim),
+                                                  first, length),
+                            .options = {.causal = spec.causal}});
       first += length;
     }
   }

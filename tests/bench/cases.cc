@@ -11,14 +11,20 @@ namespace attention::bench {
 namespace {
 
 const char* StorageName(KeyValueStorage storage) {
-  return storage == KeyValueStorage::kF32 ? "f32" : storage == KeyValueStorage::kBf16 ? "bf16" : "int8";
+  return storage == KeyValueStorage::kF32    ? "f32"
+         : storage == KeyValueStorage::kBf16 ? "bf16"
+                                             : "int8";
 }
 
 std::string CaseName(const CaseSpec& s) {
-  std::string name = absl::StrCat(
-      s.storage.has_value() ? "decode" : s.d_model > 0 ? "layer" : "attention", "/",
-      s.storage.has_value() ? StorageName(*s.storage) : s.dtype == Dtype::kF32 ? "f32" : "bf16",
-      "/");
+  std::string name = absl::StrCat(s.storage.has_value() ? "decode"
+                                  : s.d_model > 0       ? "layer"
+                                                        : "attention",
+                                  "/",
+                                  s.storage.has_value()    ? StorageName(*s.storage)
+                                  : s.dtype == Dtype::kF32 ? "f32"
+                                                           : "bf16",
+                                  "/");
   if (s.label.empty()) {
     absl::StrAppend(&name, "B", s.batch_size, "_S", s.seq_len);
   } else {
@@ -98,20 +104,21 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
   CaseSpec grouped = wide;
   grouped.num_kv_heads = 8;
   std::vector<CaseSpec> cases = {Attention(dtype, 1, 128, 12, false),
-          Attention(dtype, 8, 128, 12, false),
-          Attention(dtype, 1, 197, 12, false),
-          Attention(dtype, 1, 512, 12, false),
-          Attention(dtype, 1, 512, 12, true),
-          Attention(dtype, 1, 2048, 16, false),
-          Attention(dtype, 1, 2048, 16, true),
-          wide,
-          grouped,
-          Layer(dtype, 16, 768, false),
-          Layer(dtype, 128, 768, false),
-          Layer(dtype, 512, 768, false),
-          Layer(dtype, 512, 768, true),
-          Layer(dtype, 2048, 1024, true)};
-  for (const CaseSpec& spec : {Attention(dtype, 1, 512, 12, false), Layer(dtype, 512, 768, false)}) {
+                                 Attention(dtype, 8, 128, 12, false),
+                                 Attention(dtype, 1, 197, 12, false),
+                                 Attention(dtype, 1, 512, 12, false),
+                                 Attention(dtype, 1, 512, 12, true),
+                                 Attention(dtype, 1, 2048, 16, false),
+                                 Attention(dtype, 1, 2048, 16, true),
+                                 wide,
+                                 grouped,
+                                 Layer(dtype, 16, 768, false),
+                                 Layer(dtype, 128, 768, false),
+                                 Layer(dtype, 512, 768, false),
+                                 Layer(dtype, 512, 768, true),
+                                 Layer(dtype, 2048, 1024, true)};
+  for (const CaseSpec& spec :
+       {Attention(dtype, 1, 512, 12, false), Layer(dtype, 512, 768, false)}) {
     const std::vector<CaseSpec> pair = LengthCases(spec);
     cases.insert(cases.end(), pair.begin(), pair.end());
   }

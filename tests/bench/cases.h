@@ -13,8 +13,8 @@
 
 namespace attention::bench {
 
-/// An attention call (d_model 0), a whole layer (num_heads * head_dim == d_model), or with `storage`
-/// one new token against seq_len cached ones.
+/// An attention call (d_model 0), a whole layer (num_heads * head_dim == d_model), or with
+/// `storage` one new token against seq_len cached ones.
 struct CaseSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;

@@ -16,16 +16,15 @@ class DecodeCase final : public Case {
         key_(SeededTensor(2, spec.dtype, {spec.seq_len, spec.num_kv_heads, spec.head_dim})),
         value_(SeededTensor(3, spec.dtype, key_.shape())),
         output_(spec.dtype, query_.shape()),
-        cache_(*KvCache::Create(
-            {spec.num_kv_heads, spec.head_dim, spec.head_dim, *spec.storage})) {
+        cache_(*KvCache::Create({spec.num_kv_heads, spec.head_dim, spec.head_dim, *spec.storage})) {
     cache_
         .Append(DenseHeads<const void*>(key_.data(), spec.dtype, spec.seq_len, spec.num_kv_heads,
                                         spec.head_dim),
                 DenseHeads<const void*>(value_.data(), spec.dtype, spec.seq_len, spec.num_kv_heads,
                                         spec.head_dim))
         .IgnoreError();
-    sequence_.query = DenseHeads<const void*>(query_.data(), spec.dtype, 1, spec.num_heads,
-                                              spec.head_dim);
+    sequence_.query =
+        DenseHeads<const void*>(query_.data(), spec.dtype, 1, spec.num_heads, spec.head_dim);
     sequence_.output =
         DenseHeads<void*>(output_.data(), spec.dtype, 1, spec.num_heads, spec.head_dim);
     sequence_.cache = &cache_;
@@ -38,9 +37,9 @@ class DecodeCase final : public Case {
 
   double Error() const override {
     const auto all = [](const Tensor& t) { return Doubles(t, 0, t.num_elements()); };
-    const auto result = reference::Attention({1, spec_.seq_len, spec_.num_heads, spec_.num_kv_heads,
-                                              spec_.head_dim, spec_.head_dim},
-                                             all(query_), all(key_), all(value_), {});
+    const auto result = reference::Attention(
+        {1, spec_.seq_len, spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
+        all(query_), all(key_), all(value_), {});
     return reference::RelativeL2(all(output_), result.output);
   }
 

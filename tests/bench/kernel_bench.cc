@@ -3,11 +3,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "core/kernels/onednn/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"
@@ -21,6 +24,7 @@ struct Options {
   std::string json;
   double seconds = 1;
   bool memory = false;
+  bool first_calls = false;
 };
 
 int64_t PeakResidentBytes() {
@@ -33,9 +37,12 @@ nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
   ThreadPool pool(spec.threads);
   Workspace workspace(pool);
   const std::unique_ptr<Case> computation = MakeCase(spec);
-  const Measurement m = Measure(
-      {.dtype = spec.dtype, .threads = spec.threads, .flop = Flop(spec), .bytes = BytesRead(spec), .seconds = seconds},
-      [&] { computation->Run(workspace); });
+  const Measurement m = Measure({.dtype = spec.dtype,
+                                 .threads = spec.threads,
+                                 .flop = Flop(spec),
+                                 .bytes = BytesRead(spec),
+                                 .seconds = seconds},
+                                [&] { computation->Run(workspace); });
   const double error = computation->Error();
   const bool right = error <= computation->Tolerance();
   std::printf("%-48s %9.3f ms ", spec.name.c_str(), m.median_ns / 1e6);
@@ -46,10 +53,10 @@ nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
   }
   std::printf("  %s %.1e\n", right ? "right" : "WRONG", error);
   std::fflush(stdout);
-  nlohmann::json result = {{"name", spec.name},  {"threads", spec.threads},
-                           {"median_ns", m.median_ns}, {"gflops", m.gflops},
-                           {"peak_gflops", m.peak_gflops}, {"share", m.share},
-                           {"checked", right}};
+  nlohmann::json result = {
+      {"name", spec.name},  {"threads", spec.threads},      {"median_ns", m.median_ns},
+      {"gflops", m.gflops}, {"peak_gflops", m.peak_gflops}, {"share", m.share},
+      {"checked", right}};
   if (m.gb_per_s > 0) {
     result["gb_per_s"] = m.gb_per_s;
     result["read_gb_per_s"] = m.read_gb_per_s;
@@ -72,11 +79,53 @@ void PrintMemory() {
   }
 }
 
+/// What the first call of a shape, which generates its kernels, costs over the second, in a
+/// workspace that has grown before.
+void PrintFirstCalls() {
+  const auto milliseconds = [](const std::function<void()>& f) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  };
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  CaseSpec widest{.num_heads = 8, .num_kv_heads = 8};
+  widest.seq_len = 512;
+  widest.head_dim = 512;
+  MakeCase(widest)->Run(workspace);
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
+    for (const int64_t head_dim : {32, 64, 80, 96, 128, 256}) {
+      for (const bool causal : {false, true}) {
+        for (const int64_t seq_len : {197, 512}) {
+          CaseSpec spec{.dtype = dtype, .num_heads = 8, .num_kv_heads = 8};
+          spec.seq_len = seq_len;
+          spec.head_dim = head_dim;
+          spec.causal = causal;
+          const std::unique_ptr<Case> computation = MakeCase(spec);
+          const int64_t before = NumGemmKernels();
+          const double first = milliseconds([&] { computation->Run(workspace); });
+          const double second = milliseconds([&] { computation->Run(workspace); });
+          std::printf(
+              "%s S%-4ld D%-4ld%-8s first call %7.3f ms, second %7.3f ms, over %6.3f ms, %2ld "
+              "kernels\n",
+              dtype == Dtype::kF32 ? "f32 " : "bf16", seq_len, head_dim, causal ? " causal" : "",
+              first, second, first - second, NumGemmKernels() - before);
+        }
+      }
+    }
+  }
+}
+
 int Main(const Options& options) {
   std::printf("instruction set %s, thread budget %d\n", std::string(Name(CurrentIsa())).c_str(),
               CpuBudget());
   if (options.memory) {
     PrintMemory();
+    return 0;
+  }
+  if (options.first_calls) {
+    PrintFirstCalls();
     return 0;
   }
   nlohmann::json results = nlohmann::json::array();
@@ -109,6 +158,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Time for each case")->check(CLI::PositiveNumber);
   app.add_flag("--memory", options.memory,
                "Print the peak memory of long causal sequences instead");
+  app.add_flag("--first-calls", options.first_calls,
+               "Print what the first call of a shape costs over the second instead");
   CLI11_PARSE(app, argc, argv);
   return attention::bench::Main(options);
 }

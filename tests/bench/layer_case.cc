@@ -37,8 +37,8 @@ class LayerCase final : public Case {
   }
 
   void Run(Workspace& workspace) override {
-    const MatrixView input{input_.data(), spec_.dtype, TokensOf(spec_),
-                           spec_.d_model, spec_.d_model};
+    const MatrixView input{input_.data(), spec_.dtype, TokensOf(spec_), spec_.d_model,
+                           spec_.d_model};
     layer_->Run(input, std::nullopt, sequences_, workspace).IgnoreError();
   }
 
@@ -60,8 +60,7 @@ class LayerCase final : public Case {
         Append(query, queries);
       }
     }
-    return reference::RelativeL2(actual,
-                                 spec_.causal ? expected : Expected(queries, length));
+    return reference::RelativeL2(actual, spec_.causal ? expected : Expected(queries, length));
   }
 
   double Tolerance() const override {

@@ -9,6 +9,7 @@
 #include "core/kernels/onednn/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/runtime/thread_pool.h"
+#include "core/tensor/huge_pages.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
 
@@ -56,14 +57,20 @@ class PeakKernel {
 class PlainRead {
  public:
   PlainRead(double bytes, int threads)
-      : pool_(threads), words_(static_cast<int64_t>(bytes) / kChunk * (kChunk / 8)), sums_(threads) {
-    buffer_ = AlignedBuffer(words_ * 8);
+      : pool_(threads),
+        words_(static_cast<int64_t>(bytes) / kChunk * (kChunk / 8)),
+        sums_(threads) {
+    // In huge pages, as caches are.
+    buffer_ = AlignedBuffer(words_ * 8 + kHugePageBytes);
+    const auto address = reinterpret_cast<uintptr_t>(buffer_.data());
+    first_ = buffer_.data() + (kHugePageBytes - address % kHugePageBytes);
+    AdviseHugePages(first_, words_ * 8);
     std::memset(buffer_.data(), 1, buffer_.size_bytes());
   }
 
   void Run() {
     pool_.ParallelFor(words_ / (kChunk / 8), [this](int64_t i, int worker) {
-      sums_[worker] += Sum(reinterpret_cast<const uint64_t*>(buffer_.data()) + i * (kChunk / 8));
+      sums_[worker] += Sum(reinterpret_cast<const uint64_t*>(first_) + i * (kChunk / 8));
     });
   }
 
@@ -83,6 +90,7 @@ class PlainRead {
   int64_t words_;
   std::vector<uint64_t> sums_;
   AlignedBuffer buffer_;
+  std::byte* first_ = nullptr;
 };
 
 }  // namespace

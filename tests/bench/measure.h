@@ -30,8 +30,8 @@ struct MeasureOptions {
   double seconds = 1;
 };
 
-/// Runs `computation` warm, in turn with the peak kernel or the plain read, until `seconds` have passed (at least 7
-/// times each).
+/// Runs `computation` warm, in turn with the peak kernel or the plain read, until `seconds` have
+/// passed (at least 7 times each).
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation);
 
 }  // namespace attention::bench

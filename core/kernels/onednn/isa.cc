@@ -46,8 +46,8 @@ Dtype ComputeDtype(Dtype dtype) {
 }
 
 bool HasMatrixUnit() {
-  static const bool has = Includes(static_cast<int>(dnnl::get_effective_cpu_isa()),
-                                   dnnl::cpu_isa::avx10_1_512_amx);
+  static const bool has =
+      Includes(static_cast<int>(dnnl::get_effective_cpu_isa()), dnnl::cpu_isa::avx10_1_512_amx);
   return has;
 }
 

@@ -22,7 +22,8 @@ std::string_view Name(Isa isa);
 /// otherwise.
 Dtype ComputeDtype(Dtype dtype);
 
-/// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX), whose bits are its own.
+/// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX), whose bits are its
+/// own.
 bool HasMatrixUnit();
 
 /// Whether the CPU multiplies 8-bit integers without saturating halfway (VNNI).

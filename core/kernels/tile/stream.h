@@ -1,6 +1,7 @@
-// Products of a few rows with much packed memory: what decoding is made of. Reading in order is left
-// to the processor, whose own fetching ahead beat every distance of ours; the bits are those of the brgemm ukernels, one chain of multiply-adds in the
-// order of k for every element. Included by the files of the instruction sets that have AVX-512.
+// Products of a few rows with much packed memory: what decoding is made of. Reading in order is
+// left to the processor, whose own fetching ahead beat every distance of ours; the bits are those
+// of the brgemm ukernels, one chain of multiply-adds in the order of k for every element. Included
+// by the files of the instruction sets that have AVX-512.
 #pragma once
 
 #include "core/kernels/tile/tile_kernels.h"
@@ -65,7 +66,8 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPl
   typename Chain::Sum sums[kRows][kVecs];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVecs; ++v) {
-      sums[r][v] = part.first_step == 0 ? Chain::Zero() : Chain::Load(kept + r * p.cols * 4 + 64 * v);
+      sums[r][v] =
+          part.first_step == 0 ? Chain::Zero() : Chain::Load(kept + r * p.cols * 4 + 64 * v);
     }
   }
   for (int64_t step = 0; step < part.steps; ++step) {
@@ -94,8 +96,8 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPl
   }
 }
 
-/// kRows rows, all columns: whole rows of b where registers allow, since memory read out of order is
-/// not fetched ahead.
+/// kRows rows, all columns: whole rows of b where registers allow, since memory read out of order
+/// is not fetched ahead.
 template <typename Chain, int kRows>
 inline void StreamRows(const StreamProduct& p, const StreamPart& part, int64_t row) {
   int64_t col = 0;
