@@ -23,7 +23,8 @@ std::vector<std::string> SdpaCaseNames() {
   return {"plain",    "causal",      "causal_bottom_right",
           "cross_dv", "gqa_causal",  "mqa_decode",
           "odd_dims", "one_key",     "ragged",
-          "scale",    "large_logits"};
+          "scale",    "large_logits", "window",
+          "softcap",  "bias"};
 }
 
 SdpaCase LoadSdpaCase(const std::string& name) {
@@ -45,6 +46,11 @@ SdpaCase LoadSdpaCase(const std::string& name) {
   result.causal = options.value("causal", false);
   if (options.contains("scale")) {
     result.scale = options.at("scale").get<double>();
+  }
+  result.window = options.value("window", int64_t{0});
+  result.softcap = options.value("softcap", 0.0);
+  if (tensors.contains("bias")) {
+    result.bias = std::move(tensors.at("bias"));
   }
   return result;
 }

@@ -20,9 +20,11 @@ struct SdpaCase {
   std::vector<int64_t> kv_lens;   // [batch_size]; keys at and past it are hidden
   bool causal = false;
   std::optional<double> scale;
+  int64_t window = 0;
+  double softcap = 0;
+  std::optional<Tensor> bias;  // [1 or batch_size, num_heads, query_len, kv_len]
 };
 
-/// Cases whose options are causal, scale and kv lengths.
 std::vector<std::string> SdpaCaseNames();
 
 /// The golden loaders end the program when a file is missing or unreadable.

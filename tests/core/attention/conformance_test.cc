@@ -129,6 +129,14 @@ TEST_P(GoldenTest, AgreesWithThePublishedImplementation) {
     if (golden.scale.has_value()) {
       options.scale = *golden.scale;
     }
+    options.window = golden.window;
+    options.softcap = static_cast<float>(golden.softcap);
+    if (golden.bias.has_value()) {
+      const Shape& shape = golden.bias->shape();
+      const int64_t scores = shape[2] * shape[3];
+      options.bias = {golden.bias->as<float>() + b % shape[0] * shape[1] * scores,
+                      shape[1] == 1 ? 0 : scores, shape[3]};
+    }
     sequences.push_back({.query = part(golden.query),
                          .key = SliceTokens(part(golden.key), 0, golden.kv_lens[b]),
                          .value = SliceTokens(part(golden.value), 0, golden.kv_lens[b]),

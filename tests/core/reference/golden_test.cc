@@ -45,11 +45,18 @@ TEST_P(SdpaGoldenTest, Agrees) {
                              .num_kv_heads = value[2],
                              .head_dim = query[3],
                              .value_head_dim = value[3]};
-    const AttentionResult result = Attention(
-        extents, ToDoubles(golden.query, b),
-        FirstRows(ToDoubles(golden.key, b), extents.kv_len, value[2] * query[3]),
-        FirstRows(ToDoubles(golden.value, b), extents.kv_len, value[2] * value[3]),
-        {.causal = golden.causal, .scale = golden.scale, .query_offset = value[1] - query[1]});
+    Options options{
+        .causal = golden.causal, .scale = golden.scale, .query_offset = value[1] - query[1]};
+    options.window = golden.window;
+    options.softcap = golden.softcap;
+    if (golden.bias.has_value()) {
+      options.bias = ToDoubles(*golden.bias, b % golden.bias->shape()[0]);
+    }
+    const AttentionResult result =
+        Attention(extents, ToDoubles(golden.query, b),
+                  FirstRows(ToDoubles(golden.key, b), extents.kv_len, value[2] * query[3]),
+                  FirstRows(ToDoubles(golden.value, b), extents.kv_len, value[2] * value[3]),
+                  options);
     EXPECT_LE(RelativeL2(result.output, ToDoubles(golden.output, b)), kStoredAnswerTolerance)
         << "sequence " << b;
     if (golden.weights.has_value()) {
