@@ -20,14 +20,6 @@ struct Block {
   int64_t end = 0;
 };
 
-/// Rows that are normalised together, with the columns that some of them see.
-struct RowGroup {
-  Block block;
-  /// Columns that every row may see, holes apart.
-  int64_t all_see_begin = 0;
-  int64_t all_see_end = 0;
-};
-
 /// More rows than this are the ukernels' business.
 inline constexpr int64_t kStreamedRows = 8;
 

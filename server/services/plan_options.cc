@@ -61,6 +61,8 @@ std::span<const int64_t> GlobalTokens(const Part& part, int64_t kv_len) {
   return {tokens.data(), static_cast<size_t>(end - tokens.begin())};
 }
 
+std::string OneOr(int64_t extent) { return extent == 1 ? "1" : absl::StrCat("1 or ", extent); }
+
 absl::StatusOr<ScoreTensor> ReadScores(const v1::Tensor& wire, Payload payload, v1::DataType dtype,
                                        const OptionExtents& extents, const char* field) {
   const std::string path = absl::StrCat("options.", field);
@@ -69,9 +71,10 @@ absl::StatusOr<ScoreTensor> ReadScores(const v1::Tensor& wire, Payload payload, 
   if (shape.size() != 4 || (shape[0] != 1 && shape[0] != std::ssize(extents.kv_lens)) ||
       (shape[1] != 1 && shape[1] != extents.num_heads) || shape[2] != extents.query_len ||
       shape[3] != extents.kv_len) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ".shape: expected [1 or ", extents.kv_lens.size(), ", 1 or ", extents.num_heads, ", ",
-        extents.query_len, ", ", extents.kv_len, "], found ", ShapeText(shape)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".shape: expected [", OneOr(std::ssize(extents.kv_lens)), ", ",
+                     OneOr(extents.num_heads), ", ", extents.query_len, ", ", extents.kv_len,
+                     "], found ", ShapeText(shape)));
   }
   return ScoreTensor{std::move(received.shape), std::move(received.payload), AlignedBuffer()};
 }

@@ -20,9 +20,9 @@ nlohmann::json LoadManifest(const std::string& name) {
 }  // namespace
 
 std::vector<std::string> SdpaCaseNames() {
-  return {"plain",    "causal",      "causal_bottom_right",
-          "cross_dv", "gqa_causal",  "mqa_decode",
-          "odd_dims", "one_key",     "ragged",
+  return {"plain",    "causal",       "causal_bottom_right",
+          "cross_dv", "gqa_causal",   "mqa_decode",
+          "odd_dims", "one_key",      "ragged",
           "scale",    "large_logits", "window",
           "softcap",  "bias"};
 }

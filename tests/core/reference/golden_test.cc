@@ -52,11 +52,10 @@ TEST_P(SdpaGoldenTest, Agrees) {
     if (golden.bias.has_value()) {
       options.bias = ToDoubles(*golden.bias, b % golden.bias->shape()[0]);
     }
-    const AttentionResult result =
-        Attention(extents, ToDoubles(golden.query, b),
-                  FirstRows(ToDoubles(golden.key, b), extents.kv_len, value[2] * query[3]),
-                  FirstRows(ToDoubles(golden.value, b), extents.kv_len, value[2] * value[3]),
-                  options);
+    const AttentionResult result = Attention(
+        extents, ToDoubles(golden.query, b),
+        FirstRows(ToDoubles(golden.key, b), extents.kv_len, value[2] * query[3]),
+        FirstRows(ToDoubles(golden.value, b), extents.kv_len, value[2] * value[3]), options);
     EXPECT_LE(RelativeL2(result.output, ToDoubles(golden.output, b)), kStoredAnswerTolerance)
         << "sequence " << b;
     if (golden.weights.has_value()) {
