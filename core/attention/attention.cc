@@ -1,6 +1,5 @@
 #include "core/attention/attention.h"
 
-#include <utility>
 #include <vector>
 
 #include "core/attention/resolve.h"
@@ -24,7 +23,7 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
     query_lens.push_back(s.query.tokens);
     resolved.push_back(Resolve(s));
   }
-  FlashAttention flash(std::move(resolved), workspace);
+  FlashAttention flash(resolved, workspace);
   if (!on_rows) {
     flash.PackAndAttend();
     return absl::OkStatus();

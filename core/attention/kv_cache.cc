@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/attention.h"
 #include "core/attention/kv_page.h"
 #include "core/kernels/head_rows.h"
 #include "core/runtime/status_macros.h"
@@ -72,13 +73,16 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   const int64_t kept_tokens = length_ % kPageTokens;
   std::vector<std::shared_ptr<KvPage>> fresh;
   int64_t first_fresh = kept_pages;
-  if (kept_tokens > 0 && kept_pages >= first_own_page_ &&
+  const bool last_is_ours = kept_tokens > 0 && kept_pages >= first_own_page_;
+  if (last_is_ours &&
       pages_[kept_pages]->capacity() >= std::min(end - kept_pages * kPageTokens, kPageTokens)) {
     ++first_fresh;  // the last page is ours and has room
   }
   for (int64_t page = first_fresh; page * kPageTokens < end; ++page) {
     const int64_t capacity = CapacityFor(std::min(end - page * kPageTokens, kPageTokens));
-    fresh.push_back(KvPage::Make(shape_, capacity, memory_));
+    const bool replaces = last_is_ours && page == kept_pages;
+    fresh.push_back(
+        KvPage::Make(shape_, capacity, memory_, replaces ? pages_[page].get() : nullptr));
     if (fresh.back() == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "key/value cache: expected room for ", tokens, " tokens more (",
@@ -101,36 +105,36 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   return absl::OkStatus();
 }
 
-void KvCache::WriteRows(const HeadsView& view, int64_t head, int64_t first_token, bool is_key,
-                        const KeyPreparation& preparation) {
+struct KvCache::Rows {
+  const HeadsView& view;
+  const std::optional<RmsNorm>& norm;
+  const std::optional<Rotary>& rotary;
+  const RotaryTable& table;
+  bool is_key;
+};
+
+void KvCache::WriteRows(const Rows& rows, int64_t head) {
+  const HeadsView& view = rows.view;
   const Dtype dtype = shape_.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  static const std::optional<RmsNorm> kNoNorm;
-  static const std::optional<Rotary> kNoRotary;
-  RotaryTable table;
-  if (is_key && preparation.rotary.has_value()) {
-    table = RotaryTable(*preparation.rotary, view.head_dim, first_token, view.tokens);
-  }
   AlignedBuffer prepared(kKeyBlock * view.head_dim * SizeOf(dtype));
   for (int64_t row = 0; row < view.tokens;) {
-    const int64_t token = first_token + row;
+    const int64_t token = length_ + row;
     const int64_t in_page = token % kPageTokens;
     const int64_t count = std::min(kKeyBlock - token % kKeyBlock, view.tokens - row);
     const int64_t first = row * view.token_stride + head * view.head_stride;
-    PrepareHeadRows({.norm = is_key ? preparation.norm : kNoNorm,
-                     .rotary = is_key ? preparation.rotary : kNoRotary,
-                     .table = &table,
-                     .first_row = row},
-                    {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
-                     view.head_dim},
-                    dtype, prepared.data());
+    PrepareHeadRows(
+        {.norm = rows.norm, .rotary = rows.rotary, .table = &rows.table, .first_row = row},
+        {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
+         view.head_dim},
+        dtype, prepared.data());
     const KvRowWriter writer(shape_, head_pages_[token / kPageTokens * shape_.num_kv_heads + head]);
-    if (is_key && in_page % kKeyBlock == 0) {
-      writer.ClearBlock(in_page);
-    }
-    if (is_key) {
-      writer.WriteKeys(prepared.data(), in_page, count);
-    } else {
+    if (!rows.is_key) {
       writer.WriteValues(prepared.data(), in_page, count);
+    } else {
+      if (in_page % kKeyBlock == 0) {
+        writer.ClearBlock(in_page);  // keys come before values
+      }
+      writer.WriteKeys(prepared.data(), in_page, count);
     }
     row += count;
   }
@@ -138,15 +142,26 @@ void KvCache::WriteRows(const HeadsView& view, int64_t head, int64_t first_token
 
 absl::Status KvCache::Append(const HeadsView& key, const HeadsView& value,
                              const KeyPreparation& preparation) {
+  if (key.tokens < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key tokens: expected 0 or more, found ", key.tokens));
+  }
   RETURN_IF_ERROR(Expect("value tokens", key.tokens, value.tokens));
   RETURN_IF_ERROR(Expect("key num_heads", shape_.num_kv_heads, key.num_heads));
   RETURN_IF_ERROR(Expect("value num_heads", shape_.num_kv_heads, value.num_heads));
   RETURN_IF_ERROR(Expect("key head_dim", shape_.head_dim, key.head_dim));
   RETURN_IF_ERROR(Expect("value head_dim", shape_.value_head_dim, value.head_dim));
+  RotaryTable table;
+  if (preparation.rotary.has_value()) {
+    RETURN_IF_ERROR(ValidateRotary(*preparation.rotary, shape_.head_dim));
+    table = RotaryTable(*preparation.rotary, shape_.head_dim, length_, key.tokens);
+  }
   RETURN_IF_ERROR(Reserve(key.tokens));
+  const std::optional<RmsNorm> no_norm;
+  const std::optional<Rotary> no_rotary;
   for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-    WriteRows(key, head, length_, /*is_key=*/true, preparation);
-    WriteRows(value, head, length_, /*is_key=*/false, preparation);
+    WriteRows({key, preparation.norm, preparation.rotary, table, /*is_key=*/true}, head);
+    WriteRows({value, no_norm, no_rotary, table, /*is_key=*/false}, head);
   }
   length_ += key.tokens;
   return absl::OkStatus();

@@ -33,8 +33,8 @@ class KvMemory {
 
  private:
   friend class KvPage;
-  /// Null when there is no room.
-  std::byte* Take(size_t bytes);
+  /// Null when there is no room, `credit_bytes` of what is used apart: they will be given back.
+  std::byte* Take(size_t bytes, size_t credit_bytes);
   void GiveBack(std::byte* memory, size_t bytes);
   SlabArena& ArenaOf(size_t bytes);
 
@@ -107,8 +107,9 @@ class KvCache {
   KvCache(const KvCacheShape& shape, std::shared_ptr<KvMemory> memory);
 
   absl::Status Reserve(int64_t tokens);
-  void WriteRows(const HeadsView& view, int64_t head, int64_t first_token, bool is_key,
-                 const KeyPreparation& preparation);
+  /// What Append writes: keys prepared, values as they are.
+  struct Rows;
+  void WriteRows(const Rows& rows, int64_t head);
 
   KvCacheShape shape_;
   std::shared_ptr<KvMemory> memory_;

@@ -99,10 +99,10 @@ SlabArena& KvMemory::ArenaOf(size_t bytes) {
   return arenas_.try_emplace(bytes, bytes).first->second;
 }
 
-std::byte* KvMemory::Take(size_t bytes) {
+std::byte* KvMemory::Take(size_t bytes, size_t credit_bytes) {
   size_t used = used_bytes_;
   do {
-    if (bytes > max_bytes_ - used) {
+    if (used - credit_bytes + bytes > max_bytes_) {
       return nullptr;
     }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
@@ -119,8 +119,10 @@ size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
 }
 
 std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
-                                     const std::shared_ptr<KvMemory>& memory) {
-  std::byte* bytes = memory->Take(SizeBytes(shape, capacity));
+                                     const std::shared_ptr<KvMemory>& memory,
+                                     const KvPage* replaced) {
+  std::byte* bytes =
+      memory->Take(SizeBytes(shape, capacity), replaced == nullptr ? 0 : replaced->size_bytes());
   return bytes == nullptr ? nullptr
                           : std::shared_ptr<KvPage>(new KvPage(shape, capacity, bytes, memory));
 }

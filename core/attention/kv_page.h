@@ -12,9 +12,11 @@ namespace attention {
 
 class KvPage {
  public:
-  /// Memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
+  /// Memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room. The
+  /// page `replaced`, or null, will be gone soon and does not count.
   static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
-                                      const std::shared_ptr<KvMemory>& memory);
+                                      const std::shared_ptr<KvMemory>& memory,
+                                      const KvPage* replaced);
   ~KvPage();
   KvPage(const KvPage&) = delete;
   KvPage& operator=(const KvPage&) = delete;

@@ -17,7 +17,8 @@ class RowMerge {
       : parts_(parts), shares_(parts.size(), 0.0) {
     double max = kMinusInfinity;
     for (const PartialResult& part : parts) {
-      max = std::max(max, static_cast<double>(part.log_sum_exp[lse_index]));
+      const double part_lse = part.log_sum_exp[lse_index];
+      max = part_lse > max || std::isnan(part_lse) ? part_lse : max;
     }
     if (max == kMinusInfinity) {
       return;

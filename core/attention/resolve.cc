@@ -1,5 +1,6 @@
 #include "core/attention/resolve.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/attention/kv_cache.h"
@@ -29,9 +30,9 @@ FlashSequence Resolve(const AttentionSequence& s) {
   const AttentionOptions& o = s.options;
   FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
   result.visibility = {.causal = o.causal,
-                       .window = o.window,
-                       .window_right = o.window_right,
-                       .prefix = o.prefix,
+                       .window = std::min(o.window, kMaxPosition),
+                       .window_right = std::min(o.window_right, kMaxPosition),
+                       .prefix = std::min(o.prefix, kMaxPosition),
                        .global_tokens = o.global_tokens,
                        .mask = o.mask};
   result.similarity = o.similarity;

@@ -1,6 +1,7 @@
 // What the attention call and the attention layer share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/attention/attention.h"
@@ -17,6 +18,8 @@ bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
 /// Rows of a stage: a multiple of the key block, since each stage of a causal layer packs its own
 /// rows' keys.
-inline int64_t BlockRows(int64_t wanted) { return RoundUp(wanted, kKeyBlock); }
+inline int64_t BlockRows(int64_t wanted) {
+  return RoundUp(std::max<int64_t>(wanted, 1), kKeyBlock);
+}
 
 }  // namespace attention

@@ -10,6 +10,8 @@
 namespace attention {
 namespace {
 
+bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
+
 /// Errors of one sequence.
 class Checker {
  public:
@@ -40,9 +42,10 @@ class Checker {
   absl::Status NotNegative(const char* what, int64_t value) const {
     return value >= 0 ? absl::OkStatus() : Error(what, "0 or more", value);
   }
-  absl::Status Positive(const char* what, double value) const {
-    return value > 0 && std::isfinite(value) ? absl::OkStatus()
-                                             : Error(what, "a positive number", value);
+  absl::Status WithinPositions(const char* what, int64_t value) const {
+    return value >= -kMaxPosition && value <= kMaxPosition
+               ? absl::OkStatus()
+               : Error(what, absl::StrCat(-kMaxPosition, " to ", kMaxPosition), value);
   }
   absl::Status OnePerHead(const char* what, size_t count) const {
     return count == 0 ? absl::OkStatus()
@@ -56,7 +59,6 @@ class Checker {
   int64_t kv_len() const { return s_.cache != nullptr ? s_.cache->length() : s_.key.tokens; }
   absl::Status CacheExtents() const;
   absl::Status KeyValueExtents() const;
-  absl::Status RotaryExtents(const Rotary& rotary) const;
 
   int64_t index_;
   const AttentionSequence& s_;
@@ -83,6 +85,7 @@ absl::Status Checker::KeyValueExtents() const {
   RETURN_IF_ERROR(Equal("value num_heads", s_.key.num_heads, s_.value.num_heads));
   RETURN_IF_ERROR(Equal("key head_dim", s_.query.head_dim, s_.key.head_dim));
   RETURN_IF_ERROR(Equal("value tokens", s_.key.tokens, s_.value.tokens));
+  RETURN_IF_ERROR(NotNegative("key tokens", s_.key.tokens));
   RETURN_IF_ERROR(InRange("head_dim", s_.query.head_dim));
   return InRange("value head_dim", s_.value.head_dim);
 }
@@ -93,6 +96,7 @@ absl::Status Checker::Extents() const {
   } else {
     RETURN_IF_ERROR(KeyValueExtents());
   }
+  RETURN_IF_ERROR(NotNegative("query tokens", s_.query.tokens));
   RETURN_IF_ERROR(Equal("output tokens", s_.query.tokens, s_.output.tokens));
   RETURN_IF_ERROR(Equal("output num_heads", s_.query.num_heads, s_.output.num_heads));
   const int64_t width = s_.cache != nullptr ? s_.cache->shape().value_head_dim : s_.value.head_dim;
@@ -123,6 +127,11 @@ absl::Status Checker::Positions() const {
   RETURN_IF_ERROR(NotNegative("window_right", o_.window_right));
   RETURN_IF_ERROR(NotNegative("prefix", o_.prefix));
   RETURN_IF_ERROR(NotNegative("top_weights.k", s_.top_weights.k));
+  if (s_.top_weights.k > 0 &&
+      (s_.top_weights.weights == nullptr || s_.top_weights.keys == nullptr)) {
+    return Error("top_weights", "memory for weights and keys", "none");
+  }
+  RETURN_IF_ERROR(WithinPositions("query_offset", o_.query_offset.value_or(0)));
   int64_t last = -1;
   for (const int64_t token : o_.global_tokens) {
     if (token <= last || token >= kv_len()) {
@@ -150,37 +159,23 @@ absl::Status Checker::Scores() const {
   return OnePerHead("sinks", o_.sinks.size());
 }
 
-absl::Status Checker::RotaryExtents(const Rotary& rotary) const {
-  const int64_t dim = rotary.dim == 0 ? s_.query.head_dim : rotary.dim;
-  if (dim < 2 || dim % 2 != 0 || dim > s_.query.head_dim) {
-    return Error("rotary.dim",
-                 absl::StrCat("an even number of the head's ", s_.query.head_dim, " elements"),
-                 dim);
-  }
-  RETURN_IF_ERROR(Positive("rotary.base", rotary.base));
-  RETURN_IF_ERROR(Positive("rotary.factor", rotary.factor));
-  if (rotary.scaling == Rotary::Scaling::kLlama3) {
-    RETURN_IF_ERROR(Positive("rotary.original_max_positions",
-                             static_cast<double>(rotary.original_max_positions)));
-    RETURN_IF_ERROR(Positive("rotary.low_freq_factor", rotary.low_freq_factor));
-    if (!(rotary.high_freq_factor > rotary.low_freq_factor)) {
-      return Error("rotary.high_freq_factor",
-                   absl::StrCat("more than low_freq_factor ", rotary.low_freq_factor),
-                   rotary.high_freq_factor);
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Checker::Preparation() const {
   RETURN_IF_ERROR(Norm("query_norm.epsilon", o_.query_norm));
   RETURN_IF_ERROR(Norm("key_norm.epsilon", o_.key_norm));
-  return o_.rotary.has_value() ? RotaryExtents(*o_.rotary) : absl::OkStatus();
+  if (!o_.rotary.has_value()) {
+    return absl::OkStatus();
+  }
+  const absl::Status status = ValidateRotary(*o_.rotary, s_.query.head_dim);
+  return status.ok() ? status
+                     : absl::InvalidArgumentError(
+                           absl::StrCat("sequence ", index_, ": ", status.message()));
 }
 
 absl::Status Checker::SimilarityTakes() const {
   if (IsRegression(o_.similarity)) {
-    RETURN_IF_ERROR(Positive("bandwidth", o_.bandwidth));
+    if (!IsPositive(o_.bandwidth)) {
+      return Error("bandwidth", "a positive number", o_.bandwidth);
+    }
   }
   struct Option {
     const char* name;
@@ -213,6 +208,41 @@ absl::Status Checker::SimilarityTakes() const {
 }
 
 }  // namespace
+
+absl::Status ValidateRotary(const Rotary& rotary, int64_t head_dim) {
+  const int64_t dim = rotary.dim == 0 ? head_dim : rotary.dim;
+  const bool is_llama3 = rotary.scaling == Rotary::Scaling::kLlama3;
+  struct Rule {
+    bool is_broken;
+    std::string text;
+  };
+  const Rule rules[] = {
+      {dim < 2 || dim % 2 != 0 || dim > head_dim,
+       absl::StrCat("dim: expected an even number of the head's ", head_dim, " elements, found ",
+                    dim)},
+      {!IsPositive(rotary.base),
+       absl::StrCat("base: expected a positive number, found ", rotary.base)},
+      {!IsPositive(rotary.factor),
+       absl::StrCat("factor: expected a positive number, found ", rotary.factor)},
+      {rotary.position_offset < -kMaxPosition || rotary.position_offset > kMaxPosition,
+       absl::StrCat("position_offset: expected ", -kMaxPosition, " to ", kMaxPosition, ", found ",
+                    rotary.position_offset)},
+      {is_llama3 && rotary.original_max_positions < 1,
+       absl::StrCat("original_max_positions: expected 1 or more, found ",
+                    rotary.original_max_positions)},
+      {is_llama3 && !IsPositive(rotary.low_freq_factor),
+       absl::StrCat("low_freq_factor: expected a positive number, found ", rotary.low_freq_factor)},
+      {is_llama3 && !(rotary.high_freq_factor > rotary.low_freq_factor),
+       absl::StrCat("high_freq_factor: expected more than low_freq_factor ", rotary.low_freq_factor,
+                    ", found ", rotary.high_freq_factor)},
+  };
+  for (const Rule& rule : rules) {
+    if (rule.is_broken) {
+      return absl::InvalidArgumentError(absl::StrCat("rotary.", rule.text));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Validate(std::span<const AttentionSequence> sequences) {
   for (int64_t i = 0; i < std::ssize(sequences); ++i) {

@@ -28,15 +28,31 @@ void ScoreGroups(const TileState& s, int64_t first_key, const Groups& groups) {
   ForBlocks(s, groups, kKeyBlock, [&](const Block& block) { Score(s, first_key, block); });
 }
 
+/// ALiBi's distances are counted from the nearest position that has a key: what they all share
+/// would only cost digits.
+int64_t NearestKey(const TileState& s, int64_t row) {
+  const int64_t position = s.sequence.visibility.query_offset + s.RowOf(row);
+  return std::clamp<int64_t>(position, 0, std::max<int64_t>(s.sequence.kv_len() - 1, 0));
+}
+
+/// What the row's logits therefore are too large by.
+double LogitShift(const TileState& s, int64_t row) {
+  if (s.sequence.alibi_slopes.empty()) {
+    return 0;
+  }
+  const int64_t position = s.sequence.visibility.query_offset + s.RowOf(row);
+  return s.sequence.alibi_slopes[s.HeadOf(row)] *
+         std::abs(static_cast<double>(position - NearestKey(s, row)));
+}
+
 /// Makes the rows' logits of raw scores, where that is more than a factor.
 void ShapeLogits(const TileState& s, int64_t first_key, const Block& block) {
   const FlashSequence& q = s.sequence;
   LogitRow terms[kQueryTile];
   for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
     const int64_t head = s.HeadOf(r);
-    const int64_t position = q.visibility.query_offset + s.RowOf(r);
     terms[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
-                .first_distance = static_cast<float>(position - first_key - block.begin),
+                .first_distance = static_cast<float>(NearestKey(s, r) - first_key - block.begin),
                 .bias = q.bias.data == nullptr
                             ? nullptr
                             : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
@@ -185,9 +201,10 @@ double RowExponent(const TileState& s, int64_t row) {
     return 0;
   }
   const float offset = s.row_max[row] * s.scale_log2e;
-  return std::abs(offset) < 0x1p20f
-             ? offset
-             : static_cast<double>(s.row_max[row]) * static_cast<double>(s.scale_log2e);
+  const double exponent = std::abs(offset) < kHugeExponent ? offset
+                                                           : static_cast<double>(s.row_max[row]) *
+                                                                 static_cast<double>(s.scale_log2e);
+  return exponent - LogitShift(s, row) * std::numbers::log2e;
 }
 
 /// What the row's sink adds to its sum.

@@ -58,15 +58,15 @@ PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, in
 
 }  // namespace
 
-FlashAttention::FlashAttention(std::vector<FlashSequence> sequences, Workspace& workspace)
+FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace)
     : workspace_(workspace) {
   prepared_.reserve(sequences.size());
-  for (FlashSequence& s : sequences) {
+  for (const FlashSequence& s : sequences) {
     const AttentionPlan& plan = AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
     tile_scratch_bytes_ = std::max(
         tile_scratch_bytes_,
         TileScratchBytes(plan, s.cached.has_value() ? s.cached->storage : StorageOf(plan)));
-    prepared_.push_back({std::move(s), &plan});
+    prepared_.push_back({s, &plan});
     Prepared& prepared = prepared_.back();
     prepared.rotations = MakeRotations(prepared.sequence);
     for (int64_t head = 0; prepared.is_linear() && head < prepared.num_kv_heads(); ++head) {

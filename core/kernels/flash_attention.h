@@ -23,7 +23,7 @@ namespace attention {
 class FlashAttention {
  public:
   /// Uses the workspace's kPackedKeyValue buffer while it lives.
-  FlashAttention(std::vector<FlashSequence> sequences, Workspace& workspace);
+  FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace);
 
   /// Packs keys and values of `pieces`, each starting at a multiple of kKeyBlock.
   void PackKeys(std::span<const RowRange> pieces);

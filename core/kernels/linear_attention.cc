@@ -108,8 +108,9 @@ void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
         .Run(s.query, sums, s.accumulator);
   }
   for (int64_t r = 0; r < s.rows; ++r) {
-    s.row_sum[r] =
-        end > 0 ? Dot(reinterpret_cast<const float*>(s.QueryRow(r)), key_sums, plan_.depth()) : 0;
+    s.row_sum[r] = s.range_end[r] == 0 ? 0
+                                       : Dot(reinterpret_cast<const float*>(s.QueryRow(r)),
+                                             key_sums, plan_.depth());
   }
   if (end > num_blocks_ * kKeyBlock) {
     AddOwnBlock(s, num_blocks_);

@@ -120,6 +120,13 @@ void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, 
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   auto* probabilities =
       reinterpret_cast<uint8_t*>(s.probabilities) + block.first_row * kScoreStride;
+  float* accumulator = s.AccumulatorRow(block.first_row);
+  if (!accumulate) {
+    std::fill_n(accumulator, block.rows * width, 0.0f);
+  }
+  if (block.begin == block.end) {
+    return;
+  }
   const int64_t key = first_key + block.begin;
   float row_scales[kQueryTile];
   s.kernels.quantise_probabilities(
@@ -140,10 +147,6 @@ void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, 
       s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/col > block.begin)
           .Run(probabilities + col, values, s.integer_sums);
     }
-  }
-  float* accumulator = s.AccumulatorRow(block.first_row);
-  if (!accumulate) {
-    std::fill_n(accumulator, block.rows * width, 0.0f);
   }
   s.kernels.add_scaled({.sums = s.integer_sums,
                         .row_scales = row_scales,

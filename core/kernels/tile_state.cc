@@ -37,12 +37,17 @@ bool MultipliesIntegers(KeyValueStorage storage, Similarity similarity) {
          MultipliesInt8();
 }
 
+/// Neither 0 nor infinite, which would make NaN of a hidden key's -infinity, or of equal scores.
 float ExponentScale(const FlashSequence& s, bool shapes_logits) {
-  constexpr float kLog2e = std::numbers::log2e_v<float>;
+  double scale = 1;
   if (s.similarity == Similarity::kGaussian) {
-    return static_cast<float>(std::numbers::log2e / s.bandwidth);
+    scale = 1 / s.bandwidth;
+  } else if (!shapes_logits) {
+    scale = std::abs(s.scale);
   }
-  return shapes_logits ? kLog2e : std::abs(s.scale) * kLog2e;
+  using Limits = std::numeric_limits<float>;
+  return static_cast<float>(
+      std::clamp<double>(scale * std::numbers::log2e_v<float>, Limits::min(), Limits::max()));
 }
 
 }  // namespace

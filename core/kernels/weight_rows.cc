@@ -65,8 +65,9 @@ void WeightRows::Finish(int64_t row, float sum) {
   std::sort(best.begin(), best.end(), IsBetter);
   const int64_t first = (s_.HeadOf(row) * sequence.query.tokens + s_.RowOf(row)) * sequence.top_k;
   for (int64_t i = 0; i < sequence.top_k; ++i) {
-    const bool is_there = i < std::ssize(best);
-    sequence.top_weights[first + i] = is_there ? best[i].weight / sum : 0.0f;
+    const float weight = i < std::ssize(best) ? best[i].weight / sum : 0.0f;
+    const bool is_there = weight > 0;
+    sequence.top_weights[first + i] = weight;
     sequence.top_keys[first + i] = is_there ? best[i].key : -1;
   }
 }

@@ -50,7 +50,11 @@ void SlabArena::GiveBack(std::byte* slot) {
   MutexLock lock(mutex_);
   const auto slab = std::prev(slabs_.upper_bound(slot));
   slab->second.free.push_back(slot);
-  if (slab->second.free.size() == slots_per_slab_) {
+  const auto is_empty = [this](const auto& entry) {
+    return entry.second.free.size() == slots_per_slab_;
+  };
+  // One stays, so that a single slot that comes and goes does not make and unmake a slab.
+  if (std::count_if(slabs_.begin(), slabs_.end(), is_empty) > 1) {
     ::operator delete(slab->first, std::align_val_t{kHugePageBytes});
     slabs_.erase(slab);
   }

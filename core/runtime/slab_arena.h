@@ -10,8 +10,8 @@
 namespace attention {
 
 /// Slots that are taken and given back at any time, many to a slab of huge pages: reading through
-/// them misses the TLB seldom, which on a virtual machine is worth half the bandwidth. A slab
-/// without a taken slot is returned to the system. Thread-safe.
+/// them misses the TLB seldom, which on a virtual machine is worth half the bandwidth. Slabs
+/// without a taken slot are returned to the system, but for one. Thread-safe.
 class SlabArena {
  public:
   /// Slots of at least `slot_bytes`, 64-byte aligned.

@@ -28,8 +28,9 @@ inline void LogitsOfRow(const LogitTile& tile, const LogitRow& terms, float* row
       x = MulAdd(Set(-terms.alibi_slope), distance, x);
     }
     if (terms.bias != nullptr) {
-      x += i + 16 <= tile.cols ? Load(terms.bias + i)
-                               : LoadFirst(terms.bias + i, tile.cols - i, 0.0f);
+      const Vec bias = i + 16 <= tile.cols ? Load(terms.bias + i)
+                                           : LoadFirst(terms.bias + i, tile.cols - i, 0.0f);
+      x = bias == -__builtin_inff() ? bias : x + bias;  // whatever x is
     }
     Store(x, row + i);
   }
@@ -41,58 +42,28 @@ inline void Logits(const LogitTile& tile) {
   }
 }
 
-/// kRows rows at a time share each load of the keys.
-template <int kRows>
-inline void DistancesOfRows(const DistanceTile& tile, int64_t first_row) {
-  const float* query = tile.query + first_row * tile.depth;
-  Vec sums[kRows][4] = {};
-  for (int64_t d = 0; d < tile.depth; ++d) {
-    for (int k = 0; k < 4; ++k) {
-      const Vec key = Load(tile.keys + d * kKeyBlock + 16 * k);
-      for (int r = 0; r < kRows; ++r) {
-        const Vec difference = key - query[r * tile.depth + d];
-        sums[r][k] = MulAdd(difference, difference, sums[r][k]);
-      }
-    }
+inline float RegressionScore(const DistanceTile& tile, double squared_distance) {
+  if (tile.similarity == Similarity::kGaussian) {
+    return static_cast<float>(-squared_distance);
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int k = 0; k < 4; ++k) {
-      Store(-sums[r][k], tile.scores + (first_row + r) * tile.stride + 16 * k);
-    }
-  }
-}
-
-inline void RegressionWeightsOfRow(const DistanceTile& tile, int64_t row) {
-  const float* query = tile.query + row * tile.depth;
-  double sums[kKeyBlock] = {};
-  for (int64_t d = 0; d < tile.depth; ++d) {
-    for (int64_t j = 0; j < kKeyBlock; ++j) {
-      const double difference = static_cast<double>(tile.keys[d * kKeyBlock + j]) - query[d];
-      sums[j] += difference * difference;
-    }
-  }
-  float* scores = tile.scores + row * tile.stride;
-  for (int64_t j = 0; j < kKeyBlock; ++j) {
-    const double distance = __builtin_sqrt(sums[j]);
-    scores[j] = tile.similarity == Similarity::kBox
-                    ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
-                    : static_cast<float>(1.0 - distance / tile.bandwidth);
-  }
+  const double distance = __builtin_sqrt(squared_distance);
+  return tile.similarity == Similarity::kBox ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
+                                             : static_cast<float>(1.0 - distance / tile.bandwidth);
 }
 
 inline void Distances(const DistanceTile& tile) {
-  int64_t r = 0;
-  if (tile.similarity != Similarity::kGaussian) {
-    for (; r < tile.rows; ++r) {
-      RegressionWeightsOfRow(tile, r);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* query = tile.query + r * tile.depth;
+    double sums[kKeyBlock] = {};
+    for (int64_t d = 0; d < tile.depth; ++d) {
+      for (int64_t j = 0; j < kKeyBlock; ++j) {
+        const double difference = static_cast<double>(tile.keys[d * kKeyBlock + j]) - query[d];
+        sums[j] += difference * difference;
+      }
     }
-    return;
-  }
-  for (; r + 4 <= tile.rows; r += 4) {
-    DistancesOfRows<4>(tile, r);
-  }
-  for (; r < tile.rows; ++r) {
-    DistancesOfRows<1>(tile, r);
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      tile.scores[r * tile.stride + j] = RegressionScore(tile, sums[j]);
+    }
   }
 }
 

@@ -61,6 +61,9 @@ inline void MapFeatures(int64_t cols, float* values) {
     const Vec x = Load(values + i);
     Store(x > 0.0f ? x + 1.0f : Exp(x), values + i);
   }
+  for (int64_t i = cols; i % 16 != 0; ++i) {
+    values[i] = 0;
+  }
 }
 
 inline void PrepareRows(const RowPreparation& rows, Dtype target_dtype, void* target) {
@@ -201,7 +204,7 @@ inline void QuantiseProbabilities(const QuantisedProbabilities& tile) {
     float* row = tile.probabilities + r * tile.stride;
     const float largest = ScaleProbabilities(tile, row);
     tile.row_scales[r] = largest / 255.0f;
-    const bool is_usable = largest > 0x1p-100f && largest < 0x1p100f;
+    const bool is_usable = largest > 0x1p-100f && largest <= __FLT_MAX__;
     const Vec to_integer = Set(is_usable ? 255.0f / largest : 0.0f);
     uint8_t* to = tile.target + r * tile.stride;
     for (int64_t i = 0; i < tile.cols; i += 16) {

@@ -71,6 +71,9 @@ inline float RoundedProduct(float a, float b) {
 /// first, at the cost of one more rounding.
 template <bool kIsHuge>
 struct Exponent {
+  /// Beyond the range of exp, exponents may come out as -infinity.
+  static constexpr bool kMayOverflow = kIsHuge;
+
   Vec Of(Vec score) const {
     return kIsHuge ? (score - max) * scale : MulAdd(score, scale, -offset);
   }
@@ -80,11 +83,19 @@ struct Exponent {
   Vec offset;
 };
 
+/// The exponent of 2 that a row's probabilities are relative to.
+inline double RowExponent(float row_max, float scale_log2e) {
+  const float offset = RoundedProduct(row_max, scale_log2e);
+  return __builtin_fabsf(offset) < kHugeExponent
+             ? offset
+             : static_cast<double>(row_max) * static_cast<double>(scale_log2e);
+}
+
 /// Calls f(Exponent) with the one that suits the row's maximum.
 template <typename F>
 inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
   const float offset = RoundedProduct(row_max, scale_log2e);
-  if (__builtin_fabsf(offset) < 0x1p20f) {
+  if (__builtin_fabsf(offset) < kHugeExponent) {
     return f(Exponent<false>{Set(scale_log2e), Set(row_max), Set(offset)});
   }
   return f(Exponent<true>{Set(scale_log2e), Set(row_max), Set(offset)});
@@ -98,7 +109,7 @@ inline float Exponentials(const float* row, int64_t visible, int64_t cols, Expon
                           Target target) {
   const auto power = [&](Vec scores) {
     const Vec t = exponent.Of(scores);
-    return kHides ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
+    return kHides || Exponent::kMayOverflow ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
   };
   Vec sum[4] = {};
   int64_t i = 0;
@@ -139,8 +150,9 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
   }
   tile.row_max[r] = tile_max;
   if (!tile.is_first) {
-    const Vec factor = PowerOfTwoOrZero<Exp2Degree5>(Set(
-        RoundedProduct(old_max, tile.scale_log2e) - RoundedProduct(tile_max, tile.scale_log2e)));
+    const double exponent =
+        RowExponent(old_max, tile.scale_log2e) - RowExponent(tile_max, tile.scale_log2e);
+    const Vec factor = PowerOfTwoOrZero<Exp2Degree5>(Set(static_cast<float>(exponent)));
     tile.row_sum[r] *= factor[0];
     ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor[0]);
   }
@@ -149,7 +161,10 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 template <typename Exp2, typename Target>
 inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
   const float* row = tile.scores + r * tile.stride;
-  if (tile.row_max[r] == kMinusInfinity) {  // nothing is seen yet
+  if (tile.row_max[r] == kMinusInfinity) {  // nothing is seen yet, unless it is NaN
+    for (int64_t i = 0; i < tile.visible_end[r]; ++i) {
+      tile.row_sum[r] += row[i] == row[i] ? 0.0f : row[i];
+    }
     for (int64_t i = 0; i < tile.cols; i += 16) {
       target.Put(i, Vec{});
     }

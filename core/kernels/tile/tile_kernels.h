@@ -12,6 +12,9 @@ namespace attention {
 /// Keys are packed, scored and summed in blocks of this many.
 inline constexpr int64_t kKeyBlock = 64;
 
+/// Exponents of 2 from which on softmax subtracts a row's maximum before it multiplies.
+inline constexpr float kHugeExponent = 0x1p20f;
+
 /// One step of online softmax: a tile of scores [rows, cols] becomes probabilities relative to each
 /// row's running maximum, and what was accumulated for earlier tiles is rescaled to it.
 struct SoftmaxTile {
@@ -74,9 +77,9 @@ struct LogitTile {
   const LogitRow* terms = nullptr;  // [rows]
 };
 
-/// scores[rows, 64] of kernel regression, by differences: kGaussian -|query - key|^2; kBox and
-/// kTriangular the weights themselves, in double precision, since 1 - |q - k| / bandwidth cancels
-/// near its edge.
+/// scores[rows, 64] of kernel regression, by differences in double precision: kGaussian -|query -
+/// key|^2; kBox and kTriangular the weights themselves, since 1 - |q - k| / bandwidth cancels near
+/// its edge.
 struct DistanceTile {
   Similarity similarity = Similarity::kGaussian;
   double bandwidth = 0;

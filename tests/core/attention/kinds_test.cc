@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/visibility.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_problem.h"
@@ -26,7 +27,7 @@ struct Row {
 
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
-AttentionOptions Regression(Similarity similarity, float bandwidth, bool causal = false) {
+AttentionOptions Regression(Similarity similarity, double bandwidth, bool causal = false) {
   return {.causal = causal, .similarity = similarity, .bandwidth = bandwidth};
 }
 
@@ -74,6 +75,14 @@ const Row kRows[] = {
     {"Softcap", {100, 600, 2, 2, 64, 64}, {.softcap = 20}},
     {"SoftcapThatBites", {100, 100, 2, 2, 64, 64}, {.causal = true, .scale = 2, .softcap = 5}},
     {"Alibi", {600, 600, 4, 4, 32, 32}, {.causal = true}, {.alibi = true}},
+    {"AlibiFarPastTheKeys",
+     {30, 90, 4, 4, 32, 32},
+     {.query_offset = int64_t{1} << 30},
+     {.alibi = true, .sinks = true}},
+    {"AlibiFarBeforeTheKeys",
+     {30, 90, 4, 4, 32, 32},
+     {.query_offset = -(int64_t{1} << 30)},
+     {.alibi = true}},
     {"AlibiBothWays", {60, 90, 4, 4, 32, 32}, {}, {.alibi = true}},
     {"Sinks", {100, 600, 4, 2, 64, 64}, {.causal = true}, {.sinks = true}},
     {"SinksWithWindow", {100, 100, 4, 2, 64, 64}, {.causal = true, .window = 4}, {.sinks = true}},
@@ -101,6 +110,8 @@ const Row kRows[] = {
      {90, 90, 2, 1, 8, 24},
      Regression(Similarity::kGaussian, 5, true),
      {.mask = true}},
+    {"GaussianOfWideHeads", {40, 300, 1, 1, 128, 16}, Regression(Similarity::kGaussian, 100)},
+    {"TriangularNearItsEdge", {20, 500, 1, 1, 64, 16}, Regression(Similarity::kTriangular, 11)},
     {"GaussianNarrow", {70, 200, 2, 2, 16, 16}, Regression(Similarity::kGaussian, 0.5)},
     {"Box", {70, 600, 2, 2, 4, 16}, Regression(Similarity::kBox, 2)},
     {"BoxOfNothing", {20, 30, 2, 2, 16, 16}, Regression(Similarity::kBox, 0.01)},
@@ -111,6 +122,10 @@ const Row kRows[] = {
     {"LinearCausalOffset",
      {90, 150, 2, 2, 16, 16},
      {.causal = true, .query_offset = -3, .similarity = Similarity::kLinear}},
+    {"LinearNormsOddWidth",
+     {90, 150, 2, 2, 17, 9},
+     {.causal = true, .similarity = Similarity::kLinear},
+     {.query_norm = true, .key_norm = true}},
     {"LinearRotary",
      {90, 150, 2, 2, 16, 16},
      {.causal = true, .rotary = kHalfSplit, .similarity = Similarity::kLinear}},
@@ -296,6 +311,90 @@ TEST(KindsTest, ABiasOfMinusInfinityHidesItsKey) {
     ASSERT_TRUE(std::isfinite(output[i]));
     ASSERT_TRUE(i >= 16 || output[i] == 0);
   }
+}
+
+TEST(KindsTest, ABiasOfMinusInfinityHidesANaNKey) {
+  AttentionProblem problem(33, Dtype::kF32, {10, 20, 2, 2, 16, 16});
+  problem.Add({.shared_bias = true});
+  auto* bias = const_cast<float*>(problem.options.bias.data);
+  for (int64_t i = 0; i < 10; ++i) {
+    bias[i * 20 + 3] = -std::numeric_limits<float>::infinity();
+  }
+  std::fill_n(problem.key.as<float>() + 3 * 32, 32, std::numeric_limits<float>::quiet_NaN());
+  for (const double value : RunAlone(problem)) {
+    ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST(KindsTest, ANaNQueryGivesNaNAndHarmsNoOtherRow) {
+  for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
+    AttentionProblem clean(30, Dtype::kF32, {20, 600, 2, 2, 16, 16},
+                           {.causal = true, .query_offset = -1, .similarity = similarity});
+    const std::vector<double> expected = RunAlone(clean);
+    AttentionProblem dirty(30, Dtype::kF32, {20, 600, 2, 2, 16, 16},
+                           {.causal = true, .query_offset = -1, .similarity = similarity});
+    for (const int64_t row : {0, 7}) {  // row 0 sees no key
+      std::fill_n(dirty.query.as<float>() + row * 32, 32, std::numeric_limits<float>::quiet_NaN());
+    }
+    const std::vector<double> output = RunAlone(dirty);
+    for (int64_t i = 0; i < std::ssize(output); ++i) {
+      if (i / 32 == 7) {
+        ASSERT_TRUE(std::isnan(output[i])) << i;
+      } else {
+        ASSERT_EQ(output[i], expected[i]) << i;
+      }
+    }
+  }
+}
+
+TEST(KindsTest, ATileOfNaNIsNotForgottenByTheNext) {
+  AttentionProblem problem(31, Dtype::kF32, {4, 600, 2, 2, 16, 16});
+  std::fill_n(problem.key.as<float>(), 512 * 32, std::numeric_limits<float>::quiet_NaN());
+  for (const double value : RunAlone(problem)) {
+    ASSERT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(KindsTest, HugeLogitsInDifferentTilesKeepTheirDifference) {
+  AttentionProblem problem(32, Dtype::kF32, {1, 600, 1, 1, 16, 16}, {.scale = 1.0f});
+  std::fill_n(problem.query.as<float>(), 16, 0.0f);
+  problem.query.as<float>()[0] = 1;
+  for (int64_t j = 0; j < 600; ++j) {
+    problem.key.as<float>()[j * 16] = j == 0 ? 1e6f : j == 599 ? 1e6f + 1 : 0;
+  }
+  EXPECT_LE(reference::RelativeL2(RunAlone(problem), problem.Expected()), 1e-6);
+}
+
+TEST(KindsTest, ExtremeButFiniteOptionsGiveNoNaN) {
+  const AttentionOptions options[] = {Regression(Similarity::kGaussian, 1e60),
+                                      Regression(Similarity::kGaussian, 1e-39),
+                                      {.scale = 3e38f},
+                                      {.scale = 1e-45f}};
+  for (const AttentionOptions& option : options) {
+    AttentionProblem problem(34, Dtype::kF32, {10, 600, 2, 2, 16, 16}, option);
+    problem.Add({.mask = true});
+    for (const double value : RunAlone(problem)) {
+      ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+  if (CurrentIsa() < Isa::kAvx512) {
+    return;  // where exp below 2^-126 is 0
+  }
+  AttentionProblem tiny(35, Dtype::kF32, {3, 20, 1, 1, 1, 4}, {.similarity = Similarity::kLinear});
+  std::fill_n(tiny.query.as<float>(), 3, -92.0f);
+  EXPECT_LE(reference::RelativeL2(RunAlone(tiny), tiny.Expected()), 1e-3);  // subnormal sums
+}
+
+TEST(KindsTest, PositionsAtTheEndOfTheirRange) {
+  const int64_t kFar = std::numeric_limits<int64_t>::max();
+  AttentionProblem plain(36, Dtype::kF32, {10, 20, 2, 2, 16, 16});
+  AttentionProblem wide(36, Dtype::kF32, {10, 20, 2, 2, 16, 16},
+                        {.window = kFar, .window_right = kFar, .prefix = kFar});
+  EXPECT_EQ(RunAlone(wide), RunAlone(plain));
+  AttentionSequence sequence = plain.Sequence();
+  sequence.options.query_offset = kFar;
+  EXPECT_THAT(Validate({&sequence, 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("query_offset")));
 }
 
 TEST(KindsTest, AHugeSinkLeavesNothing) {

@@ -272,6 +272,33 @@ TEST(KvCacheTest, AFullMemoryRefusesAndLosesNothing) {
   EXPECT_TRUE(std::equal(actual.begin(), actual.begin() + 500 * row_bytes, expected.begin()));
 }
 
+TEST(KvCacheTest, SizeBytesIsAllThatOneCacheNeeds) {
+  const KvCacheShape shape{2, 48, 40, Storage::kF32};
+  auto memory = std::make_shared<KvMemory>(KvCache::SizeBytes(shape, kLength));
+  AttentionProblem problem(14, Dtype::kF32, kExtents, {.causal = true});
+  Decoder decoder(problem, Storage::kF32, memory);
+  for (int64_t i = 0; i < kLength; ++i) {
+    ASSERT_THAT(decoder.Append(1), IsOk()) << i;
+  }
+  EXPECT_EQ(memory->used_bytes(), memory->max_bytes());
+}
+
+TEST(KvCacheTest, LargeValuesSurviveEightBits) {
+  AttentionProblem problem(15, Dtype::kF32, {3, 90, 2, 2, 16, 16});
+  for (int64_t i = 0; i < problem.value.num_elements(); ++i) {
+    problem.value.as<float>()[i] *= 1e35f;
+  }
+  Decoder decoder(problem, Storage::kInt8);
+  ASSERT_THAT(decoder.Append(90), IsOk());
+  AttentionSequence s = problem.Sequence();
+  s.key = s.value = {};
+  s.cache = &decoder.cache();
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  ASSERT_THAT(ScaledDotProductAttention({&s, 1}, workspace), IsOk());
+  EXPECT_LE(reference::RelativeL2(ToDoubles(problem.output), problem.Expected()), 5e-2);
+}
+
 TEST(KvCacheTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(KvCache::Create({0, 64, 64, Storage::kF32}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("num_kv_heads")));

@@ -108,6 +108,15 @@ TEST(MergeTest, PartsWithoutVisibleKeysHaveNoSay) {
   EXPECT_EQ(merged_lse[1], -kInfinity);
 }
 
+TEST(MergeTest, NaNIsNotLost) {
+  const float lse[] = {std::nanf(""), -kInfinity};
+  const float outputs[] = {std::nanf(""), 0};
+  float output = 0;
+  const PartialResult parts[] = {{outputs, lse}, {outputs + 1, lse + 1}};
+  MergePartials({1, 1, 1}, parts, {}, {&output, nullptr});
+  EXPECT_TRUE(std::isnan(output));
+}
+
 TEST(MergeTest, LogitsFarApartDoNotOverflow) {
   const float lse[] = {-1e30f, 1e30f};
   const float outputs[] = {3, 5};
