@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <new>
 
 #include "core/tensor/huge_pages.h"
 
@@ -24,7 +23,7 @@ SlabArena::SlabArena(size_t slot_bytes)
 
 SlabArena::~SlabArena() {
   for (const auto& [first, slab] : slabs_) {
-    ::operator delete(first, std::align_val_t{kHugePageBytes});
+    UnmapHugePages(first, slab_bytes_);
   }
 }
 
@@ -33,9 +32,7 @@ std::byte* SlabArena::Take() {
   auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
                                 [](const auto& entry) { return !entry.second.free.empty(); });
   if (with_room == slabs_.end()) {
-    auto* first =
-        static_cast<std::byte*>(::operator new(slab_bytes_, std::align_val_t{kHugePageBytes}));
-    AdviseHugePages(first, slab_bytes_);
+    std::byte* first = MapHugePages(slab_bytes_);
     with_room = slabs_.emplace(first, Slab{}).first;
     for (size_t i = slots_per_slab_; i > 0; --i) {
       with_room->second.free.push_back(first + (i - 1) * slot_bytes_);
@@ -55,7 +52,7 @@ void SlabArena::GiveBack(std::byte* slot) {
   };
   // One stays, so that a single slot that comes and goes does not make and unmake a slab.
   if (std::count_if(slabs_.begin(), slabs_.end(), is_empty) > 1) {
-    ::operator delete(slab->first, std::align_val_t{kHugePageBytes});
+    UnmapHugePages(slab->first, slab_bytes_);
     slabs_.erase(slab);
   }
 }

@@ -8,8 +8,10 @@ namespace attention {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-/// Asks the system to back [data, data + size_bytes) with huge pages, where they are whole. Only
-/// advice. REQUIRES: data is a multiple of 4096.
-void AdviseHugePages(void* data, size_t size_bytes);
+/// Fresh zeroed memory from the system, which is asked to back it with huge pages: memory that was
+/// used before would keep the small pages it has. `size_bytes` is a multiple of kHugePageBytes, as
+/// the address will be. Throws std::bad_alloc.
+std::byte* MapHugePages(size_t size_bytes);
+void UnmapHugePages(std::byte* data, size_t size_bytes);
 
 }  // namespace attention

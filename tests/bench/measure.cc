@@ -61,12 +61,14 @@ class PlainRead {
         words_(static_cast<int64_t>(bytes) / kChunk * (kChunk / 8)),
         sums_(threads) {
     // In huge pages, as caches are.
-    buffer_ = AlignedBuffer(words_ * 8 + kHugePageBytes);
-    const auto address = reinterpret_cast<uintptr_t>(buffer_.data());
-    first_ = buffer_.data() + (kHugePageBytes - address % kHugePageBytes);
-    AdviseHugePages(first_, words_ * 8);
-    std::memset(buffer_.data(), 1, buffer_.size_bytes());
+    size_bytes_ = (words_ * 8 / kHugePageBytes + 1) * kHugePageBytes;
+    first_ = MapHugePages(size_bytes_);
+    std::memset(first_, 1, size_bytes_);
   }
+
+  ~PlainRead() { UnmapHugePages(first_, size_bytes_); }
+  PlainRead(const PlainRead&) = delete;
+  PlainRead& operator=(const PlainRead&) = delete;
 
   void Run() {
     pool_.ParallelFor(words_ / (kChunk / 8), [this](int64_t i, int worker) {
@@ -89,7 +91,7 @@ class PlainRead {
   ThreadPool pool_;
   int64_t words_;
   std::vector<uint64_t> sums_;
-  AlignedBuffer buffer_;
+  size_t size_bytes_ = 0;
   std::byte* first_ = nullptr;
 };
 
