@@ -118,7 +118,8 @@ absl::Status ReadSimilarity(const v1::AttentionOptions& wire, AttentionOptions& 
   }
   options.similarity = static_cast<Similarity>(wire.similarity());
   if (IsRegression(options.similarity)) {
-    ASSIGN_OR_RETURN(options.bandwidth, ReadFloat(wire.bandwidth(), Sign::kPositive, "bandwidth"));
+    RETURN_IF_ERROR(CheckPositive(wire.bandwidth(), "bandwidth"));
+    options.bandwidth = wire.bandwidth();
     return ExpectNoLogits(wire);
   }
   if (wire.bandwidth() != 0) {

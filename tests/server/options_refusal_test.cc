@@ -123,7 +123,7 @@ TEST_F(OptionsRefusalTest, SimilaritiesWithWhatIsNotTheirs) {
   const std::string none = ": expected none with similarity ";
   ExpectRefusals({
       {"bandwidth: 2", "bandwidth: expected 0 with similarity DOT_PRODUCT, found 2"},
-      {"similarity: BOX", "bandwidth: expected a finite positive FP32 number, found 0"},
+      {"similarity: BOX", "bandwidth: expected a finite positive number, found 0"},
       {"similarity: LINEAR bandwidth: 1", "bandwidth: expected 0 with similarity LINEAR, found 1"},
       {"similarity: GAUSSIAN bandwidth: 1 scale: 1", "scale" + none + "GAUSSIAN, found one"},
       {"similarity: BOX bandwidth: 1 softcap: 1", "softcap" + none + "BOX, found one"},
