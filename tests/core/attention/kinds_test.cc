@@ -235,11 +235,15 @@ TEST_P(KindsTest, NeitherThreadsNorBlocksNorBatchMatesChangeABit) {
   EXPECT_EQ(Bytes(blocks->output), Bytes(alone->output));
 
   const auto mate = MakeProblem(24);
-  AttentionProblem plain(25, dtype(),
-                         {90, 40, row().extents.num_heads, row().extents.num_kv_heads,
-                          row().extents.head_dim, row().extents.value_head_dim},
-                         {.causal = true});
-  const AttentionSequence batch[] = {plain.Sequence(), mate->Sequence(), plain.Sequence()};
+  const reference::Extents others{90,
+                                  40,
+                                  row().extents.num_heads,
+                                  row().extents.num_kv_heads,
+                                  row().extents.head_dim,
+                                  row().extents.value_head_dim};
+  AttentionProblem before(25, dtype(), others, {.causal = true});
+  AttentionProblem after(26, dtype(), others, {.causal = true});
+  const AttentionSequence batch[] = {before.Sequence(), mate->Sequence(), after.Sequence()};
   ThreadPool pool(2);
   Workspace workspace(pool);
   ASSERT_THAT(ScaledDotProductAttention(batch, workspace), IsOk());
