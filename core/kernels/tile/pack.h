@@ -106,13 +106,13 @@ inline void StoreRows(const StoreTile& tile) {
         __builtin_memset(target, 0, tile.cols * sizeof(*target));
         continue;
       }
-      const float factor = tile.row_sum == nullptr ? 1.0f : 1.0f / tile.row_sum[r];
-      if (factor > __FLT_MAX__) {  // of a sum so small that its reciprocal overflows
+      if (tile.row_sum != nullptr && tile.row_sum[r] < 0x1p-120f) {  // its reciprocal overflows
         for (int64_t i = 0; i < tile.cols; ++i) {
           target[i] = E::Write(tile.source[r * tile.source_stride + i] / tile.row_sum[r]);
         }
         continue;
       }
+      const float factor = tile.row_sum == nullptr ? 1.0f : 1.0f / tile.row_sum[r];
       StoreRow<E>(tile.source + r * tile.source_stride, tile.bias, factor, tile.cols, target);
     }
   });
