@@ -108,7 +108,7 @@ inline void StoreRows(const StoreTile& tile) {
       }
       if (tile.row_sum != nullptr && tile.row_sum[r] < 0x1p-120f) {  // its reciprocal overflows
         for (int64_t i = 0; i < tile.cols; ++i) {
-          target[i] = E::Write(tile.source[r * tile.source_stride + i] / tile.row_sum[r]);
+          target[i] = E::Write(tile.source[r * tile.source_stride + i] / tile.row_sum[r] + 0.0f);
         }
         continue;
       }
