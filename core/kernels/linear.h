@@ -11,6 +11,14 @@
 
 namespace attention {
 
+/// How the weights of a model are kept. Activations between the products are f32, or bf16 beside
+/// bf16 weights.
+enum class WeightsDtype {
+  kF32,
+  kBf16,
+  kInt8,  // each output channel with a scale of its own; rows are rounded to 8 bits as they come
+};
+
 /// Columns of output that are computed together; parts of a fused map start at multiples of it.
 inline constexpr int64_t kColumnBlock = 64;
 

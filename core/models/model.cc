@@ -46,14 +46,18 @@ absl::Status ValidateSpec(const SeededModelSpec& spec) {
 
 }  // namespace
 
-SeededModelSpec DemoModelSpec() {
-  return {.name = "demo",
-          .seed = 1,
-          .d_model = 512,
-          .num_heads = 8,
-          .vocab_size = 1000,
-          .max_positions = 2048};
-}
+struct Model::State {
+  ModelInfo info;
+  std::unique_ptr<MultiHeadAttention> layer;
+  std::vector<float> token_embedding;     // [vocab_size, d_model]
+  std::vector<float> position_embedding;  // [max_positions, d_model]
+};
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+const ModelInfo& Model::info() const { return state_->info; }
+const MultiHeadAttention& Model::layer(int64_t) const { return *state_->layer; }
 
 absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec& given) {
   RETURN_IF_ERROR(ValidateSpec(given));
@@ -62,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
   spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
   spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
 
-  std::unique_ptr<Model> model(new Model);
+  auto model = std::make_unique<State>();
   const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
                                             spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
   const MultiHeadAttentionShape shape{.d_model = spec.d_model,
@@ -71,47 +75,72 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
                                       .num_kv_heads = spec.num_kv_heads,
                                       .head_dim = spec.head_dim,
                                       .value_head_dim = spec.value_head_dim};
-  ASSIGN_OR_RETURN(model->layer_, MultiHeadAttention::Create(shape, Borrow(layer), spec.dtype));
+  ASSIGN_OR_RETURN(model->layer, MultiHeadAttention::Create(shape, Borrow(layer), spec.dtype));
   if (spec.vocab_size > 0) {
-    model->token_embedding_ = MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding",
+    model->token_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding",
                                                   spec.vocab_size, spec.d_model);
-    model->position_embedding_ = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
+    model->position_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
                                                      spec.max_positions, spec.d_model);
   }
-  model->spec_ = std::move(spec);
-  return model;
+  model->info = {.name = spec.name,
+                 .model_type = "seeded",
+                 .d_model = spec.d_model,
+                 .layers = {{.shape = shape, .causal = spec.causal}},
+                 .vocab_size = spec.vocab_size,
+                 .max_positions = spec.max_positions,
+                 .weights_dtype =
+                     spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32,
+                 .seeded = spec};
+  return std::make_unique<Model>(std::move(model));
 }
 
-absl::Status Model::ValidateTokens(std::span<const int32_t> ids, int64_t first_position) const {
-  if (spec_.vocab_size == 0) {
+AttentionOptions Model::LayerOptions(int64_t, const AttentionOptions& requested) const {
+  return requested;
+}
+
+absl::Status Model::ValidateTokens(const TokenSequence& tokens) const {
+  const std::span<const int32_t> ids = tokens.ids;
+  if (info().vocab_size == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "model ", spec_.name, " takes no token ids: expected hidden_states, found token_ids"));
+        "model ", name(), " takes no token ids: expected hidden_states, found token_ids"));
   }
   const auto bad = std::find_if(ids.begin(), ids.end(),
-                                [&](int32_t id) { return id < 0 || id >= spec_.vocab_size; });
+                                [&](int32_t id) { return id < 0 || id >= info().vocab_size; });
   if (bad != ids.end()) {
     return absl::InvalidArgumentError(absl::StrCat("token_ids.ids: expected 0 to ",
-                                                   spec_.vocab_size - 1, ", found ", *bad,
+                                                   info().vocab_size - 1, ", found ", *bad,
                                                    " at position ", bad - ids.begin()));
   }
-  if (first_position + std::ssize(ids) > spec_.max_positions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("token_ids: expected at most ", spec_.max_positions,
-                     " positions, found a sequence that ends at ", first_position + ids.size()));
+  if (tokens.first_position + std::ssize(ids) > info().max_positions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "token_ids: expected at most ", info().max_positions,
+        " positions, found a sequence that ends at ", tokens.first_position + std::ssize(ids)));
   }
   return absl::OkStatus();
 }
 
-void Model::Embed(std::span<const int32_t> ids, int64_t first_position, void* hidden_states) const {
-  const int64_t d_model = spec_.d_model;
-  std::vector<float> row(d_model);
-  for (int64_t i = 0; i < std::ssize(ids); ++i) {
-    const float* token = &token_embedding_[ids[i] * d_model];
-    const float* position = &position_embedding_[(first_position + i) * d_model];
-    std::transform(token, token + d_model, position, row.begin(), std::plus<>());
-    Convert(Dtype::kF32, row.data(), spec_.dtype,
-            ElementAt(hidden_states, spec_.dtype, i * d_model), d_model);
+void Model::Embed(const TokenSequence& tokens, float* hidden_states) const {
+  const int64_t d_model = info().d_model;
+  for (int64_t i = 0; i < std::ssize(tokens.ids); ++i) {
+    const float* token = &state_->token_embedding[tokens.ids[i] * d_model];
+    const float* position = &state_->position_embedding[(tokens.first_position + i) * d_model];
+    std::transform(token, token + d_model, position, hidden_states + i * d_model, std::plus<>());
   }
+}
+
+Model::OutputExtents Model::OutputOf(ModelOutput wanted, int64_t seq_len) const {
+  const bool is_logits = wanted == ModelOutput::kLogits || wanted == ModelOutput::kLastLogits;
+  const bool is_every_row = wanted == ModelOutput::kLogits || wanted == ModelOutput::kHiddenStates;
+  return {is_every_row ? seq_len : 1, is_logits ? info().vocab_size : info().d_model};
+}
+
+int64_t Model::NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const {
+  const ModelLayerInfo& info_of_layer = info().layers[layer];
+  return (info_of_layer.is_cross ? memory_len : seq_len) + info_of_layer.extra_keys;
+}
+
+absl::Status Model::Forward(const ModelCall&, Workspace&) const {
+  return absl::UnimplementedError("no stack");
 }
 
 }  // namespace attention

@@ -1,7 +1,8 @@
-// A served model: one attention layer, with embeddings when it takes token ids.
+// A served model: attention layers, and for most families embeddings and a whole stack of blocks.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,72 +11,137 @@
 
 #include "absl/status/statusor.h"
 #include "core/layers/multi_head_attention.h"
+#include "core/models/seeded_model.h"
 
 namespace attention {
 
-/// What `--random-model` and the built-in model are made from.
-struct SeededModelSpec {
-  std::string name;
-  uint64_t seed = 0;
-  int64_t d_model = 0;
-  int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;    // 0: num_heads
-  int64_t head_dim = 0;        // 0: d_model / num_heads
-  int64_t value_head_dim = 0;  // 0: head_dim
-  int64_t vocab_size = 0;      // 0: takes no token ids
-  int64_t max_positions = 0;
-  Dtype dtype = Dtype::kF32;
+/// One attention layer of a model.
+struct ModelLayerInfo {
+  MultiHeadAttentionShape shape;
+  /// Unless a request says otherwise.
   bool causal = false;
+  /// Keys and values come from `memory`, always.
+  bool is_cross = false;
+  /// Keys that the layer adds behind each sequence's own (bias_k, add_zero_attn): weights have so
+  /// many columns more.
+  int64_t extra_keys = 0;
 };
 
-/// The model served under the name `demo`: d_model 512, 8 heads, vocabulary 1000, 2048 learned
-/// positions, not causal.
-SeededModelSpec DemoModelSpec();
+struct ModelInfo {
+  std::string name;
+  int64_t version = 1;
+  /// Of config.json; "seeded" for generated weights.
+  std::string model_type;
+  int64_t d_model = 0;
+  /// Numbered as requests do: encoder layers first, then each decoder block's.
+  std::vector<ModelLayerInfo> layers;
+  /// Has blocks to run as a whole; otherwise it is layer 0 and nothing else.
+  bool has_stack = false;
+  /// The stack is a decoder that attends over an encoder of its own, which `memory` enters.
+  bool has_encoder = false;
+  /// 0 when it takes no token ids.
+  int64_t vocab_size = 0;
+  int64_t num_token_types = 0;
+  /// Longest token sequence; 0 when unbounded.
+  int64_t max_positions = 0;
+  bool has_logits = false;
+  WeightsDtype weights_dtype = WeightsDtype::kF32;
+  /// Of everything that the model keeps.
+  int64_t weights_bytes = 0;
+  /// Of generated weights.
+  std::optional<SeededModelSpec> seeded = {};
+};
 
-/// `NAME:d_model=768,num_heads=12[,num_kv_heads=..][,head_dim=..][,value_head_dim=..][,vocab_size=..]
-/// [,max_positions=..][,dtype=fp32|bf16][,causal=true|false][,seed=..]`. INVALID_ARGUMENT names the
-/// key.
-absl::StatusOr<SeededModelSpec> ParseSeededModelSpec(const std::string& text);
+/// Token ids of one sequence; `type_ids` is empty (all 0) or as long.
+struct TokenSequence {
+  std::span<const int32_t> ids;
+  std::span<const int32_t> type_ids = {};
+  int64_t first_position = 0;
+};
+
+/// What a run of the whole stack leaves for a sequence.
+enum class ModelOutput {
+  kHiddenStates,  // [seq_len, d_model], after the last norm
+  kMeanPooled,    // [1, d_model]: their mean
+  kFirstPooled,   // [1, d_model]: the first row ([CLS])
+  kLogits,        // [seq_len, vocab_size]
+  kLastLogits,    // [1, vocab_size]
+};
+
+/// Attention weights that are wanted of a run of the whole stack. Heads empty: all.
+struct WeightsChoice {
+  std::vector<int64_t> layers = {};
+  std::vector<int64_t> heads = {};
+};
+
+/// One sequence of a run of the whole stack. Rows are counted in the packed inputs.
+struct ModelSequence {
+  int64_t first_row = 0;  // in hidden_states
+  int64_t seq_len = 0;
+  int64_t first_memory_row = 0;  // in memory
+  int64_t memory_len = 0;
+  ModelOutput wanted = ModelOutput::kHiddenStates;
+  /// Model::OutputShape; any dtype.
+  MutableMatrixView output = {};
+  /// Null: no weights. Borrowed.
+  const WeightsChoice* weights_choice = nullptr;
+  /// For each chosen layer f32 [chosen heads, seq_len, keys], keys as Model::NumKeys.
+  std::vector<float*> weights = {};
+};
+
+/// A run of the whole stack over a ragged batch, in row order without gaps. Views are f32.
+struct ModelCall {
+  /// [total_tokens, d_model]: embedded tokens, or what enters the first block.
+  MatrixView hidden_states;
+  /// [total_memory, d_model], of a model with an encoder: what enters the encoder. Without it such
+  /// a model runs its encoder over hidden_states and answers with the encoder's output.
+  std::optional<MatrixView> memory = {};
+  std::span<const ModelSequence> sequences;
+  /// Asked between sublayers whether to go on; may be null.
+  std::function<bool()> go_on = nullptr;
+};
 
 /// Immutable after creation; thread-safe.
 class Model {
  public:
+  struct State;
+
   /// INVALID_ARGUMENT when the extents do not fit together.
   static absl::StatusOr<std::unique_ptr<Model>> CreateSeeded(const SeededModelSpec& spec);
+  explicit Model(std::unique_ptr<State> state);
+  ~Model();
 
-  const std::string& name() const { return spec_.name; }
-  const SeededModelSpec& spec() const { return spec_; }
-  const MultiHeadAttention& layer() const { return *layer_; }
+  const ModelInfo& info() const;
+  const std::string& name() const { return info().name; }
 
-  /// Rows of token plus position embeddings, rounded to the layer's dtype: hidden_states
-  /// [ids.size(), d_model]. INVALID_ARGUMENT for an id out of range, or when first_position +
-  /// ids.size() exceeds max_positions.
-  absl::Status ValidateTokens(std::span<const int32_t> ids, int64_t first_position) const;
-  /// REQUIRES: ValidateTokens was OK.
-  void Embed(std::span<const int32_t> ids, int64_t first_position, void* hidden_states) const;
+  /// REQUIRES: 0 <= layer < info().layers.size().
+  const MultiHeadAttention& layer(int64_t layer) const;
+
+  /// What a request asks of a layer, completed by what the layer itself is made with: its rotation,
+  /// norms, scale, softcap and window stand where `requested` has the default. `causal` and
+  /// `query_offset` are the request's. Borrows from both.
+  AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested) const;
+
+  /// INVALID_ARGUMENT for an id out of range or too many positions, said of `token_ids`.
+  absl::Status ValidateTokens(const TokenSequence& tokens) const;
+  /// Embedded tokens, f32 [ids, d_model]. REQUIRES: ValidateTokens was OK.
+  void Embed(const TokenSequence& tokens, float* hidden_states) const;
+
+  /// Rows and width of ModelSequence::output.
+  struct OutputExtents {
+    int64_t rows = 0;
+    int64_t width = 0;
+  };
+  OutputExtents OutputOf(ModelOutput wanted, int64_t seq_len) const;
+  /// Columns of a layer's weights for a sequence.
+  int64_t NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const;
+
+  /// The whole stack. CANCELLED when go_on said so. Bits as ScaledDotProductAttention promises.
+  /// REQUIRES: info().has_stack, seq_len > 0; logits only where has_logits.
+  absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:
-  Model() = default;
-
-  SeededModelSpec spec_;
-  std::unique_ptr<MultiHeadAttention> layer_;
-  std::vector<float> token_embedding_;     // [vocab_size, d_model]
-  std::vector<float> position_embedding_;  // [max_positions, d_model]
-};
-
-/// The models of a server, by name.
-class ModelRepository {
- public:
-  /// ALREADY_EXISTS for a name taken; errors of CreateSeeded.
-  absl::Status AddSeeded(const SeededModelSpec& spec);
-
-  /// Null when there is none.
-  std::shared_ptr<const Model> Find(const std::string& name) const;
-  /// In name order.
-  std::vector<std::shared_ptr<const Model>> List() const;
-
- private:
-  std::vector<std::shared_ptr<const Model>> models_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace attention

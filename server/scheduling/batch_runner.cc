@@ -22,7 +22,7 @@ constexpr size_t kMaxIdleBytes = size_t{256} << 20;
 
 int64_t OutputRowBytes(const JobDescription& job) {
   const BatchKey& key = job.key;
-  const int64_t width = key.model != nullptr ? key.model->layer().shape().d_model
+  const int64_t width = key.model != nullptr ? key.model->layer(0).shape().d_model
                                              : key.num_heads * key.value_head_dim;
   return width * static_cast<int64_t>(SizeOf(job.output_dtype));
 }

@@ -37,7 +37,7 @@ void PackedBatch::LayOut(const Batch& batch) {
     }
   }
   if (key_.model != nullptr) {
-    const MultiHeadAttention& layer = key_.model->layer();
+    const MultiHeadAttention& layer = key_.model->layer(0);
     operands_[0] = {nullptr, layer.dtype(), layer.shape().d_model};
     operands_[1] = {nullptr, layer.dtype(), layer.shape().d_memory};
   } else {
@@ -102,7 +102,7 @@ absl::Status PackedBatch::Compute(const RowBlocks& blocks) {
 }
 
 absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
-  const int64_t d_model = key_.model->layer().shape().d_model;
+  const int64_t d_model = key_.model->layer(0).shape().d_model;
   std::vector<LayerSequence> sequences;
   sequences.reserve(sequences_.size());
   for (const Sequence& s : sequences_) {
@@ -127,7 +127,7 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
   if (key_.has_memory) {
     memory = view(RowsOf(Operand::kKey), num_keys_);
   }
-  return key_.model->layer().Run(view(RowsOf(Operand::kQuery), num_rows_), memory, sequences,
+  return key_.model->layer(0).Run(view(RowsOf(Operand::kQuery), num_rows_), memory, sequences,
                                  workspace_, blocks.on_rows, blocks.block_rows);
 }
 

@@ -60,9 +60,13 @@ void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
 void AttendJob::Embed(void* target) const {
   for (const int64_t i : planned_) {
     const SequenceRows& rows = plan_.sequences[i].query;
-    plan_.model->Embed(std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows), 0,
-                       target);
-    target = ElementAt(target, plan_.model->layer().dtype(), rows.rows * plan_.output_width);
+    const int64_t elements = rows.rows * plan_.output_width;
+    std::vector<float> embedded(elements);
+    plan_.model->Embed({std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows)},
+                       embedded.data());
+    const Dtype dtype = plan_.model->layer(0).dtype();
+    Convert(Dtype::kF32, embedded.data(), dtype, target, elements);
+    target = ElementAt(target, dtype, elements);
   }
 }
 

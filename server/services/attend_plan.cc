@@ -35,7 +35,7 @@ OptionExtents ExtentsOf(const AttendPlan& plan) {
                            .head_dim = plan.head_dim,
                            .query_len = plan.longest_query,
                            .kv_len = plan.longest_key,
-                           .is_causal = plan.model != nullptr && plan.model->spec().causal};
+                           .is_causal = plan.model != nullptr && plan.model->info().layers[0].causal};
   extents.kv_lens.reserve(plan.sequences.size());
   for (const PlannedSequence& sequence : plan.sequences) {
     extents.kv_lens.push_back(sequence.key.rows);
@@ -138,8 +138,8 @@ absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request
   if (!is_bare) {
     ASSIGN_OR_RETURN(plan.model, FindModel(models, name));
     plan.key.model = plan.model.get();
-    plan.num_heads = plan.model->layer().shape().num_heads;
-    plan.head_dim = plan.model->layer().shape().head_dim;
+    plan.num_heads = plan.model->layer(0).shape().num_heads;
+    plan.head_dim = plan.model->layer(0).shape().head_dim;
   }
   RETURN_IF_ERROR(PlanInput(request, plan));
   ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));

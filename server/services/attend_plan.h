@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/models/model.h"
+#include "core/models/model_repository.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"

@@ -5,8 +5,7 @@
 namespace attention {
 
 v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
-  const SeededModelSpec& spec = model.spec();
-  const MultiHeadAttentionShape& shape = model.layer().shape();
+  const MultiHeadAttentionShape& shape = model.layer(0).shape();
   v1::Model info;
   info.set_name(model.name());
   info.set_d_model(shape.d_model);
@@ -14,12 +13,14 @@ v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
   info.set_num_kv_heads(shape.num_kv_heads);
   info.set_head_dim(shape.head_dim);
   info.set_value_head_dim(shape.value_head_dim);
-  info.set_dtype(ToWire(model.layer().dtype()));
-  info.set_causal(spec.causal);
-  info.set_vocab_size(spec.vocab_size);
-  info.set_max_positions(spec.max_positions);
+  info.set_dtype(ToWire(model.layer(0).dtype()));
+  info.set_causal(model.info().layers[0].causal);
+  info.set_vocab_size(model.info().vocab_size);
+  info.set_max_positions(model.info().max_positions);
   *info.mutable_limits() = limits;
-  info.set_seed(spec.seed);
+  if (model.info().seeded.has_value()) {
+    info.set_seed(model.info().seeded->seed);
+  }
   return info;
 }
 

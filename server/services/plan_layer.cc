@@ -44,7 +44,7 @@ absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& 
   ASSIGN_OR_RETURN(ReceivedTensor memory,
                    ReadPresentTensor(request, {input.memory(), true, path}, kPaddedRank));
   RETURN_IF_ERROR(CheckMemoryAgrees(memory, plan.operands[0]));
-  RETURN_IF_ERROR(CheckWidth(memory, plan.model->layer().shape().d_memory, path));
+  RETURN_IF_ERROR(CheckWidth(memory, plan.model->layer(0).shape().d_memory, path));
   const RowLayout layout = LayoutOf(memory.shape, kPaddedRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
                    ReadLengths(input.memory_lengths(), layout, path + "_lengths"));
@@ -80,7 +80,7 @@ absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, Attend
       plan.operands[0],
       ReadPresentTensor(request, {input.tensor(), input.has_tensor(), path}, kPaddedRank));
   const ReceivedTensor& tensor = plan.operands[0];
-  RETURN_IF_ERROR(CheckWidth(tensor, plan.model->layer().shape().d_model, path));
+  RETURN_IF_ERROR(CheckWidth(tensor, plan.model->layer(0).shape().d_model, path));
   const RowLayout layout = LayoutOf(tensor.shape, kPaddedRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
                    ReadLengths(input.lengths(), layout, "hidden_states.lengths"));
@@ -96,7 +96,7 @@ absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, Attend
         absl::StrCat("hidden_states.memory_lengths: expected none without memory, found ",
                      input.memory_lengths().size(), " values"));
   }
-  if (const MultiHeadAttentionShape& shape = plan.model->layer().shape();
+  if (const MultiHeadAttentionShape& shape = plan.model->layer(0).shape();
       shape.d_memory != shape.d_model) {
     return absl::InvalidArgumentError(absl::StrCat("hidden_states.memory: expected rows of ",
                                                    shape.d_memory, " for model \"",
@@ -113,7 +113,7 @@ absl::Status PlanTokenIds(const Received<v1::AttendRequest>& request, AttendPlan
   plan.ids.assign(input.ids().begin(), input.ids().end());
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto ids = std::span<const int32_t>(plan.ids).subspan(rows[i].first_row, rows[i].rows);
-    if (absl::Status status = plan.model->ValidateTokens(ids, 0); !status.ok()) {
+    if (absl::Status status = plan.model->ValidateTokens({ids}); !status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat(std::string(status.message()), " in sequence ", i));
     }
@@ -121,7 +121,7 @@ absl::Status PlanTokenIds(const Received<v1::AttendRequest>& request, AttendPlan
   PlanSelfAttention(rows, layout, plan);
   plan.is_token_request = true;
   plan.output_dtype = Dtype::kF32;
-  plan.output_width = plan.model->layer().shape().d_model;
+  plan.output_width = plan.model->layer(0).shape().d_model;
   plan.output_shape = {input.ids().size(), plan.output_width};
   return absl::OkStatus();
 }

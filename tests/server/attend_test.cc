@@ -109,8 +109,8 @@ TEST_F(AttendTest, EmbedsTokensFromPositionZeroOfEachSequence) {
 
   const auto model = Model::CreateSeeded(DemoModelSpec());
   Tensor rows(Dtype::kF32, {6, kWidth});
-  (*model)->Embed(std::span(ids).first(4), 0, rows.data());
-  (*model)->Embed(std::span(ids).last(2), 0, rows.as<float>() + 4 * kWidth);
+  (*model)->Embed({std::span(ids).first(4)}, rows.as<float>());
+  (*model)->Embed({std::span(ids).last(2)}, rows.as<float>() + 4 * kWidth);
   EXPECT_EQ(response.output().data(), Attend(DemoRequest(rows, lengths)).output().data());
   ASSERT_THAT(response.output().shape(), ElementsAre(6, kWidth));
 }

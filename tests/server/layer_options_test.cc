@@ -79,7 +79,7 @@ TEST_F(LayerOptionsTest, LayersReturnLogSumExpAndLargestWeights) {
   const v1::AttendResponse response = Attend(request);
   const auto model = Model::CreateSeeded(DemoModelSpec());
   Tensor rows(Dtype::kF32, {5, 512});
-  (*model)->Embed(std::span(request.token_ids().ids().data(), 5), 0, rows.data());
+  (*model)->Embed({std::span(request.token_ids().ids().data(), 5)}, rows.as<float>());
   const auto expected =
       reference::MultiHeadAttention(layer_, ToDoubles(rows), {}, {.causal = true});
   ASSERT_EQ(response.log_sum_exp_size(), 1);

@@ -70,7 +70,7 @@ inline v1::AttendRequest QkvRequest(const Tensor& query, const Tensor& key, cons
 /// The seeded model's layer, for the reference.
 inline reference::Layer ReferenceLayer(const SeededModelSpec& given) {
   const auto model = Model::CreateSeeded(given);
-  const SeededModelSpec& spec = (*model)->spec();
+  const SeededModelSpec& spec = *(*model)->info().seeded;
   const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
                                             spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
   const auto widen = [](const std::vector<float>& values) {

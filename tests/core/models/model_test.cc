@@ -1,4 +1,4 @@
-#include "core/models/model.h"
+#include "core/models/model_repository.h"
 
 #include <vector>
 
@@ -50,8 +50,8 @@ TEST(ModelTest, EmbedsTokenPlusPosition) {
   const auto model = *Model::CreateSeeded(DemoModelSpec());
   const std::vector<int32_t> ids = {999, 0, 999};
   std::vector<float> rows(3 * 512);
-  ASSERT_THAT(model->ValidateTokens(ids, 5), IsOk());
-  model->Embed(ids, 5, rows.data());
+  ASSERT_THAT(model->ValidateTokens({ids, {}, 5}), IsOk());
+  model->Embed({ids, {}, 5}, rows.data());
   const auto tokens = MakeSeededEmbedding(1, Dtype::kF32, "token_embedding", 1000, 512);
   const auto positions = MakeSeededEmbedding(1, Dtype::kF32, "position_embedding", 2048, 512);
   EXPECT_EQ(rows[0], tokens[999 * 512] + positions[5 * 512]);
@@ -61,9 +61,9 @@ TEST(ModelTest, EmbedsTokenPlusPosition) {
 TEST(ModelTest, RefusesTokensAndPositionsOutOfRange) {
   const auto model = *Model::CreateSeeded(DemoModelSpec());
   const std::vector<int32_t> bad = {1, 1000};
-  EXPECT_THAT(model->ValidateTokens(bad, 0),
+  EXPECT_THAT(model->ValidateTokens({bad}),
               StatusIs(kInvalid, Eq("token_ids.ids: expected 0 to 999, found 1000 at position 1")));
-  EXPECT_THAT(model->ValidateTokens(std::vector<int32_t>(2049, 0), 0),
+  EXPECT_THAT(model->ValidateTokens({std::vector<int32_t>(2049, 0)}),
               StatusIs(kInvalid, HasSubstr("at most 2048 positions")));
 }
 
@@ -74,7 +74,7 @@ TEST(ModelRepositoryTest, FindsByNameAndRefusesASecondOfTheName) {
   EXPECT_THAT(repository.AddSeeded(spec),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("'b' is taken")));
   ASSERT_THAT(repository.AddSeeded({.name = "a", .d_model = 32, .num_heads = 2}), IsOk());
-  EXPECT_EQ(repository.Find("b")->spec().head_dim, 16);
+  EXPECT_EQ(repository.Find("b")->info().seeded->head_dim, 16);
   EXPECT_EQ(repository.Find("c"), nullptr);
   ASSERT_EQ(repository.List().size(), 2u);
   EXPECT_EQ(repository.List().front()->name(), "a");
