@@ -10,14 +10,10 @@ namespace attention {
 namespace {
 
 MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
-  return {.query = layer.query.data(),
-          .key = layer.key.data(),
-          .value = layer.value.data(),
-          .output = layer.output.data(),
-          .query_bias = layer.query_bias.data(),
-          .key_bias = layer.key_bias.data(),
-          .value_bias = layer.value_bias.data(),
-          .output_bias = layer.output_bias.data()};
+  return {.query = {.data = layer.query.data(), .bias = layer.query_bias.data()},
+          .key = {.data = layer.key.data(), .bias = layer.key_bias.data()},
+          .value = {.data = layer.value.data(), .bias = layer.value_bias.data()},
+          .output = {.data = layer.output.data(), .bias = layer.output_bias.data()}};
 }
 
 /// Largest extent of a seeded model: products of two stay far from overflow.
@@ -75,22 +71,25 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
                                       .num_kv_heads = spec.num_kv_heads,
                                       .head_dim = spec.head_dim,
                                       .value_head_dim = spec.value_head_dim};
-  ASSIGN_OR_RETURN(model->layer, MultiHeadAttention::Create(shape, Borrow(layer), spec.dtype));
+  ASSIGN_OR_RETURN(model->layer,
+                   MultiHeadAttention::Create(
+                       shape, Borrow(layer),
+                       spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32));
   if (spec.vocab_size > 0) {
     model->token_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding",
-                                                  spec.vocab_size, spec.d_model);
+                                                 spec.vocab_size, spec.d_model);
     model->position_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
-                                                     spec.max_positions, spec.d_model);
+                                                    spec.max_positions, spec.d_model);
   }
-  model->info = {.name = spec.name,
-                 .model_type = "seeded",
-                 .d_model = spec.d_model,
-                 .layers = {{.shape = shape, .causal = spec.causal}},
-                 .vocab_size = spec.vocab_size,
-                 .max_positions = spec.max_positions,
-                 .weights_dtype =
-                     spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32,
-                 .seeded = spec};
+  model->info = {
+      .name = spec.name,
+      .model_type = "seeded",
+      .d_model = spec.d_model,
+      .layers = {{.shape = shape, .causal = spec.causal}},
+      .vocab_size = spec.vocab_size,
+      .max_positions = spec.max_positions,
+      .weights_dtype = spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32,
+      .seeded = spec};
   return std::make_unique<Model>(std::move(model));
 }
 
