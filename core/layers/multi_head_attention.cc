@@ -93,6 +93,7 @@ const MultiHeadAttentionShape& MultiHeadAttention::shape() const { return state_
 Dtype MultiHeadAttention::dtype() const {
   return state_->weights_dtype == WeightsDtype::kBf16 ? Dtype::kBf16 : Dtype::kF32;
 }
+Dtype MultiHeadAttention::compute() const { return state_->compute; }
 int64_t MultiHeadAttention::extra_keys() const { return state_->extra.count(); }
 
 size_t MultiHeadAttention::size_bytes() const {

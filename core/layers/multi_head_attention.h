@@ -91,6 +91,8 @@ class MultiHeadAttention {
   const MultiHeadAttentionShape& shape() const;
   /// That hidden_states and memory need no conversion from.
   Dtype dtype() const;
+  /// That the products read.
+  Dtype compute() const;
   /// Keys behind each sequence's own.
   int64_t extra_keys() const;
   size_t size_bytes() const;
