@@ -1,0 +1,182 @@
+#include "core/models/model_folder.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/models/version_policy.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Long enough for any name, short enough for a health name and a column.
+constexpr size_t kMaxNameLength = 128;
+
+absl::StatusOr<fs::path> Canonical(const fs::path& path) {
+  std::error_code error;
+  fs::path canonical = fs::canonical(path, error);
+  if (!error) {
+    return canonical;
+  }
+  const std::string text =
+      absl::StrCat(path.string(), ": expected a file, found: ", error.message());
+  return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(text)
+                                                       : absl::InvalidArgumentError(text);
+}
+
+bool IsInside(const fs::path& root, const fs::path& path) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+absl::Status Escapes(const fs::path& path, const fs::path& root, const fs::path& target) {
+  return absl::InvalidArgumentError(absl::StrCat(path.string(),
+                                                 ": path escapes: expected one inside ",
+                                                 root.string(), ", found ", target.string()));
+}
+
+/// Names inside `folder` in order, without those that begin with a dot.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.front() != '.') {
+      names.push_back(std::move(name));
+    }
+  }
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": expected a folder that can be read, found: ", error.message()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Of what a link leads to; a link that leads nowhere counts as a folder, so that it is told.
+bool IsFolderOrDangling(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return fs::is_directory(status) || !fs::exists(status);
+}
+
+absl::Status ValidateName(const std::string& name) {
+  const bool is_fit =
+      name.size() <= kMaxNameLength && std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+      });
+  return is_fit ? absl::OkStatus()
+                : absl::InvalidArgumentError(
+                      absl::StrCat("model name: expected at most ", kMaxNameLength,
+                                   " letters, digits, dots, dashes and underscores, found '",
+                                   absl::CEscape(name), "'"));
+}
+
+FoundVersion LookAtVersion(const std::string& root, const std::string& path) {
+  absl::StatusOr<std::string> folder = ResolveInside(root, path);
+  if (!folder.ok()) {
+    return {.folder = {}, .fingerprint = {}, .status = folder.status()};
+  }
+  FoundVersion version{.folder = *folder, .fingerprint = FingerprintOf(*folder)};
+  const absl::StatusOr<std::string> config = ResolveInside(*folder, "config.json");
+  version.status = config.status();
+  std::error_code error;
+  if (config.ok() && !fs::is_regular_file(*config, error)) {
+    version.status =
+        absl::InvalidArgumentError(absl::StrCat(*config, ": expected a file, found none"));
+  }
+  return version;
+}
+
+void AddVersion(int64_t version, FoundVersion found, FoundModel& model) {
+  const auto [at, is_new] = model.versions.emplace(version, std::move(found));
+  if (!is_new) {
+    at->second.status = absl::InvalidArgumentError(
+        absl::StrCat(at->second.folder, ": expected one folder for version ", version,
+                     ", found another whose name has other leading zeros"));
+  }
+}
+
+FoundModel LookAtModel(const std::string& root, const std::string& name) {
+  FoundModel model{.status = ValidateName(name)};
+  const absl::StatusOr<std::string> folder =
+      model.status.ok() ? ResolveInside(root, name) : absl::StatusOr<std::string>(model.status);
+  const absl::StatusOr<std::vector<std::string>> names =
+      folder.ok() ? NamesIn(*folder) : folder.status();
+  if (!names.ok()) {
+    return {.status = names.status()};
+  }
+  const bool has_config = std::binary_search(names->begin(), names->end(), "config.json");
+  for (const std::string& item : *names) {
+    int64_t version = 0;
+    if (ParseVersion(item, version) && IsFolderOrDangling(fs::path(*folder) / item)) {
+      AddVersion(version, LookAtVersion(root, absl::StrCat(name, "/", item)), model);
+    }
+  }
+  if (has_config == !model.versions.empty()) {
+    return {.status = absl::InvalidArgumentError(absl::StrCat(
+                *folder, ": expected config.json, or folders named by a version, found ",
+                has_config       ? "both"
+                : names->empty() ? "nothing"
+                                 : absl::CEscape(absl::StrJoin(*names, ", "))))};
+  }
+  if (has_config) {
+    AddVersion(1, LookAtVersion(root, name), model);
+  }
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file) {
+  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));
+  const fs::path given = fs::path(folder) / file;
+  // Such a name is refused before anything is looked up: an error must not tell what exists there.
+  const fs::path normal = fs::path(file).lexically_normal();
+  if (normal.is_absolute() || (!normal.empty() && *normal.begin() == "..")) {
+    return Escapes(given, root, normal);
+  }
+  ASSIGN_OR_RETURN(const fs::path path, Canonical(given));
+  if (!IsInside(root, path)) {
+    return Escapes(given, root, path);
+  }
+  return path.string();
+}
+
+absl::StatusOr<FoundModels> ScanModelFolder(const std::string& folder) {
+  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(root.string()));
+  FoundModels models;
+  for (const std::string& name : names) {
+    if (IsFolderOrDangling(root / name)) {
+      models.emplace(absl::CEscape(name), LookAtModel(root.string(), name));
+    }
+  }
+  return models;
+}
+
+std::string FingerprintOf(const std::string& folder) {
+  const absl::StatusOr<std::vector<std::string>> names = NamesIn(folder);
+  std::string fingerprint;
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    struct stat file = {};
+    // A name without a file counts too: what it leads to may come to be.
+    stat(absl::StrCat(folder, "/", name).c_str(), &file);
+    absl::StrAppend(&fingerprint, name, ":", file.st_dev, ":", file.st_ino, ":", file.st_size, ":",
+                    file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, "\n");
+  }
+  return fingerprint;
+}
+
+}  // namespace attention

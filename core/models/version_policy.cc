@@ -1,0 +1,67 @@
+#include "core/models/version_policy.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace attention {
+namespace {
+
+absl::Status BadPolicy(const std::string& text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected latest, all, NAME=latest, NAME=all or NAME=1,3, found '", text, "'"));
+}
+
+bool ParseWhich(const std::string& text, VersionPolicy& policy) {
+  if (text == "latest" || text == "all") {
+    policy.kind = text == "all" ? VersionPolicy::Kind::kAll : VersionPolicy::Kind::kLatest;
+    return true;
+  }
+  policy.kind = VersionPolicy::Kind::kSpecific;
+  for (const std::string& item : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    int64_t version = 0;
+    if (!ParseVersion(item, version)) {
+      return false;
+    }
+    policy.versions.insert(version);
+  }
+  return true;
+}
+
+}  // namespace
+
+const VersionPolicy& VersionPolicies::Of(const std::string& name) const {
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? others : found->second;
+}
+
+bool ParseVersion(const std::string& text, int64_t& version) {
+  return std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+         absl::SimpleAtoi(text, &version) && version > 0;
+}
+
+absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  const std::string name = parts.size() == 2 ? parts.front() : "";
+  VersionPolicy policy;
+  if (!ParseWhich(parts.back(), policy) || (parts.size() == 2 && name.empty()) ||
+      (parts.size() == 1 && policy.kind == VersionPolicy::Kind::kSpecific)) {
+    return BadPolicy(text);
+  }
+  // Kept under the empty name, which no model has, so that it is seen when it is said twice.
+  if (!policies.by_name.emplace(name, policy).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one policy for ", name.empty() ? "models that are not named" : name,
+                     ", found a second: '", text, "'"));
+  }
+  if (name.empty()) {
+    policies.others = policy;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

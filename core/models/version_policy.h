@@ -1,0 +1,39 @@
+// Which versions of the models in a folder are served.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace attention {
+
+struct VersionPolicy {
+  enum class Kind {
+    kLatest,    // the highest version that can be loaded
+    kAll,       // every version there is
+    kSpecific,  // `versions`
+  };
+  Kind kind = Kind::kLatest;
+  std::set<int64_t> versions = {};
+};
+
+struct VersionPolicies {
+  /// Of every model that is not named.
+  VersionPolicy others = {};
+  std::map<std::string, VersionPolicy> by_name = {};
+
+  const VersionPolicy& Of(const std::string& name) const;
+};
+
+/// A version's number: a decimal of 1 to 2^63 - 1. False when it is none.
+bool ParseVersion(const std::string& text, int64_t& version);
+
+/// Adds what `text` says: "latest" or "all", of the models that are not named; "NAME=latest",
+/// "NAME=all" or "NAME=1,3", of one. INVALID_ARGUMENT for other texts, and for a second one that
+/// says something of the same models.
+absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies);
+
+}  // namespace attention
