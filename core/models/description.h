@@ -1,5 +1,5 @@
-// What a family of checkpoints says of a model: extents, names and layouts of tensors, and the order
-// of the layers. No maths: the rest of core/models reads the tensors and runs the layers.
+// What a family of checkpoints says of a model: extents, names and layouts of tensors, and the
+// order of the layers. No maths: the rest of core/models reads the tensors and runs the layers.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace attention {
 /// y = x W^T + b, as a tensor of the checkpoint or a part of one.
 struct LinearDescription {
   enum class Layout {
-    kRows,            // [channels, in_features], as torch.nn.Linear keeps it
-    kColumns,         // [in_features, channels], as GPT-2's Conv1D does
-    kSharedByHeads,   // [head_dim, head_dim], used for each head's part of the input alone
+    kRows,           // [channels, in_features], as torch.nn.Linear keeps it
+    kColumns,        // [in_features, channels], as GPT-2's Conv1D does
+    kSharedByHeads,  // [run, run], used for each head's part of the input alone
   };
 
   std::string weight;
@@ -35,6 +35,8 @@ struct LinearDescription {
   int64_t first_channel = 0;
   int64_t run = 0;
   int64_t run_step = 0;
+  /// What is said of channels is said of the bias; the weights are a tensor of their own.
+  bool has_own_weight = false;
   /// A checkpoint without the bias is fine.
   bool is_bias_optional = false;
 };

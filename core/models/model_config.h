@@ -15,9 +15,9 @@
 namespace attention {
 
 /// A JSON object, read key by key. A value of the wrong kind or out of range is remembered as
-/// status(), which names file, key, expected and found, and the default is answered: a reader may go
-/// on to the end and look once. A key that is null counts as absent. Of several keys the first that
-/// is there counts.
+/// status(), which names file, key, expected and found, and the default is answered: a reader may
+/// go on to the end and look once. A key that is null counts as absent. Of several keys the first
+/// that is there counts.
 class ModelConfig {
  public:
   using Keys = std::initializer_list<const char*>;
@@ -32,6 +32,9 @@ class ModelConfig {
   const absl::Status& status() const { return status_; }
   /// Remembers an error of this file, unless there is one already.
   void Refuse(const std::string& key, const std::string& expected, const std::string& found);
+
+  /// The same of an object within it.
+  void Adopt(const absl::Status& status) { status_.Update(status); }
 
   bool Has(const char* key) const;
   /// Present and null.

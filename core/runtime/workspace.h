@@ -41,7 +41,7 @@ class Workspace {
     kStream,  // rows of a whole model, between its layers
     kMemoryStream,
     kParallelNormed,
-    kChosenWeights,
+    kRawOutput,
     kNumSlots
   };
 
