@@ -15,6 +15,8 @@
 
 namespace attention {
 
+class Tokenizer;
+
 /// One attention layer of a model.
 struct ModelLayerInfo {
   MultiHeadAttentionShape shape;
@@ -123,6 +125,9 @@ class Model {
   /// choose their frequencies. Borrows from both.
   AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
                                 int64_t kv_len) const;
+
+  /// Null: the model takes no text.
+  const Tokenizer* tokenizer() const;
 
   /// INVALID_ARGUMENT for an id out of range or too many positions, said of `token_ids`.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;

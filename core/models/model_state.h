@@ -12,6 +12,7 @@
 #include "core/layers/multi_head_attention.h"
 #include "core/models/description.h"
 #include "core/models/model.h"
+#include "core/tokenizer/tokenizer.h"
 
 namespace attention {
 
@@ -68,6 +69,7 @@ struct Model::State {
   std::optional<Stack> encoder;
   std::optional<Embedding> embedding;
   std::optional<Head> head;
+  std::unique_ptr<const Tokenizer> tokenizer;
 };
 
 }  // namespace attention
