@@ -200,6 +200,7 @@ void Builder::CountBytes() {
       total_bytes += feed_forward == nullptr ? 0 : feed_forward->size_bytes();
     }
   }
+  state_->info.layers_bytes = static_cast<int64_t>(total_bytes);
   if (state_->embedding.has_value()) {
     const Embedding& embedding = *state_->embedding;
     total_bytes += embedding.tokens.size_bytes() +

@@ -48,8 +48,9 @@ struct ModelInfo {
   int64_t max_positions = 0;
   bool has_logits = false;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Of everything that the model keeps.
+  /// Of everything that the model keeps, and of its attention and feed-forward layers alone.
   int64_t weights_bytes = 0;
+  int64_t layers_bytes = 0;
   /// Of generated weights.
   std::optional<SeededModelSpec> seeded = {};
 };
