@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,11 @@ class AttentionClient {
   /// The same answer, bit for bit, block by block.
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
-  /// In name order.
+  /// In order of name, then version.
   absl::StatusOr<std::vector<v1::Model>> ListModels();
-  /// NOT_FOUND for a name the server does not have.
-  absl::StatusOr<v1::Model> GetModel(const std::string& name);
+  /// NOT_FOUND for a name or version the server does not have; without a version, the highest.
+  absl::StatusOr<v1::Model> GetModel(const std::string& name,
+                                     std::optional<int64_t> version = std::nullopt);
 
   /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
   /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.
