@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
                                                      spec.max_positions, spec.d_model);
   }
   model->info = {.name = spec.name,
+                 .version = spec.version,
                  .model_type = "seeded",
                  .d_model = spec.d_model,
                  .layers = {{.shape = shape, .causal = spec.causal}},
