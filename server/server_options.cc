@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/models/version_policy.h"
-#include "core/models/weights_dtype.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -44,6 +43,16 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& flag, const std:
   return duration;
 }
 
+absl::StatusOr<WeightsDtype> ParseWeightsDtype(const std::string& text) {
+  for (const WeightsDtype dtype : {WeightsDtype::kF32, WeightsDtype::kBf16, WeightsDtype::kInt8}) {
+    if (Name(dtype) == text) {
+      return dtype;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--weights-dtype: expected fp32, bf16 or int8, found ", text));
+}
+
 struct RawOptions {
   std::vector<std::string> random_models;
   std::string grace_period = "30s";
@@ -75,7 +84,7 @@ void AddModelFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
   app.add_option("--weights-dtype", raw.weights_dtype,
                  "How the weights of --models are kept; attend models --verify tells what it costs")
       ->needs(models)
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
+      ->type_name("fp32|bf16|int8")
       ->capture_default_str();
   MakeRepeatable(app.add_option("--model-versions", raw.model_versions,
                                 "Versions of --models to serve: latest (the highest that can be "
@@ -120,7 +129,7 @@ void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
 
 absl::Status CompleteModels(const RawOptions& raw, ModelLoaderOptions& models) {
   ASSIGN_OR_RETURN(models.poll_interval, ParseDuration("--models-poll", raw.models_poll));
-  models.weights_dtype = *ParseWeightsDtype(raw.weights_dtype);
+  ASSIGN_OR_RETURN(models.weights_dtype, ParseWeightsDtype(raw.weights_dtype));
   for (const std::string& text : raw.model_versions) {
     if (const absl::Status status = AddVersionPolicy(text, models.folder.versions); !status.ok()) {
       return absl::InvalidArgumentError(

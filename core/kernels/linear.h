@@ -1,26 +1,46 @@
-// Linear maps with weights packed once: y = x W^T + b.
+// Linear maps with weights packed once: y = x W^T + b, and what follows them in the same pass.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/kernels/onednn/gemm.h"
+#include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// How the weights of a model are kept. Activations between the products are f32, or bf16 beside
-/// bf16 weights.
+/// How the weights of a model are kept. Rows between the products are f32, or bf16 beside bf16
+/// weights.
 enum class WeightsDtype {
   kF32,
   kBf16,
-  kInt8,  // each output channel with a scale of its own; rows are rounded to 8 bits as they come
+  /// Each output channel with a scale of its own; rows are rounded to 8 bits, each with a scale of
+  /// its own, as they come. Where the CPU has no VNNI the rounded weights are held as f32.
+  kInt8,
 };
+
+/// "fp32", "bf16" or "int8".
+std::string_view Name(WeightsDtype dtype);
 
 /// Columns of output that are computed together; parts of a fused map start at multiples of it.
 inline constexpr int64_t kColumnBlock = 64;
+
+/// Borrowed weights of one linear map, [out_features, in_features] as torch.nn.Linear keeps them.
+struct LinearWeights {
+  const void* data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  /// Kept as [in_features, out_features] instead (GPT-2's Conv1D).
+  bool is_transposed = false;
+  /// Elements from one row of the matrix to the next, as it is kept; 0: dense.
+  int64_t stride = 0;
+  /// f32 [out_features], or null.
+  const float* bias = nullptr;
+};
 
 /// Rows of a result: row `first_row` + i of the product is row i of `view`.
 struct RowSegment {
@@ -30,53 +50,77 @@ struct RowSegment {
 
 class PackedLinear {
  public:
-  /// Borrowed f32 weights [out_features, in_features] and bias [out_features] (or null).
   struct Part {
-    const float* weights = nullptr;
-    const float* bias = nullptr;
+    LinearWeights weights;
     int64_t out_features = 0;
+  };
+  struct Format {
+    /// Weights and biases are rounded to it.
+    WeightsDtype weights = WeightsDtype::kF32;
+    /// Of the input rows, and with kF32 and kBf16 of the operands of the product; a result of
+    /// ComputeDtype.
+    Dtype compute = Dtype::kF32;
+    /// There are two parts of equal width, and the result is activation(first) * second.
+    bool is_gated = false;
   };
 
   /// Packs the parts one after the other, each at a column that is a multiple of kColumnBlock
-  /// (ColumnOf). `compute`: operand type of the product, a result of ComputeDtype; weights and
-  /// biases are rounded to `dtype` first. REQUIRES: in_features is even when `compute` is bf16.
-  PackedLinear(int64_t in_features, std::span<const Part> parts, Dtype dtype, Dtype compute);
+  /// (ColumnOf); the two of a gated map block by block in turn. REQUIRES: in_features is even when
+  /// `compute` is bf16.
+  PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format);
 
   int64_t in_features() const { return in_features_; }
-  /// Columns of the whole product, padding included: the row stride of a buffer that takes all
+  Dtype compute() const { return format_.compute; }
+  /// Columns of the whole result, padding included: the row stride of a buffer that takes all
   /// parts.
-  int64_t num_columns() const { return num_blocks_ * kColumnBlock; }
+  int64_t num_columns() const { return columns_.back(); }
   int64_t ColumnOf(int64_t part) const { return columns_[part]; }
-  size_t size_bytes() const { return packed_.size_bytes(); }
+  size_t size_bytes() const { return packed_.size_bytes() + bias_.size_bytes(); }
 
   struct Call {
     /// [rows, in_features] of the compute type.
     MatrixView input;
     /// Parts [first_part, end_part) are computed; column 0 of the outputs is the first part's
-    /// first.
+    /// first. A gated map has one part.
     int64_t first_part = 0;
-    int64_t end_part = 0;
+    int64_t end_part = 1;
     /// In row order, covering all rows of the input. Columns past a view's `cols` are not written.
     std::span<const RowSegment> outputs;
+    Activation activation = Activation::kNone;
+    /// f32 [rows, columns of the result], added last; may be where the result goes.
+    std::optional<MatrixView> residual = {};
   };
 
   /// A row's bits do not depend on the other rows nor on the number of threads: K is cut at fixed
   /// places.
-  void Run(const Call& call, ThreadPool& pool) const;
+  void Run(const Call& call, Workspace& workspace) const;
+
+  /// The weights of one output channel as they were packed, f32 [in_features]. REQUIRES: not gated.
+  void CopyChannel(int64_t channel, float* target) const;
 
  private:
   struct Kernels;
+  struct Tile;
 
-  void PackBlock(const Part& part, int64_t block_of_part, int64_t block, Dtype dtype);
+  bool is_int8() const { return format_.weights == WeightsDtype::kInt8 && is_quantised_; }
+  int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
+  size_t BlockBytes() const;
+  std::byte* Block(int64_t block) { return packed_.data() + block * BlockBytes(); }
+  const std::byte* Block(int64_t block) const { return packed_.data() + block * BlockBytes(); }
+  const float* Bias(int64_t block) const;
   Kernels FindKernels(int64_t rows, int64_t row_stride) const;
-  void RunTile(const Call& call, const Kernels& kernels, int64_t first_row, int64_t block) const;
+  void Multiply(const Tile& tile, int64_t block, float* product) const;
+  void RunTile(const Call& call, const Tile& tile, int64_t block) const;
+  void Store(const Call& call, const Tile& tile, int64_t column, const float* product) const;
 
   int64_t in_features_;
-  int64_t num_blocks_ = 0;
-  Dtype compute_;
+  Format format_;
+  bool is_quantised_ = false;
   std::vector<int64_t> columns_;  // [parts + 1]
-  AlignedBuffer packed_;          // [num_blocks][in_features][kColumnBlock], bf16 as pairs of rows
-  AlignedBuffer bias_;            // f32 [num_columns]
+  /// [blocks], each f32 [in_features][kColumnBlock], bf16 as pairs of rows, int8 as fours, then f32
+  /// scales and offsets [kColumnBlock].
+  AlignedBuffer packed_;
+  AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };
 
 }  // namespace attention

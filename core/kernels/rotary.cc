@@ -15,6 +15,9 @@ using Rotation = std::complex<double>;
 constexpr int64_t kBlock = 64;
 
 std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
+  if (rotary.frequencies != nullptr) {
+    return {rotary.frequencies, rotary.frequencies + dim / 2};
+  }
   std::vector<double> frequencies(dim / 2);
   for (int64_t i = 0; i < dim / 2; ++i) {
     double& frequency = frequencies[i];
@@ -71,8 +74,8 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
     for (int64_t i = 0; i < pairs; ++i) {
       const double cosine = block[i].real() * turn[i].real() - block[i].imag() * turn[i].imag();
       const double sine = block[i].real() * turn[i].imag() + block[i].imag() * turn[i].real();
-      to[i] = static_cast<float>(cosine);
-      to[pairs + i] = static_cast<float>(sine);
+      to[i] = static_cast<float>(rotary.magnitude * cosine);
+      to[pairs + i] = static_cast<float>(rotary.magnitude * sine);
     }
   }
 }

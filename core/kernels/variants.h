@@ -51,6 +51,11 @@ struct Rotary {
   int64_t original_max_positions = 8192;
   /// Added to the positions of queries and keys.
   int64_t position_offset = 0;
+  /// [dim / 2], borrowed, or null: radians of each pair per position, in place of what base and
+  /// scaling say.
+  const double* frequencies = nullptr;
+  /// Cosines and sines are multiplied by it ("YaRN", Peng et al. 2023).
+  double magnitude = 1;
 
   bool operator==(const Rotary&) const = default;
 };

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/attention/attention.h"
+#include "core/kernels/linear.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"
 
@@ -17,25 +19,32 @@ namespace attention {
 /// num_heads.
 struct MultiHeadAttentionShape {
   int64_t d_model = 0;
-  int64_t d_memory =
-      0;  // width of the rows that keys and values come from; equals d_model for self-attention
+  /// Width of the rows that keys come from, and values unless d_memory_value says otherwise; equals
+  /// d_model for self-attention.
+  int64_t d_memory = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;        // d_k
   int64_t value_head_dim = 0;  // d_v
+  int64_t d_memory_value = 0;  // 0: d_memory
+
+  /// Keys and values come from rows of different widths, so from two inputs.
+  bool has_memory_values() const { return d_memory_value != 0 && d_memory_value != d_memory; }
 };
 
-/// Borrowed weights, f32, row-major `[out_features, in_features]` (y = x W^T + b); a bias may be
-/// null.
+/// Borrowed weights.
 struct MultiHeadAttentionWeights {
-  const float* query = nullptr;   // [num_heads * head_dim, d_model]
-  const float* key = nullptr;     // [num_kv_heads * head_dim, d_memory]
-  const float* value = nullptr;   // [num_kv_heads * value_head_dim, d_memory]
-  const float* output = nullptr;  // [d_model, num_heads * value_head_dim]
-  const float* query_bias = nullptr;
-  const float* key_bias = nullptr;
-  const float* value_bias = nullptr;
-  const float* output_bias = nullptr;
+  LinearWeights query;   // [num_heads * head_dim, d_model]
+  LinearWeights key;     // [num_kv_heads * head_dim, d_memory]
+  LinearWeights value;   // [num_kv_heads * value_head_dim, d_memory or d_memory_value]
+  LinearWeights output;  // [d_model, num_heads * value_head_dim]
+  /// One more key and value behind those of each sequence, which every row sees (bias_k and bias_v
+  /// of torch.nn.MultiheadAttention): [num_kv_heads * head_dim] and [num_kv_heads *
+  /// value_head_dim]. Both or none.
+  std::vector<float> extra_key = {};
+  std::vector<float> extra_value = {};
+  /// Then another one of zeros (add_zero_attn).
+  bool has_zero_key = false;
 };
 
 /// One sequence of a layer call. Rows are counted in the packed inputs of the call.
@@ -46,35 +55,50 @@ struct LayerSequence {
   int64_t memory_len = 0;
   /// [query_len, d_model], any dtype.
   MutableMatrixView output;
-  /// As AttentionSequence's.
+  /// As AttentionSequence's, with extra_keys() columns more.
   float* weights = nullptr;
   TopWeights top_weights = {};
   float* log_sum_exp = nullptr;
+  /// A mask and a bias have columns for the sequence's own keys.
   AttentionOptions options = {};
+};
+
+/// A ragged batch of packed sequences, in row order without gaps. Views of any dtype.
+struct LayerCall {
+  MatrixView hidden_states;  // [total_tokens, d_model]
+  /// [total_memory, d_memory]; without it this is self-attention.
+  std::optional<MatrixView> memory = {};
+  /// [total_memory, d_memory_value], where shape().has_memory_values().
+  std::optional<MatrixView> memory_values = {};
+  std::span<const LayerSequence> sequences;
+  /// f32 [total_tokens, d_model], added to the output; may be where that goes.
+  std::optional<MatrixView> residual = {};
+  /// With it, rows are finished in blocks of about `block_rows`; the projection of a causal
+  /// sequence's later rows then waits for its earlier blocks.
+  RowsCallback on_rows = nullptr;
+  int64_t block_rows = 256;
 };
 
 class MultiHeadAttention {
  public:
-  /// Packs the weights once, as `dtype` (f32 or bf16); the borrowed ones may go afterwards.
-  /// INVALID_ARGUMENT for extents that do not fit together.
+  /// Packs the weights once; the borrowed ones may go afterwards. INVALID_ARGUMENT for extents that
+  /// do not fit together.
   static absl::StatusOr<std::unique_ptr<MultiHeadAttention>> Create(
-      const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights, Dtype dtype);
+      const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
+      WeightsDtype dtype);
   ~MultiHeadAttention();
 
   const MultiHeadAttentionShape& shape() const;
-  /// Of the weights, of hidden_states and memory, and of the activations between the products.
+  /// That hidden_states and memory need no conversion from.
   Dtype dtype() const;
+  /// That the products read.
+  Dtype compute() const;
+  /// Keys behind each sequence's own.
+  int64_t extra_keys() const;
+  size_t size_bytes() const;
 
-  /// The layer over a ragged batch of packed sequences, in row order without gaps.
-  /// `hidden_states` [total_tokens, d_model] and `memory` [total_memory, d_memory] have dtype().
-  /// Without `memory` this is self-attention.
-  ///
-  /// With `on_rows`, rows are finished in blocks of about `block_rows`; the projection of a causal
-  /// sequence's later rows then waits for its earlier blocks. Bits as ScaledDotProductAttention
-  /// promises. Thread-safe.
-  absl::Status Run(MatrixView hidden_states, std::optional<MatrixView> memory,
-                   std::span<const LayerSequence> sequences, Workspace& workspace,
-                   const RowsCallback& on_rows = nullptr, int64_t block_rows = 256) const;
+  /// Bits as ScaledDotProductAttention promises. CANCELLED when on_rows said so. Thread-safe.
+  absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
   struct State;
 

@@ -1,131 +1,132 @@
 #include "core/models/model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/runtime/status_macros.h"
-#include "core/tensor/seeded.h"
+#include "core/models/model_state.h"
 
 namespace attention {
 namespace {
 
-MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
-  return {.query = layer.query.data(),
-          .key = layer.key.data(),
-          .value = layer.value.data(),
-          .output = layer.output.data(),
-          .query_bias = layer.query_bias.data(),
-          .key_bias = layer.key_bias.data(),
-          .value_bias = layer.value_bias.data(),
-          .output_bias = layer.output_bias.data()};
+absl::Status OutOfRange(const char* field, int64_t end, int64_t found, int64_t position) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": expected 0 to ", end - 1, ", found ",
+                                                 found, " at position ", position));
 }
 
-/// Largest extent of a seeded model: products of two stay far from overflow.
-constexpr int64_t kMaxExtent = 1 << 20;
+absl::Status CheckRange(const char* field, std::span<const int32_t> values, int64_t end) {
+  const auto bad = std::find_if(values.begin(), values.end(),
+                                [end](int32_t value) { return value < 0 || value >= end; });
+  return bad == values.end() ? absl::OkStatus()
+                             : OutOfRange(field, end, *bad, bad - values.begin());
+}
 
-absl::Status ValidateSpec(const SeededModelSpec& spec) {
-  for (const auto& [name, value] :
-       {std::pair("d_model", spec.d_model), std::pair("num_heads", spec.num_heads)}) {
-    if (value < 1 || value > kMaxExtent) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model ", spec.name, ": ", name, ": expected 1 to ", kMaxExtent, ", found ", value));
-    }
+RmsNorm Borrow(const Norm& norm) { return {norm.weight.data(), norm.epsilon}; }
+
+/// Row `id` of the table, f32.
+void CopyTokenRow(const Model::State& state, int32_t id, float* row) {
+  const Embedding& embedding = *state.embedding;
+  const int64_t width = state.info.d_model;
+  if (embedding.tokens.size_bytes() == 0) {
+    state.head->linear.CopyChannel(id, row);
+    return;
   }
-  if (spec.head_dim == 0 && spec.d_model % spec.num_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model ", spec.name, ": d_model: expected a multiple of num_heads ",
-                     spec.num_heads, " unless head_dim is given, found ", spec.d_model));
-  }
-  if (spec.vocab_size > 0 && spec.max_positions < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model ", spec.name, ": max_positions: expected a positive number beside vocab_size ",
-        spec.vocab_size, ", found ", spec.max_positions));
-  }
-  return absl::OkStatus();
+  Convert(embedding.dtype, ElementAt(embedding.tokens.data(), embedding.dtype, id * width),
+          Dtype::kF32, row, width);
+}
+
+void Add(const std::vector<float>& table, int64_t index, int64_t width, float* row) {
+  const float* added = &table[index * width];
+  std::transform(row, row + width, added, row, std::plus<>());
 }
 
 }  // namespace
-
-struct Model::State {
-  ModelInfo info;
-  std::unique_ptr<MultiHeadAttention> layer;
-  std::vector<float> token_embedding;     // [vocab_size, d_model]
-  std::vector<float> position_embedding;  // [max_positions, d_model]
-};
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
 const ModelInfo& Model::info() const { return state_->info; }
-const MultiHeadAttention& Model::layer(int64_t) const { return *state_->layer; }
 
-absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec& given) {
-  RETURN_IF_ERROR(ValidateSpec(given));
-  SeededModelSpec spec = given;
-  spec.num_kv_heads = spec.num_kv_heads > 0 ? spec.num_kv_heads : spec.num_heads;
-  spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
-  spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
-
-  auto model = std::make_unique<State>();
-  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
-                                            spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
-  const MultiHeadAttentionShape shape{.d_model = spec.d_model,
-                                      .d_memory = spec.d_model,
-                                      .num_heads = spec.num_heads,
-                                      .num_kv_heads = spec.num_kv_heads,
-                                      .head_dim = spec.head_dim,
-                                      .value_head_dim = spec.value_head_dim};
-  ASSIGN_OR_RETURN(model->layer, MultiHeadAttention::Create(shape, Borrow(layer), spec.dtype));
-  if (spec.vocab_size > 0) {
-    model->token_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding",
-                                                  spec.vocab_size, spec.d_model);
-    model->position_embedding = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
-                                                     spec.max_positions, spec.d_model);
-  }
-  model->info = {.name = spec.name,
-                 .version = spec.version,
-                 .model_type = "seeded",
-                 .d_model = spec.d_model,
-                 .layers = {{.shape = shape, .causal = spec.causal}},
-                 .vocab_size = spec.vocab_size,
-                 .max_positions = spec.max_positions,
-                 .weights_dtype =
-                     spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32,
-                 .seeded = spec};
-  return std::make_unique<Model>(std::move(model));
+const MultiHeadAttention& Model::layer(int64_t layer) const {
+  return *state_->layers[layer].attention;
 }
 
-AttentionOptions Model::LayerOptions(int64_t, const AttentionOptions& requested) const {
-  return requested;
+AttentionOptions Model::LayerOptions(int64_t layer, const AttentionOptions& requested,
+                                     int64_t kv_len) const {
+  const ModelLayer& own = state_->layers[layer];
+  AttentionOptions options = requested;
+  if (requested.similarity == Similarity::kDotProduct) {
+    options.scale = requested.scale.has_value() ? requested.scale : own.scale;
+    options.softcap = requested.softcap > 0 ? requested.softcap : own.softcap;
+  }
+  if (requested.window == 0 && requested.similarity != Similarity::kLinear) {
+    options.window = own.window;
+  }
+  if (!requested.query_norm.has_value() && own.query_norm.has_value()) {
+    options.query_norm = Borrow(*own.query_norm);
+  }
+  if (!requested.key_norm.has_value() && own.key_norm.has_value()) {
+    options.key_norm = Borrow(*own.key_norm);
+  }
+  if (!requested.rotary.has_value() && own.rotary.has_value()) {
+    options.rotary = own.rotary->rotary;
+    const bool is_long = !own.rotary->long_frequencies.empty() && kv_len > own.rotary->long_from;
+    const std::vector<double>& frequencies =
+        is_long ? own.rotary->long_frequencies : own.rotary->frequencies;
+    options.rotary->frequencies = frequencies.empty() ? nullptr : frequencies.data();
+  }
+  return options;
 }
 
 absl::Status Model::ValidateTokens(const TokenSequence& tokens) const {
-  const std::span<const int32_t> ids = tokens.ids;
-  if (info().vocab_size == 0) {
+  const ModelInfo& info = state_->info;
+  if (info.vocab_size == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "model ", name(), " takes no token ids: expected hidden_states, found token_ids"));
+        "model ", info.name, " takes no token ids: expected hidden_states, found token_ids"));
   }
-  const auto bad = std::find_if(ids.begin(), ids.end(),
-                                [&](int32_t id) { return id < 0 || id >= info().vocab_size; });
-  if (bad != ids.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("token_ids.ids: expected 0 to ",
-                                                   info().vocab_size - 1, ", found ", *bad,
-                                                   " at position ", bad - ids.begin()));
+  absl::Status status = CheckRange("token_ids.ids", tokens.ids, info.vocab_size);
+  if (status.ok() && !tokens.type_ids.empty() && info.num_token_types == 0) {
+    status = absl::InvalidArgumentError(absl::StrCat("token_ids.type_ids: expected none for model ",
+                                                     info.name, ", which has no token types"));
   }
-  if (tokens.first_position + std::ssize(ids) > info().max_positions) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "token_ids: expected at most ", info().max_positions,
-        " positions, found a sequence that ends at ", tokens.first_position + std::ssize(ids)));
+  if (status.ok() && !tokens.type_ids.empty()) {
+    status = CheckRange("token_ids.type_ids", tokens.type_ids, info.num_token_types);
   }
-  return absl::OkStatus();
+  const int64_t end = tokens.first_position + std::ssize(tokens.ids);
+  if (status.ok() && info.max_positions > 0 && end > info.max_positions) {
+    status =
+        absl::InvalidArgumentError(absl::StrCat("token_ids: expected at most ", info.max_positions,
+                                                " positions, found a sequence that ends at ", end));
+  }
+  return status;
 }
 
 void Model::Embed(const TokenSequence& tokens, float* hidden_states) const {
-  const int64_t d_model = info().d_model;
+  const Embedding& embedding = *state_->embedding;
+  const int64_t width = state_->info.d_model;
+  int64_t counted = 0;  // tokens that are no padding
   for (int64_t i = 0; i < std::ssize(tokens.ids); ++i) {
-    const float* token = &state_->token_embedding[tokens.ids[i] * d_model];
-    const float* position = &state_->position_embedding[(tokens.first_position + i) * d_model];
-    std::transform(token, token + d_model, position, hidden_states + i * d_model, std::plus<>());
+    float* row = hidden_states + i * width;
+    CopyTokenRow(*state_, tokens.ids[i], row);
+    if (embedding.scale != 1) {
+      std::transform(row, row + width, row, [&](float x) { return x * embedding.scale; });
+    }
+    if (!embedding.positions.empty()) {
+      int64_t position = tokens.first_position + i;
+      if (embedding.padding_id.has_value()) {
+        const bool is_padding = tokens.ids[i] == *embedding.padding_id;
+        position = *embedding.padding_id + (is_padding ? 0 : tokens.first_position + ++counted);
+      }
+      Add(embedding.positions, position, width, row);
+    }
+    if (!embedding.types.empty()) {
+      Add(embedding.types, tokens.type_ids.empty() ? 0 : tokens.type_ids[i], width, row);
+    }
+  }
+  if (embedding.norm.has_value()) {
+    ThreadPool alone(1);
+    const MutableMatrixView rows{hidden_states, Dtype::kF32, std::ssize(tokens.ids), width, width};
+    embedding.norm->Run({rows.data, rows.dtype, rows.rows, width, width}, rows, alone);
   }
 }
 
@@ -138,10 +139,6 @@ Model::OutputExtents Model::OutputOf(ModelOutput wanted, int64_t seq_len) const 
 int64_t Model::NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const {
   const ModelLayerInfo& info_of_layer = info().layers[layer];
   return (info_of_layer.is_cross ? memory_len : seq_len) + info_of_layer.extra_keys;
-}
-
-absl::Status Model::Forward(const ModelCall&, Workspace&) const {
-  return absl::UnimplementedError("no stack");
 }
 
 }  // namespace attention

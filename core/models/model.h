@@ -119,8 +119,10 @@ class Model {
 
   /// What a request asks of a layer, completed by what the layer itself is made with: its rotation,
   /// norms, scale, softcap and window stand where `requested` has the default. `causal` and
-  /// `query_offset` are the request's. Borrows from both.
-  AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested) const;
+  /// `query_offset` are the request's. `kv_len`: keys of the sequence, by which some rotations
+  /// choose their frequencies. Borrows from both.
+  AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
+                                int64_t kv_len) const;
 
   /// INVALID_ARGUMENT for an id out of range or too many positions, said of `token_ids`.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;

@@ -1,13 +1,17 @@
 #include "core/models/seeded_model.h"
 
+#include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/models/model_state.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/seeded.h"
 
 namespace attention {
 namespace {
@@ -63,6 +67,48 @@ absl::Status SetField(const std::string& key, const std::string& value, SeededMo
   return absl::OkStatus();
 }
 
+MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
+  return {.query = {.data = layer.query.data(), .bias = layer.query_bias.data()},
+          .key = {.data = layer.key.data(), .bias = layer.key_bias.data()},
+          .value = {.data = layer.value.data(), .bias = layer.value_bias.data()},
+          .output = {.data = layer.output.data(), .bias = layer.output_bias.data()}};
+}
+
+/// Largest extent of a seeded model: products of two stay far from overflow.
+constexpr int64_t kMaxExtent = 1 << 20;
+
+absl::Status ValidateSpec(const SeededModelSpec& spec) {
+  for (const auto& [name, value] :
+       {std::pair("d_model", spec.d_model), std::pair("num_heads", spec.num_heads)}) {
+    if (value < 1 || value > kMaxExtent) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model ", spec.name, ": ", name, ": expected 1 to ", kMaxExtent, ", found ", value));
+    }
+  }
+  if (spec.head_dim == 0 && spec.d_model % spec.num_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", spec.name, ": d_model: expected a multiple of num_heads ",
+                     spec.num_heads, " unless head_dim is given, found ", spec.d_model));
+  }
+  if (spec.vocab_size > 0 && spec.max_positions < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model ", spec.name, ": max_positions: expected a positive number beside vocab_size ",
+        spec.vocab_size, ", found ", spec.max_positions));
+  }
+  return absl::OkStatus();
+}
+
+Embedding SeededEmbedding(const SeededModelSpec& spec) {
+  const std::vector<float> tokens =
+      MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding", spec.vocab_size, spec.d_model);
+  Embedding embedding{.tokens = AlignedBuffer(tokens.size() * sizeof(float)),
+                      .positions = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
+                                                       spec.max_positions, spec.d_model),
+                      .num_positions = spec.max_positions};
+  std::memcpy(embedding.tokens.data(), tokens.data(), embedding.tokens.size_bytes());
+  return embedding;
+}
+
 }  // namespace
 
 SeededModelSpec DemoModelSpec() {
@@ -88,6 +134,42 @@ absl::StatusOr<SeededModelSpec> ParseSeededModelSpec(const std::string& text) {
     RETURN_IF_ERROR(SetField(pair[0], pair[1], spec));
   }
   return spec;
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec& given) {
+  RETURN_IF_ERROR(ValidateSpec(given));
+  SeededModelSpec spec = given;
+  spec.num_kv_heads = spec.num_kv_heads > 0 ? spec.num_kv_heads : spec.num_heads;
+  spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
+  spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
+
+  auto state = std::make_unique<State>();
+  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
+                                            spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
+  const MultiHeadAttentionShape shape{.d_model = spec.d_model,
+                                      .d_memory = spec.d_model,
+                                      .num_heads = spec.num_heads,
+                                      .num_kv_heads = spec.num_kv_heads,
+                                      .head_dim = spec.head_dim,
+                                      .value_head_dim = spec.value_head_dim};
+  const WeightsDtype kept = spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32;
+  ModelLayer& only = state->layers.emplace_back();
+  ASSIGN_OR_RETURN(only.attention, MultiHeadAttention::Create(shape, Borrow(layer), kept));
+  only.causal = spec.causal;
+  state->info = {.name = spec.name,
+                 .version = spec.version,
+                 .model_type = "seeded",
+                 .d_model = spec.d_model,
+                 .layers = {{.shape = shape, .causal = spec.causal}},
+                 .vocab_size = spec.vocab_size,
+                 .max_positions = spec.max_positions,
+                 .weights_dtype = kept,
+                 .weights_bytes = static_cast<int64_t>(only.attention->size_bytes()),
+                 .seeded = spec};
+  if (spec.vocab_size > 0) {
+    state->embedding = SeededEmbedding(spec);
+  }
+  return std::make_unique<Model>(std::move(state));
 }
 
 }  // namespace attention

@@ -35,6 +35,13 @@ class Workspace {
     kProjectedMemory,
     kPackedKeyValue,
     kContext,
+    kQuantised,  // of one product
+    kNormed,
+    kHidden,  // of a feed-forward layer
+    kStream,  // rows of a whole model, between its layers
+    kMemoryStream,
+    kParallelNormed,
+    kRawOutput,
     kNumSlots
   };
 

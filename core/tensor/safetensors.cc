@@ -21,9 +21,6 @@
 namespace attention {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
-
 template <typename Stored>
 absl::Status ConvertToF32(const SafetensorsEntry& entry, const std::byte* stored, Tensor& tensor) {
   float* values = tensor.as<float>();
@@ -86,16 +83,10 @@ absl::StatusOr<Tensor> ReadTensor(std::ifstream& file, const SafetensorsEntry& e
 
 absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_bytes) {
   uint64_t header_bytes = 0;
-  if (file_bytes < kLengthBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected at least the ", kLengthBytes, " bytes of a header length, found ", file_bytes));
+  if (file_bytes >= kLengthBytes) {
+    RETURN_IF_ERROR(ReadBytes(file, &header_bytes, kLengthBytes));
   }
-  RETURN_IF_ERROR(ReadBytes(file, &header_bytes, kLengthBytes));
-  const uint64_t max_bytes = std::min(kMaxHeaderBytes, file_bytes - kLengthBytes);
-  if (header_bytes > max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a header of at most ", max_bytes,
-                                                   " bytes, found a length of ", header_bytes));
-  }
+  RETURN_IF_ERROR(CheckHeaderBytes(header_bytes, file_bytes));
   std::string header(header_bytes, '\0');
   RETURN_IF_ERROR(ReadBytes(file, header.data(), header_bytes));
   ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> entries,

@@ -148,6 +148,20 @@ absl::StatusOr<json> ParseJson(const std::string& text) {
 
 }  // namespace
 
+absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes) {
+  constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+  if (file_bytes < kLengthBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected at least the ", kLengthBytes, " bytes of a header length, found ", file_bytes));
+  }
+  const uint64_t max_bytes = std::min(kMaxHeaderBytes, file_bytes - kLengthBytes);
+  if (header_bytes > max_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a header of at most ", max_bytes,
+                                                   " bytes, found a length of ", header_bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
                                                                      uint64_t data_bytes) {
   ASSIGN_OR_RETURN(const json header, ParseJson(text));

@@ -1,5 +1,5 @@
 // The JSON header of a safetensors file, checked against the size of the data that follows it.
-// Internal to safetensors.cc and its tests.
+// Internal to the readers and their tests.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,13 @@ struct SafetensorsEntry {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
+
+/// Of the number in front of the header that says how long it is.
+inline constexpr uint64_t kLengthBytes = 8;
+
+/// INVALID_ARGUMENT when a file of `file_bytes` cannot have a header of `header_bytes` (0 for a
+/// file too short to say).
+absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes);
 
 /// The tensors in the order of their data, which they fill without gap or overlap; "__metadata__"
 /// is passed over. INVALID_ARGUMENT names the tensor, what was expected and what was found.

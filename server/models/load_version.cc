@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/models/model_folder.h"
-#include "core/models/weights_dtype.h"
 #include "core/runtime/status_macros.h"
 #include "server/models/probe_model.h"
 

@@ -22,7 +22,7 @@ struct ModelLoaderOptions {
   WeightsDtype weights_dtype = WeightsDtype::kF32;
   /// Time between two looks at the folder; zero: it is looked at on request only.
   absl::Duration poll_interval = absl::ZeroDuration();
-  LoadFunction load = nullptr;
+  LoadFunction load = LoadModel;
 };
 
 /// Which model is meant; without a version, what ModelCatalog says.

@@ -1,9 +1,7 @@
 #include "server/models/probe_model.h"
 
 #include <algorithm>
-#include <optional>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "core/runtime/status_macros.h"
@@ -15,7 +13,8 @@ namespace {
 constexpr int64_t kWarmUpTokens = 8;
 constexpr uint64_t kHiddenStatesSeed = 1;
 constexpr uint64_t kMemorySeed = 2;
-constexpr uint64_t kTokensSeed = 3;
+constexpr uint64_t kMemoryValuesSeed = 3;
+constexpr uint64_t kTokensSeed = 4;
 
 MatrixView Rows(const Tensor& tensor) {
   return {.data = tensor.data(),
@@ -62,24 +61,28 @@ int64_t ProbeLength(const ModelInfo& info, int64_t max_tokens) {
 absl::StatusOr<Tensor> ProbeLayer(const Model& model, int64_t layer, const Probe& probe,
                                   Workspace& workspace) {
   const ModelLayerInfo& info = model.info().layers[layer];
-  const MultiHeadAttention& attention = model.layer(layer);
+  const MultiHeadAttentionShape& shape = info.shape;
   const int64_t rows = probe.num_tokens;
-  const Tensor hidden_states =
-      SeededTensor(kHiddenStatesSeed, attention.dtype(), {rows, info.shape.d_model});
-  std::optional<Tensor> memory;
-  if (info.is_cross || info.shape.d_memory != info.shape.d_model) {
-    memory = SeededTensor(kMemorySeed, attention.dtype(), {rows, info.shape.d_memory});
-  }
-  Tensor output(Dtype::kF32, {rows, info.shape.d_model});
+  const bool has_memory =
+      info.is_cross || shape.d_memory != shape.d_model || shape.has_memory_values();
+  const Tensor hidden_states = SeededTensor(kHiddenStatesSeed, Dtype::kF32, {rows, shape.d_model});
+  const Tensor memory = SeededTensor(kMemorySeed, Dtype::kF32, {rows, shape.d_memory});
+  const Tensor memory_values =
+      SeededTensor(kMemoryValuesSeed, Dtype::kF32, {rows, shape.d_memory_value});
+  Tensor output(Dtype::kF32, {rows, shape.d_model});
   const AttentionOptions requested = {.causal = info.causal};
   const LayerSequence sequence = {.query_len = rows,
-                                  .memory_len = memory.has_value() ? rows : 0,
+                                  .memory_len = has_memory ? rows : 0,
                                   .output = Rows(output),
-                                  .options = model.LayerOptions(layer, requested)};
-  RETURN_IF_ERROR(attention.Run(
-      Rows(std::as_const(hidden_states)),
-      memory.has_value() ? std::optional<MatrixView>(Rows(std::as_const(*memory))) : std::nullopt,
-      {&sequence, 1}, workspace));
+                                  .options = model.LayerOptions(layer, requested, rows)};
+  LayerCall call = {.hidden_states = Rows(hidden_states), .sequences = {&sequence, 1}};
+  if (has_memory) {
+    call.memory = Rows(memory);
+  }
+  if (shape.has_memory_values()) {
+    call.memory_values = Rows(memory_values);
+  }
+  RETURN_IF_ERROR(model.layer(layer).Run(call, workspace));
   return output;
 }
 

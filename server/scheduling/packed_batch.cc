@@ -127,8 +127,12 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
   if (key_.has_memory) {
     memory = view(RowsOf(Operand::kKey), num_keys_);
   }
-  return key_.model->layer(0).Run(view(RowsOf(Operand::kQuery), num_rows_), memory, sequences,
-                                 workspace_, blocks.on_rows, blocks.block_rows);
+  return key_.model->layer(0).Run({.hidden_states = view(RowsOf(Operand::kQuery), num_rows_),
+                                   .memory = memory,
+                                   .sequences = sequences,
+                                   .on_rows = blocks.on_rows,
+                                   .block_rows = blocks.block_rows},
+                                  workspace_);
 }
 
 absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {

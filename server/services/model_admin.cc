@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "core/models/weights_dtype.h"
 
 namespace attention {
 namespace {

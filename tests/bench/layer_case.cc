@@ -20,10 +20,11 @@ class LayerCase final : public Case {
                                         spec.num_kv_heads, spec.head_dim, spec.head_dim};
     layer_ = *MultiHeadAttention::Create(
         shape,
-        {weights_.query.data(), weights_.key.data(), weights_.value.data(), weights_.output.data(),
-         weights_.query_bias.data(), weights_.key_bias.data(), weights_.value_bias.data(),
-         weights_.output_bias.data()},
-        spec.dtype);
+        {.query = {.data = weights_.query.data(), .bias = weights_.query_bias.data()},
+         .key = {.data = weights_.key.data(), .bias = weights_.key_bias.data()},
+         .value = {.data = weights_.value.data(), .bias = weights_.value_bias.data()},
+         .output = {.data = weights_.output.data(), .bias = weights_.output_bias.data()}},
+        spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32);
     int64_t first_row = 0;
     for (const int64_t length : LengthsOf(spec)) {
       sequences_.push_back(
@@ -39,7 +40,7 @@ class LayerCase final : public Case {
   void Run(Workspace& workspace) override {
     const MatrixView input{input_.data(), spec_.dtype, TokensOf(spec_), spec_.d_model,
                            spec_.d_model};
-    layer_->Run(input, std::nullopt, sequences_, workspace).IgnoreError();
+    layer_->Run({.hidden_states = input, .sequences = sequences_}, workspace).IgnoreError();
   }
 
   /// Sampled rows as queries against the sequence as memory: the same attention, and the reference

@@ -15,10 +15,11 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["core/kernels"] = base
     may["core/attention"] = base " core/kernels core/attention/merge.h"
     may["core/attention/merge.h"] = ""
+    may["core/tokenizer"] = base
     may["core/layers"] = base " core/kernels core/attention"
     may["core/models"] = base " core/kernels core/attention core/layers"
     may["proto"] = base
-    may["server"] = may["core/models"] " core/models proto server/scheduling"
+    may["server"] = may["core/models"] " core/models core/tokenizer proto server/scheduling"
     may["server/scheduling"] = may["core/models"] " core/models server"
     may["client"] = base " core/reference core/attention/merge.h proto"
     may["tests"] = "core/reference core/attention/merge.h server client server/scheduling " may["server"]
@@ -56,6 +57,7 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     if (path ~ /(^|\/)(dnnl|mkldnn)[a-z_]*\.hp*$/ && FILENAME !~ /^core\/kernels\/onednn\//) {
       say("only core/kernels/onednn may include " path)
     }
+    if (path ~ /^unicode\// && FILENAME !~ /^core\/tokenizer\//) say("only core/tokenizer may include " path)
     if (path ~ /grpc/) names_grpc[FILENAME] = path
     if (path ~ /^(core|proto|server|client|tests)\//) check_own(path)
     else if (path ~ /^\.\.?\// || (quoted && path !~ /\//)) say("include from the root of the repository: " path)

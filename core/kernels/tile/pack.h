@@ -64,31 +64,23 @@ inline void ForDtype(Dtype dtype, const F& f) {
 // ---- Store ----
 
 template <typename E>
-inline void StoreRow(const float* __restrict source, const float* __restrict bias, float factor,
-                     int64_t cols, typename E::Type* __restrict target) {
-  if (bias != nullptr) {
-    for (int64_t i = 0; i < cols; ++i) {
-      target[i] = E::Write(source[i] + bias[i]);
-    }
-  } else {
-    // Adding +0 turns -0 into +0: whether a tiny sum ended as -0 may depend on how many zeros
-    // followed it.
-    for (int64_t i = 0; i < cols; ++i) {
-      target[i] = E::Write(source[i] * factor + 0.0f);
-    }
+inline void StoreRow(const float* __restrict source, float factor, int64_t cols,
+                     typename E::Type* __restrict target) {
+  // Adding +0 turns -0 into +0: whether a tiny sum ended as -0 may depend on how many zeros
+  // followed it.
+  for (int64_t i = 0; i < cols; ++i) {
+    target[i] = E::Write(source[i] * factor + 0.0f);
   }
 }
 
 #ifdef __AVX512BF16__
 template <>
-inline void StoreRow<Element<Dtype::kBf16>>(const float* __restrict source,
-                                            const float* __restrict bias, float factor,
+inline void StoreRow<Element<Dtype::kBf16>>(const float* __restrict source, float factor,
                                             int64_t cols, uint16_t* __restrict target) {
   for (int64_t i = 0; i < cols; i += 16) {
     const __mmask16 lanes = cols - i < 16 ? FirstLanes(cols - i) : __mmask16{0xffff};
     const Vec values = _mm512_maskz_loadu_ps(lanes, source + i);
-    const Vec result = bias != nullptr ? values + _mm512_maskz_loadu_ps(lanes, bias + i)
-                                       : MulAdd(values, Set(factor), Vec{});
+    const Vec result = MulAdd(values, Set(factor), Vec{});
     const __m256bh rounded = _mm512_cvtneps_pbh(result);
     __m256i bits;
     __builtin_memcpy(&bits, &rounded, sizeof(bits));
@@ -113,7 +105,7 @@ inline void StoreRows(const StoreTile& tile) {
         continue;
       }
       const float factor = tile.row_sum == nullptr ? 1.0f : 1.0f / tile.row_sum[r];
-      StoreRow<E>(tile.source + r * tile.source_stride, tile.bias, factor, tile.cols, target);
+      StoreRow<E>(tile.source + r * tile.source_stride, factor, tile.cols, target);
     }
   });
 }

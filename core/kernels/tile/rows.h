@@ -9,10 +9,26 @@
 namespace attention {
 namespace {
 
-/// A row on its way, zero up to a multiple of 16.
+inline constexpr int64_t kRowChunk = 512;
+
+/// A row on its way, or a chunk of it, zero up to a multiple of 16.
 struct alignas(64) PreparedRow {
-  float values[512];
+  float values[kRowChunk];
 };
+
+/// Elements from `first` on; how many there are.
+template <typename E>
+inline int64_t ReadChunk(const typename E::Type* from, int64_t first, int64_t cols,
+                         PreparedRow& row) {
+  const int64_t count = cols - first < kRowChunk ? cols - first : kRowChunk;
+  for (int64_t i = 0; i < count; ++i) {
+    row.values[i] = E::Read(from[first + i]);
+  }
+  for (int64_t i = count; i % 16 != 0; ++i) {
+    row.values[i] = 0;
+  }
+  return count;
+}
 
 inline Vec SumOfSquares(const float* values, int64_t count) {
   Vec sum = {};
@@ -116,20 +132,28 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
     for (int64_t r = 0; r < source.rows; ++r) {
       const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
       float checksum = 0;
-      for (int64_t i = 0; i < source.cols; ++i) {
-        row.values[i] = E::Read(from[i]);
-        checksum += row.values[i] * 0.0f;
+      float largest = 0;
+      for (int64_t first = 0; first < source.cols; first += kRowChunk) {
+        const int64_t count = ReadChunk<E>(from, first, source.cols, row);
+        for (int64_t i = 0; i < count; ++i) {
+          checksum += row.values[i] * 0.0f;
+        }
+        const float largest_of_chunk = LargestMagnitude(row.values, count);
+        largest = largest_of_chunk > largest ? largest_of_chunk : largest;
       }
       const bool is_finite = checksum == 0;
-      const float largest = is_finite ? LargestMagnitude(row.values, source.cols) : 0.0f;
-      const float to_integer = largest > 0x1p-100f ? 127.0f / largest : 0.0f;
+      const float to_integer = is_finite && largest > 0x1p-100f ? 127.0f / largest : 0.0f;
       target.scales[r] = is_finite ? largest / 127.0f : __builtin_nanf("");
       uint8_t* to = target.values + r * target.width;
-      for (int64_t i = 0; i < target.width; ++i) {
-        const float scaled = i < source.cols ? row.values[i] * to_integer : 0.0f;
-        const float in_range = scaled == scaled ? scaled : 0.0f;
-        to[i] = static_cast<uint8_t>(static_cast<int32_t>(in_range + 128.5f));
+      for (int64_t first = 0; first < source.cols; first += kRowChunk) {
+        const int64_t count = ReadChunk<E>(from, first, source.cols, row);
+        for (int64_t i = 0; i < count; ++i) {
+          const float scaled = row.values[i] * to_integer;
+          const float in_range = scaled == scaled ? scaled : 0.0f;
+          to[first + i] = static_cast<uint8_t>(static_cast<int32_t>(in_range + 128.5f));
+        }
       }
+      __builtin_memset(to + source.cols, 128, target.width - source.cols);
     }
   });
 }

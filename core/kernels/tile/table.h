@@ -1,7 +1,9 @@
 // The function table of the instruction set that the including file is compiled for.
 #pragma once
 
+#include "core/kernels/tile/finish.h"
 #include "core/kernels/tile/logits.h"
+#include "core/kernels/tile/norm.h"
 #include "core/kernels/tile/pack.h"
 #include "core/kernels/tile/rows.h"
 #include "core/kernels/tile/softmax.h"
@@ -17,6 +19,8 @@ constexpr TileKernels MakeTable() {
           .distances = Distances,
           .weights = Weights,
           .store = StoreRows,
+          .finish = Finish,
+          .norm = Norm,
           .stream = kStream,
           .pack_transposed = PackTransposed,
           .pack_rows = PackRows,

@@ -36,13 +36,53 @@ struct SoftmaxTile {
   uint16_t* bf16_probabilities = nullptr;  // [rows, cols], row stride `stride`, or null
 };
 
+/// What follows a linear map.
+enum class Activation {
+  kNone,
+  kRelu,
+  kGelu,      // x Phi(x) (Hendrycks & Gimpel 2016)
+  kGeluTanh,  // their approximation by tanh
+  kSilu,      // x / (1 + exp(-x))
+};
+
+/// A [rows, 64] tile of a product on its way to the result, in place:
+/// activation(values + bias) * (factors + factor_bias) + residual.
+struct FinishTile {
+  float* values = nullptr;  // dense
+  int64_t rows = 0;
+  const float* bias = nullptr;  // [64]
+  Activation activation = Activation::kNone;
+  const float* factors = nullptr;      // dense [rows, 64], or null: 1
+  const float* factor_bias = nullptr;  // [64]
+  const float* residual = nullptr;     // [rows, cols], or null: 0
+  int64_t residual_stride = 0;
+  int64_t cols = 0;  // of the residual
+};
+
+/// Rows of hidden states to be normalised: (x - mean) / sqrt(variance + epsilon) * weight + bias
+/// (Ba et al. 2016), or x / sqrt(mean(x^2) + epsilon) * weight with `is_rms`.
+struct NormTile {
+  const float* source = nullptr;
+  int64_t source_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool is_rms = false;
+  float epsilon = 0;
+  const float* weight = nullptr;    // [cols]
+  const float* bias = nullptr;      // [cols], or null
+  const float* residual = nullptr;  // [rows, cols] added to the result, or null
+  int64_t residual_stride = 0;
+  void* target = nullptr;  // may be the source, where its dtype is f32
+  Dtype target_dtype = Dtype::kF32;
+  int64_t target_stride = 0;
+};
+
 /// A [rows, cols] f32 tile to be written elsewhere as another dtype.
 struct StoreTile {
   const float* source = nullptr;
   int64_t source_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
-  const float* bias = nullptr;  // [cols] added to each row, or null
   const float* row_sum =
       nullptr;  // [rows]: each row is divided by it, a row with 0 becomes zeros; or null
   void* target = nullptr;
@@ -192,6 +232,8 @@ struct TileKernels {
   void (*distances)(const DistanceTile& tile);
   void (*weights)(const WeightTile& tile);
   void (*store)(const StoreTile& tile);
+  void (*finish)(const FinishTile& tile);
+  void (*norm)(const NormTile& tile);
   /// Null where the ukernels are used for any number of rows.
   void (*stream)(const StreamProduct& product);
   /// Up to kKeyBlock rows, transposed: f32 [depth][kKeyBlock], bf16 [depth / 2][kKeyBlock][2];

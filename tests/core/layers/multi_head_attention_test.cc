@@ -35,15 +35,17 @@ struct TestLayer {
     matrix(weights.query_bias, 4, s.num_heads * s.head_dim, 1);
     matrix(weights.value_bias, 5, s.num_kv_heads * s.value_head_dim, 1);
     matrix(weights.output_bias, 6, s.d_model, 1);
-    layer = *MultiHeadAttention::Create(s,
-                                        {.query = weights.query.data(),
-                                         .key = weights.key.data(),
-                                         .value = weights.value.data(),
-                                         .output = weights.output.data(),
-                                         .query_bias = weights.query_bias.data(),
-                                         .value_bias = weights.value_bias.data(),
-                                         .output_bias = weights.output_bias.data()},
-                                        dtype);
+    layer = *MultiHeadAttention::Create(
+        s,
+        {.query = Linear(weights.query, &weights.query_bias),
+         .key = Linear(weights.key, nullptr),
+         .value = Linear(weights.value, &weights.value_bias),
+         .output = Linear(weights.output, &weights.output_bias)},
+        dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32);
+  }
+
+  static LinearWeights Linear(const std::vector<float>& matrix, const std::vector<float>* bias) {
+    return {.data = matrix.data(), .bias = bias == nullptr ? nullptr : bias->data()};
   }
 
   static void Scale(std::vector<float>& values, float factor, Dtype dtype) {
@@ -121,7 +123,12 @@ struct Batch {
     if (!memory_lengths.empty()) {
       memory_view = View(memory);
     }
-    return layer.layer->Run(View(input), memory_view, sequences, workspace, on_rows, block_rows);
+    return layer.layer->Run({.hidden_states = View(input),
+                             .memory = memory_view,
+                             .sequences = sequences,
+                             .on_rows = on_rows,
+                             .block_rows = block_rows},
+                            workspace);
   }
 
   std::vector<double> Expected() const {
@@ -287,18 +294,16 @@ TEST(LayerStreamTest, FirstBlockOfACausalSequenceDoesNotWaitForLaterRows) {
 }
 
 TEST(LayerCreateTest, NamesTheExtentThatIsWrong) {
-  const auto create = [](const MultiHeadAttentionShape& shape, Dtype dtype) {
-    return MultiHeadAttention::Create(shape, {}, dtype).status();
+  const auto create = [](const MultiHeadAttentionShape& shape) {
+    return MultiHeadAttention::Create(shape, {}, WeightsDtype::kF32).status();
   };
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(create({64, 64, 0, 1, 8, 8}, Dtype::kF32),
+  EXPECT_THAT(create({64, 64, 0, 1, 8, 8}),
               StatusIs(invalid, Eq("num_heads: expected a positive number, found 0")));
-  EXPECT_THAT(create({64, 64, 4, 3, 8, 8}, Dtype::kF32),
+  EXPECT_THAT(create({64, 64, 4, 3, 8, 8}),
               StatusIs(invalid, Eq("num_heads: expected a multiple of num_kv_heads 3, found 4")));
-  EXPECT_THAT(create({64, 64, 4, 4, 513, 8}, Dtype::kF32),
+  EXPECT_THAT(create({64, 64, 4, 4, 513, 8}),
               StatusIs(invalid, Eq("head_dim: expected at most 512, found 513")));
-  EXPECT_THAT(create({64, 64, 4, 4, 8, 8}, Dtype::kF16),
-              StatusIs(invalid, Eq("dtype: expected FP32 or BF16 weights, found FP16")));
 }
 
 /// The layer saved by torch.nn.MultiheadAttention, and its inputs and answers.
@@ -309,16 +314,14 @@ class TorchLayerTest : public ::testing::Test {
         cases_(LoadGolden("torch_mha/cases.safetensors")) {
     const float* in = model_.at("in_proj_weight").as<float>();
     const float* bias = model_.at("in_proj_bias").as<float>();
-    layer_ = *MultiHeadAttention::Create({96, 96, 6, 6, 16, 16},
-                                         {.query = in,
-                                          .key = in + 96 * 96,
-                                          .value = in + 2 * 96 * 96,
-                                          .output = model_.at("out_proj.weight").as<float>(),
-                                          .query_bias = bias,
-                                          .key_bias = bias + 96,
-                                          .value_bias = bias + 2 * 96,
-                                          .output_bias = model_.at("out_proj.bias").as<float>()},
-                                         Dtype::kF32);
+    const float* out_bias = model_.at("out_proj.bias").as<float>();
+    layer_ = *MultiHeadAttention::Create(
+        {96, 96, 6, 6, 16, 16},
+        {.query = {.data = in, .bias = bias},
+         .key = {.data = in + 96 * 96, .bias = bias + 96},
+         .value = {.data = in + 2 * 96 * 96, .bias = bias + 2 * 96},
+         .output = {.data = model_.at("out_proj.weight").data(), .bias = out_bias}},
+        WeightsDtype::kF32);
   }
 
   /// Largest absolute difference of the golden answer's rows; `lengths` per sequence, or empty for
@@ -345,9 +348,12 @@ class TorchLayerTest : public ::testing::Test {
       }
       ThreadPool pool(1);
       Workspace workspace(pool);
-      EXPECT_THAT(layer_->Run({x.as<float>() + b * seq_len * 96, Dtype::kF32, length, 96, 96},
-                              memory_view, {&sequence, 1}, workspace),
-                  IsOk());
+      const MatrixView rows_in{x.as<float>() + b * seq_len * 96, Dtype::kF32, length, 96, 96};
+      EXPECT_THAT(
+          layer_->Run(
+              {.hidden_states = rows_in, .memory = memory_view, .sequences = {&sequence, 1}},
+              workspace),
+          IsOk());
       const float* expected = cases_.at(name).as<float>() + b * seq_len * 96;
       for (int64_t i = 0; i < length * 96; ++i) {
         worst = std::max<double>(worst, std::abs(rows[i] - expected[i]));

@@ -1,7 +1,6 @@
-#include "core/models/model_repository.h"
-
 #include <vector>
 
+#include "core/models/model_repository.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/support/matchers.h"

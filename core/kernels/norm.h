@@ -1,0 +1,26 @@
+// Layer norm and root-mean-square norm of hidden states.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/runtime/workspace.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// Over rows of weight.size() elements.
+struct Norm {
+  /// Without mean and bias (Zhang & Sennrich 2019); else layer norm (Ba et al. 2016).
+  bool is_rms = false;
+  float epsilon = 1e-5f;
+  std::vector<float> weight;
+  std::vector<float> bias = {};  // empty: none
+
+  /// target = norm(source) [+ residual]. `source` and `residual` are f32, and may be where the
+  /// target is.
+  void Run(const MatrixView& source, const MutableMatrixView& target, ThreadPool& pool,
+           const std::optional<MatrixView>& residual = std::nullopt) const;
+};
+
+}  // namespace attention

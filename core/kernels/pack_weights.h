@@ -1,0 +1,35 @@
+// One block of kColumnBlock output channels of a linear map, in the form that the products read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/linear.h"
+
+namespace attention {
+
+/// Channels [first, first + count) of weights with `in_features` inputs.
+struct ChannelBlock {
+  LinearWeights weights;
+  int64_t in_features = 0;
+  int64_t first = 0;
+  int64_t count = 0;  // <= kColumnBlock; the rest is packed as zeros
+};
+
+/// f32 [in_features][kColumnBlock], or bf16 [in_features / 2][kColumnBlock][2], rounded to
+/// `rounding` first.
+void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target);
+
+/// Depth of a block of 8-bit weights: in_features in whole fours.
+constexpr int64_t Int8Depth(int64_t in_features) { return (in_features + 3) / 4 * 4; }
+constexpr size_t Int8BlockBytes(int64_t in_features) {
+  return Int8Depth(in_features) * kColumnBlock + 2 * kColumnBlock * sizeof(float);
+}
+/// Behind the s8 [in_features / 4][kColumnBlock][4]: each channel's scale, then 128 times the sum
+/// of its integers.
+inline const float* Int8Scales(const std::byte* block, int64_t in_features) {
+  return reinterpret_cast<const float*>(block + Int8Depth(in_features) * kColumnBlock);
+}
+void PackBlockInt8(const ChannelBlock& block, std::byte* target);
+
+}  // namespace attention

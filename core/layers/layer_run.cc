@@ -1,0 +1,263 @@
+#include "core/layers/layer_run.h"
+
+#include <algorithm>
+
+#include "core/attention/resolve.h"
+
+namespace attention {
+namespace {
+
+enum ProjectionPart { kQuery, kKey, kNumParts = 3 };
+
+MatrixView RowsOf(MatrixView view, int64_t first, int64_t count) {
+  view.data = ElementAt(view.data, view.dtype, first * view.row_stride);
+  view.rows = count;
+  return view;
+}
+
+MutableMatrixView RowsOf(MutableMatrixView view, int64_t first, int64_t count) {
+  view.data = ElementAt(view.data, view.dtype, first * view.row_stride);
+  view.rows = count;
+  return view;
+}
+
+MutableMatrixView FromColumn(MutableMatrixView view, int64_t column) {
+  view.data = ElementAt(view.data, view.dtype, column);
+  view.cols -= column;
+  return view;
+}
+
+MatrixView ReadOnly(const MutableMatrixView& view) {
+  return {view.data, view.dtype, view.rows, view.cols, view.row_stride};
+}
+
+HeadsView Heads(const MutableMatrixView& rows, int64_t column, int64_t num_heads, int64_t width) {
+  return {ElementAt(rows.data, rows.dtype, column),
+          rows.dtype,
+          rows.rows,
+          num_heads,
+          width,
+          rows.row_stride,
+          width};
+}
+
+}  // namespace
+
+LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call,
+                   Workspace& workspace)
+    : layer_(layer),
+      call_(call),
+      workspace_(workspace),
+      is_fused_(layer.is_fused() && !call.memory.has_value() && layer.extra.count() == 0) {
+  const int64_t rows = call.hidden_states.rows;
+  hidden_states_ = ToCompute(call.hidden_states, Slot::kConvertedInput);
+  projected_ =
+      Reserve(Slot::kProjected, rows,
+              is_fused_ ? layer.projection->num_columns() : layer.projection->ColumnOf(kKey));
+  PlaceKeys();
+  context_ = Reserve(Slot::kContext, rows, layer.output->in_features());
+  flash_.emplace(FlashSequences(), workspace);
+}
+
+MutableMatrixView LayerRun::Reserve(Slot slot, int64_t rows, int64_t cols) {
+  const size_t bytes = rows * cols * SizeOf(layer_.compute);
+  return {workspace_.Buffer(slot, bytes), layer_.compute, rows, cols, cols};
+}
+
+MatrixView LayerRun::ToCompute(const MatrixView& rows, Slot slot) {
+  if (rows.dtype == layer_.compute) {
+    return rows;
+  }
+  constexpr int64_t kRows = 16;
+  const MutableMatrixView converted = Reserve(slot, rows.rows, rows.cols);
+  workspace_.pool().ParallelFor((rows.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
+    for (int64_t r = i * kRows; r < std::min(rows.rows, (i + 1) * kRows); ++r) {
+      Convert(rows.dtype, RowsOf(rows, r, 1).data, converted.dtype, RowsOf(converted, r, 1).data,
+              rows.cols);
+    }
+  });
+  return ReadOnly(converted);
+}
+
+int64_t LayerRun::KvLen(const LayerSequence& sequence) const {
+  return call_.memory.has_value() ? sequence.memory_len : sequence.query_len;
+}
+
+void LayerRun::PlaceKeys() {
+  const PackedLinear& key = *layer_.key.linear;
+  const PackedLinear& value = *layer_.value.linear;
+  const int64_t key_columns = key.ColumnOf(layer_.key.part + 1) - key.ColumnOf(layer_.key.part);
+  value_column_ = key_columns;
+  first_keys_.push_back(0);
+  for (const LayerSequence& sequence : call_.sequences) {
+    first_keys_.push_back(first_keys_.back() + KvLen(sequence) + layer_.extra.count());
+  }
+  if (is_fused_) {
+    key_value_ = FromColumn(projected_, key.ColumnOf(kKey));
+    return;
+  }
+  const int64_t value_columns =
+      value.ColumnOf(layer_.value.part + 1) - value.ColumnOf(layer_.value.part);
+  key_value_ = Reserve(Slot::kProjectedMemory, first_keys_.back(), key_columns + value_columns);
+}
+
+std::vector<FlashSequence> LayerRun::FlashSequences() {
+  const MultiHeadAttentionShape& s = layer_.shape;
+  const HeadsView query = Heads(projected_, 0, s.num_heads, s.head_dim);
+  const HeadsView key = Heads(key_value_, 0, s.num_kv_heads, s.head_dim);
+  const HeadsView value = Heads(key_value_, value_column_, s.num_kv_heads, s.value_head_dim);
+  const MutableHeadsView context{context_.data,   context_.dtype,   context_.rows,
+                                 s.num_heads,     s.value_head_dim, context_.row_stride,
+                                 s.value_head_dim};
+  std::vector<FlashSequence> result;
+  options_.reserve(call_.sequences.size());
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    const LayerSequence& q = call_.sequences[i];
+    options_.emplace_back(q.options, layer_.extra.count(), s.num_heads, q.query_len, KvLen(q));
+    const int64_t kv_len = FirstKey(i + 1) - FirstKey(i);
+    result.push_back(Resolve({.query = SliceTokens(query, q.first_row, q.query_len),
+                              .key = SliceTokens(key, FirstKey(i), kv_len),
+                              .value = SliceTokens(value, FirstKey(i), kv_len),
+                              .output = SliceTokens(context, q.first_row, q.query_len),
+                              .weights = q.weights,
+                              .top_weights = q.top_weights,
+                              .log_sum_exp = q.log_sum_exp,
+                              .options = options_.back().options}));
+  }
+  return result;
+}
+
+void LayerRun::ProjectMemoryPart(const Projection& projection, int64_t parts,
+                                 const MatrixView& input, int64_t column) {
+  std::vector<RowSegment> segments;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    const LayerSequence& sequence = call_.sequences[i];
+    const int64_t first = call_.memory.has_value() ? sequence.first_memory_row : sequence.first_row;
+    segments.push_back(
+        {first, FromColumn(RowsOf(key_value_, FirstKey(i), KvLen(sequence)), column)});
+  }
+  projection.linear->Run({.input = input,
+                          .first_part = projection.part,
+                          .end_part = projection.part + parts,
+                          .outputs = segments},
+                         workspace_);
+}
+
+void LayerRun::ProjectMemory() {
+  const MatrixView memory =
+      call_.memory.has_value() ? ToCompute(*call_.memory, Slot::kConvertedMemory) : hidden_states_;
+  if (layer_.key.linear == layer_.value.linear) {
+    ProjectMemoryPart(layer_.key, 2, memory, 0);
+  } else {
+    ProjectMemoryPart(layer_.key, 1, memory, 0);
+    ProjectMemoryPart(layer_.value, 1, ToCompute(*call_.memory_values, Slot::kConvertedMemory),
+                      value_column_);
+  }
+  const MultiHeadAttentionShape& s = layer_.shape;
+  const int64_t extra = layer_.extra.count();
+  for (int64_t i = 0; extra > 0 && i < std::ssize(call_.sequences); ++i) {
+    const MutableMatrixView rows = RowsOf(key_value_, FirstKey(i + 1) - extra, extra);
+    layer_.extra.Write(layer_.extra.key, s.num_kv_heads * s.head_dim, rows);
+    layer_.extra.Write(layer_.extra.value, s.num_kv_heads * s.value_head_dim,
+                       FromColumn(rows, value_column_));
+  }
+}
+
+void LayerRun::Project(int64_t first, int64_t end) {
+  const RowSegment rows{0, RowsOf(projected_, first, end - first)};
+  layer_.projection->Run({.input = RowsOf(hidden_states_, first, end - first),
+                          .first_part = kQuery,
+                          .end_part = is_fused_ ? kNumParts : kKey,
+                          .outputs = {&rows, 1}},
+                         workspace_);
+}
+
+void LayerRun::PackKeysOf(int64_t first, int64_t end) {
+  std::vector<RowRange> pieces;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    const LayerSequence& sequence = call_.sequences[i];
+    const int64_t from = std::max(first, sequence.first_row);
+    const int64_t to = std::min(end, sequence.first_row + sequence.query_len);
+    if (from < to) {
+      pieces.push_back({i, from - sequence.first_row, to - from});
+    }
+  }
+  flash_->PackKeys(pieces);
+}
+
+int64_t LayerRun::NeededRows(const Stage& stage) const {
+  int64_t needed = 0;
+  for (const RowRange& piece : stage) {
+    const LayerSequence& sequence = call_.sequences[piece.sequence];
+    int64_t rows = piece.first_row + piece.rows;
+    if (is_fused_) {
+      // Packing goes on from a block's first key.
+      rows = std::max(rows, RoundUp(flash_->KeysNeeded(piece), kKeyBlock));
+    }
+    needed = std::max(needed, sequence.first_row + std::min(rows, sequence.query_len));
+  }
+  return needed;
+}
+
+void LayerRun::ProjectOutput(const Stage& stage) {
+  std::vector<RowSegment> outputs;
+  const int64_t first = call_.sequences[stage.front().sequence].first_row + stage.front().first_row;
+  int64_t rows = 0;
+  for (const RowRange& piece : stage) {
+    outputs.push_back(
+        {rows, RowsOf(call_.sequences[piece.sequence].output, piece.first_row, piece.rows)});
+    rows += piece.rows;
+  }
+  PackedLinear::Call call{.input = RowsOf(ReadOnly(context_), first, rows), .outputs = outputs};
+  if (call_.residual.has_value()) {
+    call.residual = RowsOf(*call_.residual, first, rows);
+  }
+  layer_.output->Run(call, workspace_);
+}
+
+absl::Status LayerRun::Run() {
+  if (!is_fused_) {
+    ProjectMemory();
+  }
+  if (call_.on_rows) {
+    return RunInStages();
+  }
+  Project(0, hidden_states_.rows);
+  flash_->PackAndAttend();
+  Stage all;
+  for (const LayerSequence& sequence : call_.sequences) {
+    all.push_back({std::ssize(all), 0, sequence.query_len});
+  }
+  ProjectOutput(all);
+  return absl::OkStatus();
+}
+
+absl::Status LayerRun::RunInStages() {
+  std::vector<int64_t> lengths;
+  std::vector<RowRange> all_keys;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    all_keys.push_back({i, 0, FirstKey(i + 1) - FirstKey(i)});
+    lengths.push_back(call_.sequences[i].query_len);
+  }
+  if (!is_fused_) {
+    flash_->PackKeys(all_keys);
+  }
+  int64_t projected_rows = 0;
+  for (const Stage& stage : CutIntoStages(lengths, BlockRows(call_.block_rows))) {
+    if (const int64_t needed = NeededRows(stage); needed > projected_rows) {
+      Project(projected_rows, needed);
+      if (is_fused_) {
+        PackKeysOf(projected_rows, needed);
+      }
+      projected_rows = needed;
+    }
+    flash_->Attend(stage);
+    ProjectOutput(stage);
+    if (!Announce(stage, call_.on_rows)) {
+      return absl::CancelledError("cancelled between row blocks");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

@@ -1,0 +1,183 @@
+#include "core/models/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/models/model_folder.h"
+#include "core/runtime/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kWholeFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+bool Fits(const Shape& shape, const Shape& wanted) {
+  return std::equal(
+      shape.begin(), shape.end(), wanted.begin(), wanted.end(),
+      [](int64_t found, int64_t expected) { return expected < 0 || found == expected; });
+}
+
+absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
+  switch (stored.dtype) {
+    case StoredDtype::kF32:
+      return Dtype::kF32;
+    case StoredDtype::kBf16:
+      return Dtype::kBf16;
+    case StoredDtype::kF16:
+      return Dtype::kF16;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected dtype F32, BF16 or F16, found ", stored.name));
+  }
+}
+
+/// The tensors that an index says each file has.
+absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const json index = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto weights = index.is_object() ? index.find("weight_map") : index.end();
+  if (!index.is_object() || weights == index.end() || !weights->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected an object with a \"weight_map\" object, found none"));
+  }
+  std::map<std::string, std::vector<std::string>> files;
+  for (const auto& [tensor, shard] : weights->items()) {
+    if (!shard.is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor \"", tensor,
+                                                     "\": expected the name of a file, found ",
+                                                     shard.type_name()));
+    }
+    files[shard.get<std::string>()].push_back(tensor);
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder) {
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->folder_ = folder;
+  const auto exists = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(std::filesystem::path(folder) / name, ignored);
+  };
+  if (exists(kWholeFile)) {
+    ASSIGN_OR_RETURN(const std::string path, ResolveInside(folder, kWholeFile));
+    RETURN_IF_ERROR(checkpoint->AddFile(path, nullptr));
+  } else if (exists(kIndexFile)) {
+    ASSIGN_OR_RETURN(const std::string path, ResolveInside(folder, kIndexFile));
+    RETURN_IF_ERROR(checkpoint->AddIndex(folder, path));
+  } else {
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": expected ", kWholeFile, " or ", kIndexFile, ", found neither"));
+  }
+  return checkpoint;
+}
+
+absl::Status Checkpoint::AddFile(const std::string& path, const std::vector<std::string>* wanted) {
+  ASSIGN_OR_RETURN(MappedSafetensors mapped, MappedSafetensors::Open(path));
+  files_.push_back(std::make_unique<MappedSafetensors>(std::move(mapped)));
+  const MappedSafetensors& file = *files_.back();
+  size_t num_wanted = 0;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (wanted == nullptr || std::binary_search(wanted->begin(), wanted->end(), entry.name)) {
+      places_[entry.name] = {&file, &entry};
+      ++num_wanted;
+    }
+  }
+  if (wanted != nullptr && num_wanted != wanted->size()) {
+    const auto missing = std::find_if(wanted->begin(), wanted->end(),
+                                      [&](const auto& name) { return places_.count(name) == 0; });
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": tensor \"", *missing, "\": expected as the index says, found none"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::AddIndex(const std::string& folder, const std::string& path) {
+  ASSIGN_OR_RETURN(auto files, ReadIndex(path));
+  for (auto& [shard, tensors] : files) {
+    const absl::StatusOr<std::string> shard_path = ResolveInside(folder, shard);
+    if (!shard_path.ok()) {
+      return absl::Status(shard_path.status().code(),
+                          absl::StrCat(path, ": ", std::string(shard_path.status().message())));
+    }
+    std::sort(tensors.begin(), tensors.end());
+    RETURN_IF_ERROR(AddFile(*shard_path, &tensors));
+  }
+  return absl::OkStatus();
+}
+
+const Checkpoint::Place* Checkpoint::Locate(const std::string& name) const {
+  auto found = places_.find(name);
+  if (found == places_.end()) {
+    found = places_.find(prefix_ + name);
+  }
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+Shape Checkpoint::ShapeOf(const std::string& name) const {
+  const Place* place = Locate(name);
+  return place == nullptr ? Shape() : place->entry->shape;
+}
+
+absl::StatusOr<StoredTensor> Checkpoint::Take(const std::string& name, const Shape& shape) {
+  Place* place = const_cast<Place*>(Locate(name));
+  if (place == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files_.size() == 1 ? files_.front()->path() : folder_, ": tensor \"", name,
+                     "\": expected shape ", ShapeText(shape), ", found none of that name"));
+  }
+  const SafetensorsEntry& entry = *place->entry;
+  const auto error = [&](const std::string& text) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place->file->path(), ": tensor \"", entry.name, "\": ", text));
+  };
+  const absl::StatusOr<Dtype> dtype = FloatDtype(entry.dtype);
+  if (!dtype.ok()) {
+    return error(std::string(dtype.status().message()));
+  }
+  if (!Fits(entry.shape, shape)) {
+    return error(
+        absl::StrCat("expected shape ", ShapeText(shape), ", found ", ShapeText(entry.shape)));
+  }
+  const size_t size_bytes = entry.end - entry.begin;
+  if (!place->is_used) {
+    place->is_used = true;
+    used_bytes_ += static_cast<int64_t>(size_bytes);
+  }
+  const std::byte* data = place->file->DataOf(entry);
+  if (reinterpret_cast<uintptr_t>(data) % SizeOf(*dtype) != 0) {
+    AlignedBuffer& copy = realigned_.emplace_back(size_bytes);
+    std::memcpy(copy.data(), data, size_bytes);
+    data = copy.data();
+  }
+  return StoredTensor{data, *dtype, entry.shape};
+}
+
+std::vector<std::string> Checkpoint::UnusedTensors() const {
+  std::vector<std::string> names;
+  for (const auto& [name, place] : places_) {
+    if (!place.is_used) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace attention

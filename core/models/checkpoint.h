@@ -1,0 +1,61 @@
+// The tensors of a checkpoint, from one safetensors file or several.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/mapped_safetensors.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// Floating point values in a mapped file.
+struct StoredTensor {
+  const void* data = nullptr;  // aligned for its dtype
+  Dtype dtype = Dtype::kF32;
+  Shape shape;
+};
+
+/// Names may have the model's prefix in front of them or not: readers leave it out.
+class Checkpoint {
+ public:
+  /// Maps `folder`/model.safetensors, or what `folder`/model.safetensors.index.json names.
+  /// NOT_FOUND and INVALID_ARGUMENT name the file, the tensor, what was expected and found.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
+
+  void set_prefix(const std::string& prefix) { prefix_ = prefix; }
+  bool Has(const std::string& name) const { return Locate(name) != nullptr; }
+  /// Extents as the file says; empty when there is no such tensor.
+  Shape ShapeOf(const std::string& name) const;
+  /// The tensor, noted as used. INVALID_ARGUMENT names the file when there is none, when it is no
+  /// floating point tensor, or when its shape is not `shape`; extents of -1 take any.
+  absl::StatusOr<StoredTensor> Take(const std::string& name, const Shape& shape);
+
+  /// Names as in the file, in order.
+  std::vector<std::string> UnusedTensors() const;
+  /// Of the tensors that were taken.
+  int64_t used_bytes() const { return used_bytes_; }
+
+ private:
+  struct Place {
+    const MappedSafetensors* file = nullptr;
+    const SafetensorsEntry* entry = nullptr;
+    bool is_used = false;
+  };
+
+  absl::Status AddFile(const std::string& path, const std::vector<std::string>* wanted);
+  absl::Status AddIndex(const std::string& folder, const std::string& path);
+  const Place* Locate(const std::string& name) const;
+
+  std::string folder_;
+  std::string prefix_;
+  std::vector<std::unique_ptr<MappedSafetensors>> files_;
+  std::map<std::string, Place> places_;
+  std::vector<AlignedBuffer> realigned_;
+  int64_t used_bytes_ = 0;
+};
+
+}  // namespace attention

@@ -1,0 +1,29 @@
+// Parts that descriptions of several families are made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "core/models/description.h"
+#include "core/models/model_config.h"
+
+namespace attention::families {
+
+/// `name`.weight and, with `has_bias`, `name`.bias.
+LinearDescription Linear(const std::string& name, int64_t in_features, int64_t out_features,
+                         bool has_bias);
+/// Channels [first, first + out_features) of a linear map of `channels`.
+LinearDescription PartOf(LinearDescription whole, int64_t first, int64_t out_features);
+/// Layer norm `name`.weight and `name`.bias.
+NormDescription LayerNorm(const std::string& name, int64_t width, float epsilon);
+
+/// Every head d_model / num_heads wide; an error in `config` when that does not divide.
+MultiHeadAttentionShape EqualHeads(ModelConfig& config, int64_t d_model, int64_t num_heads);
+
+/// For each attention layer of the stack, in order.
+void ForEachAttention(StackDescription& stack,
+                      absl::FunctionRef<void(int64_t layer, AttentionDescription&)> change);
+
+}  // namespace attention::families

@@ -1,0 +1,47 @@
+// The families of checkpoints. To add one: a file in this folder that defines its function, and its
+// name in the list below.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/models/checkpoint.h"
+#include "core/models/description.h"
+#include "core/models/model_config.h"
+
+/// Every `model_type`.
+#define ATTENTION_FAMILIES(FAMILY) \
+  FAMILY(bert)                     \
+  FAMILY(causal_self_attention)    \
+  FAMILY(distilbert)               \
+  FAMILY(gemma2)                   \
+  FAMILY(gpt2)                     \
+  FAMILY(gpt_neox)                 \
+  FAMILY(llama)                    \
+  FAMILY(mistral)                  \
+  FAMILY(phi3)                     \
+  FAMILY(qwen2)                    \
+  FAMILY(qwen3)                    \
+  FAMILY(roberta)                  \
+  FAMILY(self_attention)           \
+  FAMILY(torch_mha)                \
+  FAMILY(torch_transformer)
+
+namespace attention {
+
+/// Reads the keys of a config.json; errors are left in the config's status. The checkpoint is asked
+/// only where its tensors, not the config, tell variants apart.
+using DescribeFamily = ModelDescription (*)(ModelConfig& config, const Checkpoint& checkpoint);
+
+/// Null for a `model_type` that is not known.
+DescribeFamily FindFamily(const std::string& model_type);
+std::vector<std::string> FamilyNames();
+
+namespace families {
+#define ATTENTION_DECLARE_FAMILY(name) \
+  ModelDescription name(ModelConfig& config, const Checkpoint& checkpoint);
+ATTENTION_FAMILIES(ATTENTION_DECLARE_FAMILY)
+#undef ATTENTION_DECLARE_FAMILY
+}  // namespace families
+
+}  // namespace attention

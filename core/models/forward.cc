@@ -1,0 +1,162 @@
+// A run of a whole model: the stack, then what each sequence wants of it.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/models/stack_run.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+MutableMatrixView Reserve(Workspace& workspace, Workspace::Slot slot, int64_t rows, int64_t cols) {
+  return {workspace.Buffer(slot, rows * cols * sizeof(float)), Dtype::kF32, rows, cols, cols};
+}
+
+/// A copy that the stack may work in.
+MutableMatrixView CopyRows(const MatrixView& rows, Workspace& workspace, Workspace::Slot slot) {
+  const MutableMatrixView copy = Reserve(workspace, slot, rows.rows, rows.cols);
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    std::memcpy(ElementAt(copy.data, Dtype::kF32, r * rows.cols),
+                ElementAt(rows.data, Dtype::kF32, r * rows.row_stride), rows.cols * sizeof(float));
+  }
+  return copy;
+}
+
+const float* RowOf(const MutableMatrixView& rows, int64_t row) {
+  return static_cast<const float*>(rows.data) + row * rows.row_stride;
+}
+
+/// `row` as row `index` of `output`.
+void StoreRow(const float* row, const MutableMatrixView& output, int64_t index) {
+  Convert(Dtype::kF32, row, output.dtype,
+          ElementAt(output.data, output.dtype, index * output.row_stride), output.cols);
+}
+
+void StoreMean(const MutableMatrixView& hidden, const ModelSequence& sequence) {
+  std::vector<double> sum(hidden.cols);
+  for (int64_t r = 0; r < sequence.seq_len; ++r) {
+    const float* row = RowOf(hidden, sequence.first_row + r);
+    std::transform(sum.begin(), sum.end(), row, sum.begin(), std::plus<>());
+  }
+  std::vector<float> mean(hidden.cols);
+  std::transform(sum.begin(), sum.end(), mean.begin(), [&](double total) {
+    return static_cast<float>(total / static_cast<double>(sequence.seq_len));
+  });
+  StoreRow(mean.data(), sequence.output, 0);
+}
+
+/// A row of hidden states, and where its logits go.
+struct LogitsRow {
+  int64_t hidden_row = 0;
+  MutableMatrixView output;
+  int64_t output_row = 0;
+};
+
+std::vector<LogitsRow> LogitsRows(std::span<const ModelSequence> sequences) {
+  std::vector<LogitsRow> rows;
+  for (const ModelSequence& s : sequences) {
+    if (s.wanted == ModelOutput::kLastLogits) {
+      rows.push_back({s.first_row + s.seq_len - 1, s.output, 0});
+    }
+    for (int64_t r = 0; s.wanted == ModelOutput::kLogits && r < s.seq_len; ++r) {
+      rows.push_back({s.first_row + r, s.output, r});
+    }
+  }
+  return rows;
+}
+
+void Softcap(float softcap, const MutableMatrixView& logits, ThreadPool& pool) {
+  const LogitRow no_terms;
+  pool.ParallelFor(logits.rows, [&](int64_t r, int /*worker*/) {
+    CurrentTileKernels().logits({.scores = static_cast<float*>(logits.data) + r * logits.row_stride,
+                                 .stride = logits.row_stride,
+                                 .rows = 1,
+                                 .cols = logits.row_stride,
+                                 .softcap = softcap,
+                                 .terms = &no_terms});
+  });
+}
+
+/// Logits of at most kRows rows at a time, so that a large vocabulary costs little memory.
+void StoreLogits(const Head& head, const MutableMatrixView& hidden, std::span<const LogitsRow> rows,
+                 Workspace& workspace) {
+  constexpr int64_t kRows = 64;
+  const Dtype compute = head.linear.compute();
+  for (size_t first = 0; first < rows.size(); first += kRows) {
+    const std::span<const LogitsRow> part =
+        rows.subspan(first, std::min<size_t>(kRows, rows.size() - first));
+    const MutableMatrixView input{
+        workspace.Buffer(Workspace::kNormed, part.size() * hidden.cols * SizeOf(compute)), compute,
+        std::ssize(part), hidden.cols, hidden.cols};
+    for (size_t i = 0; i < part.size(); ++i) {
+      Convert(Dtype::kF32, RowOf(hidden, part[i].hidden_row), compute,
+              ElementAt(input.data, compute, static_cast<int64_t>(i) * hidden.cols), hidden.cols);
+    }
+    const MutableMatrixView logits =
+        Reserve(workspace, Workspace::kRawOutput, std::ssize(part), head.linear.num_columns());
+    const RowSegment all{0, logits};
+    head.linear.Run(
+        {.input = {input.data, compute, input.rows, input.cols, input.cols}, .outputs = {&all, 1}},
+        workspace);
+    if (head.softcap > 0) {
+      Softcap(head.softcap, logits, workspace.pool());
+    }
+    workspace.pool().ParallelFor(std::ssize(part), [&](int64_t i, int /*worker*/) {
+      StoreRow(RowOf(logits, i), part[i].output, part[i].output_row);
+    });
+  }
+}
+
+void StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
+                  std::span<const ModelSequence> sequences, Workspace& workspace) {
+  workspace.pool().ParallelFor(std::ssize(sequences), [&](int64_t i, int /*worker*/) {
+    const ModelSequence& s = sequences[i];
+    if (s.wanted == ModelOutput::kMeanPooled) {
+      StoreMean(hidden, s);
+    } else if (s.wanted == ModelOutput::kFirstPooled) {
+      StoreRow(RowOf(hidden, s.first_row), s.output, 0);
+    }
+    for (int64_t r = 0; s.wanted == ModelOutput::kHiddenStates && r < s.seq_len; ++r) {
+      StoreRow(RowOf(hidden, s.first_row + r), s.output, r);
+    }
+  });
+  const std::vector<LogitsRow> logits = LogitsRows(sequences);
+  if (!logits.empty()) {
+    StoreLogits(*state.head, hidden, logits, workspace);
+  }
+}
+
+}  // namespace
+
+absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
+  const State& state = *state_;
+  std::vector<StackSequence> sequences;
+  std::vector<StackSequence> memory_sequences;
+  for (const ModelSequence& s : call.sequences) {
+    sequences.push_back({s.first_row, s.seq_len, s.first_memory_row, s.memory_len, &s});
+    if (s.memory_len > 0) {
+      memory_sequences.push_back(
+          {.first_row = s.first_memory_row, .seq_len = s.memory_len, .request = &s});
+    }
+  }
+  const MutableMatrixView stream = CopyRows(call.hidden_states, workspace, Workspace::kStream);
+  StackCall stack_call{.stream = stream, .sequences = sequences, .go_on = call.go_on};
+  const Stack* stack = &state.stack;
+  if (info().has_encoder && !call.memory.has_value()) {
+    stack = &*state.encoder;
+  } else if (info().has_encoder) {
+    const MutableMatrixView memory = CopyRows(*call.memory, workspace, Workspace::kMemoryStream);
+    const StackCall encoder_call{
+        .stream = memory, .sequences = memory_sequences, .go_on = call.go_on};
+    RETURN_IF_ERROR(RunStack(*this, state, *state.encoder, encoder_call, workspace));
+    stack_call.memory =
+        MatrixView{memory.data, memory.dtype, memory.rows, memory.cols, memory.cols};
+  }
+  RETURN_IF_ERROR(RunStack(*this, state, *stack, stack_call, workspace));
+  StoreOutputs(state, stream, call.sequences, workspace);
+  return absl::OkStatus();
+}
+
+}  // namespace attention

@@ -1,0 +1,40 @@
+#include "core/models/load_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/models/build_model.h"
+#include "core/models/families/families.h"
+#include "core/models/model_config.h"
+#include "core/models/model_folder.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+
+std::vector<std::string> KnownModelTypes() { return FamilyNames(); }
+
+absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype weights_dtype) {
+  ASSIGN_OR_RETURN(const std::string config_path, ResolveInside(source.folder, "config.json"));
+  ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(config_path));
+  const std::string model_type = config.Text({"model_type"}, "");
+  const DescribeFamily describe = FindFamily(model_type);
+  if (describe == nullptr) {
+    config.Refuse("model_type", absl::StrCat("one of ", absl::StrJoin(FamilyNames(), ", ")),
+                  absl::StrCat("\"", model_type, "\""));
+    return config.status();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(source.folder));
+  const ModelDescription description = describe(config, *checkpoint);
+  RETURN_IF_ERROR(config.status());
+  ASSIGN_OR_RETURN(std::unique_ptr<Model::State> state,
+                   BuildModel(description, weights_dtype, *checkpoint));
+  state->info.name = source.name;
+  state->info.version = source.version;
+  state->info.model_type = model_type;
+  return LoadedModel{.model = std::make_unique<Model>(std::move(state)),
+                     .unused_tensors = checkpoint->UnusedTensors(),
+                     .read_bytes = checkpoint->used_bytes()};
+}
+
+}  // namespace attention

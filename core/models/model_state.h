@@ -1,0 +1,73 @@
+// What a model is made of. Internal to core/models.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/kernels/linear.h"
+#include "core/kernels/norm.h"
+#include "core/layers/feed_forward.h"
+#include "core/layers/multi_head_attention.h"
+#include "core/models/description.h"
+#include "core/models/model.h"
+
+namespace attention {
+
+/// One attention layer, with what it is made with.
+struct ModelLayer {
+  std::unique_ptr<MultiHeadAttention> attention;
+  bool causal = false;
+  std::optional<float> scale = {};
+  float softcap = 0;
+  int64_t window = 0;
+  std::optional<RotaryDescription> rotary = {};
+  std::optional<Norm> query_norm = {};
+  std::optional<Norm> key_norm = {};
+};
+
+/// x = after(x + output(layer(before(x)))).
+struct Sublayer {
+  /// Index of the attention layer, or -1: feed-forward.
+  int64_t attention = -1;
+  std::unique_ptr<FeedForward> feed_forward = nullptr;
+  bool is_cross = false;
+  bool is_parallel = false;
+  std::optional<Norm> before = {};
+  std::optional<Norm> output = {};
+  std::optional<Norm> after = {};
+};
+
+struct Stack {
+  std::vector<Sublayer> sublayers;
+  std::optional<Norm> final_norm = {};
+};
+
+/// Token rows are kept as f32 or bf16, or are the channels of the tied head.
+struct Embedding {
+  Dtype dtype = Dtype::kF32;
+  AlignedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
+  float scale = 1;
+  std::vector<float> positions = {};  // [num_positions, d_model], or empty
+  int64_t num_positions = 0;
+  std::optional<int32_t> padding_id = {};
+  std::vector<float> types = {};  // [num_types, d_model], or empty
+  std::optional<Norm> norm = {};
+};
+
+struct Head {
+  PackedLinear linear;
+  float softcap = 0;
+};
+
+struct Model::State {
+  ModelInfo info;
+  std::vector<ModelLayer> layers;
+  Stack stack;
+  std::optional<Stack> encoder;
+  std::optional<Embedding> embedding;
+  std::optional<Head> head;
+};
+
+}  // namespace attention

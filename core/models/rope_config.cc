@@ -1,0 +1,198 @@
+#include "core/models/rope_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace attention {
+namespace {
+
+/// What all kinds of scaling start from.
+struct Rope {
+  std::string type;
+  double theta = 0;
+  int64_t dim = 0;
+  int64_t original_max_positions = 0;
+  int64_t max_positions = 0;
+
+  double Frequency(int64_t pair) const {
+    return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
+  }
+};
+
+/// The object of either version; an empty one says nothing.
+ModelConfig RopeObject(ModelConfig& config) {
+  ModelConfig scaling = config.Object({"rope_scaling"});
+  if (scaling.Has("rope_type") || scaling.Has("type")) {
+    return scaling;
+  }
+  return config.Object({"rope_parameters"});
+}
+
+std::string TypeOf(ModelConfig& object) { return object.Text({"rope_type", "type"}, "default"); }
+
+void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  const double factor = object.Number({"factor"}, 1);
+  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+    result.frequencies.push_back(rope.Frequency(i) / factor);
+  }
+}
+
+/// Wavelengths beyond original / low_freq_factor are stretched, those within original /
+/// high_freq_factor are not, those between in part.
+void ScaleAsLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  const double factor = object.Number({"factor"}, 8);
+  const double low = object.Number({"low_freq_factor"}, 1);
+  const double high = object.Number({"high_freq_factor"}, 4);
+  if (!(high > low)) {
+    object.Refuse("high_freq_factor", absl::StrCat("more than low_freq_factor ", low),
+                  absl::StrCat(high));
+  }
+  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+    const double frequency = rope.Frequency(i);
+    const double turns =
+        static_cast<double>(rope.original_max_positions) * frequency / (2 * std::numbers::pi);
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    result.frequencies.push_back(frequency * (kept + (1 - kept) / factor));
+  }
+}
+
+double YarnMagnitude(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
+
+double YarnMagnitudeOf(ModelConfig& object, double factor) {
+  const double scale = object.Number({"mscale"}, 0);
+  const double scale_all = object.Number({"mscale_all_dim"}, 0);
+  const double fallback = scale != 0 && scale_all != 0
+                              ? YarnMagnitude(factor, scale) / YarnMagnitude(factor, scale_all)
+                              : YarnMagnitude(factor, 1);
+  return object.Number({"attention_factor"}, fallback);
+}
+
+/// Pairs that turn more than beta_fast times within the original length stay, those that turn less
+/// than beta_slow times are stretched, those between in part.
+void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  const auto original = static_cast<double>(rope.original_max_positions);
+  const double factor =
+      object.Number({"factor"}, static_cast<double>(rope.max_positions) / original);
+  const auto dim = static_cast<double>(rope.dim);
+  const auto pair_that_turns = [&](double times) {
+    return dim * std::log(original / (times * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+  };
+  double low = pair_that_turns(object.Number({"beta_fast"}, 32));
+  double high = pair_that_turns(object.Number({"beta_slow"}, 1));
+  if (object.Flag({"truncate"}, true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  high += low == high ? 0.001 : 0;
+  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+    const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    result.frequencies.push_back(rope.Frequency(i) * (stretched / factor + 1 - stretched));
+  }
+  result.rotary.magnitude = YarnMagnitudeOf(object, factor);
+}
+
+std::vector<double> LongRopeFrequencies(ModelConfig& object, const char* key, const Rope& rope) {
+  std::vector<double> factors = object.Numbers(key);
+  if (std::ssize(factors) != rope.dim / 2 ||
+      std::any_of(factors.begin(), factors.end(), [](double f) { return !(f > 0); })) {
+    object.Refuse(key, absl::StrCat(rope.dim / 2, " positive numbers"),
+                  absl::StrCat(factors.size(), " numbers"));
+    factors.assign(rope.dim / 2, 1);
+  }
+  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+    factors[i] = rope.Frequency(i) / factors[i];
+  }
+  return factors;
+}
+
+void ScaleAsLongRope(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  const auto original = static_cast<double>(rope.original_max_positions);
+  const double factor =
+      object.Number({"factor"}, static_cast<double>(rope.max_positions) / original);
+  result.frequencies = LongRopeFrequencies(object, "short_factor", rope);
+  result.long_frequencies = LongRopeFrequencies(object, "long_factor", rope);
+  result.long_from = rope.original_max_positions;
+  result.rotary.magnitude =
+      object.Number({"attention_factor"},
+                    factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original)));
+}
+
+void Scale(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  if (rope.type == "linear") {
+    ScaleLinearly(object, rope, result);
+  } else if (rope.type == "llama3") {
+    ScaleAsLlama3(object, rope, result);
+  } else if (rope.type == "yarn") {
+    ScaleAsYarn(object, rope, result);
+  } else if (rope.type == "longrope" || rope.type == "su") {
+    ScaleAsLongRope(object, rope, result);
+  }
+}
+
+}  // namespace
+
+RotaryDescription ReadRope(ModelConfig& config, const RopeRules& rules) {
+  ModelConfig object = RopeObject(config);
+  if (object.Has("full_attention") || object.Has("sliding_attention")) {
+    config.Refuse("rope_parameters", "one object for all layers", "one for each kind of layer");
+  }
+  Rope rope{.type = TypeOf(object), .max_positions = rules.max_positions};
+  std::vector<std::string> types = rules.types;
+  types.insert(types.begin(), "default");
+  if (std::find(types.begin(), types.end(), rope.type) == types.end()) {
+    object.Refuse("rope_type", absl::StrCat("one of ", absl::StrJoin(types, ", ")),
+                  absl::StrCat("\"", rope.type, "\""));
+  }
+  rope.theta = object.Number({"rope_theta"}, config.Number({rules.theta_key}, 10000));
+  if (!(rope.theta > 1)) {
+    object.Refuse("rope_theta", "more than 1", absl::StrCat(rope.theta));
+    rope.theta = 10000;
+  }
+  const double partial = object.Number({"partial_rotary_factor"},
+                                       config.Number({rules.partial_key}, rules.default_partial));
+  rope.dim = rules.head_dim;
+  if (rules.is_partial_allowed) {
+    rope.dim =
+        static_cast<int64_t>(static_cast<double>(rules.head_dim) * std::clamp(partial, 0.0, 1.0));
+  } else if (partial != 1 && rope.type != "default") {
+    object.Refuse("partial_rotary_factor", absl::StrCat("1 beside rope_type ", rope.type),
+                  absl::StrCat(partial));
+  }
+  if (rope.dim < 2 || rope.dim % 2 != 0) {
+    config.Refuse(rules.partial_key,
+                  absl::StrCat("an even number of the head's ", rules.head_dim, " elements"),
+                  absl::StrCat(rope.dim));
+    rope.dim = 2;
+  }
+  constexpr char kOriginal[] = "original_max_position_embeddings";
+  rope.original_max_positions =
+      config.Size({kOriginal}, rules.original_max_positions > 0
+                                   ? rules.original_max_positions
+                                   : object.Size({kOriginal}, rules.max_positions));
+  RotaryDescription result{.rotary = {.dim = rope.dim, .base = rope.theta}};
+  Scale(object, rope, result);
+  if (!(object.Number({"factor"}, 1) > 0)) {
+    object.Refuse("factor", "a positive number", absl::StrCat(object.Number({"factor"}, 1)));
+  }
+  if (!object.status().ok()) {
+    config.Adopt(object.status());
+  }
+  return result;
+}
+
+int64_t RopeMaxPositions(ModelConfig& config, int64_t max_positions) {
+  ModelConfig object = RopeObject(config);
+  return TypeOf(object) == "dynamic" ? max_positions : 0;
+}
+
+}  // namespace attention

@@ -1,0 +1,203 @@
+#include "core/models/stack_run.h"
+
+#include <algorithm>
+
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+using Slot = Workspace::Slot;
+
+MatrixView ReadOnly(const MutableMatrixView& view) {
+  return {view.data, view.dtype, view.rows, view.cols, view.row_stride};
+}
+
+/// Weights of one layer and sequence on their way: all heads, of which the chosen ones are wanted.
+struct WantedWeights {
+  std::vector<float> all_heads;
+  const std::vector<int64_t>* heads = nullptr;
+  float* target = nullptr;
+  int64_t elements_of_head = 0;
+};
+
+class StackRun {
+ public:
+  StackRun(const Model& model, const Model::State& state, const StackCall& call,
+           Workspace& workspace)
+      : model_(model), state_(state), call_(call), workspace_(workspace) {}
+
+  absl::Status Run(const Stack& stack);
+
+ private:
+  MutableMatrixView Reserve(Slot slot, Dtype dtype);
+  Dtype ComputeOf(const Sublayer& sublayer) const;
+  /// What the sublayer reads.
+  MatrixView InputOf(const Sublayer& sublayer, Slot slot);
+  /// target = residual + layer(input).
+  absl::Status RunLayer(const Sublayer& sublayer, const MatrixView& input,
+                        const std::optional<MatrixView>& residual, const MutableMatrixView& target);
+  absl::Status RunAttention(const Sublayer& sublayer, const MatrixView& input,
+                            const std::optional<MatrixView>& residual,
+                            const MutableMatrixView& target);
+  LayerSequence SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
+                           const MutableMatrixView& target);
+  /// Where the layer's weights of a sequence go; null when they are not wanted.
+  float* PlaceWeights(int64_t layer, const StackSequence& sequence);
+  void KeepChosenHeads();
+
+  const Model& model_;
+  const Model::State& state_;
+  const StackCall& call_;
+  Workspace& workspace_;
+  std::vector<WantedWeights> wanted_;  // of the layer that runs
+};
+
+MutableMatrixView StackRun::Reserve(Slot slot, Dtype dtype) {
+  const MutableMatrixView& stream = call_.stream;
+  return {workspace_.Buffer(slot, stream.rows * stream.cols * SizeOf(dtype)), dtype, stream.rows,
+          stream.cols, stream.cols};
+}
+
+Dtype StackRun::ComputeOf(const Sublayer& sublayer) const {
+  return sublayer.feed_forward != nullptr ? sublayer.feed_forward->compute()
+                                          : state_.layers[sublayer.attention].attention->compute();
+}
+
+MatrixView StackRun::InputOf(const Sublayer& sublayer, Slot slot) {
+  const Dtype compute = ComputeOf(sublayer);
+  if (sublayer.before.has_value()) {
+    const MutableMatrixView normed = Reserve(slot, compute);
+    sublayer.before->Run(ReadOnly(call_.stream), normed, workspace_.pool());
+    return ReadOnly(normed);
+  }
+  if (compute == Dtype::kF32) {
+    return ReadOnly(call_.stream);
+  }
+  const MutableMatrixView converted = Reserve(slot, compute);
+  constexpr int64_t kRows = 16;
+  workspace_.pool().ParallelFor((converted.rows + kRows - 1) / kRows, [&](int64_t i, int) {
+    const int64_t first = i * kRows * converted.cols;
+    const int64_t rows = std::min(kRows, converted.rows - i * kRows);
+    Convert(Dtype::kF32, ElementAt(call_.stream.data, Dtype::kF32, first), compute,
+            ElementAt(converted.data, compute, first), rows * converted.cols);
+  });
+  return ReadOnly(converted);
+}
+
+float* StackRun::PlaceWeights(int64_t layer, const StackSequence& sequence) {
+  const ModelSequence* request = sequence.request;
+  if (request == nullptr || request->weights_choice == nullptr) {
+    return nullptr;
+  }
+  const WeightsChoice& choice = *request->weights_choice;
+  const auto chosen = std::find(choice.layers.begin(), choice.layers.end(), layer);
+  if (chosen == choice.layers.end()) {
+    return nullptr;
+  }
+  float* target = request->weights[chosen - choice.layers.begin()];
+  if (choice.heads.empty()) {
+    return target;
+  }
+  const int64_t elements =
+      sequence.seq_len * model_.NumKeys(layer, sequence.seq_len, sequence.memory_len);
+  WantedWeights& wanted = wanted_.emplace_back();
+  wanted.all_heads.resize(elements * model_.layer(layer).shape().num_heads);
+  wanted.heads = &choice.heads;
+  wanted.target = target;
+  wanted.elements_of_head = elements;
+  return wanted.all_heads.data();
+}
+
+void StackRun::KeepChosenHeads() {
+  for (const WantedWeights& wanted : wanted_) {
+    float* target = wanted.target;
+    for (const int64_t head : *wanted.heads) {
+      target = std::copy_n(&wanted.all_heads[head * wanted.elements_of_head],
+                           wanted.elements_of_head, target);
+    }
+  }
+  wanted_.clear();
+}
+
+LayerSequence StackRun::SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
+                                   const MutableMatrixView& target) {
+  const int64_t kv_len = sublayer.is_cross ? sequence.memory_len : sequence.seq_len;
+  MutableMatrixView output = target;
+  output.data = ElementAt(target.data, target.dtype, sequence.first_row * target.row_stride);
+  output.rows = sequence.seq_len;
+  const AttentionOptions requested{.causal = state_.layers[sublayer.attention].causal};
+  return {.first_row = sequence.first_row,
+          .query_len = sequence.seq_len,
+          .first_memory_row = sublayer.is_cross ? sequence.first_memory_row : 0,
+          .memory_len = sublayer.is_cross ? sequence.memory_len : 0,
+          .output = output,
+          .weights = PlaceWeights(sublayer.attention, sequence),
+          .options = model_.LayerOptions(sublayer.attention, requested, kv_len)};
+}
+
+absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& input,
+                                    const std::optional<MatrixView>& residual,
+                                    const MutableMatrixView& target) {
+  std::vector<LayerSequence> sequences;
+  sequences.reserve(call_.sequences.size());
+  for (const StackSequence& sequence : call_.sequences) {
+    sequences.push_back(SequenceOf(sublayer, sequence, target));
+  }
+  LayerCall call{.hidden_states = input, .sequences = sequences, .residual = residual};
+  if (sublayer.is_cross) {
+    call.memory = call_.memory;
+  }
+  RETURN_IF_ERROR(model_.layer(sublayer.attention).Run(call, workspace_));
+  KeepChosenHeads();
+  return absl::OkStatus();
+}
+
+absl::Status StackRun::RunLayer(const Sublayer& sublayer, const MatrixView& input,
+                                const std::optional<MatrixView>& residual,
+                                const MutableMatrixView& target) {
+  if (sublayer.feed_forward == nullptr) {
+    return RunAttention(sublayer, input, residual, target);
+  }
+  sublayer.feed_forward->Run(input, residual, target, workspace_);
+  return absl::OkStatus();
+}
+
+absl::Status StackRun::Run(const Stack& stack) {
+  const MutableMatrixView& stream = call_.stream;
+  std::optional<MatrixView> parallel_input;
+  for (size_t i = 0; i < stack.sublayers.size(); ++i) {
+    const Sublayer& sublayer = stack.sublayers[i];
+    if (call_.go_on && !call_.go_on()) {
+      return absl::CancelledError("cancelled between layers");
+    }
+    const MatrixView input =
+        sublayer.is_parallel ? *parallel_input : InputOf(sublayer, Slot::kNormed);
+    if (i + 1 < stack.sublayers.size() && stack.sublayers[i + 1].is_parallel) {
+      parallel_input = InputOf(stack.sublayers[i + 1], Slot::kParallelNormed);
+    }
+    if (sublayer.output.has_value()) {
+      const MutableMatrixView raw = Reserve(Slot::kRawOutput, Dtype::kF32);
+      RETURN_IF_ERROR(RunLayer(sublayer, input, std::nullopt, raw));
+      sublayer.output->Run(ReadOnly(raw), stream, workspace_.pool(), ReadOnly(stream));
+    } else {
+      RETURN_IF_ERROR(RunLayer(sublayer, input, ReadOnly(stream), stream));
+    }
+    if (sublayer.after.has_value()) {
+      sublayer.after->Run(ReadOnly(stream), stream, workspace_.pool());
+    }
+  }
+  if (stack.final_norm.has_value()) {
+    stack.final_norm->Run(ReadOnly(stream), stream, workspace_.pool());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunStack(const Model& model, const Model::State& state, const Stack& stack,
+                      const StackCall& call, Workspace& workspace) {
+  return StackRun(model, state, call, workspace).Run(stack);
+}
+
+}  // namespace attention

@@ -1,0 +1,62 @@
+// The added tokens of a tokenizer.json: found in the text as they stand, and kept from the model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tokenizer/json_object.h"
+#include "core/tokenizer/normalizer.h"
+#include "core/tokenizer/piece.h"
+#include "core/tokenizer/trie.h"
+#include "core/tokenizer/vocabulary.h"
+
+namespace attention {
+
+struct AddedToken {
+  std::string content;
+  bool single_word = false;  // not beside a letter or digit
+  bool lstrip = false;       // takes the white space on its left
+  bool rstrip = false;
+  bool normalized = false;  // it and the text are normalized before it is looked for
+};
+
+/// A piece of text, or an added token found in it.
+struct Segment {
+  static constexpr int32_t kText = -1;
+
+  Piece piece;         // empty for a token
+  int32_t id = kText;  // of the token
+};
+
+/// Thread-safe.
+class AddedTokens {
+ public:
+  /// The member "added_tokens" of the file. As in the library, a token that the vocabulary lacks
+  /// gets the next id, whatever its "id" says. INVALID_ARGUMENT names the token.
+  static absl::StatusOr<AddedTokens> Parse(const JsonObject& file, const Vocabulary& vocabulary,
+                                           const Normalizer& normalizer);
+
+  /// Finds the tokens that need no normalizing in `text`, and appends text and tokens in order.
+  void SplitText(const Piece& text, std::vector<Segment>& segments) const;
+  /// Finds the others in text that is normalized.
+  void SplitNormalized(const Piece& text, std::vector<Segment>& segments) const;
+
+  const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }
+
+ private:
+  absl::Status Add(const JsonObject& object, const Vocabulary& vocabulary);
+  absl::Status BuildTries(const Normalizer& normalizer);
+  void Split(const Trie& trie, const Piece& text, std::vector<Segment>& segments) const;
+  bool IsWord(const AddedToken& token, std::string_view text, size_t begin, size_t end) const;
+
+  std::map<int32_t, AddedToken> tokens_;  // by id
+  std::map<std::string, int32_t> ids_;
+  int32_t next_id_ = 0;
+  Trie in_text_;
+  Trie in_normalized_;
+};
+
+}  // namespace attention

@@ -1,0 +1,147 @@
+// The BPE model: a word's characters, as tokens, and their merges.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "core/tokenizer/byte_level.h"
+#include "core/tokenizer/merges.h"
+#include "core/tokenizer/subword_model.h"
+#include "core/tokenizer/unicode.h"
+
+namespace attention {
+namespace {
+
+class BytePairModel : public SubwordModel {
+ public:
+  static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
+
+  absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  bool has_byte_tokens() const override { return byte_fallback_; }
+
+ private:
+  absl::Status ParseOptions(const JsonObject& json);
+  absl::StatusOr<std::vector<int32_t>> Spell(std::string_view word) const;
+  bool AppendBytes(std::string_view symbol, std::vector<int32_t>& ids) const;
+  absl::Status AddUnknown(std::string_view symbol, std::optional<int32_t>& pending,
+                          std::vector<int32_t>& ids) const;
+
+  Vocabulary vocabulary_;
+  Merges merges_;
+  std::optional<std::string> unknown_token_;
+  std::string prefix_;  // of each character but a word's first
+  std::string suffix_;  // of a word's last character
+  bool byte_fallback_ = false;
+  bool fuse_unknown_ = false;
+  bool ignore_merges_ = false;
+  std::array<std::optional<int32_t>, 256> byte_ids_;
+};
+
+absl::Status BytePairModel::ParseOptions(const JsonObject& json) {
+  if (json.Find("unk_token") != nullptr) {
+    ASSIGN_OR_RETURN(unknown_token_, json.String("unk_token"));
+  }
+  ASSIGN_OR_RETURN(prefix_, json.StringOr("continuing_subword_prefix", ""));
+  ASSIGN_OR_RETURN(suffix_, json.StringOr("end_of_word_suffix", ""));
+  ASSIGN_OR_RETURN(byte_fallback_, json.BoolOr("byte_fallback", false));
+  ASSIGN_OR_RETURN(fuse_unknown_, json.BoolOr("fuse_unk", false));
+  ASSIGN_OR_RETURN(ignore_merges_, json.BoolOr("ignore_merges", false));
+  const nlohmann::json* dropout = json.Find("dropout");
+  if (dropout != nullptr && (!dropout->is_number() || dropout->get<double>() != 0)) {
+    return json.Wrong("dropout", "null or 0, so that answers do not depend on chance");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SubwordModel>> BytePairModel::Parse(const JsonObject& json) {
+  auto model = std::make_unique<BytePairModel>();
+  RETURN_IF_ERROR(model->ParseOptions(json));
+  ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(json));
+  ASSIGN_OR_RETURN(model->merges_, Merges::Parse(json, model->vocabulary_, model->prefix_.size()));
+  for (int byte = 0; byte < 256; ++byte) {
+    model->byte_ids_[byte] = model->vocabulary_.Find(ByteTokenName(static_cast<uint8_t>(byte)));
+  }
+  return model;
+}
+
+// False, with nothing appended, unless the vocabulary has a token for each byte.
+bool BytePairModel::AppendBytes(std::string_view symbol, std::vector<int32_t>& ids) const {
+  const auto id_of = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
+  if (!byte_fallback_ ||
+      !std::all_of(symbol.begin(), symbol.end(), [&](char c) { return id_of(c).has_value(); })) {
+    return false;
+  }
+  for (const char byte : symbol) {
+    ids.push_back(*id_of(byte));
+  }
+  return true;
+}
+
+// Without an unknown token the symbol is dropped.
+absl::Status BytePairModel::AddUnknown(std::string_view symbol, std::optional<int32_t>& pending,
+                                       std::vector<int32_t>& ids) const {
+  if (!unknown_token_.has_value() || (pending.has_value() && fuse_unknown_)) {
+    return absl::OkStatus();
+  }
+  if (pending.has_value()) {
+    ids.push_back(*pending);
+  }
+  pending = vocabulary_.Find(*unknown_token_);
+  if (!pending.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "text: expected characters that the vocabulary spells, for it has no unknown token \"",
+        *unknown_token_, "\", found \"", std::string(symbol), "\""));
+  }
+  return absl::OkStatus();
+}
+
+// An unknown token waits for the next character that the vocabulary has, as in the library: bytes
+// of characters in between go before it.
+absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word) const {
+  std::vector<int32_t> ids;
+  std::optional<int32_t> pending_unknown;
+  for (size_t at = 0; at < word.size();) {
+    const size_t begin = at;
+    NextCharacter(word, at);
+    std::string symbol = begin == 0 ? "" : prefix_;
+    symbol += word.substr(begin, at - begin);
+    symbol += at == word.size() ? suffix_ : "";
+    if (const std::optional<int32_t> id = vocabulary_.Find(symbol)) {
+      if (pending_unknown.has_value()) {
+        ids.push_back(*std::exchange(pending_unknown, std::nullopt));
+      }
+      ids.push_back(*id);
+    } else if (!AppendBytes(symbol, ids)) {
+      RETURN_IF_ERROR(AddUnknown(symbol, pending_unknown, ids));
+    }
+  }
+  if (pending_unknown.has_value()) {
+    ids.push_back(*pending_unknown);
+  }
+  return ids;
+}
+
+absl::Status BytePairModel::Tokenize(std::string_view word, std::vector<int32_t>& ids) const {
+  if (ignore_merges_) {
+    if (const std::optional<int32_t> id = vocabulary_.Find(word)) {
+      ids.push_back(*id);
+      return absl::OkStatus();
+    }
+  }
+  ASSIGN_OR_RETURN(std::vector<int32_t> spelled, Spell(word));
+  merges_.Apply(spelled);
+  ids.insert(ids.end(), spelled.begin(), spelled.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseBytePairModel(const JsonObject& model) {
+  return BytePairModel::Parse(model);
+}
+
+}  // namespace attention

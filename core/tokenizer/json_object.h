@@ -1,0 +1,86 @@
+// A tokenizer.json is read through these: each value knows its place in the file, which every error
+// names. Nothing here recurses over the JSON, however deep it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace attention {
+
+/// Ids from here on are refused, so that a lying file cannot make tables of ids huge.
+inline constexpr int64_t kMaxTokenIds = int64_t{1} << 24;
+
+/// "a list", "\"text\"", "7": how an error speaks of what was found; null for a missing member.
+std::string Describe(const nlohmann::json* value);
+
+/// Borrows the JSON. All errors are INVALID_ARGUMENT.
+class JsonObject {
+ public:
+  static absl::StatusOr<JsonObject> Create(const nlohmann::json& value, const std::string& place);
+
+  /// Null when the member is missing or null.
+  const nlohmann::json* Find(const char* member) const;
+  std::string PlaceOf(const char* member) const;
+  /// "place.member: expected ..., found ...".
+  absl::Status Wrong(const char* member, const std::string& expected) const;
+
+  /// A member that must be there.
+  absl::StatusOr<bool> Bool(const char* member) const;
+  absl::StatusOr<std::string> String(const char* member) const;
+  absl::StatusOr<int32_t> Id(const char* member) const;  // in [0, kMaxTokenIds)
+  absl::StatusOr<JsonObject> Object(const char* member) const;
+  absl::StatusOr<const nlohmann::json*> List(const char* member) const;
+  absl::StatusOr<std::vector<JsonObject>> Objects(const char* member) const;
+
+  /// A member that may be missing or null.
+  absl::StatusOr<bool> BoolOr(const char* member, bool otherwise) const;
+  absl::StatusOr<std::string> StringOr(const char* member, const std::string& otherwise) const;
+
+ private:
+  JsonObject(const nlohmann::json& value, const std::string& place)
+      : value_(&value), place_(place) {}
+
+  const nlohmann::json* value_;
+  std::string place_;  // empty for the whole file
+};
+
+/// An id in [0, kMaxTokenIds), at `place`.
+absl::StatusOr<int32_t> ParseId(const nlohmann::json& value, const std::string& place);
+
+/// What a component, such as the normalizer, does in order: nothing if it is null, itself, or for a
+/// Sequence what `list` of it holds. Sequences may be nested, at most 8 deep.
+absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& file, const char* component,
+                                                   const char* list);
+
+/// How a step of one type is read.
+template <typename Step>
+struct StepKind {
+  const char* type;
+  absl::StatusOr<Step> (*parse)(const JsonObject& step);
+};
+
+/// Reads a step by its "type", which must be one of `kinds`.
+template <typename Step, size_t kCount>
+absl::StatusOr<Step> ParseStep(const JsonObject& step, const StepKind<Step> (&kinds)[kCount]) {
+  absl::StatusOr<std::string> type = step.String("type");
+  if (!type.ok()) {
+    return type.status();
+  }
+  for (const StepKind<Step>& kind : kinds) {
+    if (*type == kind.type) {
+      return kind.parse(step);
+    }
+  }
+  return step.Wrong("type", absl::StrCat("one of Sequence, ",
+                                         absl::StrJoin(kinds, ", ", [](std::string* out, auto& k) {
+                                           out->append(k.type);
+                                         })));
+}
+
+}  // namespace attention

@@ -1,0 +1,201 @@
+#include "core/tokenizer/normalizer.h"
+
+#include <string_view>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "core/tokenizer/pattern.h"
+
+namespace attention {
+namespace {
+
+using Step = Normalizer::Step;
+
+constexpr int32_t kReplacementCharacter = 0xFFFD;
+
+template <typename Keep>
+void Filter(Piece& piece, Keep keep) {
+  Rewrite(piece, [&](int32_t character, std::string& text) {
+    if (keep(character)) {
+      AppendCharacter(character, text);
+    }
+  });
+}
+
+absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
+  // What comes first is found by normalizing it alone, which composition across its end could make
+  // inexact; no piece begins there then.
+  ASSIGN_OR_RETURN(const std::string first,
+                   Normalized(form, std::string_view(piece.text).substr(0, piece.first_bytes)));
+  ASSIGN_OR_RETURN(piece.text, Normalized(form, piece.text));
+  piece.first_bytes = std::min(first.size(), piece.text.size());
+  return absl::OkStatus();
+}
+
+template <NormalizationForm kForm>
+absl::StatusOr<Step> ParseForm(const JsonObject&) {
+  return [](Piece& piece) { return NormalizePiece(kForm, piece); };
+}
+
+absl::StatusOr<Step> ParseLowercase(const JsonObject&) {
+  return [](Piece& piece) {
+    Rewrite(piece, AppendLowercase);
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Step> ParseStripAccents(const JsonObject&) {
+  return [](Piece& piece) {
+    Filter(piece, [](int32_t character) { return !IsMark(character); });
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Step> ParsePrepend(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const std::string text, step.String("prepend"));
+  return [text](Piece& piece) {
+    Prepend(text, piece);
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Step> ParseStrip(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const bool left, step.Bool("strip_left"));
+  ASSIGN_OR_RETURN(const bool right, step.Bool("strip_right"));
+  return [left, right](Piece& piece) {
+    size_t begin = left ? piece.text.size() : 0;
+    size_t end = right ? 0 : piece.text.size();
+    for (size_t at = 0; at < piece.text.size();) {
+      const size_t here = at;
+      if (!IsSpace(NextCharacter(piece.text, at))) {
+        begin = std::min(begin, here);
+        end = std::max(end, at);
+      }
+    }
+    piece = piece.Slice(begin, std::max(begin, end));
+    return absl::OkStatus();
+  };
+}
+
+absl::Status Replace(const Pattern& pattern, const std::string& content, Piece& piece) {
+  ASSIGN_OR_RETURN(const std::vector<Span> spans, pattern.Find(piece.text));
+  Piece replaced;
+  for (const Span& span : spans) {
+    const Piece part = piece.Slice(span.begin, span.end);
+    const size_t begin = replaced.text.size();
+    replaced.text += span.is_match ? content : part.text;
+    if (span.end <= piece.first_bytes) {
+      replaced.first_bytes = replaced.text.size();
+    } else if (!span.is_match && part.first_bytes > 0) {
+      replaced.first_bytes = begin + part.first_bytes;
+    }
+  }
+  piece = std::move(replaced);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Step> ParseReplace(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
+  ASSIGN_OR_RETURN(const std::string content, step.String("content"));
+  return [pattern, content](Piece& piece) { return Replace(pattern, content, piece); };
+}
+
+struct BertOptions {
+  bool clean_text = false;
+  bool handle_chinese_chars = false;
+  bool strip_accents = false;
+  bool lowercase = false;
+};
+
+// Control characters go, all sorts of white space become a space.
+void CleanText(Piece& piece) {
+  Filter(piece, [](int32_t character) {
+    return character != 0 && character != kReplacementCharacter && !IsControl(character);
+  });
+  Rewrite(piece, [](int32_t character, std::string& text) {
+    AppendCharacter(IsSpace(character) ? ' ' : character, text);
+  });
+}
+
+// Chinese is written without spaces: each ideograph becomes a word.
+void SpaceIdeographs(Piece& piece) {
+  Rewrite(piece, [](int32_t character, std::string& text) {
+    const char* space = IsCjkIdeograph(character) ? " " : "";
+    text += space;
+    AppendCharacter(character, text);
+    text += space;
+  });
+}
+
+absl::Status NormalizeAsBert(const BertOptions& options, Piece& piece) {
+  if (options.clean_text) {
+    CleanText(piece);
+  }
+  if (options.handle_chinese_chars) {
+    SpaceIdeographs(piece);
+  }
+  if (options.strip_accents) {
+    RETURN_IF_ERROR(NormalizePiece(NormalizationForm::kNfd, piece));
+    Filter(piece, [](int32_t character) { return !IsNonspacingMark(character); });
+  }
+  if (options.lowercase) {
+    Rewrite(piece, AppendLowercase);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Step> ParseBert(const JsonObject& step) {
+  BertOptions options;
+  ASSIGN_OR_RETURN(options.clean_text, step.Bool("clean_text"));
+  ASSIGN_OR_RETURN(options.handle_chinese_chars, step.Bool("handle_chinese_chars"));
+  ASSIGN_OR_RETURN(options.lowercase, step.Bool("lowercase"));
+  ASSIGN_OR_RETURN(options.strip_accents, step.BoolOr("strip_accents", options.lowercase));
+  return [options](Piece& piece) { return NormalizeAsBert(options, piece); };
+}
+
+constexpr StepKind<Step> kKinds[] = {
+    {"NFC", ParseForm<NormalizationForm::kNfc>},
+    {"NFD", ParseForm<NormalizationForm::kNfd>},
+    {"NFKC", ParseForm<NormalizationForm::kNfkc>},
+    {"NFKD", ParseForm<NormalizationForm::kNfkd>},
+    {"Lowercase", ParseLowercase},
+    {"StripAccents", ParseStripAccents},
+    {"BertNormalizer", ParseBert},
+    {"Replace", ParseReplace},
+    {"Prepend", ParsePrepend},
+    {"Strip", ParseStrip},
+};
+
+// What a Replace step makes of a space; empty for any other step.
+absl::StatusOr<std::string> SpaceOf(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const std::string type, step.String("type"));
+  if (type != "Replace") {
+    return "";
+  }
+  ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
+  return pattern.literal() == " " ? step.String("content") : "";
+}
+
+}  // namespace
+
+absl::StatusOr<Normalizer> Normalizer::Parse(const JsonObject& file) {
+  ASSIGN_OR_RETURN(const std::vector<JsonObject> steps,
+                   ParseSteps(file, "normalizer", "normalizers"));
+  Normalizer normalizer;
+  for (const JsonObject& object : steps) {
+    ASSIGN_OR_RETURN(Step step, ParseStep(object, kKinds));
+    ASSIGN_OR_RETURN(const std::string space, SpaceOf(object));
+    normalizer.steps_.push_back(std::move(step));
+    normalizer.space_ = space.empty() ? normalizer.space_ : space;
+  }
+  return normalizer;
+}
+
+absl::Status Normalizer::Apply(Piece& piece) const {
+  for (const Step& step : steps_) {
+    RETURN_IF_ERROR(step(piece));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

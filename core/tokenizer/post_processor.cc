@@ -1,0 +1,114 @@
+#include "core/tokenizer/post_processor.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+using Parts = std::vector<PostProcessor::Part>;
+
+// A special token as ["[SEP]", 102].
+absl::StatusOr<PostProcessor::Part> ParseNamedId(const JsonObject& step, const char* member) {
+  const json* pair = step.Find(member);
+  if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[0].is_string()) {
+    return step.Wrong(member, "a token and its id");
+  }
+  ASSIGN_OR_RETURN(const int32_t id, ParseId((*pair)[1], step.PlaceOf(member)));
+  return PostProcessor::Part{.ids = {id}};
+}
+
+// BertProcessing and RobertaProcessing.
+absl::StatusOr<Parts> ParseAround(const JsonObject& step) {
+  ASSIGN_OR_RETURN(PostProcessor::Part first, ParseNamedId(step, "cls"));
+  ASSIGN_OR_RETURN(PostProcessor::Part last, ParseNamedId(step, "sep"));
+  return Parts{std::move(first), {.is_text = true}, std::move(last)};
+}
+
+// It moves offsets, which nobody asks for here.
+absl::StatusOr<Parts> ParseByteLevel(const JsonObject&) { return Parts{}; }
+
+absl::StatusOr<std::vector<int32_t>> ParseSpecialIds(const JsonObject& step,
+                                                     const std::string& name) {
+  ASSIGN_OR_RETURN(const JsonObject tokens, step.Object("special_tokens"));
+  ASSIGN_OR_RETURN(const JsonObject token, tokens.Object(name.c_str()));
+  ASSIGN_OR_RETURN(const json* list, token.List("ids"));
+  std::vector<int32_t> ids;
+  for (const json& value : *list) {
+    ASSIGN_OR_RETURN(const int32_t id, ParseId(value, token.PlaceOf("ids")));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+absl::StatusOr<PostProcessor::Part> ParsePart(const JsonObject& step, const JsonObject& piece) {
+  const bool is_text = piece.Find("Sequence") != nullptr;
+  ASSIGN_OR_RETURN(const JsonObject object, piece.Object(is_text ? "Sequence" : "SpecialToken"));
+  ASSIGN_OR_RETURN(const std::string name, object.String("id"));
+  PostProcessor::Part part{.is_text = is_text};
+  ASSIGN_OR_RETURN(part.type_id, object.Id("type_id"));
+  if (!is_text) {
+    ASSIGN_OR_RETURN(part.ids, ParseSpecialIds(step, name));
+  } else if (name != "A") {
+    return object.Wrong("id", "\"A\", the one text there is");
+  }
+  return part;
+}
+
+absl::StatusOr<Parts> ParseTemplate(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const std::vector<JsonObject> pieces, step.Objects("single"));
+  Parts parts;
+  for (const JsonObject& piece : pieces) {
+    ASSIGN_OR_RETURN(PostProcessor::Part part, ParsePart(step, piece));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+constexpr StepKind<Parts> kKinds[] = {
+    {"BertProcessing", ParseAround},
+    {"RobertaProcessing", ParseAround},
+    {"TemplateProcessing", ParseTemplate},
+    {"ByteLevel", ParseByteLevel},
+};
+
+}  // namespace
+
+absl::StatusOr<PostProcessor> PostProcessor::Parse(const JsonObject& file) {
+  ASSIGN_OR_RETURN(const std::vector<JsonObject> steps,
+                   ParseSteps(file, "post_processor", "processors"));
+  PostProcessor processor;
+  bool has_template = false;
+  for (const JsonObject& step : steps) {
+    ASSIGN_OR_RETURN(Parts parts, ParseStep(step, kKinds));
+    ASSIGN_OR_RETURN(const std::string type, step.String("type"));
+    if (type == "ByteLevel") {
+      continue;
+    }
+    if (has_template) {
+      return step.Wrong("type", "one step that adds special tokens, at most");
+    }
+    has_template = true;
+    processor.parts_ = std::move(parts);
+  }
+  return processor;
+}
+
+PostProcessor::TypedIds PostProcessor::Apply(const std::vector<int32_t>& ids,
+                                             bool add_special_tokens) const {
+  TypedIds result;
+  for (const Part& part : parts_) {
+    if (part.is_text || add_special_tokens) {
+      const std::vector<int32_t>& added = part.is_text ? ids : part.ids;
+      result.ids.insert(result.ids.end(), added.begin(), added.end());
+      result.type_ids.resize(result.ids.size(), part.type_id);
+    }
+  }
+  return result;
+}
+
+}  // namespace attention

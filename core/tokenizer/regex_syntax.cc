@@ -1,0 +1,111 @@
+#include "core/tokenizer/regex_syntax.h"
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+
+namespace attention {
+namespace {
+
+// At the front of each line, but not behind a line end that ends the text.
+constexpr char kLineBegin[] = R"((?:\A|(?<=\n)(?!\z)))";
+// By itself, \w also takes the superscripts and fractions of Latin-1.
+constexpr char kWordInSet[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+constexpr char kWord[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u00B2\u00B3\u00B9\u00BC-\u00BE)";
+constexpr char kHex[] = "0-9A-Fa-f";
+constexpr char kWordBoundary[] = "(?:(?<=[$0])(?![$0])|(?<![$0])(?=[$0]))";
+constexpr char kNoWordBoundary[] = "(?:(?<=[$0])(?=[$0])|(?<![$0])(?![$0]))";
+
+class Translation {
+ public:
+  explicit Translation(std::string_view expression) : rest_(expression) {}
+
+  absl::StatusOr<std::string> Run() {
+    while (!rest_.empty() && unknown_.empty()) {
+      AddNext();
+    }
+    if (!unknown_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("a regular expression without ", unknown_));
+    }
+    return result_;
+  }
+
+ private:
+  char Take() {
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    return c;
+  }
+
+  void AddNext() {
+    const char c = Take();
+    if (c == '\\' && !rest_.empty()) {
+      AddEscape(Take());
+    } else if (c == '^' && set_depth_ == 0) {
+      result_ += kLineBegin;
+    } else {
+      result_ += c;
+      AfterCharacter(c);
+    }
+  }
+
+  void AfterCharacter(char c) {
+    if (c == '[') {
+      ++set_depth_;
+      unknown_ = set_depth_ > 1 && rest_.starts_with(':') ? "[:class:]" : "";
+    } else if (c == ']' && set_depth_ > 0) {
+      --set_depth_;
+    } else if (c == '(' && set_depth_ == 0 && rest_.starts_with('?')) {
+      AddFlags();
+    } else if (c == '}' && set_depth_ == 0 && rest_.starts_with('+')) {
+      unknown_ = "{n,m}+";
+    }
+  }
+
+  void AddEscape(char c) {
+    const char* word = set_depth_ == 0 ? kWord : kWordInSet;
+    if (c == 'w' || c == 'W') {
+      absl::StrAppend(&result_, c == 'w' ? "[" : "[^", word, "]");
+    } else if (c == 'h' || c == 'H') {
+      absl::StrAppend(&result_, c == 'h' ? "[" : "[^", kHex, "]");
+    } else if (c == 's' || c == 'S') {
+      // As a property it is repeated without a saved state for each repetition, which \s is not.
+      result_ += c == 's' ? R"(\p{White_Space})" : R"(\P{White_Space})";
+    } else if ((c == 'b' || c == 'B') && set_depth_ == 0) {
+      result_ += absl::Substitute(c == 'b' ? kWordBoundary : kNoWordBoundary, word);
+    } else if (c == 'X') {
+      unknown_ = "\\X";
+    } else {
+      result_.append({'\\', c});
+      const size_t braced = rest_.starts_with('{') ? rest_.find('}') : rest_.npos;
+      if (braced != rest_.npos) {  // \p{L}, whose brace ends no {n,m}
+        result_.append(rest_.substr(0, braced + 1));
+        rest_.remove_prefix(braced + 1);
+      }
+    }
+  }
+
+  // Ruby's m lets the dot match line ends, which is s elsewhere.
+  void AddFlags() {
+    result_ += Take();
+    while (!rest_.empty() && std::string_view("imx-").find(rest_.front()) != rest_.npos) {
+      const char flag = Take();
+      result_ += flag == 'm' ? 's' : flag;
+    }
+  }
+
+  std::string_view rest_;
+  std::string result_;
+  std::string unknown_;
+  int set_depth_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> ToIcuSyntax(const std::string& expression) {
+  return Translation(expression).Run();
+}
+
+}  // namespace attention

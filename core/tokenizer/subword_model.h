@@ -1,0 +1,36 @@
+// The model of a tokenizer.json: spells a word in tokens of its vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/tokenizer/json_object.h"
+#include "core/tokenizer/vocabulary.h"
+
+namespace attention {
+
+/// Immutable; thread-safe.
+class SubwordModel {
+ public:
+  virtual ~SubwordModel() = default;
+
+  /// Appends the ids of one word. INVALID_ARGUMENT when the word needs an unknown token and the
+  /// vocabulary has none of that name. REQUIRES: `word` is not empty, and valid UTF-8.
+  virtual absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const = 0;
+
+  virtual const Vocabulary& vocabulary() const = 0;
+  /// Whether tokens <0x00> to <0xFF> stand for bytes.
+  virtual bool has_byte_tokens() const = 0;
+};
+
+/// The member "model" of the file. INVALID_ARGUMENT names the member.
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseSubwordModel(const JsonObject& file);
+
+/// What the two kinds are read by; `model` is the file's member of that name.
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseBytePairModel(const JsonObject& model);
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseWordPieceModel(const JsonObject& model);
+
+}  // namespace attention

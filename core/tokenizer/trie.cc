@@ -1,0 +1,47 @@
+#include "core/tokenizer/trie.h"
+
+namespace attention {
+namespace {
+
+int64_t Edge(Trie::Node from, char byte) { return 256 * from + static_cast<uint8_t>(byte); }
+
+}  // namespace
+
+void Trie::Add(std::string_view key, int32_t value) {
+  Node node = kRoot;
+  for (const char byte : key) {
+    const auto [edge, is_new] =
+        children_.try_emplace(Edge(node, byte), static_cast<Node>(values_.size()));
+    if (is_new) {
+      values_.push_back(-1);
+    }
+    node = edge->second;
+  }
+  values_[node] = value;
+}
+
+std::optional<Trie::Node> Trie::Step(Node from, char byte) const {
+  const auto edge = children_.find(Edge(from, byte));
+  return edge == children_.end() ? std::nullopt : std::optional<Node>(edge->second);
+}
+
+std::optional<Trie::Node> Trie::Find(std::string_view prefix) const {
+  std::optional<Node> node = kRoot;
+  for (size_t i = 0; node.has_value() && i < prefix.size(); ++i) {
+    node = Step(*node, prefix[i]);
+  }
+  return node;
+}
+
+std::optional<Trie::Match> Trie::FindLongest(std::string_view text, Node from) const {
+  std::optional<Match> longest;
+  std::optional<Node> node = from;
+  for (size_t i = 0; i < text.size() && (node = Step(*node, text[i])).has_value(); ++i) {
+    if (values_[*node] >= 0) {
+      longest = Match{.size_bytes = i + 1, .value = values_[*node]};
+    }
+  }
+  return longest;
+}
+
+}  // namespace attention

@@ -1,0 +1,135 @@
+#include "core/tokenizer/unicode.h"
+
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+#include <unicode/stringpiece.h>
+#include <unicode/uchar.h>
+#include <unicode/uniset.h>
+#include <unicode/unistr.h>
+#include <unicode/utf8.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+constexpr int32_t kCapitalIWithDot = 0x130;
+
+// In the syntax of ICU's UnicodeSet; a mistake in it fails the tests of every tokenizer.
+icu::UnicodeSet MakeSet(const char* pattern) {
+  UErrorCode error = U_ZERO_ERROR;
+  icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
+  set.freeze();
+  return set;
+}
+
+}  // namespace
+
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    int32_t character = 0;
+    U8_NEXT(text.data(), at, text.size(), character);
+    if (character < 0) {
+      return begin;
+    }
+  }
+  return std::nullopt;
+}
+
+int32_t NextCharacter(std::string_view text, size_t& at) {
+  int32_t character = 0;
+  U8_NEXT(text.data(), at, text.size(), character);
+  return character;
+}
+
+void AppendCharacter(int32_t character, std::string& text) {
+  char bytes[U8_MAX_LENGTH];
+  int32_t size = 0;
+  U8_APPEND_UNSAFE(bytes, size, character);
+  text.append(bytes, size);
+}
+
+bool IsSpace(int32_t character) { return u_isUWhiteSpace(character); }
+
+bool IsWordCharacter(int32_t character) {
+  static const icu::UnicodeSet set = MakeSet(R"([[:Alphabetic:][:M:][:Nd:][:Pc:]\u200C\u200D])");
+  return set.contains(character);
+}
+
+bool IsNumeric(int32_t character) { return (U_GET_GC_MASK(character) & U_GC_N_MASK) != 0; }
+
+// The characters named one by one were of another category in those versions than they are today.
+bool IsPunctuation(int32_t character) {
+  static const icu::UnicodeSet set =
+      MakeSet(R"([[[:P:]&[:age=8.0:]]\u166D\U000111C9)"
+              R"(\u0021-\u002F\u003A-\u0040\u005B-\u0060\u007B-\u007E])");
+  return set.contains(character);
+}
+
+bool IsNonspacingMark(int32_t character) {
+  static const icu::UnicodeSet set =
+      MakeSet(R"([[[:Mn:]&[:age=8.0:]]-[\u1885\u1886\uA9BD\U000111C9][\u1734]])");
+  return set.contains(character);
+}
+
+bool IsMark(int32_t character) {
+  static const icu::UnicodeSet set = MakeSet(R"([[[:M:]&[:age=9.0:]]-[\U000111C9][\u1CF2\u1CF3]])");
+  return set.contains(character);
+}
+
+bool IsControl(int32_t character) {
+  static const icu::UnicodeSet set =
+      MakeSet(R"([[[:Cc:][:Cf:][:Co:]]&[:age=8.0:]-[\u0009\u000A\u000D]])");
+  return set.contains(character);
+}
+
+bool IsCjkIdeograph(int32_t character) {
+  static const icu::UnicodeSet set =
+      MakeSet(R"([\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\U00020000-\U0002A6DF)"
+              R"(\U0002A700-\U0002B81F\U0002B920-\U0002CEAF\U0002F800-\U0002FA1F])");
+  return set.contains(character);
+}
+
+void AppendLowercase(int32_t character, std::string& text) {
+  if (character == kCapitalIWithDot) {  // the one letter that becomes two characters
+    text += "i\u0307";
+  } else {
+    AppendCharacter(u_tolower(character), text);
+  }
+}
+
+absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view text) {
+  static const icu::UnicodeSet unicode9 = MakeSet("[:age=9.0:]");
+  UErrorCode error = U_ZERO_ERROR;
+  const icu::Normalizer2* base = nullptr;
+  switch (form) {
+    case NormalizationForm::kNfc:
+      base = icu::Normalizer2::getNFCInstance(error);
+      break;
+    case NormalizationForm::kNfd:
+      base = icu::Normalizer2::getNFDInstance(error);
+      break;
+    case NormalizationForm::kNfkc:
+      base = icu::Normalizer2::getNFKCInstance(error);
+      break;
+    case NormalizationForm::kNfkd:
+      base = icu::Normalizer2::getNFKDInstance(error);
+      break;
+  }
+  std::string result;
+  if (U_SUCCESS(error)) {
+    icu::StringByteSink<std::string> sink(&result);
+    icu::FilteredNormalizer2(*base, unicode9)
+        .normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
+                       nullptr, error);
+  }
+  if (U_FAILURE(error)) {
+    return absl::InternalError(
+        absl::StrCat("normalizer: expected ICU to work, found ", u_errorName(error)));
+  }
+  return result;
+}
+
+}  // namespace attention

@@ -1,0 +1,39 @@
+// What the tokenizer needs of Unicode, by ICU. The `tokenizers` library has tables of several ages:
+// where they are older than ICU's, characters assigned since are taken as unassigned here too, so
+// that the answers agree and do not depend on the ICU at hand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace attention {
+
+/// The place of the first byte that is not well-formed UTF-8.
+std::optional<size_t> FindInvalidUtf8(std::string_view text);
+
+/// The character at byte `at`, which moves past it. REQUIRES: at < text.size(), and valid UTF-8.
+int32_t NextCharacter(std::string_view text, size_t& at);
+void AppendCharacter(int32_t character, std::string& text);
+
+bool IsSpace(int32_t character);           // White_Space
+bool IsWordCharacter(int32_t character);   // \w of Rust's regex crate
+bool IsNumeric(int32_t character);         // Nd, Nl, No
+bool IsPunctuation(int32_t character);     // P (Unicode 8), or any ASCII sign that is no letter
+bool IsNonspacingMark(int32_t character);  // Mn (Unicode 8)
+bool IsMark(int32_t character);            // M (Unicode 9)
+bool IsControl(int32_t character);         // Cc, Cf, Co (Unicode 8) but tab and line ends
+bool IsCjkIdeograph(int32_t character);    // as BERT's own code has it
+
+void AppendLowercase(int32_t character, std::string& text);
+
+enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
+
+/// INTERNAL when ICU fails, which it does only out of memory.
+absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view text);
+
+}  // namespace attention

@@ -1,0 +1,39 @@
+// The tokens of a model and their ids.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/tokenizer/json_object.h"
+
+namespace attention {
+
+/// So that looking for tokens of a trie in a text takes at most so many steps per byte of it.
+inline constexpr size_t kMaxSearchedTokenBytes = 1024;
+
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+/// Thread-safe.
+class Vocabulary {
+ public:
+  using Tokens = absl::flat_hash_map<std::string, int32_t, TextHash, std::equal_to<>>;
+
+  /// The member "vocab" of a model, {token: id}. INVALID_ARGUMENT names the token.
+  static absl::StatusOr<Vocabulary> Parse(const JsonObject& model);
+
+  std::optional<int32_t> Find(std::string_view token) const;
+  const Tokens& tokens() const { return tokens_; }
+
+ private:
+  Tokens tokens_;
+};
+
+}  // namespace attention

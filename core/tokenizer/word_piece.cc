@@ -1,0 +1,104 @@
+// WordPiece (Schuster and Nakajima 2012; as BERT has it): the longest token first, from the left.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "core/tokenizer/byte_level.h"
+#include "core/tokenizer/subword_model.h"
+#include "core/tokenizer/trie.h"
+#include "core/tokenizer/unicode.h"
+
+namespace attention {
+namespace {
+
+constexpr size_t kMaxShownBytes = 60;
+
+class WordPieceModel : public SubwordModel {
+ public:
+  static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
+
+  absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  bool has_byte_tokens() const override { return false; }
+
+ private:
+  bool AppendPieces(std::string_view word, std::vector<int32_t>& ids) const;
+  bool IsTooLong(std::string_view word) const;
+
+  Vocabulary vocabulary_;
+  Trie trie_;
+  std::optional<Trie::Node> continued_;  // behind the prefix of tokens that continue a word
+  std::string unknown_token_;
+  uint64_t max_characters_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonObject& json) {
+  auto model = std::make_unique<WordPieceModel>();
+  ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(json));
+  ASSIGN_OR_RETURN(model->unknown_token_, json.String("unk_token"));
+  ASSIGN_OR_RETURN(const std::string prefix, json.String("continuing_subword_prefix"));
+  const nlohmann::json* max_characters = json.Find("max_input_chars_per_word");
+  if (max_characters == nullptr || !max_characters->is_number_unsigned()) {
+    return json.Wrong("max_input_chars_per_word", "a whole number");
+  }
+  model->max_characters_ = max_characters->get<uint64_t>();
+  for (const auto& [token, id] : model->vocabulary_.tokens()) {
+    if (token.size() > kMaxSearchedTokenBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(json.PlaceOf("vocab"), ": expected tokens of at most ",
+                       kMaxSearchedTokenBytes, " bytes, found one of ", token.size()));
+    }
+    model->trie_.Add(token, id);
+  }
+  model->continued_ = model->trie_.Find(prefix);
+  return model;
+}
+
+bool WordPieceModel::IsTooLong(std::string_view word) const {
+  uint64_t characters = 0;
+  for (size_t at = 0; at < word.size(); ++characters) {
+    NextCharacter(word, at);
+  }
+  return characters > max_characters_;
+}
+
+// False, with some pieces appended, when the vocabulary cannot spell the word.
+bool WordPieceModel::AppendPieces(std::string_view word, std::vector<int32_t>& ids) const {
+  std::optional<Trie::Node> from = Trie::kRoot;
+  while (!word.empty()) {
+    const std::optional<Trie::Match> match =
+        from.has_value() ? trie_.FindLongest(word, *from) : std::nullopt;
+    if (!match.has_value()) {
+      return false;
+    }
+    ids.push_back(match->value);
+    word.remove_prefix(match->size_bytes);
+    from = continued_;
+  }
+  return true;
+}
+
+absl::Status WordPieceModel::Tokenize(std::string_view word, std::vector<int32_t>& ids) const {
+  const size_t size = ids.size();
+  if (!IsTooLong(word) && AppendPieces(word, ids)) {
+    return absl::OkStatus();
+  }
+  const std::optional<int32_t> unknown = vocabulary_.Find(unknown_token_);
+  if (!unknown.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "text: expected words that the vocabulary spells, for it has no unknown token \"",
+        unknown_token_, "\", found \"", ShownBytes(word.substr(0, kMaxShownBytes)), "\""));
+  }
+  ids.resize(size);
+  ids.push_back(*unknown);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseWordPieceModel(const JsonObject& model) {
+  return WordPieceModel::Parse(model);
+}
+
+}  // namespace attention

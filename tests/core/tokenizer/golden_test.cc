@@ -1,0 +1,103 @@
+// The answers of the `tokenizers` library in tests/data/tokenizers, which its README.md describes.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/tokenizer/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+
+const std::string kFolder = ATTEND_TEST_DATA "/tokenizers/";
+
+json LoadJson(const std::string& name) { return json::parse(std::ifstream(kFolder + name)); }
+
+const json& Cases() {
+  static const json cases = LoadJson("cases.json");
+  return cases;
+}
+
+class TokenizerGoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  // `kind` is the member of cases.json with the answers.
+  void ExpectIds(const std::string& kind, bool add_special_tokens) const {
+    const auto tokenizer = Tokenizer::Load(kFolder + GetParam() + "/tokenizer.json");
+    ASSERT_THAT(tokenizer, IsOk());
+    const json& texts = Cases().at("texts");
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const auto text = texts[i].get<std::string>();
+      const absl::StatusOr<TokenizedText> found = (*tokenizer)->Encode(text, add_special_tokens);
+      ASSERT_THAT(found, IsOk()) << text;
+      EXPECT_EQ(found->ids, Cases().at(kind).at(GetParam())[i].get<std::vector<int32_t>>()) << text;
+      EXPECT_EQ(found->tokens.size(), found->ids.size()) << text;
+      EXPECT_EQ(found->type_ids, std::vector<int32_t>(found->ids.size())) << text;
+    }
+  }
+};
+
+TEST_P(TokenizerGoldenTest, HasTheIdsOfTheLibrary) { ExpectIds("ids", true); }
+
+TEST_P(TokenizerGoldenTest, HasTheIdsOfTheLibraryWithoutSpecialTokens) {
+  ExpectIds("plain", false);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldenTest,
+                         ::testing::Values("gpt2", "roberta", "llama3", "qwen", "neox", "clip",
+                                           "llama2", "mistral", "gemma", "phi3", "bert_uncased",
+                                           "bert_cased"),
+                         [](const auto& test) { return test.param; });
+
+// A tokenizer whose ids below 256 are the bytes of its words, with | behind each word.
+json SpellingTokenizer(const json& step) {
+  json vocabulary;
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof(name), "<0x%02X>", byte);
+    vocabulary[name] = byte;
+  }
+  json tokenizer = {{"model",
+                     {{"type", "BPE"},
+                      {"vocab", vocabulary},
+                      {"merges", json::array()},
+                      {"byte_fallback", true},
+                      {"end_of_word_suffix", "|"}}}};
+  tokenizer.update(step);
+  return tokenizer;
+}
+
+std::string Spelled(const std::vector<int32_t>& ids) {
+  std::string text;
+  for (const int32_t id : ids) {
+    if (id < 256) {
+      text += static_cast<char>(id);
+    } else {
+      text += "{" + std::to_string(id) + "}";
+    }
+  }
+  return text;
+}
+
+TEST(TokenizerStepTest, EachStepDoesWhatItDoesInTheLibrary) {
+  const json golden = LoadJson("steps.json");
+  const json& texts = golden.at("texts");
+  ASSERT_GE(golden.at("steps").size(), 60u);
+  for (const json& step : golden.at("steps")) {
+    json members = step;
+    members.erase("results");
+    const auto tokenizer = Tokenizer::Create(SpellingTokenizer(members).dump());
+    ASSERT_THAT(tokenizer, IsOk()) << members;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const auto text = texts[i].get<std::string>();
+      const absl::StatusOr<TokenizedText> found = (*tokenizer)->Encode(text);
+      ASSERT_THAT(found, IsOk()) << members << text;
+      EXPECT_EQ(Spelled(found->ids), step.at("results")[i].get<std::string>()) << members << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,221 @@
+// What a tokenizer.json may not say, and how it is told so.
+#include <string>
+
+#include "core/tokenizer/tokenizer.h"
+#include "tests/core/tokenizer/small_tokenizer.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+struct BadValue {
+  const char* where;    // JSON pointer into SmallTokenizer
+  const char* value;    // JSON
+  const char* message;  // the whole refusal
+};
+
+void ExpectRefusals(std::initializer_list<BadValue> bad_values) {
+  for (const BadValue& bad : bad_values) {
+    EXPECT_THAT(Tokenizer::Create(SmallTokenizerWith(bad.where, bad.value)),
+                StatusIs(kInvalid, std::string(bad.message)))
+        << bad.where << " " << bad.value;
+  }
+}
+
+TEST(TokenizerJsonTest, TextThatIsNoJsonObjectIsRefused) {
+  for (const char* text : {"", "{", "[]", "7", "{\"model\":", "{\"\xff\":1}", "{} x"}) {
+    EXPECT_THAT(
+        Tokenizer::Create(text),
+        StatusIs(kInvalid, std::string("expected a JSON object as tokenizer, found other text")))
+        << text;
+  }
+}
+
+TEST(TokenizerJsonTest, AModelThatIsWrongIsRefused) {
+  ExpectRefusals({
+      {"/model", "null", "model: expected an object, found null"},
+      {"/model", "[]", "model: expected an object, found a list of 0"},
+      {"/model", "{}", "model.type: expected BPE or WordPiece, found nothing"},
+      {"/model/type", "\"Unigram\"", "model.type: expected BPE or WordPiece, found \"Unigram\""},
+      {"/model/type", "1", "model.type: expected a string, found 1"},
+      {"/model/vocab", "[]",
+       "model.vocab: expected an object of tokens and ids, found a list of 0"},
+      {"/model/vocab/q", "-1", "model.vocab[\"q\"]: expected an id below 16777216, found -1"},
+      {"/model/vocab/q", "16777216",
+       "model.vocab[\"q\"]: expected an id below 16777216, found 16777216"},
+      {"/model/vocab/q", "99999999999999999999",
+       "model.vocab[\"q\"]: expected an id below 16777216, found 1e+20"},
+      {"/model/vocab/q", "1.0", "model.vocab[\"q\"]: expected an id below 16777216, found 1.0"},
+      {"/model/vocab/q", "\"7\"", "model.vocab[\"q\"]: expected an id below 16777216, found \"7\""},
+      {"/model/dropout", "0.1",
+       "model.dropout: expected null or 0, so that answers do not depend on chance, found 0.1"},
+      {"/model/byte_fallback", "1", "model.byte_fallback: expected true or false, found 1"},
+      {"/model/unk_token", "[7]", "model.unk_token: expected a string, found a list of 1"},
+  });
+}
+
+TEST(TokenizerJsonTest, MergesThatAreWrongAreRefused) {
+  ExpectRefusals({
+      {"/model/merges", "null", "model.merges: expected a list, found null"},
+      {"/model/merges", "{}", "model.merges: expected a list, found an object"},
+      {"/model/merges/1", "[\"a\", \"x\"]",
+       "model.merges[1]: expected tokens that the vocabulary has, alone and merged, found a list "
+       "of 2"},
+      {"/model/merges/0", "\"c a\"",
+       "model.merges[0]: expected tokens that the vocabulary has, alone and merged, found \"c a\""},
+      {"/model/merges/0", "\"a\"",
+       "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found \"a\""},
+      {"/model/merges/0", "\"a b c\"",
+       "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found \"a b c\""},
+      {"/model/merges/0", "[\"a\", \"b\", \"c\"]",
+       "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found a list of 3"},
+      {"/model/merges/0", "[\"a\", 1]",
+       "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found a list of 2"},
+      {"/model/continuing_subword_prefix", "\"####\"",
+       "model.merges[0]: expected tokens that the vocabulary has, alone and merged, found a list "
+       "of 2"},
+  });
+}
+
+TEST(TokenizerJsonTest, StepsThatAreWrongAreRefused) {
+  ExpectRefusals({
+      {"/normalizer", "7", "normalizer: expected an object, found 7"},
+      {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AA=="})",
+       "normalizer.type: expected one of Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
+       "BertNormalizer, Replace, Prepend, Strip, found \"Precompiled\""},
+      {"/normalizer",
+       R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]})",
+       "normalizer.normalizers[1].strip_left: expected true or false, found nothing"},
+      {"/normalizer", R"({"type": "Replace", "pattern": "a", "content": "b"})",
+       "normalizer.pattern: expected an object, found \"a\""},
+      {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
+       "pre_tokenizer.type: expected one of Sequence, ByteLevel, BertPreTokenizer, Whitespace, "
+       "WhitespaceSplit, Split, Metaspace, Digits, Punctuation, found \"UnicodeScripts\""},
+      {"/pre_tokenizer", R"({"type": "Sequence"})",
+       "pre_tokenizer.pretokenizers: expected a list, found nothing"},
+      {"/pre_tokenizer", R"({"type": "Punctuation", "behavior": "Merged"})",
+       "pre_tokenizer.behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+       "Contiguous, found \"Merged\""},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "__"})",
+       "pre_tokenizer.replacement: expected one character, found \"__\""},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+       "pre_tokenizer.prepend_scheme: expected always, first or never, found \"last\""},
+      {"/pre_tokenizer",
+       R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false,
+           "prepend_scheme": "first"})",
+       "pre_tokenizer.prepend_scheme: expected never beside \"add_prefix_space\": false, found "
+       "\"first\""},
+  });
+}
+
+TEST(TokenizerJsonTest, PatternsThatAreNotKnownAreRefused) {
+  const auto refusal = [](const std::string& regex) {
+    const nlohmann::json step = {
+        {"type", "Replace"}, {"pattern", {{"Regex", regex}}}, {"content", ""}};
+    return std::string(
+        Tokenizer::Create(SmallTokenizerWith("/normalizer", step.dump())).status().message());
+  };
+  const std::string expected = "normalizer.pattern.Regex: expected a regular expression ";
+  EXPECT_EQ(refusal("(a"), expected + "that ICU takes (U_REGEX_MISMATCHED_PAREN), found \"(a\"");
+  EXPECT_EQ(refusal("\\X"), expected + "without \\X, found \"\\\\X\"");
+  EXPECT_EQ(refusal("[[:punct:]]"), expected + "without [:class:], found \"[[:punct:]]\"");
+  EXPECT_EQ(refusal("\\p{N}{1,3}+"), expected + "without {n,m}+, found \"\\\\p{N}{1,3}+\"");
+  EXPECT_EQ(refusal("\\p{L}+[^\\w^]*(?i:x)\\b"), "");
+}
+
+TEST(TokenizerJsonTest, PostProcessorsThatAreWrongAreRefused) {
+  ExpectRefusals({
+      {"/post_processor", R"({"type": "BertProcessing", "cls": ["a", 1], "sep": ["b"]})",
+       "post_processor.sep: expected a token and its id, found a list of 1"},
+      {"/post_processor", R"({"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 8]})",
+       "post_processor: expected ids of the vocabulary or of added tokens, found 8"},
+      {"/post_processor",
+       R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "X", "type_id": 0}}],
+           "special_tokens": {}})",
+       "post_processor.special_tokens.X: expected an object, found nothing"},
+      {"/post_processor",
+       R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}]})",
+       "post_processor.single[0].Sequence.id: expected \"A\", the one text there is, found \"B\""},
+      {"/post_processor",
+       R"({"type": "Sequence", "processors": [{"type": "TemplateProcessing", "single": []},
+           {"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}]})",
+       "post_processor.processors[1].type: expected one step that adds special tokens, at most, "
+       "found \"BertProcessing\""},
+  });
+}
+
+TEST(TokenizerJsonTest, AddedTokensThatAreWrongAreRefused) {
+  const std::string rest = R"("single_word": false, "lstrip": false, "rstrip": false, )"
+                           R"("normalized": false, "special": true})";
+  const auto refusal = [&](const std::string& token) {
+    return std::string(Tokenizer::Create(SmallTokenizerWith("/added_tokens", "[" + token + "]"))
+                           .status()
+                           .message());
+  };
+  EXPECT_EQ(refusal("7"), "added_tokens[0]: expected an object, found 7");
+  EXPECT_EQ(refusal(R"({"id": 8, "content": "x"})"),
+            "added_tokens[0].single_word: expected true or false, found nothing");
+  EXPECT_EQ(refusal(R"({"id": -8, "content": "x", )" + rest),
+            "added_tokens[0].id: expected an id below 16777216, found -8");
+  EXPECT_EQ(refusal(R"({"id": 8, "content": ")" + std::string(1025, 'x') + "\", " + rest),
+            "added_tokens: expected tokens of at most 1024 bytes, found one of 1025");
+  EXPECT_EQ(refusal(R"({"id": 8, "content": "", )" + rest), "");
+}
+
+TEST(TokenizerJsonTest, DeepNestingIsRefusedWithoutRecursion) {
+  std::string sequence = R"({"type": "NFC"})";
+  for (int depth = 0; depth < 8; ++depth) {
+    sequence = R"({"type": "Sequence", "normalizers": [)" + sequence + "]}";
+  }
+  EXPECT_THAT(Tokenizer::Create(SmallTokenizerWith("/normalizer", sequence)), IsOk());
+  sequence = R"({"type": "Sequence", "normalizers": [)" + sequence + "]}";
+  EXPECT_THAT(Tokenizer::Create(SmallTokenizerWith("/normalizer", sequence)),
+              StatusIs(kInvalid, HasSubstr("at most 8 nested Sequences")));
+  const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+  EXPECT_THAT(Tokenizer::Create("{\"model\": " + deep + "}"),
+              StatusIs(kInvalid, std::string("model: expected an object, found a list of 1")));
+  EXPECT_FALSE(Tokenizer::Create(std::string(1 << 20, '[')).ok());
+}
+
+TEST(TokenizerJsonTest, AFileIsNamedInItsErrors) {
+  const TempFolder folder;
+  EXPECT_THAT(Tokenizer::Load(folder.path() + "/none.json"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none.json")));
+  EXPECT_THAT(Tokenizer::Load(folder.path()),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder.path())));
+  const std::string path = folder.Write("tokenizer.json", "{}");
+  EXPECT_THAT(Tokenizer::Load(path),
+              StatusIs(kInvalid, path + ": model: expected an object, found nothing"));
+  folder.Write("tokenizer.json", SmallTokenizer().dump());
+  EXPECT_THAT(Tokenizer::Load(path), IsOk());
+}
+
+// Reading may succeed where the change is harmless; it must not crash.
+TEST(TokenizerJsonTest, NoDamagedByteBreaksTheReader) {
+  nlohmann::json json = SmallTokenizer();
+  json["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"Regex", "[ab]+(?=c)"}}}, {"content", "a"}};
+  const std::string intact = json.dump();
+  int refused = 0;
+  for (size_t i = 0; i < intact.size(); ++i) {
+    for (const char damage : {'\0', '"', '9', '[', '\xff'}) {
+      std::string damaged = intact;
+      damaged[i] = damage;
+      const absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Create(damaged);
+      refused += !tokenizer.ok();
+      if (tokenizer.ok()) {
+        (*tokenizer)->Encode("abc \u00e9").IgnoreError();
+      }
+    }
+    refused += !Tokenizer::Create(intact.substr(0, i)).ok();
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,226 @@
+#include "core/tokenizer/tokenizer.h"
+
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/core/tokenizer/small_tokenizer.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+std::unique_ptr<Tokenizer> Make(const std::string& json) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Create(json);
+  EXPECT_THAT(tokenizer, IsOk());
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+TokenizedText Encode(const Tokenizer& tokenizer, const std::string& text) {
+  const absl::StatusOr<TokenizedText> result = tokenizer.Encode(text);
+  EXPECT_THAT(result, IsOk());
+  return result.value_or(TokenizedText());
+}
+
+std::string Repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) {
+    result += text;
+  }
+  return result;
+}
+
+const char* const kByteLevel =
+    R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true})";
+
+TEST(TokenizerTest, MergesByRankFromTheLeft) {
+  const auto tokenizer = Make(SmallTokenizer().dump());
+  EXPECT_THAT(Encode(*tokenizer, "abcab").ids, ElementsAre(5, 4));
+  EXPECT_THAT(Encode(*tokenizer, "aabbc").ids, ElementsAre(1, 4, 2, 3));
+  EXPECT_THAT(Encode(*tokenizer, "").ids, IsEmpty());
+}
+
+TEST(TokenizerTest, AnUnknownCharacterIsTheUnknownToken) {
+  EXPECT_THAT(Encode(*Make(SmallTokenizer().dump()), "axyb").ids, ElementsAre(1, 0, 0, 2));
+  EXPECT_THAT(Encode(*Make(SmallTokenizerWith("/model/fuse_unk", "true")), "axyb").ids,
+              ElementsAre(1, 0, 2));
+  EXPECT_THAT(Encode(*Make(SmallTokenizerWith("/model/unk_token", "null")), "axyb").ids,
+              ElementsAre(4));
+}
+
+TEST(TokenizerTest, AnUnknownTokenThatIsMissingIsRefusedOnceItIsNeeded) {
+  const auto tokenizer = Make(SmallTokenizerWith("/model/unk_token", R"("<none>")"));
+  EXPECT_THAT(Encode(*tokenizer, "ab").ids, ElementsAre(4));
+  EXPECT_THAT(tokenizer->Encode("ax"),
+              StatusIs(kInvalid, AllOf(HasSubstr("<none>"), HasSubstr("found \"x\""))));
+}
+
+TEST(TokenizerTest, ATokenOutOfReachOfMergesIsFoundWhenTheyAreIgnored) {
+  std::string json = SmallTokenizerWith("/model/vocab/cb", "8");
+  EXPECT_THAT(Encode(*Make(json), "cb").ids, ElementsAre(3, 2));
+  nlohmann::json ignoring = nlohmann::json::parse(json);
+  ignoring["model"]["ignore_merges"] = true;
+  EXPECT_THAT(Encode(*Make(ignoring.dump()), "cb").ids, ElementsAre(8));
+}
+
+TEST(TokenizerTest, MergesMayBeWrittenEitherWay) {
+  const auto tokenizer =
+      Make(SmallTokenizerWith("/model/merges", R"(["#version: 0.2", "a b", "ab c"])"));
+  EXPECT_THAT(Encode(*tokenizer, "abc").ids, ElementsAre(5));
+}
+
+TEST(TokenizerTest, AModelWithoutATypeIsKnownByItsMembers) {
+  nlohmann::json bpe = SmallTokenizer();
+  bpe["model"].erase("type");
+  EXPECT_THAT(Encode(*Make(bpe.dump()), "ab").ids, ElementsAre(4));
+  const auto word_piece = Make(SmallTokenizerWith("/model", R"({
+    "vocab": {"[UNK]": 0, "un": 1, "##able": 2}, "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##", "max_input_chars_per_word": 6})"));
+  EXPECT_THAT(Encode(*word_piece, "unable").ids, ElementsAre(1, 2));
+  EXPECT_THAT(Encode(*word_piece, "unablee").ids, ElementsAre(0));
+  EXPECT_THAT(Encode(*word_piece, "able").ids, ElementsAre(0));
+}
+
+TEST(TokenizerTest, TheVocabularyEndsWithTheLargestIdWhetherAddedOrNot) {
+  EXPECT_EQ(Make(SmallTokenizer().dump())->vocab_size(), 8);
+  EXPECT_EQ(Make(SmallTokenizerWith("/model/vocab/x", "99"))->vocab_size(), 100);
+  const auto with_added = Make(SmallTokenizerWith("/added_tokens", R"([
+    {"id": 8, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+     "normalized": false, "special": true}])"));
+  EXPECT_EQ(with_added->vocab_size(), 9);
+  EXPECT_THAT(Encode(*with_added, "a<s>").ids, ElementsAre(1, 8));
+}
+
+TEST(TokenizerTest, TokensOfBytesAreShownAsText) {
+  const auto tokenizer = Make(SmallTokenizerWith("/pre_tokenizer", kByteLevel));
+  nlohmann::json json = SmallTokenizer();
+  json["pre_tokenizer"] = nlohmann::json::parse(kByteLevel);
+  json["model"]["vocab"] = {{"\u0120", 0},  {"a", 1},      {"\u00c3", 2},      {"\u00a9", 3},
+                            {"\u0120a", 4}, {"\u010a", 5}, {"\u00c3\u00a9", 6}};
+  json["model"]["merges"] = {"\u0120 a"};
+  json["model"]["unk_token"] = nullptr;
+  EXPECT_THAT(Encode(*Make(json.dump()), " a\u00e9\n").tokens,
+              ElementsAre(" a", "\\xC3", "\\xA9", "\n"));
+  json["model"]["merges"].push_back("\u00c3 \u00a9");
+  EXPECT_THAT(Encode(*Make(json.dump()), "\u00e9").tokens, ElementsAre("\u00e9"));
+}
+
+TEST(TokenizerTest, TokensOfSpacesAndFallbackBytesAreShownAsText) {
+  nlohmann::json json = SmallTokenizer();
+  json["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}};
+  json["model"]["byte_fallback"] = true;
+  json["model"]["vocab"]["<0x0A>"] = 8;
+  json["model"]["vocab"]["<0xC3>"] = 9;
+  json["model"]["vocab"]["<0xA8>"] = 10;
+  EXPECT_THAT(Encode(*Make(json.dump()), "a \nè").tokens,
+              ElementsAre(" ", "a", " ", "\n", "\\xC3", "\\xA8"));
+  json["pre_tokenizer"] = nullptr;
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
+  EXPECT_THAT(Encode(*Make(json.dump()), "a b").tokens, ElementsAre("a", " ", "b"));
+}
+
+TEST(TokenizerTest, TheTemplateGivesSpecialTokensAndTypes) {
+  const auto tokenizer = Make(SmallTokenizerWith("/post_processor", R"({
+    "type": "TemplateProcessing", "pair": [],
+    "single": [{"SpecialToken": {"id": "X", "type_id": 3}}, {"Sequence": {"id": "A", "type_id": 1}},
+               {"SpecialToken": {"id": "X", "type_id": 2}}],
+    "special_tokens": {"X": {"id": "X", "ids": [5, 6], "tokens": ["abc", "▁"]}}})"));
+  const TokenizedText text = Encode(*tokenizer, "ac");
+  EXPECT_THAT(text.ids, ElementsAre(5, 6, 1, 3, 5, 6));
+  EXPECT_THAT(text.type_ids, ElementsAre(3, 3, 1, 1, 2, 2));
+  EXPECT_THAT(text.tokens, ElementsAre("abc", "▁", "a", "c", "abc", "▁"));
+  const absl::StatusOr<TokenizedText> plain = tokenizer->Encode("ac", false);
+  ASSERT_THAT(plain, IsOk());
+  EXPECT_THAT(plain->ids, ElementsAre(1, 3));
+  EXPECT_THAT(plain->type_ids, ElementsAre(1, 1));
+}
+
+TEST(TokenizerTest, TextThatIsNotUtf8IsRefusedAtItsFirstBadByte) {
+  const auto tokenizer = Make(SmallTokenizer().dump());
+  for (const char* bad : {"ab\xff", "ab\xc3", "ab\xc3(", "ab\xc0\x80", "ab\xed\xa0\x80",
+                          "ab\xf4\x90\x80\x80", "ab\x80"}) {
+    EXPECT_THAT(tokenizer->Encode(bad), StatusIs(kInvalid, HasSubstr("at byte 2"))) << bad;
+  }
+  EXPECT_THAT(tokenizer->Encode(std::string("a\0\xfe", 3)),
+              StatusIs(kInvalid, HasSubstr("at byte 2")));
+}
+
+TEST(TokenizerTest, TextOfMoreThan64MebibytesIsRefused) {
+  const auto tokenizer = Make(SmallTokenizer().dump());
+  EXPECT_THAT(tokenizer->Encode(std::string((64 << 20) + 1, 'a')),
+              StatusIs(kInvalid, HasSubstr("at most 67108864 bytes, found 67108865")));
+}
+
+TEST(TokenizerTest, ThreadsMayShareOneTokenizer) {
+  nlohmann::json json = SmallTokenizer();
+  json["normalizer"] = {{"type", "NFC"}};
+  json["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern", {{"Regex", R"(\s+|\w)"}}},
+                           {"behavior", "Removed"},
+                           {"invert", true}};
+  const auto tokenizer = Make(json.dump());
+  const std::vector<int32_t> expected = Encode(*tokenizer, "abc e\u0301 cab").ids;
+  std::vector<int> differences(4);
+  std::vector<std::thread> threads;
+  for (int& count : differences) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        const auto text = tokenizer->Encode("abc e\u0301 cab");
+        count += !text.ok() || text->ids != expected;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_THAT(differences, Each(0));
+}
+
+// Sizes at which quadratic time would not come to an end within any test's patience.
+
+TEST(TokenizerSizeTest, AWordOfAMillionCharactersIsMerged) {
+  EXPECT_THAT(Encode(*Make(SmallTokenizer().dump()), Repeated("abc", 1 << 20)).ids,
+              AllOf(SizeIs(1 << 20), Each(5)));
+}
+
+TEST(TokenizerSizeTest, AMillionSpacesBetweenTokensThatTakeThemAreWalkedOnce) {
+  const auto tokenizer = Make(SmallTokenizerWith("/added_tokens", R"([
+    {"id": 8, "content": "\n", "single_word": false, "lstrip": true, "rstrip": true,
+     "normalized": false, "special": true}])"));
+  EXPECT_THAT(Encode(*tokenizer, Repeated("\n ", 1 << 20)).ids, AllOf(SizeIs(1 << 20), Each(8)));
+}
+
+TEST(TokenizerSizeTest, AMillionSpacesAreSplitAsGpt2SplitsThem) {
+  const auto tokenizer = Make(SmallTokenizerWith("/pre_tokenizer", kByteLevel));
+  EXPECT_THAT(Encode(*tokenizer, std::string(1 << 20, ' ') + "a").ids, SizeIs((1 << 20) + 1));
+}
+
+TEST(TokenizerSizeTest, AWordPieceWordOfAMillionCharactersIsSpelled) {
+  const auto tokenizer = Make(SmallTokenizerWith("/model", R"({
+    "type": "WordPiece", "vocab": {"[UNK]": 0, "aa": 1, "##aaa": 2, "##a": 3},
+    "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 1000000000})"));
+  EXPECT_THAT(Encode(*tokenizer, std::string(2 + 3 * (1 << 19), 'a')).ids, SizeIs(1 + (1 << 19)));
+}
+
+TEST(TokenizerSizeTest, APatternThatTakesUnreasonablyLongIsRefused) {
+  const auto tokenizer = Make(SmallTokenizerWith("/pre_tokenizer", R"({
+    "type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": false})"));
+  EXPECT_THAT(tokenizer->Encode(std::string(500, 'a') + "b"),
+              StatusIs(kInvalid, AllOf(HasSubstr("(a|aa)+$"), HasSubstr("U_REGEX_TIME_OUT"))));
+  EXPECT_THAT(tokenizer->Encode(std::string(1 << 20, 'a') + "b"),
+              StatusIs(kInvalid, HasSubstr("U_REGEX_STACK_OVERFLOW")));
+}
+
+}  // namespace
+}  // namespace attention
