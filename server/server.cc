@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/models/model_folder.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/executor.h"
@@ -108,7 +107,6 @@ struct Server::State {
         health_service(health, live_calls) {}
 
   absl::Status AddSeededModels();
-  absl::Status CheckModelFolder() const;
   void SetReady(bool is_ready);
   absl::Status Listen();
   void Configure(grpc::ServerBuilder& builder) const;
@@ -139,11 +137,6 @@ absl::Status Server::State::AddSeededModels() {
     health.Set(absl::StrCat("model/", spec.name), true);
   }
   return absl::OkStatus();
-}
-
-absl::Status Server::State::CheckModelFolder() const {
-  const absl::Status status = ScanModelFolder(options.models.folder.path).status();
-  return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
 }
 
 void Server::State::SetReady(bool is_ready) {
@@ -200,7 +193,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   RETURN_IF_ERROR(state->AddSeededModels());
   state->SetReady(state->loader == nullptr);
   if (state->loader != nullptr) {
-    RETURN_IF_ERROR(state->CheckModelFolder());
+    if (const absl::Status status = state->loader->Discover(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
+    }
   }
   RETURN_IF_ERROR(state->Listen());
   if (state->loader != nullptr) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/model_admin.h"
 #include "client/cli/server_flags.h"
 
 namespace attention {
@@ -94,6 +95,7 @@ int PrintModels(const ServerFlags& flags, bool as_json) {
 void AddModelsCommand(CLI::App& app, int& exit_code) {
   struct Flags {
     ServerFlags server;
+    ModelAdminFlags admin;
     bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
@@ -101,7 +103,11 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   AddServerFlags(*command, flags->server);
   command->add_flag("--json", flags->json,
                     "A JSON array instead of a table; adds the limits and the seed");
-  command->callback([flags, &exit_code] { exit_code = PrintModels(flags->server, flags->json); });
+  AddModelAdminFlags(*command, flags->admin);
+  command->callback([flags, &exit_code] {
+    exit_code = flags->admin.is_given() ? RunModelAdmin(flags->server, flags->admin, flags->json)
+                                        : PrintModels(flags->server, flags->json);
+  });
 }
 
 }  // namespace attention

@@ -70,6 +70,14 @@ absl::StatusOr<FoundModels> ModelCatalog::Scan() const {
   return found;
 }
 
+absl::Status ModelCatalog::Discover() {
+  ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  for (const auto& [name, model] : found) {
+    Update(name, model);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ModelCatalog::Refresh(Occasion occasion) {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
   const FoundModels before = std::exchange(last_found_, found);

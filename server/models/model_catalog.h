@@ -34,8 +34,12 @@ class ModelCatalog {
   ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
                HealthRegistry& health);
 
+  /// Makes the names in the folder known, to States and health, before any of them is loaded. The
+  /// error is that of a folder that cannot be read.
+  absl::Status Discover();
+
   /// Makes everything as the folder is now; what is wrong with a model is in its state. The error
-  /// is that of a folder that cannot be read, which changes nothing.
+  /// is Discover's, and changes nothing.
   absl::Status Refresh(Occasion occasion);
 
   /// With a version: serves it, whatever the policy says. Without: serves `name` by the policy

@@ -49,6 +49,8 @@ class ModelLoader {
   /// Closes, and waits for what is under way.
   ~ModelLoader();
 
+  /// ModelCatalog's Discover. REQUIRES: Start comes later.
+  absl::Status Discover() { return catalog_.Discover(); }
   /// Begins; `on_loaded` is called once, when every model of the folder is loaded or has failed,
   /// unless Close came first. Called once.
   void Start(std::function<void()> on_loaded);
