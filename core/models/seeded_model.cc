@@ -157,6 +157,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
   ASSIGN_OR_RETURN(only.attention, MultiHeadAttention::Create(shape, Borrow(layer), kept));
   only.causal = spec.causal;
   state->info = {.name = spec.name,
+                 .version = spec.version,
                  .model_type = "seeded",
                  .d_model = spec.d_model,
                  .layers = {{.shape = shape, .causal = spec.causal}},
