@@ -161,7 +161,7 @@ absl::Status Builder::KeepTokens(const EmbeddingDescription& description, Embedd
       checkpoint_.Take(description.tokens, {description.vocab_size, description_.d_model}));
   embedding.dtype = TableDtype();
   const int64_t elements = description.vocab_size * description_.d_model;
-  embedding.tokens = AlignedBuffer(elements * SizeOf(embedding.dtype));
+  embedding.tokens = MappedBuffer(elements * SizeOf(embedding.dtype));
   Convert(tensor.dtype, tensor.data, embedding.dtype, embedding.tokens.data(), elements);
   return absl::OkStatus();
 }
@@ -200,6 +200,7 @@ void Builder::CountBytes() {
       total_bytes += feed_forward == nullptr ? 0 : feed_forward->size_bytes();
     }
   }
+  state_->info.layers_bytes = static_cast<int64_t>(total_bytes);
   if (state_->embedding.has_value()) {
     const Embedding& embedding = *state_->embedding;
     total_bytes += embedding.tokens.size_bytes() +

@@ -12,6 +12,20 @@
 
 namespace attention {
 
+namespace {
+
+absl::Status AddTokenizer(const std::string& folder, Model::State& state) {
+  const absl::StatusOr<std::string> path = ResolveInside(folder, "tokenizer.json");
+  if (absl::IsNotFound(path.status())) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(path.status());
+  ASSIGN_OR_RETURN(state.tokenizer, Tokenizer::Load(*path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 std::vector<std::string> KnownModelTypes() { return FamilyNames(); }
 
 absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype weights_dtype) {
@@ -29,12 +43,17 @@ absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype we
   RETURN_IF_ERROR(config.status());
   ASSIGN_OR_RETURN(std::unique_ptr<Model::State> state,
                    BuildModel(description, weights_dtype, *checkpoint));
+  absl::Status tokenizer_status;
+  if (state->embedding.has_value()) {
+    tokenizer_status = AddTokenizer(source.folder, *state);
+  }
   state->info.name = source.name;
   state->info.version = source.version;
   state->info.model_type = model_type;
   return LoadedModel{.model = std::make_unique<Model>(std::move(state)),
                      .unused_tensors = checkpoint->UnusedTensors(),
-                     .read_bytes = checkpoint->used_bytes()};
+                     .read_bytes = checkpoint->used_bytes(),
+                     .tokenizer_status = tokenizer_status};
 }
 
 }  // namespace attention

@@ -24,6 +24,8 @@ struct LoadedModel {
   std::vector<std::string> unused_tensors;
   /// Of the checkpoint's tensors that were read.
   int64_t read_bytes = 0;
+  /// Why a tokenizer.json could not be used; the model then takes no text.
+  absl::Status tokenizer_status = {};
 };
 
 /// Maps the checkpoint, checks every tensor's name, shape and dtype, packs the weights on the

@@ -51,6 +51,8 @@ const MultiHeadAttention& Model::layer(int64_t layer) const {
   return *state_->layers[layer].attention;
 }
 
+const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
+
 AttentionOptions Model::LayerOptions(int64_t layer, const AttentionOptions& requested,
                                      int64_t kv_len) const {
   const ModelLayer& own = state_->layers[layer];

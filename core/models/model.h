@@ -15,6 +15,8 @@
 
 namespace attention {
 
+class Tokenizer;
+
 /// One attention layer of a model.
 struct ModelLayerInfo {
   MultiHeadAttentionShape shape;
@@ -46,8 +48,9 @@ struct ModelInfo {
   int64_t max_positions = 0;
   bool has_logits = false;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Of everything that the model keeps.
+  /// Of everything that the model keeps, and of its attention and feed-forward layers alone.
   int64_t weights_bytes = 0;
+  int64_t layers_bytes = 0;
   /// Of generated weights.
   std::optional<SeededModelSpec> seeded = {};
 };
@@ -123,6 +126,9 @@ class Model {
   /// choose their frequencies. Borrows from both.
   AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
                                 int64_t kv_len) const;
+
+  /// Null: the model takes no text.
+  const Tokenizer* tokenizer() const;
 
   /// INVALID_ARGUMENT for an id out of range or too many positions, said of `token_ids`.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;

@@ -12,6 +12,7 @@
 #include "core/layers/multi_head_attention.h"
 #include "core/models/description.h"
 #include "core/models/model.h"
+#include "core/tokenizer/tokenizer.h"
 
 namespace attention {
 
@@ -47,7 +48,7 @@ struct Stack {
 /// Token rows are kept as f32 or bf16, or are the channels of the tied head.
 struct Embedding {
   Dtype dtype = Dtype::kF32;
-  AlignedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
+  MappedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
   float scale = 1;
   std::vector<float> positions = {};  // [num_positions, d_model], or empty
   int64_t num_positions = 0;
@@ -68,6 +69,7 @@ struct Model::State {
   std::optional<Stack> encoder;
   std::optional<Embedding> embedding;
   std::optional<Head> head;
+  std::unique_ptr<const Tokenizer> tokenizer;
 };
 
 }  // namespace attention

@@ -21,10 +21,7 @@ constexpr int64_t kCheckRows = 4096;
 constexpr size_t kMaxIdleBytes = size_t{256} << 20;
 
 int64_t OutputRowBytes(const JobDescription& job) {
-  const BatchKey& key = job.key;
-  const int64_t width = key.model != nullptr ? key.model->layer(0).shape().d_model
-                                             : key.num_heads * key.value_head_dim;
-  return width * static_cast<int64_t>(SizeOf(job.output_dtype));
+  return job.output_width * static_cast<int64_t>(SizeOf(job.output_dtype));
 }
 
 // Rows between two calls of on_rows, 0 for none.
@@ -70,6 +67,7 @@ absl::Status BatchRunner::Compute(const Batch& batch) {
   }
   PackedBatch packed(batch, workspace_);
   RowBlocks blocks;
+  blocks.go_on = [&] { return !IsDead(batch); };
   blocks.block_rows = BlockRows(batch);
   if (blocks.block_rows > 0) {
     blocks.on_rows = [&](const RowRange& rows) {
@@ -77,7 +75,7 @@ absl::Status BatchRunner::Compute(const Batch& batch) {
       if (job->description().wants_rows) {
         job->OnRows({sequence, rows.first_row, rows.rows});
       }
-      return !IsDead(batch);
+      return blocks.go_on();
     };
   }
   return packed.Compute(blocks);

@@ -15,11 +15,16 @@ namespace attention {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
+/// BatchKey::layer of what is no single layer.
+inline constexpr int64_t kWholeModel = -1;
+inline constexpr int64_t kEncoderAlone = -2;
+
 /// What requests must have in common to be computed together.
 struct BatchKey {
   /// Null: attention without weights, described by the fields below (zero with a model).
   const Model* model = nullptr;
-  /// Cross-attention. Always true without a model.
+  int64_t layer = 0;
+  /// Cross-attention, or an encoder beside the decoder. Always true without a model.
   bool has_memory = false;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
@@ -29,6 +34,7 @@ struct BatchKey {
   Dtype dtype = Dtype::kF32;
 
   bool operator==(const BatchKey&) const = default;
+  bool is_stack() const { return layer < 0; }
 };
 
 /// One sequence to compute; query_len > 0.
@@ -39,15 +45,18 @@ struct JobSequence {
 };
 
 /// Where the parts of an answer go that a sequence's caller wants beside the output; each may be
-/// off. As AttentionSequence's members of the same names.
+/// off. As AttentionSequence's members of the same names; the last two are ModelSequence's, of a
+/// whole stack.
 struct ScoreOutputs {
   float* weights = nullptr;
   TopWeights top_weights = {};
   float* log_sum_exp = nullptr;
+  const WeightsChoice* weights_choice = nullptr;
+  std::vector<float*> layer_weights = {};
 };
 
 /// The packed inputs of a batch. A model's rows, or embedded tokens, are its query; its memory is
-/// the key.
+/// the key, and the value where a layer's values come from rows of their own.
 enum class Operand { kQuery, kKey, kValue };
 
 /// What the scheduler did with a job. Durations in nanoseconds.
@@ -70,8 +79,11 @@ struct JobDescription {
   int64_t size_bytes = 0;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
-  /// Dtype of the output rows; their width is the model's d_model, or num_heads * value_head_dim.
+  /// Dtype and elements of an output row.
   Dtype output_dtype = Dtype::kF32;
+  int64_t output_width = 0;
+  /// Of a whole stack.
+  ModelOutput wanted = ModelOutput::kHiddenStates;
   /// Rows are wanted as soon as they are computed.
   bool wants_rows = false;
 };
@@ -97,10 +109,11 @@ class Job {
   virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
   /// The request's own bytes are not needed any more: what Options points to is the job's own.
   virtual void DropInputs() = 0;
-  /// Where row 0 of the sequence's output goes; rows are dense.
+  /// Where row 0 of the sequence's output goes; rows are dense. They are the query's, or as
+  /// `wanted` says.
   virtual void* Output(size_t sequence) = 0;
   virtual ScoreOutputs Scores(size_t sequence) = 0;
-  /// What the sequence asks for; borrows from the job.
+  /// What the sequence asks for, but of a whole stack; borrows from the job.
   virtual AttentionOptions Options(size_t sequence) const = 0;
   /// With wants_rows: these rows are final. Does not block.
   virtual void OnRows(const RowRange& rows) = 0;

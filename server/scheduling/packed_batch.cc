@@ -1,6 +1,7 @@
 #include "server/scheduling/packed_batch.h"
 
 #include "core/layers/multi_head_attention.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -36,30 +37,38 @@ void PackedBatch::LayOut(const Batch& batch) {
       num_keys_ += key_.has_memory ? sequence.kv_len : 0;
     }
   }
-  if (key_.model != nullptr) {
-    const MultiHeadAttention& layer = key_.model->layer(0);
-    operands_[0] = {nullptr, layer.dtype(), layer.shape().d_model};
-    operands_[1] = {nullptr, layer.dtype(), layer.shape().d_memory};
-  } else {
+  ChooseOperands();
+}
+
+void PackedBatch::ChooseOperands() {
+  num_operands_ = key_.has_memory ? 2 : 1;
+  if (key_.model == nullptr) {
+    num_operands_ = 3;
     operands_[0] = {nullptr, key_.dtype, key_.num_heads * key_.head_dim};
     operands_[1] = {nullptr, key_.dtype, key_.num_kv_heads * key_.head_dim};
     operands_[2] = {nullptr, key_.dtype, key_.num_kv_heads * key_.value_head_dim};
+  } else if (key_.is_stack()) {
+    operands_[0] = operands_[1] = {nullptr, Dtype::kF32, key_.model->info().d_model};
+  } else {
+    const MultiHeadAttention& layer = key_.model->layer(key_.layer);
+    operands_[0] = {nullptr, layer.dtype(), layer.shape().d_model};
+    operands_[1] = {nullptr, layer.dtype(), layer.shape().d_memory};
+    operands_[2] = {nullptr, layer.dtype(), layer.shape().d_memory_value};
+    num_operands_ = layer.shape().has_memory_values() ? 3 : num_operands_;
   }
 }
 
-int PackedBatch::PlaceOperands() {
-  const int num_operands = key_.model == nullptr ? 3 : key_.has_memory ? 2 : 1;
+void PackedBatch::PlaceOperands() {
   size_t offsets[3] = {};
-  for (int i = 0; i < num_operands; ++i) {
+  for (int i = 0; i < num_operands_; ++i) {
     const int64_t elements = (i == 0 ? num_rows_ : num_keys_) * operands_[i].width;
     offsets[i] = input_bytes_;
     input_bytes_ += RoundUpToLine(static_cast<size_t>(elements) * SizeOf(operands_[i].dtype));
   }
   std::byte* buffer = workspace_.Buffer(Workspace::kInput, input_bytes_);
-  for (int i = 0; i < num_operands; ++i) {
+  for (int i = 0; i < num_operands_; ++i) {
     operands_[i].data = buffer + offsets[i];
   }
-  return num_operands;
 }
 
 void PackedBatch::Gather() {
@@ -68,10 +77,10 @@ void PackedBatch::Gather() {
     Operand operand;
     void* target;
   };
-  const int num_operands = PlaceOperands();
+  PlaceOperands();
   std::vector<Copy> copies;
   for (const Sequence& sequence : sequences_) {
-    for (int i = 0; sequence.index == 0 && i < num_operands; ++i) {
+    for (int i = 0; sequence.index == 0 && i < num_operands_; ++i) {
       const int64_t row = i == 0 ? sequence.first_row : sequence.first_key;
       copies.push_back(
           {sequence.job, static_cast<Operand>(i),
@@ -98,11 +107,53 @@ absl::Status PackedBatch::Compute(const RowBlocks& blocks) {
   if (sequences_.empty()) {
     return absl::OkStatus();
   }
-  return key_.model != nullptr ? RunLayer(blocks) : RunAttention(blocks);
+  if (key_.model == nullptr) {
+    return RunAttention(blocks);
+  }
+  return key_.is_stack() ? RunStack(blocks) : RunLayer(blocks);
+}
+
+MatrixView PackedBatch::RowsOf(Operand operand) const {
+  const Rows& rows = operands_[static_cast<int>(operand)];
+  const int64_t count = operand == Operand::kQuery ? num_rows_ : num_keys_;
+  return {rows.data, rows.dtype, count, rows.width, rows.width};
+}
+
+std::optional<MatrixView> PackedBatch::MemoryOf(Operand operand) const {
+  return static_cast<int>(operand) < num_operands_ ? std::optional(RowsOf(operand)) : std::nullopt;
+}
+
+absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
+  std::vector<ModelSequence> sequences;
+  sequences.reserve(sequences_.size());
+  for (const Sequence& s : sequences_) {
+    const JobDescription& job = s.job->description();
+    const JobSequence& sequence = job.sequences[s.index];
+    const auto [rows, width] = key_.model->OutputOf(job.wanted, sequence.query_len);
+    ScoreOutputs scores = s.job->Scores(s.index);
+    sequences.push_back({.first_row = s.first_row,
+                         .seq_len = sequence.query_len,
+                         .first_memory_row = s.first_key,
+                         .memory_len = key_.has_memory ? sequence.kv_len : 0,
+                         .wanted = job.wanted,
+                         .output = {s.job->Output(s.index), job.output_dtype, rows, width, width},
+                         .weights_choice = scores.weights_choice,
+                         .weights = std::move(scores.layer_weights)});
+  }
+  RETURN_IF_ERROR(key_.model->Forward({.hidden_states = RowsOf(Operand::kQuery),
+                                       .memory = MemoryOf(Operand::kKey),
+                                       .sequences = sequences,
+                                       .go_on = blocks.go_on},
+                                      workspace_));
+  for (int64_t i = 0; blocks.on_rows && i < std::ssize(sequences); ++i) {
+    blocks.on_rows({i, 0, sequences[i].output.rows});
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
-  const int64_t d_model = key_.model->layer(0).shape().d_model;
+  const MultiHeadAttention& layer = key_.model->layer(key_.layer);
+  const int64_t d_model = layer.shape().d_model;
   std::vector<LayerSequence> sequences;
   sequences.reserve(sequences_.size());
   for (const Sequence& s : sequences_) {
@@ -120,19 +171,13 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
          .log_sum_exp = scores.log_sum_exp,
          .options = s.job->Options(s.index)});
   }
-  const auto view = [](const Rows& rows, int64_t count) {
-    return MatrixView{rows.data, rows.dtype, count, rows.width, rows.width};
-  };
-  std::optional<MatrixView> memory;
-  if (key_.has_memory) {
-    memory = view(RowsOf(Operand::kKey), num_keys_);
-  }
-  return key_.model->layer(0).Run({.hidden_states = view(RowsOf(Operand::kQuery), num_rows_),
-                                   .memory = memory,
-                                   .sequences = sequences,
-                                   .on_rows = blocks.on_rows,
-                                   .block_rows = blocks.block_rows},
-                                  workspace_);
+  return layer.Run({.hidden_states = RowsOf(Operand::kQuery),
+                    .memory = MemoryOf(Operand::kKey),
+                    .memory_values = MemoryOf(Operand::kValue),
+                    .sequences = sequences,
+                    .on_rows = blocks.on_rows,
+                    .block_rows = blocks.block_rows},
+                   workspace_);
 }
 
 absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,10 +13,13 @@
 
 namespace attention {
 
-/// When rows of a sequence are announced, and how often. `on_rows` may be null.
+/// When rows of a sequence are announced, and how often; a whole stack announces them at its end.
+/// `on_rows` may be null.
 struct RowBlocks {
   RowsCallback on_rows;
   int64_t block_rows = 0;
+  /// Asked by a whole stack between its sublayers.
+  std::function<bool()> go_on;
 };
 
 class PackedBatch {
@@ -43,18 +48,23 @@ class PackedBatch {
   };
 
   void LayOut(const Batch& batch);
-  /// Reserves the operands' memory; how many there are.
-  int PlaceOperands();
+  void ChooseOperands();
+  /// Reserves the operands' memory.
+  void PlaceOperands();
   void Gather();
   absl::Status RunLayer(const RowBlocks& blocks);
+  absl::Status RunStack(const RowBlocks& blocks);
   absl::Status RunAttention(const RowBlocks& blocks);
-  const Rows& RowsOf(Operand operand) const { return operands_[static_cast<int>(operand)]; }
+  MatrixView RowsOf(Operand operand) const;
+  /// Null when the batch has no such operand.
+  std::optional<MatrixView> MemoryOf(Operand operand) const;
 
   Workspace& workspace_;
   const BatchKey key_;
   std::vector<Sequence> sequences_;
   int64_t num_rows_ = 0;
   int64_t num_keys_ = 0;  // of memory, or of bare attention
+  int num_operands_ = 0;
   Rows operands_[3];
   size_t input_bytes_ = 0;
 };

@@ -160,13 +160,17 @@ void AttendStreamCall::OnWritten(bool ok) {
 
 AttendStreamCall::Part AttendStreamCall::TakePart() {
   Part part;
-  if (is_cancelled()) {
+  const bool has_failed = end_.has_value() && !end_->status.ok();
+  if (is_cancelled() || (has_failed && rows_.empty())) {
     return part;
   }
-  if (!rows_.empty()) {
+  part.tokens = reply_->NextTokens(last_tokens_);
+  if (part.tokens.has_value()) {
+    last_tokens_ = *part.tokens;
+  } else if (!rows_.empty()) {
     part.rows = rows_.front();
     rows_.pop_front();
-  } else if (end_.has_value() && end_->status.ok()) {
+  } else if (end_.has_value()) {
     part.scores = reply_->NextScores(last_scores_);
     last_scores_ = part.scores.value_or(last_scores_);
   }
@@ -182,20 +186,24 @@ void AttendStreamCall::Advance() {
       return;
     }
     part = TakePart();
-    if (!part.rows.has_value() && !part.scores.has_value() && !end_.has_value()) {
+    if (part.empty() && !end_.has_value()) {
       return;
     }
     is_busy_ = true;
     reply = reply_;
   }
   // Outside the lock: the dispatcher never waits for a write that a completion thread starts.
-  if (part.rows.has_value()) {
-    writer_.Write(reply->EncodeRows(*part.rows), on_written_.Arm());
-  } else if (part.scores.has_value()) {
-    writer_.Write(reply->EncodeScores(*part.scores), on_written_.Arm());
-  } else {
+  if (part.empty()) {
     SendEnd();
+  } else {
+    writer_.Write(Encode(*reply, part), on_written_.Arm());
   }
+}
+
+grpc::ByteBuffer AttendStreamCall::Encode(const AttendReply& reply, const Part& part) {
+  return part.tokens.has_value() ? reply.EncodeTokens(*part.tokens)
+         : part.rows.has_value() ? reply.EncodeRows(*part.rows)
+                                 : reply.EncodeScores(*part.scores);
 }
 
 void AttendStreamCall::SendEnd() {

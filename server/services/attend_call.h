@@ -118,10 +118,13 @@ class AttendStreamCall final : public AttendCall {
     absl::Status status;
     BatchStats stats;
   };
-  /// One message; the end has none of its own ranges.
+  /// One message; the end has none of these ranges.
   struct Part {
+    std::optional<TokenRange> tokens;
     std::optional<RowRange> rows;
     std::optional<ScoreRange> scores;
+
+    bool empty() const { return !tokens.has_value() && !rows.has_value() && !scores.has_value(); }
   };
 
   void PostNext() override { Post(environment_); }
@@ -130,6 +133,7 @@ class AttendStreamCall final : public AttendCall {
   /// Starts the next operation, if there is something to send and none is under way.
   void Advance();
   Part TakePart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static grpc::ByteBuffer Encode(const AttendReply& reply, const Part& part);
   void SendEnd();
 
   grpc::ServerAsyncWriter<grpc::ByteBuffer> writer_{&context_};
@@ -138,6 +142,7 @@ class AttendStreamCall final : public AttendCall {
   Mutex mutex_;
   std::shared_ptr<const AttendReply> reply_ ABSL_GUARDED_BY(mutex_);
   std::deque<RowRange> rows_ ABSL_GUARDED_BY(mutex_);
+  TokenRange last_tokens_ ABSL_GUARDED_BY(mutex_);
   ScoreRange last_scores_ ABSL_GUARDED_BY(mutex_);
   std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
   /// True for good once the end is on its way.

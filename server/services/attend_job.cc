@@ -5,6 +5,17 @@
 namespace attention {
 namespace {
 
+// What texts became holds more memory than they.
+int64_t BytesOfTexts(const AttendPlan& plan) {
+  int64_t tokens = 0;
+  if (plan.texts != nullptr) {
+    for (const TokenizedText& text : *plan.texts) {
+      tokens += std::ssize(text.ids);
+    }
+  }
+  return tokens * static_cast<int64_t>(sizeof(std::string) + 4 * sizeof(int32_t));
+}
+
 JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
   JobDescription description;
   description.key = plan.key;
@@ -14,10 +25,12 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
       description.tokens += sequence.query.rows;
     }
   }
-  description.size_bytes = origin.size_bytes;
+  description.size_bytes = origin.size_bytes + BytesOfTexts(plan);
   description.arrival = origin.arrival;
   description.deadline = origin.deadline;
   description.output_dtype = plan.output_dtype;
+  description.output_width = plan.output_width;
+  description.wanted = plan.wanted;
   description.wants_rows = origin.wants_rows;
   return description;
 }
@@ -43,7 +56,7 @@ int64_t AttendJob::WidthOf(Operand operand) const {
 
 void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
   if (plan_.is_token_request) {
-    Embed(target);
+    Embed(dtype, target);
     return;
   }
   const ReceivedTensor& tensor = plan_.operands[static_cast<int>(operand)];
@@ -57,15 +70,22 @@ void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
   }
 }
 
-void AttendJob::Embed(void* target) const {
+void AttendJob::Embed(Dtype dtype, void* target) const {
   for (const int64_t i : planned_) {
     const SequenceRows& rows = plan_.sequences[i].query;
-    const int64_t elements = rows.rows * plan_.output_width;
-    std::vector<float> embedded(elements);
-    plan_.model->Embed({std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows)},
-                       embedded.data());
-    const Dtype dtype = plan_.model->layer(0).dtype();
-    Convert(Dtype::kF32, embedded.data(), dtype, target, elements);
+    TokenSequence tokens;
+    tokens.ids = std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows);
+    if (!plan_.type_ids.empty()) {
+      tokens.type_ids = std::span<const int32_t>(plan_.type_ids).subspan(rows.first_row, rows.rows);
+    }
+    const int64_t elements = rows.rows * plan_.model->info().d_model;
+    if (dtype == Dtype::kF32) {
+      plan_.model->Embed(tokens, static_cast<float*>(target));
+    } else {
+      std::vector<float> embedded(elements);
+      plan_.model->Embed(tokens, embedded.data());
+      Convert(Dtype::kF32, embedded.data(), dtype, target, elements);
+    }
     target = ElementAt(target, dtype, elements);
   }
 }
@@ -75,6 +95,7 @@ void AttendJob::DropInputs() {
     operand.payload = Payload();
   }
   plan_.ids = {};
+  plan_.type_ids = {};
   KeepScoreTensors(plan_.options);
 }
 
@@ -83,7 +104,9 @@ AttentionOptions AttendJob::Options(size_t sequence) const {
   const PlannedSequence& planned = plan_.sequences[index];
   AttentionOptions options = OptionsOfSequence(plan_.options, index, planned.key.rows);
   options.query_offset = planned.query_offset;
-  return options;
+  return plan_.model == nullptr
+             ? options
+             : plan_.model->LayerOptions(plan_.key.layer, options, planned.key.rows);
 }
 
 void AttendJob::OnRows(const RowRange& rows) {

@@ -46,7 +46,7 @@ class AttendJob final : public Job {
   }
 
  private:
-  void Embed(void* target) const;
+  void Embed(Dtype dtype, void* target) const;
   int64_t WidthOf(Operand operand) const;
 
   AttendPlan plan_;

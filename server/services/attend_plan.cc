@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -30,12 +29,13 @@ int64_t SaturatingProduct(std::initializer_list<int64_t> factors) {
 }
 
 OptionExtents ExtentsOf(const AttendPlan& plan) {
-  OptionExtents extents = {.kv_lens = {},
-                           .num_heads = plan.num_heads,
-                           .head_dim = plan.head_dim,
-                           .query_len = plan.longest_query,
-                           .kv_len = plan.longest_key,
-                           .is_causal = plan.model != nullptr && plan.model->info().layers[0].causal};
+  OptionExtents extents = {
+      .kv_lens = {},
+      .num_heads = plan.num_heads,
+      .head_dim = plan.head_dim,
+      .query_len = plan.longest_query,
+      .kv_len = plan.longest_key,
+      .is_causal = plan.model != nullptr && plan.model->info().layers[plan.key.layer].causal};
   extents.kv_lens.reserve(plan.sequences.size());
   for (const PlannedSequence& sequence : plan.sequences) {
     extents.kv_lens.push_back(sequence.key.rows);
@@ -47,10 +47,44 @@ OptionExtents ExtentsOf(const AttendPlan& plan) {
 int64_t ScoreBytes(const AttendPlan& plan, const PlannedSequence& sequence) {
   const v1::AttentionOptions& wanted = *plan.options.wire;
   const int64_t row_elements =
-      SaturatingSum(wanted.return_weights() ? sequence.key.rows : 0,
+      SaturatingSum(wanted.return_weights() ? plan.KeysOf(sequence) : 0,
                     (wanted.return_log_sum_exp() ? 1 : 0) + 2 * plan.TopKOf(sequence));
-  return SaturatingProduct(
-      {plan.num_heads, sequence.query.rows, row_elements, int64_t{sizeof(float)}});
+  int64_t elements = SaturatingProduct({plan.num_heads, sequence.query.rows, row_elements});
+  for (const int64_t layer : plan.weights_choice.layers) {
+    const auto [num_heads, rows, keys] = plan.WeightsOf(layer, sequence);
+    elements = SaturatingSum(elements, SaturatingProduct({num_heads, rows, keys}));
+  }
+  return SaturatingProduct({elements, int64_t{sizeof(float)}});
+}
+
+// Memory of a run of the whole stack that its answer need not have: of the rows that a pooled one
+// is made of, and of all heads of a layer of which some are chosen.
+int64_t RunBytes(const AttendPlan& plan, int64_t tokens) {
+  const ModelInfo& info = plan.model->info();
+  int64_t most = SaturatingProduct({tokens, info.d_model});
+  for (const int64_t layer : plan.weights_choice.layers) {
+    int64_t elements = 0;
+    for (const PlannedSequence& sequence : plan.sequences) {
+      const auto [_, rows, keys] = plan.WeightsOf(layer, sequence);
+      elements = SaturatingSum(elements,
+                               SaturatingProduct({info.layers[layer].shape.num_heads, rows, keys}));
+    }
+    most = std::max(most, elements);
+  }
+  return SaturatingProduct({most, int64_t{sizeof(float)}});
+}
+
+absl::Status CheckRun(const AttendPlan& plan, int64_t tokens, const ReplyLimit& limit) {
+  if (!plan.key.is_stack()) {
+    return absl::OkStatus();
+  }
+  const int64_t bytes = RunBytes(plan, tokens);
+  if (bytes > limit.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("a run of ", tokens, " tokens would take ",
+                                                     bytes, " bytes, at most ", limit.max_bytes,
+                                                     " may be taken (", limit.flag, ")"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
@@ -72,7 +106,7 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
                                                      " bytes, at most ", limit.max_bytes,
                                                      " may be sent (", limit.flag, ")"));
   }
-  return absl::OkStatus();
+  return CheckRun(plan, tokens, limit);
 }
 
 absl::Status PlanInput(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
@@ -80,29 +114,18 @@ absl::Status PlanInput(const Received<v1::AttendRequest>& request, AttendPlan& p
     case v1::AttendRequest::kHiddenStates:
       return PlanHiddenStates(request, plan);
     case v1::AttendRequest::kTokenIds:
-      return PlanTokenIds(request, plan);
+      return PlanTokenIds(request.message.token_ids(), plan);
+    case v1::AttendRequest::kText:
+      return PlanText(request.message.text(), plan);
     case v1::AttendRequest::kQueryKeyValue:
       return PlanQueryKeyValue(request, plan);
     default:
       return absl::InvalidArgumentError(
-          "input: expected hidden_states, token_ids or query_key_value, found none of them");
+          "input: expected hidden_states, token_ids, text or query_key_value, found none of them");
   }
 }
 
 }  // namespace
-
-absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
-                                                       const std::string& name) {
-  if (std::shared_ptr<const Model> model = models.Find(name)) {
-    return model;
-  }
-  const auto append_name = [](std::string* out, const std::shared_ptr<const Model>& model) {
-    absl::StrAppend(out, "\"", model->name(), "\"");
-  };
-  return absl::NotFoundError(absl::StrCat("model: expected one of ",
-                                          absl::StrJoin(models.List(), ", ", append_name),
-                                          ", found \"", name, "\""));
-}
 
 absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendRequest>& request,
                                                  const TensorField& field, size_t padded_rank) {
@@ -129,20 +152,14 @@ RowLayout LayoutOf(const Shape& shape, size_t padded_rank) {
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit) {
   AttendPlan plan;
-  const std::string& name = request.message.model();
-  const bool is_bare = request.message.input_case() == v1::AttendRequest::kQueryKeyValue;
-  if (is_bare && !name.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: expected none with query_key_value, found \"", name, "\""));
-  }
-  if (!is_bare) {
-    ASSIGN_OR_RETURN(plan.model, FindModel(models, name));
-    plan.key.model = plan.model.get();
-    plan.num_heads = plan.model->layer(0).shape().num_heads;
-    plan.head_dim = plan.model->layer(0).shape().head_dim;
-  }
+  RETURN_IF_ERROR(PlanRun(request.message, models, plan));
   RETURN_IF_ERROR(PlanInput(request, plan));
-  ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
+  if (plan.key.is_stack()) {
+    PlanStackOutput(plan);
+    plan.options.wire = std::make_unique<const v1::AttentionOptions>();
+  } else {
+    ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
+  }
   RETURN_IF_ERROR(CheckSize(plan, limit));
   return plan;
 }

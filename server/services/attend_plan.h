@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/models/model_repository.h"
+#include "core/tokenizer/tokenizer.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"
@@ -19,22 +20,37 @@
 
 namespace attention {
 
-/// One sequence of the request, in request order.
+/// One sequence of the request, in request order. Without query rows there is nothing to compute.
 struct PlannedSequence {
-  SequenceRows query;  // in the query operand, and in the output
+  SequenceRows query;  // in the query operand
   SequenceRows key;    // in key and value; equals `query` for self-attention
+  SequenceRows output;
   std::optional<int64_t> query_offset = {};
+};
+
+/// Extents of one sequence's weights in one layer.
+struct WeightsExtents {
+  int64_t num_heads = 0;
+  int64_t rows = 0;
+  int64_t keys = 0;
 };
 
 struct AttendPlan {
   /// Null for query_key_value.
   std::shared_ptr<const Model> model;
   BatchKey key;
+  /// Of a whole stack; without layers: no weights.
+  ModelOutput wanted = ModelOutput::kHiddenStates;
+  WeightsChoice weights_choice;
   std::vector<PlannedSequence> sequences;
-  /// By Operand; those that the request does not have are empty. A token request has `ids` instead.
+  /// By Operand; those that the request does not have are empty. A token request has `ids` instead,
+  /// with `type_ids` as many or none.
   ReceivedTensor operands[3];
   std::vector<int32_t> ids;
+  std::vector<int32_t> type_ids;
   bool is_token_request = false;
+  /// Of a request of texts.
+  std::shared_ptr<const std::vector<TokenizedText>> texts;
 
   Dtype output_dtype = Dtype::kF32;
   Shape output_shape;
@@ -42,15 +58,23 @@ struct AttendPlan {
   int64_t output_width = 0;
   int64_t num_heads = 0;
   int64_t head_dim = 0;
+  /// Of the layer, behind each sequence's own.
+  int64_t extra_keys = 0;
   /// Rows and keys of the longest sequence; of padded tensors, their own.
   int64_t longest_query = 0;
   int64_t longest_key = 0;
   PlannedOptions options;
 
+  /// Columns of the weights of a layer, or of bare attention.
+  int64_t KeysOf(const PlannedSequence& sequence) const { return sequence.key.rows + extra_keys; }
   /// How many weights of each row are returned as its largest.
   int64_t TopKOf(const PlannedSequence& sequence) const {
-    return std::min(options.wire->weights_top_k(), sequence.key.rows);
+    return std::min(options.wire->weights_top_k(), KeysOf(sequence));
   }
+  /// Of a layer in a run of the whole stack.
+  WeightsExtents WeightsOf(int64_t layer, const PlannedSequence& sequence) const;
+  /// What of the model runs: `model "gpt2"`, or `layer 3 of model "gpt2"`.
+  std::string RunName() const;
 };
 
 /// The largest reply that may be made, and the flag that says so.
@@ -60,13 +84,15 @@ struct ReplyLimit {
 };
 
 /// INVALID_ARGUMENT names the first field that is wrong, what was expected and what was found;
-/// NOT_FOUND the model; RESOURCE_EXHAUSTED a reply past `limit`, or more than kMaxTokens rows.
+/// NOT_FOUND the model or version; RESOURCE_EXHAUSTED a reply past `limit`, or more than kMaxTokens
+/// rows.
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit);
 
-/// NOT_FOUND names the models there are.
+/// NOT_FOUND names the models, or the versions, there are. Without a version: the highest.
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
-                                                       const std::string& name);
+                                                       const std::string& name,
+                                                       std::optional<int64_t> version);
 
 /// `field.tensor`, present and as ReadTensor demands, of one of two ranks: `padded_rank`, or one
 /// less when packed.
@@ -81,9 +107,23 @@ absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendReques
 /// The leading extents of `shape`, of rank `padded_rank` or one less.
 RowLayout LayoutOf(const Shape& shape, size_t padded_rank);
 
-/// The parts of PlanAttend: fill in all but the options of the sequences. `plan.model` is set.
+/// The parts of PlanAttend. First what runs, of which model:
+absl::Status PlanRun(const v1::AttendRequest& request, const ModelRepository& models,
+                     AttendPlan& plan);
+/// Then the input:
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan);
-absl::Status PlanTokenIds(const Received<v1::AttendRequest>& request, AttendPlan& plan);
+absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
+absl::Status PlanText(const v1::TextInput& input, AttendPlan& plan);
 absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, AttendPlan& plan);
+/// The output of a whole stack, where it is not one row for each row of the input.
+void PlanStackOutput(AttendPlan& plan);
+
+/// Whether what runs takes keys and values, or an encoder's input, from `memory`.
+enum class MemoryUse { kNever, kOptional, kAlways };
+MemoryUse MemoryUseOf(const AttendPlan& plan);
+
+/// Sequences whose keys are their own rows.
+void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,
+                       AttendPlan& plan);
 
 }  // namespace attention

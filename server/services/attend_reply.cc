@@ -16,14 +16,17 @@ int64_t RowsPerBlock(size_t row_bytes) {
 
 // Of weights, log-sum-exp and keys.
 constexpr size_t kElementBytes = 4;
+// Of a token in a message, beside its text: an id, tags and a length.
+constexpr size_t kTokenBytes = 16;
 
 constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-template <typename Block>
-void WritePlace(const ScoreRange& range, Block& block) {
-  block.set_sequence(range.sequence);
-  block.set_head(range.head);
-  block.set_first_row(range.first_row);
+void CopyTokens(const TokenizedText& text, const TokenRange& range, v1::TokenizedText& wire) {
+  const auto first = text.ids.begin() + range.first_token;
+  wire.mutable_ids()->Add(first, first + range.count);
+  for (int64_t i = range.first_token; i < range.first_token + range.count; ++i) {
+    wire.add_tokens(text.tokens[i]);
+  }
 }
 
 }  // namespace
@@ -33,42 +36,62 @@ AttendReply::AttendReply(const AttendPlan& plan)
       shape_(plan.output_shape),
       row_axes_(plan.model == nullptr ? 2 : 1),
       width_(plan.output_width),
-      num_heads_(plan.num_heads),
-      has_weights_(plan.options.wire->return_weights()),
-      has_log_sum_exp_(plan.options.wire->return_log_sum_exp()),
-      has_top_weights_(plan.options.wire->weights_top_k() > 0) {
+      weights_choice_(plan.weights_choice),
+      texts_(plan.texts) {
   output_bytes_ = static_cast<size_t>(NumElements(shape_)) * SizeOf(dtype_);
   size_bytes_ = output_bytes_;
-  sequences_.reserve(plan.sequences.size());
+  outputs_.reserve(plan.sequences.size());
   for (const PlannedSequence& planned : plan.sequences) {
-    const int64_t rows = planned.query.rows;
-    const int64_t keys = planned.key.rows;
-    const int64_t top_k = plan.TopKOf(planned);
-    sequences_.push_back({.first_row = planned.query.first_row,
-                          .rows = rows,
-                          .keys = keys,
-                          .top_k = top_k,
-                          .weights = Place(rows, has_weights_ ? keys : 0),
-                          .log_sum_exp = Place(rows, has_log_sum_exp_ ? 1 : 0),
-                          .top_weights = Place(rows, top_k),
-                          .top_keys = Place(rows, top_k)});
+    outputs_.push_back(planned.output);
+  }
+  PlaceTables(plan);
+}
+
+void AttendReply::PlaceTables(const AttendPlan& plan) {
+  const v1::AttentionOptions& wanted = *plan.options.wire;
+  const auto place = [&](ScoreKind kind, const auto& row_elements) {
+    for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+      AddTable({.kind = kind,
+                .sequence = i,
+                .num_heads = plan.num_heads,
+                .rows = plan.sequences[i].query.rows,
+                .row_elements = row_elements(plan.sequences[i])});
+    }
+  };
+  if (wanted.return_weights()) {
+    place(ScoreKind::kWeights, [&](const PlannedSequence& s) { return plan.KeysOf(s); });
+  }
+  if (wanted.return_log_sum_exp()) {
+    place(ScoreKind::kLogSumExp, [](const PlannedSequence&) { return int64_t{1}; });
+  }
+  if (wanted.weights_top_k() > 0) {
+    place(ScoreKind::kTopWeights, [&](const PlannedSequence& s) { return plan.TopKOf(s); });
+  }
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    for (const int64_t layer : plan.weights_choice.layers) {
+      const auto [num_heads, rows, keys] = plan.WeightsOf(layer, plan.sequences[i]);
+      AddTable({.kind = ScoreKind::kLayerWeights,
+                .sequence = i,
+                .layer = layer,
+                .num_heads = num_heads,
+                .rows = rows,
+                .row_elements = keys});
+    }
   }
 }
 
-size_t AttendReply::Place(int64_t rows, int64_t row_elements) {
-  if (row_elements == 0) {
-    return size_bytes_;
+void AttendReply::AddTable(ScoreTable table) {
+  const auto place = [&] {
+    const size_t offset = RoundUpToLine(size_bytes_);
+    size_bytes_ = offset + static_cast<size_t>(table.num_heads * table.rows * table.row_elements) *
+                               kElementBytes;
+    return offset;
+  };
+  table.offset = place();
+  if (table.kind == ScoreKind::kTopWeights) {
+    table.keys_offset = place();
   }
-  const size_t offset = RoundUpToLine(size_bytes_);
-  size_bytes_ = offset + static_cast<size_t>(num_heads_ * rows * row_elements) * kElementBytes;
-  return offset;
-}
-
-bool AttendReply::Has(ScoreKind kind) const {
-  return kind == ScoreKind::kWeights      ? has_weights_
-         : kind == ScoreKind::kLogSumExp  ? has_log_sum_exp_
-         : kind == ScoreKind::kTopWeights ? has_top_weights_
-                                          : false;
+  tables_.push_back(table);
 }
 
 void AttendReply::Allocate() {
@@ -79,43 +102,95 @@ void AttendReply::Allocate() {
       std::memset(memory_->data() + written, 0, offset - written);
     }
   };
-  for (const Sequence& sequence : sequences_) {
-    zero_until(sequence.first_row * RowBytes());
-    written = (sequence.first_row + sequence.rows) * RowBytes();
+  for (const SequenceRows& output : outputs_) {
+    zero_until(output.first_row * RowBytes());
+    written = (output.first_row + output.rows) * RowBytes();
   }
   zero_until(output_bytes_);
+  PointToTables();
+}
+
+void AttendReply::PointToTables() {
+  scores_.resize(outputs_.size());
+  for (const ScoreTable& table : tables_) {
+    ScoreOutputs& scores = scores_[table.sequence];
+    float* const floats = FloatsAt(table.offset);
+    switch (table.kind) {
+      case ScoreKind::kWeights:
+        scores.weights = floats;
+        break;
+      case ScoreKind::kLogSumExp:
+        scores.log_sum_exp = floats;
+        break;
+      case ScoreKind::kTopWeights:
+        if (table.row_elements > 0) {
+          scores.top_weights = {
+              .k = table.row_elements,
+              .weights = floats,
+              .keys = reinterpret_cast<int32_t*>(memory_->data() + table.keys_offset)};
+        }
+        break;
+      case ScoreKind::kLayerWeights:
+        scores.weights_choice = &weights_choice_;
+        scores.layer_weights.push_back(floats);
+        break;
+    }
+  }
 }
 
 void* AttendReply::Output(int64_t sequence) {
-  return memory_->data() + sequences_[sequence].first_row * RowBytes();
+  return memory_->data() + outputs_[sequence].first_row * RowBytes();
 }
 
-ScoreOutputs AttendReply::Scores(int64_t sequence) {
-  const Sequence& s = sequences_[sequence];
-  std::byte* memory = memory_->data();
-  ScoreOutputs scores;
-  if (has_weights_) {
-    scores.weights = reinterpret_cast<float*>(memory + s.weights);
-  }
-  if (has_log_sum_exp_) {
-    scores.log_sum_exp = reinterpret_cast<float*>(memory + s.log_sum_exp);
-  }
-  if (s.top_k > 0) {
-    scores.top_weights = {.k = s.top_k,
-                          .weights = reinterpret_cast<float*>(memory + s.top_weights),
-                          .keys = reinterpret_cast<int32_t*>(memory + s.top_keys)};
-  }
-  return scores;
-}
+ScoreOutputs AttendReply::Scores(int64_t sequence) { return scores_[sequence]; }
 
 grpc::Slice AttendReply::SliceOf(size_t offset, size_t size_bytes) const {
   return SharedSlice(memory_, memory_->data() + offset, size_bytes);
 }
 
-void AttendReply::Attach(size_t offset, v1::DataType dtype, const Shape& shape, Encoder& encoder,
+AttendReply::Block AttendReply::BlockOf(const ScoreTable& table, const ScoreRange* range) {
+  Block block = {0, {table.num_heads, table.rows}};
+  if (range != nullptr) {
+    block = {(range->head * table.rows + range->first_row) * table.row_elements, {range->rows}};
+  }
+  if (table.kind != ScoreKind::kLogSumExp) {
+    block.shape.push_back(table.row_elements);
+  }
+  return block;
+}
+
+void AttendReply::Attach(const Block& block, size_t table_offset, Encoder& encoder,
                          v1::Tensor& tensor) const {
-  WriteTensorHeader(dtype, shape, tensor);
-  encoder.Attach(SliceOf(offset, NumElements(shape) * kElementBytes), tensor);
+  WriteTensorHeader(v1::FP32, block.shape, tensor);
+  encoder.Attach(SliceOf(table_offset + static_cast<size_t>(block.first_element) * kElementBytes,
+                         NumElements(block.shape) * kElementBytes),
+                 tensor);
+}
+
+void AttendReply::AttachTop(const ScoreTable& table, const Block& block, Encoder& encoder,
+                            v1::TopWeights& top) const {
+  Attach(block, table.offset, encoder, *top.mutable_weights());
+  Attach(block, table.keys_offset, encoder, *top.mutable_keys());
+  top.mutable_keys()->set_dtype(v1::INT32);
+}
+
+void AttendReply::AddScores(const ScoreTable& table, Encoder& encoder,
+                            v1::AttendResponse& response) const {
+  const Block block = BlockOf(table, nullptr);
+  switch (table.kind) {
+    case ScoreKind::kWeights:
+      return Attach(block, table.offset, encoder, *response.add_weights());
+    case ScoreKind::kLogSumExp:
+      return Attach(block, table.offset, encoder, *response.add_log_sum_exp());
+    case ScoreKind::kTopWeights:
+      return AttachTop(table, block, encoder, *response.add_top_weights());
+    case ScoreKind::kLayerWeights: {
+      v1::LayerWeights& weights = *response.add_layer_weights();
+      weights.set_layer(table.layer);
+      weights.set_sequence(table.sequence);
+      return Attach(block, table.offset, encoder, *weights.mutable_weights());
+    }
+  }
 }
 
 grpc::ByteBuffer AttendReply::EncodeResponse(const v1::Summary& summary) const {
@@ -123,19 +198,12 @@ grpc::ByteBuffer AttendReply::EncodeResponse(const v1::Summary& summary) const {
   Encoder encoder;
   WriteTensorHeader(dtype_, shape_, *response.mutable_output());
   encoder.Attach(SliceOf(0, output_bytes_), *response.mutable_output());
-  for (const Sequence& s : sequences_) {
-    if (has_weights_) {
-      Attach(s.weights, v1::FP32, {num_heads_, s.rows, s.keys}, encoder, *response.add_weights());
-    }
-    if (has_log_sum_exp_) {
-      Attach(s.log_sum_exp, v1::FP32, {num_heads_, s.rows}, encoder, *response.add_log_sum_exp());
-    }
-    if (has_top_weights_) {
-      v1::TopWeights& top = *response.add_top_weights();
-      const Shape shape = {num_heads_, s.rows, s.top_k};
-      Attach(s.top_weights, v1::FP32, shape, encoder, *top.mutable_weights());
-      Attach(s.top_keys, v1::INT32, shape, encoder, *top.mutable_keys());
-    }
+  for (const ScoreTable& table : tables_) {
+    AddScores(table, encoder, response);
+  }
+  for (size_t i = 0; texts_ != nullptr && i < texts_->size(); ++i) {
+    const TokenizedText& text = (*texts_)[i];
+    CopyTokens(text, {static_cast<int64_t>(i), 0, std::ssize(text.ids)}, *response.add_tokens());
   }
   *response.mutable_summary() = summary;
   return encoder.Encode(response);
@@ -150,34 +218,57 @@ grpc::ByteBuffer AttendReply::EncodeRows(const RowRange& rows) const {
   Shape shape = {rows.rows};
   shape.insert(shape.end(), shape_.end() - row_axes_, shape_.end());
   WriteTensorHeader(dtype_, shape, *block.mutable_output());
-  const int64_t first = sequences_[rows.sequence].first_row + rows.first_row;
+  const int64_t first = outputs_[rows.sequence].first_row + rows.first_row;
   encoder.Attach(SliceOf(first * RowBytes(), rows.rows * RowBytes()), *block.mutable_output());
   return encoder.Encode(response);
+}
+
+template <typename WireBlock>
+WireBlock& AttendReply::WritePlace(const ScoreRange& range, WireBlock& block) const {
+  block.set_sequence(tables_[range.table].sequence);
+  block.set_head(range.head);
+  block.set_first_row(range.first_row);
+  return block;
 }
 
 grpc::ByteBuffer AttendReply::EncodeScores(const ScoreRange& range) const {
   v1::AttendStreamResponse response;
   Encoder encoder;
-  const Sequence& s = sequences_[range.sequence];
-  const size_t first = static_cast<size_t>(range.head * s.rows + range.first_row) * kElementBytes;
-  if (range.kind == ScoreKind::kWeights) {
-    v1::WeightsBlock& block = *response.mutable_weights();
-    WritePlace(range, block);
-    Attach(s.weights + first * s.keys, v1::FP32, {range.rows, s.keys}, encoder,
-           *block.mutable_weights());
-  } else if (range.kind == ScoreKind::kLogSumExp) {
-    v1::LogSumExpBlock& block = *response.mutable_log_sum_exp();
-    WritePlace(range, block);
-    Attach(s.log_sum_exp + first, v1::FP32, {range.rows}, encoder, *block.mutable_log_sum_exp());
-  } else {
-    v1::TopWeightsBlock& block = *response.mutable_top_weights();
-    WritePlace(range, block);
-    v1::TopWeights& top = *block.mutable_top_weights();
-    const Shape shape = {range.rows, s.top_k};
-    Attach(s.top_weights + first * s.top_k, v1::FP32, shape, encoder, *top.mutable_weights());
-    Attach(s.top_keys + first * s.top_k, v1::INT32, shape, encoder, *top.mutable_keys());
+  const ScoreTable& table = tables_[range.table];
+  const Block block = BlockOf(table, &range);
+  switch (table.kind) {
+    case ScoreKind::kWeights:
+      Attach(block, table.offset, encoder,
+             *WritePlace(range, *response.mutable_weights()).mutable_weights());
+      break;
+    case ScoreKind::kLogSumExp:
+      Attach(block, table.offset, encoder,
+             *WritePlace(range, *response.mutable_log_sum_exp()).mutable_log_sum_exp());
+      break;
+    case ScoreKind::kTopWeights:
+      AttachTop(table, block, encoder,
+                *WritePlace(range, *response.mutable_top_weights()).mutable_top_weights());
+      break;
+    case ScoreKind::kLayerWeights: {
+      v1::LayerWeightsBlock& weights = WritePlace(range, *response.mutable_layer_weights());
+      weights.set_layer(table.layer);
+      if (!weights_choice_.heads.empty()) {
+        weights.set_head(weights_choice_.heads[range.head]);
+      }
+      Attach(block, table.offset, encoder, *weights.mutable_weights());
+      break;
+    }
   }
   return encoder.Encode(response);
+}
+
+grpc::ByteBuffer AttendReply::EncodeTokens(const TokenRange& range) const {
+  v1::AttendStreamResponse response;
+  v1::TokensBlock& block = *response.mutable_tokens();
+  block.set_sequence(range.sequence);
+  block.set_first_token(range.first_token);
+  CopyTokens((*texts_)[range.sequence], range, *block.mutable_tokens());
+  return Encoder().Encode(response);
 }
 
 std::vector<RowRange> AttendReply::SplitRows(const RowRange& rows) const {
@@ -193,23 +284,38 @@ std::optional<ScoreRange> AttendReply::NextScores(const ScoreRange& last) const 
   ScoreRange next = last;
   next.first_row += last.rows;
   next.rows = 0;
-  while (next.kind != ScoreKind::kNone) {
-    if (!Has(next.kind) || next.sequence == std::ssize(sequences_)) {
-      next = {.kind = static_cast<ScoreKind>(static_cast<int>(next.kind) + 1)};
-      continue;
-    }
-    const Sequence& s = sequences_[next.sequence];
-    if (next.head == num_heads_ || s.rows == 0) {
-      next = {.kind = next.kind, .sequence = next.sequence + 1};
-    } else if (next.first_row == s.rows) {
-      next = {.kind = next.kind, .sequence = next.sequence, .head = next.head + 1};
+  while (next.table < std::ssize(tables_)) {
+    const ScoreTable& table = tables_[next.table];
+    if (next.head == table.num_heads || table.rows == 0) {
+      next = {.table = next.table + 1};
+    } else if (next.first_row == table.rows) {
+      next = {.table = next.table, .head = next.head + 1};
     } else {
-      const int64_t row_elements = next.kind == ScoreKind::kWeights     ? s.keys
-                                   : next.kind == ScoreKind::kLogSumExp ? 1
-                                                                        : 2 * s.top_k;
-      next.rows = std::min(RowsPerBlock(row_elements * kElementBytes), s.rows - next.first_row);
+      const int64_t elements =
+          table.kind == ScoreKind::kTopWeights ? 2 * table.row_elements : table.row_elements;
+      next.rows = std::min(RowsPerBlock(elements * kElementBytes), table.rows - next.first_row);
       return next;
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<TokenRange> AttendReply::NextTokens(const TokenRange& last) const {
+  TokenRange next = {last.sequence, last.first_token + last.count, 0};
+  while (texts_ != nullptr && next.sequence < std::ssize(*texts_)) {
+    const std::vector<std::string>& tokens = (*texts_)[next.sequence].tokens;
+    size_t bytes = 0;
+    for (int64_t i = next.first_token; i < std::ssize(tokens); ++i) {
+      bytes += tokens[i].size() + kTokenBytes;
+      if (bytes > kMaxBlockBytes && next.count > 0) {
+        break;
+      }
+      ++next.count;
+    }
+    if (next.count > 0) {
+      return next;
+    }
+    next = {.sequence = next.sequence + 1};
   }
   return std::nullopt;
 }

@@ -19,15 +19,21 @@
 namespace attention {
 
 /// What an answer may have beside its output, in the order in which it is streamed.
-enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kNone };
+enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
 
-/// Rows of one head.
+/// Some rows of one head of a table.
 struct ScoreRange {
-  ScoreKind kind = ScoreKind::kWeights;
-  int64_t sequence = 0;
-  int64_t head = 0;
+  int64_t table = 0;
+  int64_t head = 0;  // index in the table
   int64_t first_row = 0;
   int64_t rows = 0;
+};
+
+/// Some tokens of one text.
+struct TokenRange {
+  int64_t sequence = 0;
+  int64_t first_token = 0;
+  int64_t count = 0;
 };
 
 /// Messages may be encoded while other rows are still being written. Sequences are counted as in
@@ -47,31 +53,49 @@ class AttendReply {
   grpc::ByteBuffer EncodeResponse(const v1::Summary& summary) const;
   grpc::ByteBuffer EncodeRows(const RowRange& rows) const;
   grpc::ByteBuffer EncodeScores(const ScoreRange& range) const;
+  grpc::ByteBuffer EncodeTokens(const TokenRange& range) const;
 
   /// `rows` in pieces that fit a streamed message: at most 1 MiB, or one row.
   std::vector<RowRange> SplitRows(const RowRange& rows) const;
   /// The piece that follows `last`; the first is the one that follows ScoreRange(); null at the
   /// end.
   std::optional<ScoreRange> NextScores(const ScoreRange& last) const;
+  /// The same of tokens.
+  std::optional<TokenRange> NextTokens(const TokenRange& last) const;
 
  private:
-  struct Sequence {
-    int64_t first_row;  // in the output
-    int64_t rows;
-    int64_t keys;
-    int64_t top_k;
-    // Bytes, in the memory: [num_heads, rows, ...], 4 bytes an element.
-    size_t weights;      // [.., keys]
-    size_t log_sum_exp;  // [..]
-    size_t top_weights;  // [.., top_k]
-    size_t top_keys;     // [.., top_k]
+  /// [num_heads, rows, row_elements] of 4 bytes each.
+  struct ScoreTable {
+    ScoreKind kind = ScoreKind::kWeights;
+    int64_t sequence = 0;
+    int64_t layer = 0;  // of kLayerWeights
+    int64_t num_heads = 0;
+    int64_t rows = 0;
+    int64_t row_elements = 1;
+    // Bytes, in the memory.
+    size_t offset = 0;
+    size_t keys_offset = 0;  // of kTopWeights
   };
 
-  /// Makes room for `row_elements` of each of `rows` rows of each head; where it is.
-  size_t Place(int64_t rows, int64_t row_elements);
-  bool Has(ScoreKind kind) const;
-  void Attach(size_t offset, v1::DataType dtype, const Shape& shape, Encoder& encoder,
-              v1::Tensor& tensor) const;
+  /// Elements of a table: some rows of a head, or all of it.
+  struct Block {
+    int64_t first_element = 0;
+    Shape shape;
+  };
+
+  void PlaceTables(const AttendPlan& plan);
+  void AddTable(ScoreTable table);
+  /// Where the outputs of a computation go, by sequence.
+  void PointToTables();
+  float* FloatsAt(size_t offset) { return reinterpret_cast<float*>(memory_->data() + offset); }
+  /// All of the table without a range.
+  static Block BlockOf(const ScoreTable& table, const ScoreRange* range);
+  void Attach(const Block& block, size_t table_offset, Encoder& encoder, v1::Tensor& tensor) const;
+  void AttachTop(const ScoreTable& table, const Block& block, Encoder& encoder,
+                 v1::TopWeights& top) const;
+  void AddScores(const ScoreTable& table, Encoder& encoder, v1::AttendResponse& response) const;
+  template <typename WireBlock>
+  WireBlock& WritePlace(const ScoreRange& range, WireBlock& block) const;
   size_t RowBytes() const { return static_cast<size_t>(width_) * SizeOf(dtype_); }
   grpc::Slice SliceOf(size_t offset, size_t size_bytes) const;
 
@@ -79,11 +103,11 @@ class AttendReply {
   Shape shape_;
   ptrdiff_t row_axes_;  // trailing axes that make a row: [E], or [H, Dv]
   int64_t width_;
-  int64_t num_heads_;
-  bool has_weights_;
-  bool has_log_sum_exp_;
-  bool has_top_weights_;
-  std::vector<Sequence> sequences_;
+  std::vector<SequenceRows> outputs_;  // by sequence
+  const WeightsChoice weights_choice_;
+  const std::shared_ptr<const std::vector<TokenizedText>> texts_;  // or null
+  std::vector<ScoreTable> tables_;                                 // in the order of a stream
+  std::vector<ScoreOutputs> scores_;                               // by sequence
   size_t output_bytes_ = 0;
   size_t size_bytes_ = 0;
   std::shared_ptr<AlignedBuffer> memory_;

@@ -40,8 +40,12 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
       get_model_{service_, &AttentionAsyncService::RequestGetModel,
                  [&models = dependencies.models,
                   limits](const v1::GetModelRequest& request) -> absl::StatusOr<v1::Model> {
+                   std::optional<int64_t> version;
+                   if (request.has_version()) {
+                     version = request.version();
+                   }
                    ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model,
-                                    FindModel(models, request.model()));
+                                    FindModel(models, request.model(), version));
                    return DescribeModel(*model, limits);
                  },
                  nullptr, dependencies.live_calls},

@@ -3,6 +3,47 @@
 #include "proto/codec/tensor.h"
 
 namespace attention {
+namespace {
+
+const char* NameOf(WeightsDtype dtype) {
+  switch (dtype) {
+    case WeightsDtype::kBf16:
+      return "bf16";
+    case WeightsDtype::kInt8:
+      return "int8";
+    default:
+      return "fp32";
+  }
+}
+
+void DescribeStack(const Model& model, v1::Model& wire) {
+  const ModelInfo& info = model.info();
+  wire.set_version(info.version);
+  wire.set_model_type(info.model_type);
+  wire.set_num_layers(std::ssize(info.layers));
+  wire.set_has_stack(info.has_stack);
+  wire.set_has_encoder(info.has_encoder);
+  wire.set_has_logits(info.has_logits);
+  wire.set_num_token_types(info.num_token_types);
+  wire.set_has_tokenizer(model.tokenizer() != nullptr);
+  wire.set_weights_dtype(NameOf(info.weights_dtype));
+  wire.set_weights_bytes(info.weights_bytes);
+}
+
+void DescribeLayer(const ModelLayerInfo& layer, v1::Layer& wire) {
+  wire.set_d_model(layer.shape.d_model);
+  wire.set_d_memory(layer.shape.d_memory);
+  wire.set_d_memory_value(layer.shape.has_memory_values() ? layer.shape.d_memory_value : 0);
+  wire.set_num_heads(layer.shape.num_heads);
+  wire.set_num_kv_heads(layer.shape.num_kv_heads);
+  wire.set_head_dim(layer.shape.head_dim);
+  wire.set_value_head_dim(layer.shape.value_head_dim);
+  wire.set_causal(layer.causal);
+  wire.set_is_cross(layer.is_cross);
+  wire.set_extra_keys(layer.extra_keys);
+}
+
+}  // namespace
 
 v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
   const MultiHeadAttentionShape& shape = model.layer(0).shape();
@@ -20,6 +61,10 @@ v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
   *info.mutable_limits() = limits;
   if (model.info().seeded.has_value()) {
     info.set_seed(model.info().seeded->seed);
+  }
+  DescribeStack(model, info);
+  for (const ModelLayerInfo& layer : model.info().layers) {
+    DescribeLayer(layer, *info.add_layers());
   }
   return info;
 }

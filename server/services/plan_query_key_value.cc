@@ -103,7 +103,7 @@ absl::Status PlanSequences(const v1::QueryKeyValue& input, AttendPlan& plan) {
                      queries.size(), " sequences, found ", offsets.size()));
   }
   for (int i = 0; i < std::ssize(queries); ++i) {
-    PlannedSequence sequence = {.query = queries[i], .key = keys[i]};
+    PlannedSequence sequence = {.query = queries[i], .key = keys[i], .output = queries[i]};
     if (!offsets.empty()) {
       if (offsets[i] < -kMaxQueryOffset || offsets[i] > kMaxQueryOffset) {
         return absl::InvalidArgumentError(absl::StrCat("query_key_value.query_offsets[", i,

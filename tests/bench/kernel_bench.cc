@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/model_bench.h"
 
 namespace attention::bench {
 namespace {
@@ -25,6 +27,8 @@ struct Options {
   double seconds = 1;
   bool memory = false;
   bool first_calls = false;
+  std::string model;
+  int threads = 1;
 };
 
 int64_t PeakResidentBytes() {
@@ -117,6 +121,23 @@ void PrintFirstCalls() {
   }
 }
 
+nlohmann::json RunCases(const Options& options) {
+  const std::regex filter(options.filter);
+  if (!options.model.empty()) {
+    return BenchModel({.folder = options.model,
+                       .filter = filter,
+                       .threads = options.threads,
+                       .seconds = options.seconds});
+  }
+  nlohmann::json results = nlohmann::json::array();
+  for (const CaseSpec& spec : AllCases(CpuBudget() > 1 ? 2 : 1)) {
+    if (std::regex_search(spec.name, filter)) {
+      results.push_back(RunCase(spec, options.seconds));
+    }
+  }
+  return results;
+}
+
 int Main(const Options& options) {
   std::printf("instruction set %s, thread budget %d\n", std::string(Name(CurrentIsa())).c_str(),
               CpuBudget());
@@ -128,19 +149,14 @@ int Main(const Options& options) {
     PrintFirstCalls();
     return 0;
   }
-  nlohmann::json results = nlohmann::json::array();
-  bool all_right = true;
-  const std::regex filter(options.filter);
-  for (const CaseSpec& spec : AllCases(CpuBudget() > 1 ? 2 : 1)) {
-    if (std::regex_search(spec.name, filter)) {
-      results.push_back(RunCase(spec, options.seconds));
-      all_right &= results.back()["checked"].get<bool>();
-    }
-  }
+  const nlohmann::json results = RunCases(options);
   if (!options.json.empty()) {
     std::ofstream(options.json) << results.dump(2) << "\n";
   }
-  return all_right ? 0 : 1;
+  return std::all_of(results.begin(), results.end(),
+                     [](const auto& result) { return result["checked"].template get<bool>(); })
+             ? 0
+             : 1;
 }
 
 }  // namespace
@@ -160,6 +176,10 @@ int main(int argc, char** argv) {
                "Print the peak memory of long causal sequences instead");
   app.add_flag("--first-calls", options.first_calls,
                "Print what the first call of a shape costs over the second instead");
+  app.add_option("--model", options.model,
+                 "Time this checkpoint's loading and its whole stack instead: a folder with "
+                 "config.json and weights, which takes token ids");
+  app.add_option("--threads", options.threads, "Threads of --model")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return attention::bench::Main(options);
 }

@@ -17,7 +17,7 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["core/attention/merge.h"] = ""
     may["core/tokenizer"] = base
     may["core/layers"] = base " core/kernels core/attention"
-    may["core/models"] = base " core/kernels core/attention core/layers"
+    may["core/models"] = base " core/kernels core/attention core/layers core/tokenizer"
     may["proto"] = base
     may["server"] = may["core/models"] " core/models core/tokenizer proto server/scheduling"
     may["server/scheduling"] = may["core/models"] " core/models server"

@@ -62,7 +62,8 @@ TEST_F(RefusalTest, RequestsWithoutInput) {
   v1::AttendRequest request;
   request.set_model("demo");
   ExpectInvalid(request,
-                "input: expected hidden_states, token_ids or query_key_value, found none of them");
+                "input: expected hidden_states, token_ids, text or query_key_value, found none of "
+                "them");
   request.mutable_hidden_states();
   ExpectInvalid(request, "hidden_states.tensor: expected a tensor, found none");
 }

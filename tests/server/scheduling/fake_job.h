@@ -90,6 +90,7 @@ class FakeJob final : public Job {
     }
     description.size_bytes = spec.size_bytes;
     description.deadline = spec.deadline;
+    description.output_width = spec.num_heads * kHeadDim;
     description.wants_rows = spec.wants_rows;
     return description;
   }
