@@ -30,6 +30,9 @@ using std::chrono::steady_clock;
 // For what is still on its way out when everything has been answered; then connections are closed.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
 
+// Attention over bare query, key and value, where it needs a name.
+constexpr char kBareAttention[] = "attention";
+
 // The library then never shuts down: its shutdown now and then waits 10 s for a poller of its own,
 // which would be 10 s between the last answer and the end of the process.
 void KeepGrpcLoaded() {
@@ -43,6 +46,12 @@ v1::ModelLimits LimitsOf(const ServerOptions& options) {
   limits.set_max_queue_bytes(options.max_queue_bytes);
   limits.set_max_tokens(kMaxTokens);
   return limits;
+}
+
+std::vector<SeededModelSpec> SeededModelsOf(const ServerOptions& options) {
+  std::vector<SeededModelSpec> specs = {DemoModelSpec()};
+  specs.insert(specs.end(), options.random_models.begin(), options.random_models.end());
+  return specs;
 }
 
 ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
@@ -72,6 +81,20 @@ std::string WithPort(const std::string& address, int port) {
              : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
+// Null without a folder.
+std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepository& models,
+                                        HealthRegistry& health) {
+  if (options.models.folder.path.empty()) {
+    return nullptr;
+  }
+  ModelLoaderOptions loader = options.models;
+  loader.folder.reserved_names = {kBareAttention};
+  for (const SeededModelSpec& spec : SeededModelsOf(options)) {
+    loader.folder.reserved_names.insert(spec.name);
+  }
+  return std::make_unique<ModelLoader>(loader, models, health);
+}
+
 }  // namespace
 
 // In the order in which they need each other: destruction goes the other way.
@@ -79,10 +102,12 @@ struct Server::State {
   explicit State(const ServerOptions& given)
       : options(given),
         executor(ExecutorOptionsOf(given)),
-        attention_service({models, executor, admission, live_calls}, LimitsOf(given)),
+        loader(MakeLoader(given, models, health)),
+        attention_service({models, executor, loader.get(), admission, live_calls}, LimitsOf(given)),
         health_service(health, live_calls) {}
 
-  absl::Status LoadModels();
+  absl::Status AddSeededModels();
+  void SetReady(bool is_ready);
   absl::Status Listen();
   void Configure(grpc::ServerBuilder& builder) const;
 
@@ -91,7 +116,11 @@ struct Server::State {
   HealthRegistry health;
   Gate admission;
   Gate live_calls;
+  /// Somebody is inside until every model found at start is loaded or has failed.
+  Gate loading;
   Executor executor;
+  /// Null without a folder of models.
+  const std::unique_ptr<ModelLoader> loader;
   AttentionService attention_service;
   HealthService health_service;
   std::unique_ptr<CompletionThreads> completion_threads;
@@ -99,19 +128,20 @@ struct Server::State {
   std::vector<std::string> addresses;
 };
 
-absl::Status Server::State::LoadModels() {
-  std::vector<SeededModelSpec> specs = {DemoModelSpec()};
-  specs.insert(specs.end(), options.random_models.begin(), options.random_models.end());
-  for (const SeededModelSpec& spec : specs) {
+absl::Status Server::State::AddSeededModels() {
+  for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     if (absl::Status status = models.AddSeeded(spec); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat("--random-model ", spec.name, ": ",
                                                       std::string(status.message())));
     }
     health.Set(absl::StrCat("model/", spec.name), true);
   }
-  health.Set(v1::AttentionService::service_full_name(), true);
-  health.Set("", true);
   return absl::OkStatus();
+}
+
+void Server::State::SetReady(bool is_ready) {
+  health.Set(v1::AttentionService::service_full_name(), is_ready);
+  health.Set("", is_ready);
 }
 
 void Server::State::Configure(grpc::ServerBuilder& builder) const {
@@ -160,8 +190,22 @@ absl::Status Server::State::Listen() {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   KeepGrpcLoaded();
   auto state = std::make_unique<State>(options);
-  RETURN_IF_ERROR(state->LoadModels());
+  RETURN_IF_ERROR(state->AddSeededModels());
+  state->SetReady(state->loader == nullptr);
+  if (state->loader != nullptr) {
+    if (const absl::Status status = state->loader->Discover(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
+    }
+  }
   RETURN_IF_ERROR(state->Listen());
+  if (state->loader != nullptr) {
+    // Beside serving: what is there can be asked for meanwhile, and health tells when all is.
+    state->loading.TryEnter();
+    state->loader->Start([&state = *state] {
+      state.SetReady(true);
+      state.loading.Leave();
+    });
+  }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
@@ -175,10 +219,17 @@ Server::~Server() {
 
 const std::vector<std::string>& Server::listening_addresses() const { return state_->addresses; }
 
+bool Server::WaitUntilReady(absl::Duration patience) {
+  return state_->loading.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(patience));
+}
+
 void Server::Drain(absl::Duration grace) {
   State& state = *state_;
   state.health.Drain();
   state.admission.Close();
+  if (state.loader != nullptr) {
+    state.loader->Close();
+  }
   state.admission.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(grace));
   state.executor.Stop();
   state.health.Close();

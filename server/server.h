@@ -16,12 +16,18 @@ namespace attention {
 class Server {
  public:
   /// INVALID_ARGUMENT for a model or an address that cannot be; ALREADY_EXISTS for two models of
-  /// one name; UNAVAILABLE for an address that cannot be listened on.
+  /// one name; UNAVAILABLE for an address that cannot be listened on; NOT_FOUND for a folder of
+  /// models that is not there. What is wrong inside that folder is no error of the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   ~Server();
 
   /// As given, with the port that was chosen for a port 0.
   const std::vector<std::string>& listening_addresses() const;
+
+  /// Waits until every model that was found at start is loaded or has failed; until then health
+  /// says NOT_SERVING of the server as a whole, while what is loaded serves. False after
+  /// `patience`.
+  bool WaitUntilReady(absl::Duration patience);
 
   /// From now on health says NOT_SERVING and new requests are refused with UNAVAILABLE. Returns
   /// when the requests under way are answered, or after `grace`, when those that are left have been

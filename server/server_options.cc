@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/models/version_policy.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -17,48 +18,88 @@ constexpr char kVersion[] = ATTEND_VERSION;
 constexpr char kDescription[] =
     R"(attend-server: multi-head attention as a service (gRPC, attention.v1.AttentionService).
 
-Serves the built-in model "demo", attention over your own query, key and value, health
-(grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per address
-on standard output when it is ready; logs to standard error. SIGTERM or SIGINT: refuse new
+Serves the models of a folder (--models), the built-in model "demo", attention over your own
+query, key and value, health (grpc.health.v1) and reflection. Prints one line "attend-server
+listening on ADDRESS" per address on standard output when it listens; models are loaded beside
+that, and health is SERVING when all are. Logs to standard error. SIGTERM or SIGINT: refuse new
 requests, finish those under way, exit 0; a second one: exit at once.)";
 
 constexpr char kExamples[] = R"(Examples:
   attend-server
   attend-server --listen=0.0.0.0:8001 --listen=unix:/run/attend.sock --threads=8
+  attend-server --models=/srv/models --models-poll=10s --weights-dtype=bf16
   attend-server --listen 127.0.0.1:0 --random-model big:d_model=768,num_heads=12,dtype=bf16)";
 
 // "30", "30s", "1m30s".
-absl::StatusOr<absl::Duration> ParseGracePeriod(const std::string& text) {
+absl::StatusOr<absl::Duration> ParseDuration(const std::string& flag, const std::string& text) {
   double seconds = 0;
   absl::Duration duration;
   const bool ok = absl::SimpleAtod(text, &seconds) ? (duration = absl::Seconds(seconds), true)
                                                    : absl::ParseDuration(text, &duration);
   if (!ok || duration < absl::ZeroDuration() || duration > absl::Hours(24)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--grace-period: expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
+        flag, ": expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
   }
   return duration;
+}
+
+absl::StatusOr<WeightsDtype> ParseWeightsDtype(const std::string& text) {
+  for (const WeightsDtype dtype : {WeightsDtype::kF32, WeightsDtype::kBf16, WeightsDtype::kInt8}) {
+    if (Name(dtype) == text) {
+      return dtype;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--weights-dtype: expected fp32, bf16 or int8, found ", text));
 }
 
 struct RawOptions {
   std::vector<std::string> random_models;
   std::string grace_period = "30s";
+  std::string models_poll = "0";
+  std::string weights_dtype = "fp32";
+  std::vector<std::string> model_versions;
 };
 
-void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
-  const CLI::Range at_least_one(int64_t{1}, std::numeric_limits<int64_t>::max());
-  // One value per occurrence, so that a stray word is an error and not another value.
-  const auto repeatable = [](CLI::Option* option) { option->expected(1)->take_all(); };
-  repeatable(
-      app.add_option(
-             "--listen", options.listen,
-             "Address to serve on: HOST:PORT (port 0: any free one) or unix:/PATH; repeatable")
-          ->capture_default_str());
-  repeatable(app.add_option(
+// One value per occurrence, so that a stray word is an error and not another value.
+void MakeRepeatable(CLI::Option* option) { option->expected(1)->take_all(); }
+
+void AddModelFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
+  MakeRepeatable(app.add_option(
       "--random-model", raw.random_models,
       "Serve one more attention layer with seeded random weights; repeatable:\n"
       "NAME:d_model=768,num_heads=12[,num_kv_heads=4][,head_dim=64][,value_head_dim=64]\n"
       "[,vocab_size=1000,max_positions=2048][,dtype=fp32|bf16][,causal=true][,seed=1]"));
+  CLI::Option* const models = app.add_option(
+      "--models", options.models.folder.path,
+      "Serve the models of this folder, DIR/NAME or DIR/NAME/VERSION, each with config.json and\n"
+      "model.safetensors (or model.safetensors.index.json and its shards)");
+  models->type_name("DIR")->check(
+      [](const std::string& text) { return text.empty() ? "expected a folder" : ""; });
+  app.add_option("--models-poll", raw.models_poll,
+                 "Look this often whether models came, changed or went; 0: only when asked to\n"
+                 "(attend models --reload)")
+      ->needs(models)
+      ->capture_default_str();
+  app.add_option("--weights-dtype", raw.weights_dtype,
+                 "How the weights of --models are kept; attend models --verify tells what it costs")
+      ->needs(models)
+      ->type_name("fp32|bf16|int8")
+      ->capture_default_str();
+  MakeRepeatable(app.add_option("--model-versions", raw.model_versions,
+                                "Versions of --models to serve: latest (the highest that can be "
+                                "loaded; the default) or all,\n"
+                                "and for one model NAME=latest, NAME=all or NAME=1,3; repeatable")
+                     ->needs(models));
+}
+
+void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
+  const CLI::Range at_least_one(int64_t{1}, std::numeric_limits<int64_t>::max());
+  MakeRepeatable(
+      app.add_option(
+             "--listen", options.listen,
+             "Address to serve on: HOST:PORT (port 0: any free one) or unix:/PATH; repeatable")
+          ->capture_default_str());
   app.add_option("--threads", options.threads,
                  "Threads that compute; 0: the cores this process may use (cgroup, affinity)")
       ->check(CLI::Range(0, 4096))
@@ -86,6 +127,18 @@ void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
       ->capture_default_str();
 }
 
+absl::Status CompleteModels(const RawOptions& raw, ModelLoaderOptions& models) {
+  ASSIGN_OR_RETURN(models.poll_interval, ParseDuration("--models-poll", raw.models_poll));
+  ASSIGN_OR_RETURN(models.weights_dtype, ParseWeightsDtype(raw.weights_dtype));
+  for (const std::string& text : raw.model_versions) {
+    if (const absl::Status status = AddVersionPolicy(text, models.folder.versions); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--model-versions: ", std::string(status.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Complete(const RawOptions& raw, ServerOptions& options) {
   for (const std::string& text : raw.random_models) {
     absl::StatusOr<SeededModelSpec> spec = ParseSeededModelSpec(text);
@@ -95,8 +148,8 @@ absl::Status Complete(const RawOptions& raw, ServerOptions& options) {
     }
     options.random_models.push_back(*std::move(spec));
   }
-  ASSIGN_OR_RETURN(options.grace_period, ParseGracePeriod(raw.grace_period));
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(options.grace_period, ParseDuration("--grace-period", raw.grace_period));
+  return CompleteModels(raw, options.models);
 }
 
 }  // namespace
@@ -107,6 +160,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   CLI::App app(kDescription, "attend-server");
   app.footer(kExamples);
   app.set_version_flag("--version", absl::StrCat("attend-server ", kVersion));
+  AddModelFlags(app, parsed.options, raw);
   AddFlags(app, parsed.options, raw);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/models/model.h"
+#include "server/models/model_loader.h"
 
 namespace attention {
 
@@ -16,6 +17,8 @@ struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:8001"};
   /// Served beside the built-in model.
   std::vector<SeededModelSpec> random_models = {};
+  /// `path` is empty when no folder of models is served.
+  ModelLoaderOptions models = {};
   /// Compute threads; 0: as many as this process may use cores.
   int threads = 0;
   int64_t max_message_bytes = int64_t{256} << 20;

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/model_admin.h"
 #include "client/cli/server_flags.h"
+#include "client/cli/text_table.h"
 
 namespace attention {
 namespace {
-
-using Row = std::array<std::string, 10>;
 
 /// 0 means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
@@ -31,29 +29,16 @@ std::string WeightsText(const v1::Model& model) {
 }
 
 std::string ToTable(const std::vector<v1::Model>& models) {
-  std::vector<Row> rows = {{"NAME", "VERSION", "TYPE", "LAYERS", "D_MODEL", "HEADS", "WEIGHTS",
-                            "CAUSAL", "VOCABULARY", "POSITIONS"}};
+  std::vector<std::vector<std::string>> rows = {{"NAME", "VERSION", "TYPE", "LAYERS", "D_MODEL",
+                                                 "HEADS", "WEIGHTS", "CAUSAL", "VOCABULARY",
+                                                 "POSITIONS"}};
   for (const v1::Model& model : models) {
     rows.push_back({model.name(), absl::StrCat(model.version()), model.model_type(),
                     absl::StrCat(model.num_layers()), absl::StrCat(model.d_model()),
                     HeadsText(model), WeightsText(model), model.causal() ? "yes" : "no",
                     CountOrDash(model.vocab_size()), CountOrDash(model.max_positions())});
   }
-  std::array<int, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], static_cast<int>(row[i].size()));
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    absl::StrAppendFormat(&text, "%-*s", widths[0], row[0]);
-    for (size_t i = 1; i < row.size(); ++i) {
-      absl::StrAppendFormat(&text, "  %*s", widths[i], row[i]);
-    }
-    text.push_back('\n');
-  }
-  return text;
+  return TextTable(rows);
 }
 
 nlohmann::json ToJson(const v1::Layer& layer) {
@@ -129,6 +114,7 @@ int PrintModels(const ServerFlags& flags, bool as_json) {
 void AddModelsCommand(CLI::App& app, int& exit_code) {
   struct Flags {
     ServerFlags server;
+    ModelAdminFlags admin;
     bool json = false;
   };
   const auto flags = std::make_shared<Flags>();
@@ -136,7 +122,11 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   AddServerFlags(*command, flags->server);
   command->add_flag("--json", flags->json,
                     "A JSON array instead of a table; adds layers, limits and the seed");
-  command->callback([flags, &exit_code] { exit_code = PrintModels(flags->server, flags->json); });
+  AddModelAdminFlags(*command, flags->admin);
+  command->callback([flags, &exit_code] {
+    exit_code = flags->admin.is_given() ? RunModelAdmin(flags->server, flags->admin, flags->json)
+                                        : PrintModels(flags->server, flags->json);
+  });
 }
 
 }  // namespace attention

@@ -64,6 +64,16 @@ absl::Status Consume(const Block& block, const StreamSink& sink, StreamAssembler
                                                 : absl::CancelledError("stopped by the caller");
 }
 
+template <typename Request>
+Request RequestFor(const std::string& model, std::optional<int64_t> version) {
+  Request request;
+  request.set_model(model);
+  if (version.has_value()) {
+    request.set_version(*version);
+  }
+  return request;
+}
+
 }  // namespace
 
 struct AttentionClient::State {
@@ -82,6 +92,15 @@ struct AttentionClient::State {
     ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, Call(method, Encoder().Encode(request)));
     ASSIGN_OR_RETURN(Received<Reply> received, Decode<Reply>(bytes));
     return std::move(received.message);
+  }
+
+  template <typename Request>
+  absl::StatusOr<std::vector<v1::ModelState>> CallForStates(const std::string& method,
+                                                            const Request& request) {
+    ASSIGN_OR_RETURN(const v1::ModelStates reply,
+                     CallTyped<v1::ModelStates>(
+                         absl::StrCat("/attention.v1.AttentionService/", method), request));
+    return std::vector<v1::ModelState>(reply.states().begin(), reply.states().end());
   }
 
   const ClientOptions options;
@@ -164,12 +183,33 @@ absl::StatusOr<std::vector<v1::Model>> AttentionClient::ListModels() {
 
 absl::StatusOr<v1::Model> AttentionClient::GetModel(const std::string& name,
                                                     std::optional<int64_t> version) {
-  v1::GetModelRequest request;
-  request.set_model(name);
-  if (version.has_value()) {
-    request.set_version(*version);
-  }
-  return state_->CallTyped<v1::Model>("/attention.v1.AttentionService/GetModel", request);
+  return state_->CallTyped<v1::Model>("/attention.v1.AttentionService/GetModel",
+                                      RequestFor<v1::GetModelRequest>(name, version));
+}
+
+absl::StatusOr<std::vector<v1::ModelState>> AttentionClient::ListModelStates() {
+  return state_->CallForStates("ListModelStates", v1::ListModelStatesRequest());
+}
+
+absl::StatusOr<std::vector<v1::ModelState>> AttentionClient::LoadModel(
+    const std::string& name, std::optional<int64_t> version) {
+  return state_->CallForStates("LoadModel", RequestFor<v1::LoadModelRequest>(name, version));
+}
+
+absl::StatusOr<std::vector<v1::ModelState>> AttentionClient::UnloadModel(
+    const std::string& name, std::optional<int64_t> version) {
+  return state_->CallForStates("UnloadModel", RequestFor<v1::UnloadModelRequest>(name, version));
+}
+
+absl::StatusOr<std::vector<v1::ModelState>> AttentionClient::ReloadModels() {
+  return state_->CallForStates("ReloadModels", v1::ReloadModelsRequest());
+}
+
+absl::StatusOr<v1::VerifyModelResponse> AttentionClient::VerifyModel(
+    const std::string& name, std::optional<int64_t> version) {
+  return state_->CallTyped<v1::VerifyModelResponse>(
+      "/attention.v1.AttentionService/VerifyModel",
+      RequestFor<v1::VerifyModelRequest>(name, version));
 }
 
 absl::Status AttentionClient::CheckHealth(const std::string& service) {

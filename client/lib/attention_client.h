@@ -5,6 +5,7 @@
 //   HiddenStatesInput{&rows}}));
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,18 @@ class AttentionClient {
   /// NOT_FOUND for a name or version the server does not have; without a version, the highest.
   absl::StatusOr<v1::Model> GetModel(const std::string& name,
                                      std::optional<int64_t> version = std::nullopt);
+
+  /// The models of the server's folder; FAILED_PRECONDITION when it has none (--models). Calls that
+  /// change something wait until that is done: give them a timeout that a load fits into. What a
+  /// missing version means, attention.proto says. Answers are those of the model, or of all.
+  absl::StatusOr<std::vector<v1::ModelState>> ListModelStates();
+  absl::StatusOr<std::vector<v1::ModelState>> LoadModel(const std::string& name,
+                                                        std::optional<int64_t> version = {});
+  absl::StatusOr<std::vector<v1::ModelState>> UnloadModel(const std::string& name,
+                                                          std::optional<int64_t> version = {});
+  absl::StatusOr<std::vector<v1::ModelState>> ReloadModels();
+  absl::StatusOr<v1::VerifyModelResponse> VerifyModel(const std::string& name,
+                                                      std::optional<int64_t> version = {});
 
   /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
   /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.

@@ -86,7 +86,7 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   if (format_.is_gated) {
     columns_.pop_back();
   }
-  packed_ = AlignedBuffer(num_blocks() * BlockBytes());
+  packed_ = MappedBuffer(num_blocks() * BlockBytes());
   bias_ = AlignedBuffer(num_blocks() * kColumnBlock * sizeof(float));
   auto* bias = reinterpret_cast<float*>(bias_.data());
   std::fill_n(bias, num_blocks() * kColumnBlock, 0.0f);

@@ -10,6 +10,7 @@
 #include "core/kernels/onednn/gemm.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/workspace.h"
+#include "core/tensor/huge_pages.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -119,7 +120,7 @@ class PackedLinear {
   std::vector<int64_t> columns_;  // [parts + 1]
   /// [blocks], each f32 [in_features][kColumnBlock], bf16 as pairs of rows, int8 as fours, then f32
   /// scales and offsets [kColumnBlock].
-  AlignedBuffer packed_;
+  MappedBuffer packed_;
   AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };
 

@@ -161,7 +161,7 @@ absl::Status Builder::KeepTokens(const EmbeddingDescription& description, Embedd
       checkpoint_.Take(description.tokens, {description.vocab_size, description_.d_model}));
   embedding.dtype = TableDtype();
   const int64_t elements = description.vocab_size * description_.d_model;
-  embedding.tokens = AlignedBuffer(elements * SizeOf(embedding.dtype));
+  embedding.tokens = MappedBuffer(elements * SizeOf(embedding.dtype));
   Convert(tensor.dtype, tensor.data, embedding.dtype, embedding.tokens.data(), elements);
   return absl::OkStatus();
 }

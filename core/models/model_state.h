@@ -48,7 +48,7 @@ struct Stack {
 /// Token rows are kept as f32 or bf16, or are the channels of the tied head.
 struct Embedding {
   Dtype dtype = Dtype::kF32;
-  AlignedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
+  MappedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
   float scale = 1;
   std::vector<float> positions = {};  // [num_positions, d_model], or empty
   int64_t num_positions = 0;

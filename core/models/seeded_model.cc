@@ -101,7 +101,7 @@ absl::Status ValidateSpec(const SeededModelSpec& spec) {
 Embedding SeededEmbedding(const SeededModelSpec& spec) {
   const std::vector<float> tokens =
       MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding", spec.vocab_size, spec.d_model);
-  Embedding embedding{.tokens = AlignedBuffer(tokens.size() * sizeof(float)),
+  Embedding embedding{.tokens = MappedBuffer(tokens.size() * sizeof(float)),
                       .positions = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
                                                        spec.max_positions, spec.d_model),
                       .num_positions = spec.max_positions};
@@ -157,6 +157,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
   ASSIGN_OR_RETURN(only.attention, MultiHeadAttention::Create(shape, Borrow(layer), kept));
   only.causal = spec.causal;
   state->info = {.name = spec.name,
+                 .version = spec.version,
                  .model_type = "seeded",
                  .d_model = spec.d_model,
                  .layers = {{.shape = shape, .causal = spec.causal}},

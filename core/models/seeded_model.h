@@ -14,6 +14,7 @@ namespace attention {
 /// position embeddings when it takes token ids.
 struct SeededModelSpec {
   std::string name;
+  int64_t version = 1;
   uint64_t seed = 0;
   int64_t d_model = 0;
   int64_t num_heads = 0;

@@ -18,6 +18,10 @@ struct VersionPolicy {
   };
   Kind kind = Kind::kLatest;
   std::set<int64_t> versions = {};
+
+  bool Includes(int64_t version) const {
+    return kind != Kind::kSpecific || versions.contains(version);
+  }
 };
 
 struct VersionPolicies {

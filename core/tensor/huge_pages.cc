@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <new>
+#include <utility>
 
 namespace attention {
 
@@ -26,5 +27,33 @@ std::byte* MapHugePages(size_t size_bytes) {
 }
 
 void UnmapHugePages(std::byte* data, size_t size_bytes) { munmap(data, size_bytes); }
+
+MappedBuffer::MappedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
+  if (size_bytes == 0) {
+    return;
+  }
+  void* mapped =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) {
+    throw std::bad_alloc();
+  }
+  madvise(mapped, size_bytes, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(mapped);
+}
+
+MappedBuffer::MappedBuffer(MappedBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+MappedBuffer& MappedBuffer::operator=(MappedBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+MappedBuffer::~MappedBuffer() {
+  if (data_ != nullptr) {
+    munmap(data_, size_bytes_);
+  }
+}
 
 }  // namespace attention

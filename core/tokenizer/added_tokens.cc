@@ -47,6 +47,12 @@ bool BeginsWithWordCharacter(std::string_view text) {
   return !text.empty() && IsWordCharacter(NextCharacter(text, at));
 }
 
+// Whether no letter or digit touches text[begin, end).
+bool StandsAlone(std::string_view text, size_t begin, size_t end) {
+  return !EndsWithWordCharacter(text.substr(0, begin)) &&
+         !BeginsWithWordCharacter(text.substr(end));
+}
+
 }  // namespace
 
 absl::Status AddedTokens::Add(const JsonObject& object, const Vocabulary& vocabulary) {
@@ -108,12 +114,6 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonObject& file, const Voc
   return added;
 }
 
-bool AddedTokens::IsWord(const AddedToken& token, std::string_view text, size_t begin,
-                         size_t end) const {
-  return !token.single_word || (!EndsWithWordCharacter(text.substr(0, begin)) &&
-                                !BeginsWithWordCharacter(text.substr(end)));
-}
-
 void AddedTokens::Split(const Trie& trie, const Piece& piece,
                         std::vector<Segment>& segments) const {
   const std::string_view text = piece.text;
@@ -127,7 +127,7 @@ void AddedTokens::Split(const Trie& trie, const Piece& piece,
     }
     const size_t end = at + match->size_bytes;
     const AddedToken& token = tokens_.at(match->value);
-    if (IsWord(token, text, at, end)) {
+    if (!token.single_word || StandsAlone(text, at, end)) {
       const size_t begin = token.lstrip ? SpaceBegin(text, at, done) : at;
       if (done < begin) {
         segments.push_back({.piece = piece.Slice(done, begin)});

@@ -50,7 +50,6 @@ class AddedTokens {
   absl::Status Add(const JsonObject& object, const Vocabulary& vocabulary);
   absl::Status BuildTries(const Normalizer& normalizer);
   void Split(const Trie& trie, const Piece& text, std::vector<Segment>& segments) const;
-  bool IsWord(const AddedToken& token, std::string_view text, size_t begin, size_t end) const;
 
   std::map<int32_t, AddedToken> tokens_;  // by id
   std::map<std::string, int32_t> ids_;

@@ -3,6 +3,7 @@
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/runtime/status_macros.h"
@@ -78,19 +79,19 @@ absl::StatusOr<std::vector<Span>> FindRegex(std::string_view text, const icu::Re
   return spans;
 }
 
-// Each match joins what stands before it, unless that is a match too. Made for both directions:
-// `join` makes the first span cover the second.
-template <typename Iterator, typename Join>
-std::vector<Span> MergeMatches(Iterator begin, Iterator end, Join join) {
+// Each match joins the span that stands before it in the list, unless that is a match too:
+// join(before, match) makes the one cover both.
+template <typename Join>
+std::vector<Span> MergeMatches(const std::vector<Span>& spans, Join join) {
   std::vector<Span> merged;
   bool after_match = false;
-  for (Iterator span = begin; span != end; ++span) {
-    if (span->is_match && !after_match && !merged.empty()) {
-      join(merged.back(), *span);
+  for (const Span& span : spans) {
+    if (span.is_match && !after_match && !merged.empty()) {
+      join(merged.back(), span);
     } else {
-      merged.push_back(*span);
+      merged.push_back(span);
     }
-    after_match = span->is_match;
+    after_match = span.is_match;
   }
   return merged;
 }
@@ -173,12 +174,11 @@ void Split(const Piece& piece, std::vector<Span> spans, SplitBehavior behavior,
   if (behavior == SplitBehavior::kContiguous) {
     spans = MergeAlike(spans);
   } else if (behavior == SplitBehavior::kMergedWithPrevious) {
-    spans = MergeMatches(spans.begin(), spans.end(),
-                         [](Span& merged, const Span& match) { merged.end = match.end; });
+    spans = MergeMatches(spans, [](Span& before, const Span& match) { before.end = match.end; });
   } else if (behavior == SplitBehavior::kMergedWithNext) {
-    spans = MergeMatches(spans.rbegin(), spans.rend(),
-                         [](Span& merged, const Span& match) { merged.begin = match.begin; });
-    spans = {spans.rbegin(), spans.rend()};
+    std::reverse(spans.begin(), spans.end());
+    spans = MergeMatches(spans, [](Span& after, const Span& match) { after.begin = match.begin; });
+    std::reverse(spans.begin(), spans.end());
   }
   for (const Span& span : spans) {
     const bool dropped = behavior == SplitBehavior::kRemoved && span.is_match;

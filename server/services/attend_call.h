@@ -20,11 +20,17 @@
 
 namespace attention {
 
+using TypedAsyncMethods =
+    v1::AttentionService::WithAsyncMethod_ListModels<v1::AttentionService::WithAsyncMethod_GetModel<
+        v1::AttentionService::WithAsyncMethod_ListModelStates<
+            v1::AttentionService::WithAsyncMethod_LoadModel<
+                v1::AttentionService::WithAsyncMethod_UnloadModel<
+                    v1::AttentionService::WithAsyncMethod_ReloadModels<
+                        v1::AttentionService::WithAsyncMethod_VerifyModel<
+                            v1::AttentionService::Service>>>>>>>;
 /// Tensors bypass protobuf in the raw methods.
-using AttentionAsyncService =
-    v1::AttentionService::WithRawMethod_Attend<v1::AttentionService::WithRawMethod_AttendStream<
-        v1::AttentionService::WithAsyncMethod_ListModels<
-            v1::AttentionService::WithAsyncMethod_GetModel<v1::AttentionService::Service>>>>;
+using AttentionAsyncService = v1::AttentionService::WithRawMethod_Attend<
+    v1::AttentionService::WithRawMethod_AttendStream<TypedAsyncMethods>>;
 
 /// Shared by all calls, outlives them.
 struct AttendEnvironment {

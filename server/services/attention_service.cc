@@ -48,7 +48,9 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                                     FindModel(models, request.model(), version));
                    return DescribeModel(*model, limits);
                  },
-                 nullptr, dependencies.live_calls} {}
+                 nullptr, dependencies.live_calls},
+      model_admin_(
+          {service_, dependencies.loader, dependencies.admission, dependencies.live_calls}) {}
 
 void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
   attend_.queue = queue;
@@ -60,6 +62,7 @@ void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
     ListModelsCall::Post(list_models_);
     GetModelCall::Post(get_model_);
   }
+  model_admin_.Start(queue);
 }
 
 }  // namespace attention

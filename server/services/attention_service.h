@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/services/attend_call.h"
+#include "server/services/model_admin.h"
 #include "server/services/unary_call.h"
 
 namespace attention {
@@ -12,6 +13,8 @@ class AttentionService {
   struct Dependencies {
     const ModelRepository& models;
     Executor& executor;
+    /// Null: no folder of models is served.
+    ModelLoader* loader;
     Gate& admission;
     Gate& live_calls;
   };
@@ -35,6 +38,7 @@ class AttentionService {
   AttendEnvironment attend_;
   ListModelsCall::Method list_models_;
   GetModelCall::Method get_model_;
+  ModelAdmin model_admin_;
 };
 
 }  // namespace attention

@@ -107,6 +107,9 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
       {{"bench", "--concurrency=0"}, "--concurrency"},
       {{"bench", "--duration=soon"}, "soon"},
       {{"models", "--colour"}, "--colour"},
+      {{"models", "--load=a:0"}, "expected NAME or NAME:VERSION"},
+      {{"models", "--verify=a:"}, "expected NAME or NAME:VERSION"},
+      {{"models", "--states", "--reload"}, "at most 1"},
   };
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = RunAttend(arguments);

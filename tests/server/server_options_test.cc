@@ -63,6 +63,35 @@ TEST(ServerOptionsTest, ReadsAGracePeriodInSecondsOrAsADuration) {
   }
 }
 
+TEST(ServerOptionsTest, ServesAFolderOfModels) {
+  EXPECT_EQ(Parsed({}).models.folder.path, "");
+  EXPECT_EQ(Parsed({"--models=/m"}).models.poll_interval, absl::ZeroDuration());
+  EXPECT_EQ(Parsed({"--models=/m"}).models.weights_dtype, WeightsDtype::kF32);
+  const ModelLoaderOptions models =
+      Parsed({"--models", "/m", "--models-poll=0.5", "--weights-dtype=int8", "--model-versions=all",
+              "--model-versions", "a=1,3"})
+          .models;
+  EXPECT_EQ(models.folder.path, "/m");
+  EXPECT_EQ(models.poll_interval, absl::Milliseconds(500));
+  EXPECT_EQ(models.weights_dtype, WeightsDtype::kInt8);
+  EXPECT_EQ(models.folder.versions.Of("b").kind, VersionPolicy::Kind::kAll);
+  EXPECT_THAT(models.folder.versions.Of("a").versions, ElementsAre(1, 3));
+}
+
+TEST(ServerOptionsTest, RefusesModelFlagsThatSayNothing) {
+  for (const char* flag : {"--models-poll=10", "--weights-dtype=bf16", "--model-versions=all"}) {
+    EXPECT_THAT(ParseCommandLine({flag}), IsRefused("requires --models")) << flag;
+  }
+  EXPECT_THAT(ParseCommandLine({"--models", ""}), IsRefused("--models: expected a folder"));
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=-1"}),
+              IsRefused("--models-poll: expected 0 to 24 hours"));
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--weights-dtype=fp16"}),
+              IsRefused("--weights-dtype: expected fp32, bf16 or int8, found fp16"));
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--model-versions=newest"}),
+              IsRefused("--model-versions: expected latest, all, NAME=latest, NAME=all or "
+                        "NAME=1,3, found 'newest'"));
+}
+
 TEST(ServerOptionsTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(ParseCommandLine({"--listne=x"}), IsRefused("--listne"));
   EXPECT_THAT(ParseCommandLine({"stray"}), IsRefused("stray"));
@@ -85,11 +114,13 @@ TEST(ServerOptionsTest, RefusesValuesOutOfRange) {
 TEST(ServerOptionsTest, HelpTeachesEveryFlag) {
   const auto parsed = ParseCommandLine({"--help"});
   ASSERT_THAT(parsed, IsOk());
-  EXPECT_THAT(parsed->text,
-              AllOf(HasSubstr("--listen"), HasSubstr("--random-model"), HasSubstr("--threads"),
-                    HasSubstr("--max-message-bytes"), HasSubstr("--max-queue-bytes"),
-                    HasSubstr("--max-queue-requests"), HasSubstr("--max-batch-tokens"),
-                    HasSubstr("--grace-period"), HasSubstr("Examples:")));
+  EXPECT_THAT(
+      parsed->text,
+      AllOf(HasSubstr("--listen"), HasSubstr("--random-model"), HasSubstr("--threads"),
+            HasSubstr("--max-message-bytes"), HasSubstr("--max-queue-bytes"),
+            HasSubstr("--max-queue-requests"), HasSubstr("--max-batch-tokens"),
+            HasSubstr("--grace-period"), HasSubstr("--models "), HasSubstr("--models-poll"),
+            HasSubstr("--weights-dtype"), HasSubstr("--model-versions"), HasSubstr("Examples:")));
 }
 
 TEST(ServerOptionsTest, TellsItsVersion) {

@@ -13,7 +13,8 @@
 
 namespace attention {
 
-/// Serves until destroyed. Ends the program when the server does not start.
+/// Serves until destroyed, with all its models from the beginning. Ends the program when the server
+/// does not start.
 class InProcessServer {
  public:
   explicit InProcessServer(ServerOptions options = {}) {
@@ -24,6 +25,7 @@ class InProcessServer {
       std::abort();
     }
     server_ = *std::move(server);
+    server_->WaitUntilReady(absl::Seconds(30));
   }
 
   Server& server() { return *server_; }

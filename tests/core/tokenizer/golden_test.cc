@@ -27,9 +27,9 @@ class TokenizerGoldenTest : public ::testing::TestWithParam<std::string> {
   void ExpectIds(const std::string& kind, bool add_special_tokens) const {
     const auto tokenizer = Tokenizer::Load(kFolder + GetParam() + "/tokenizer.json");
     ASSERT_THAT(tokenizer, IsOk());
-    const json& texts = Cases().at("texts");
+    const auto texts = Cases().at("texts").get<std::vector<std::string>>();
     for (size_t i = 0; i < texts.size(); ++i) {
-      const auto text = texts[i].get<std::string>();
+      const std::string& text = texts[i];
       const absl::StatusOr<TokenizedText> found = (*tokenizer)->Encode(text, add_special_tokens);
       ASSERT_THAT(found, IsOk()) << text;
       EXPECT_EQ(found->ids, Cases().at(kind).at(GetParam())[i].get<std::vector<int32_t>>()) << text;
@@ -83,15 +83,16 @@ std::string Spelled(const std::vector<int32_t>& ids) {
 
 TEST(TokenizerStepTest, EachStepDoesWhatItDoesInTheLibrary) {
   const json golden = LoadJson("steps.json");
-  const json& texts = golden.at("texts");
-  ASSERT_GE(golden.at("steps").size(), 60u);
-  for (const json& step : golden.at("steps")) {
+  const auto texts = golden.at("texts").get<std::vector<std::string>>();
+  const auto steps = golden.at("steps").get<std::vector<json>>();
+  ASSERT_GE(steps.size(), 60u);
+  for (const json& step : steps) {
     json members = step;
     members.erase("results");
     const auto tokenizer = Tokenizer::Create(SpellingTokenizer(members).dump());
     ASSERT_THAT(tokenizer, IsOk()) << members;
     for (size_t i = 0; i < texts.size(); ++i) {
-      const auto text = texts[i].get<std::string>();
+      const std::string& text = texts[i];
       const absl::StatusOr<TokenizedText> found = (*tokenizer)->Encode(text);
       ASSERT_THAT(found, IsOk()) << members << text;
       EXPECT_EQ(Spelled(found->ids), step.at("results")[i].get<std::string>()) << members << text;

@@ -1,0 +1,230 @@
+#include "client/cli/model_admin.h"
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/accepts.h"
+#include "client/cli/commands.h"
+#include "client/cli/text_table.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+using States = std::vector<v1::ModelState>;
+using Verifications = std::vector<v1::VerifyModelResponse>;
+
+struct NamedVersion {
+  std::string name;
+  std::optional<int64_t> version;
+};
+
+absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  NamedVersion result = {.name = text.substr(0, colon)};
+  int64_t version = 0;
+  const bool has_version = colon != std::string::npos;
+  if (result.name.empty() ||
+      (has_version && (!absl::SimpleAtoi(text.substr(colon + 1), &version) || version < 1))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\": expected NAME or NAME:VERSION"));
+  }
+  if (has_version) {
+    result.version = version;
+  }
+  return result;
+}
+
+std::string Megabytes(int64_t bytes) {
+  return bytes == 0 ? "-" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string TextOf(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string ToText(const States& states) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "VERSION", "PHASE", "SERVING", "TYPE", "WEIGHTS", "MEMORY", "READ", "LOADED IN"}};
+  std::string errors;
+  for (const v1::ModelState& state : states) {
+    const std::string version = state.version() == 0 ? "-" : absl::StrCat(state.version());
+    const bool was_loaded = state.load_ns() > 0;
+    rows.push_back({state.name(), version, v1::ModelState::Phase_Name(state.phase()),
+                    state.serving() ? "yes" : "no", TextOf(state.model_type()),
+                    was_loaded ? state.weights_dtype() : "-", Megabytes(state.weights_bytes()),
+                    Megabytes(state.read_bytes()),
+                    was_loaded ? absl::StrFormat("%.2f s", 1e-9 * state.load_ns()) : "-"});
+    if (!state.error().empty()) {
+      absl::StrAppend(&errors, "\n", state.name(),
+                      state.version() == 0 ? "" : absl::StrCat(":", version), ": ", state.error(),
+                      "\n");
+    }
+  }
+  return TextTable(rows) + errors;
+}
+
+nlohmann::json ToJson(const States& states) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const v1::ModelState& state : states) {
+    json.push_back({{"name", state.name()},
+                    {"version", state.version()},
+                    {"phase", v1::ModelState::Phase_Name(state.phase())},
+                    {"serving", state.serving()},
+                    {"error", state.error()},
+                    {"model_type", state.model_type()},
+                    {"weights_dtype", state.weights_dtype()},
+                    {"weights_bytes", state.weights_bytes()},
+                    {"read_bytes", state.read_bytes()},
+                    {"load_ns", state.load_ns()},
+                    {"num_unused_tensors", state.num_unused_tensors()}});
+  }
+  return json;
+}
+
+std::string ToText(const v1::VerifyModelResponse& verified) {
+  const std::string name = absl::StrCat(verified.model(), " version ", verified.version(), ": ");
+  if (verified.differences().empty()) {
+    return absl::StrCat(name, verified.weights_dtype(), " weights, which are exact\n");
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"", "MAX ABS ERROR", "RELATIVE L2", "TOP-1 AGREEMENT"}};
+  for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
+    rows.push_back({difference.of(), absl::StrFormat("%.2e", difference.max_abs_error()),
+                    absl::StrFormat("%.2e", difference.relative_l2()),
+                    difference.has_top1_agreement()
+                        ? absl::StrFormat("%.1f %%", 100 * difference.top1_agreement())
+                        : "-"});
+  }
+  return absl::StrCat(name, verified.weights_dtype(), " weights beside fp32, over ",
+                      verified.num_tokens(), " tokens\n", TextTable(rows));
+}
+
+std::string ToText(const Verifications& verifications) {
+  std::string text;
+  for (const v1::VerifyModelResponse& verified : verifications) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", ToText(verified));
+  }
+  return text;
+}
+
+nlohmann::json ToJson(const Verifications& verifications) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const v1::VerifyModelResponse& verified : verifications) {
+    nlohmann::json differences = nlohmann::json::array();
+    for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
+      differences.push_back({{"of", difference.of()},
+                             {"max_abs_error", difference.max_abs_error()},
+                             {"relative_l2", difference.relative_l2()}});
+      if (difference.has_top1_agreement()) {
+        differences.back()["top1_agreement"] = difference.top1_agreement();
+      }
+    }
+    json.push_back({{"model", verified.model()},
+                    {"version", verified.version()},
+                    {"weights_dtype", verified.weights_dtype()},
+                    {"num_tokens", verified.num_tokens()},
+                    {"differences", differences}});
+  }
+  return json;
+}
+
+absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelAdminFlags& flags) {
+  if (flags.reload) {
+    return client.ReloadModels();
+  }
+  if (!flags.load.empty()) {
+    ASSIGN_OR_RETURN(const NamedVersion model, ParseNamedVersion(flags.load));
+    return client.LoadModel(model.name, model.version);
+  }
+  if (!flags.unload.empty()) {
+    ASSIGN_OR_RETURN(const NamedVersion model, ParseNamedVersion(flags.unload));
+    return client.UnloadModel(model.name, model.version);
+  }
+  return client.ListModelStates();
+}
+
+/// Of the model that is named, or of all that serve.
+absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::string& name) {
+  std::vector<NamedVersion> models;
+  if (!name.empty()) {
+    ASSIGN_OR_RETURN(NamedVersion model, ParseNamedVersion(name));
+    models.push_back(std::move(model));
+  } else {
+    ASSIGN_OR_RETURN(const States states, client.ListModelStates());
+    for (const v1::ModelState& state : states) {
+      if (state.serving()) {
+        models.push_back({state.name(), state.version()});
+      }
+    }
+  }
+  Verifications verifications;
+  for (const NamedVersion& model : models) {
+    ASSIGN_OR_RETURN(v1::VerifyModelResponse verified,
+                     client.VerifyModel(model.name, model.version));
+    verifications.push_back(std::move(verified));
+  }
+  return verifications;
+}
+
+template <typename Outcome>
+int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
+  if (!outcome.ok()) {
+    return Fail(outcome.status());
+  }
+  std::cout << (as_json ? ToJson(*outcome).dump(2) + "\n" : ToText(*outcome));
+  return 0;
+}
+
+}  // namespace
+
+void AddModelAdminFlags(CLI::App& command, ModelAdminFlags& flags) {
+  CLI::Option_group* const group =
+      command.add_option_group("Models of the server's folder (attend-server --models), one of");
+  group->require_option(0, 1);
+  group->add_flag("--states", flags.states,
+                  "What became of each version: served, failed and why, its size");
+  group
+      ->add_option("--load", flags.load,
+                   "Load it, or load it anew; a version is then served whatever the server's "
+                   "policy says")
+      ->type_name("NAME[:VERSION]")
+      ->check(Accepts(ParseNamedVersion));
+  group->add_option("--unload", flags.unload, "Serve it no more, until it is loaded")
+      ->type_name("NAME[:VERSION]")
+      ->check(Accepts(ParseNamedVersion));
+  group->add_flag("--reload", flags.reload,
+                  "Look at the folder now; exit 1 when a model of it fails");
+  group
+      ->add_option_function<std::string>(
+          "--verify", [&flags](const std::string& name) { flags.verify = name; },
+          "What the dtype of the weights costs in accuracy, beside fp32; without NAME, of all "
+          "models")
+      ->type_name("NAME[:VERSION]")
+      ->expected(0, 1)
+      ->check(Accepts(ParseNamedVersion));
+}
+
+int RunModelAdmin(const ServerFlags& server, const ModelAdminFlags& flags, bool as_json) {
+  const auto client = ConnectTo(server);
+  if (!client.ok()) {
+    return Fail(client.status());
+  }
+  if (flags.verify.has_value()) {
+    return Print(VerifyModels(**client, *flags.verify), as_json);
+  }
+  const absl::StatusOr<States> states = ChangeModels(**client, flags);
+  const bool has_failed =
+      flags.reload && states.ok() &&
+      std::any_of(states->begin(), states->end(), [](const v1::ModelState& state) {
+        return state.phase() == v1::ModelState::FAILED;
+      });
+  const int exit_code = Print(states, as_json);
+  return has_failed ? kExitFailed : exit_code;
+}
+
+}  // namespace attention

@@ -1,0 +1,70 @@
+#include "server/models/load_version.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/models/model_folder.h"
+#include "core/runtime/status_macros.h"
+#include "server/models/probe_model.h"
+
+namespace attention {
+namespace {
+
+constexpr size_t kUnusedTensorsNamed = 3;
+
+std::string Megabytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+// A file may demand more memory than there is; that must not end the server.
+absl::StatusOr<LoadedModel> LoadWithoutExceptions(const VersionToLoad& version,
+                                                  const LoadFunction& load) {
+  try {
+    return load(version.source, version.weights_dtype);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(version.source.folder, ": memory does not suffice to load it"));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(version.source.folder, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ReadyModel> LoadVersion(const VersionToLoad& version, const LoadFunction& load) {
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadWithoutExceptions(version, load));
+  const absl::Duration load_time = absl::FromChrono(std::chrono::steady_clock::now() - start);
+  if (FingerprintOf(version.source.folder) != version.fingerprint) {
+    return absl::AbortedError(
+        absl::StrCat(version.source.folder, ": the files changed while they were read"));
+  }
+  RETURN_IF_ERROR(WarmUp(*loaded.model));
+  return ReadyModel{std::move(loaded), load_time};
+}
+
+std::string DescribeLoad(const ReadyModel& model) {
+  const ModelInfo& info = model.loaded.model->info();
+  const double seconds = absl::ToDoubleSeconds(model.load_time);
+  const double megabytes = static_cast<double>(model.loaded.read_bytes) / 1e6;
+  std::string text = absl::StrFormat(
+      "%s, %s weights of %s; read %s in %.2f s (%.0f MB/s)", info.model_type,
+      std::string(Name(info.weights_dtype)), Megabytes(info.weights_bytes),
+      Megabytes(model.loaded.read_bytes), seconds, megabytes / std::max(seconds, 1e-6));
+  const std::vector<std::string>& unused = model.loaded.unused_tensors;
+  if (!unused.empty()) {
+    const auto end = unused.begin() + std::min(unused.size(), kUnusedTensorsNamed);
+    absl::StrAppend(&text, "; ", unused.size(), unused.size() == 1 ? " tensor is" : " tensors are",
+                    " not used: ", absl::StrJoin(unused.begin(), end, ", "),
+                    end == unused.end() ? "" : ", ...");
+  }
+  return text;
+}
+
+}  // namespace attention

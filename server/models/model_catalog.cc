@@ -1,0 +1,270 @@
+#include "server/models/model_catalog.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+// The version under which stands what is wrong with a name.
+constexpr int64_t kWholeName = 0;
+
+template <typename Map>
+std::string KeysOf(const Map& map) {
+  return map.empty() ? "none" : absl::StrJoin(map, ", ", [](std::string* text, const auto& item) {
+    absl::StrAppend(text, item.first);
+  });
+}
+
+FoundModel FoundUnder(const std::string& name, const FoundModels& models) {
+  const auto found = models.find(name);
+  return found == models.end() ? FoundModel() : found->second;
+}
+
+absl::Status UnknownName(const std::string& folder, const std::string& known,
+                         const std::string& name) {
+  return absl::NotFoundError(
+      absl::StrCat("model: expected one of ", folder, ": ", known, ", found \"", name, "\""));
+}
+
+absl::Status UnknownVersion(const std::string& name, const std::string& known, int64_t version) {
+  return absl::NotFoundError(
+      absl::StrCat("version: expected one of model ", name, ": ", known, ", found ", version));
+}
+
+}  // namespace
+
+ModelCatalog::ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
+                           HealthRegistry& health)
+    : folder_(folder), environment_(environment), health_(health) {}
+
+absl::Status ModelCatalog::CheckName(const std::string& name) const {
+  if (folder_.reserved_names.contains(name)) {
+    return absl::FailedPreconditionError(absl::StrCat("model: expected a name of ", folder_.path,
+                                                      ", found \"", name,
+                                                      "\", which is the server's own"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FoundModels> ModelCatalog::Scan() const {
+  ASSIGN_OR_RETURN(FoundModels found, ScanModelFolder(folder_.path));
+  for (auto& [name, model] : found) {
+    if (folder_.reserved_names.contains(name)) {
+      model = {.status = absl::AlreadyExistsError(
+                   absl::StrCat(folder_.path, "/", name, ": expected another name, found '", name,
+                                "', which is the server's own"))};
+    }
+    const std::string there = KeysOf(model.versions);
+    for (const int64_t version : folder_.versions.Of(name).versions) {
+      if (model.status.ok() && !model.versions.contains(version)) {
+        model.versions[version].status =
+            absl::NotFoundError(absl::StrCat(folder_.path, "/", name, ": expected version ",
+                                             version, " (--model-versions), found ", there));
+      }
+    }
+  }
+  return found;
+}
+
+absl::Status ModelCatalog::Discover() {
+  ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  for (const auto& [name, model] : found) {
+    Update(name, model);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelCatalog::Refresh(Occasion occasion) {
+  ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  const FoundModels before = std::exchange(last_found_, found);
+  std::set<std::string> names;
+  for (const auto& [name, known] : names_) {
+    names.insert(name);
+  }
+  for (const auto& [name, model] : found) {
+    names.insert(name);
+  }
+  if (occasion == Occasion::kPoll) {
+    std::erase_if(names, [&](const std::string& name) {
+      return FoundUnder(name, found) != FoundUnder(name, before);
+    });
+  }
+  // All of them before the first is loaded: from now on they are known.
+  for (const std::string& name : names) {
+    Update(name, FoundUnder(name, found));
+  }
+  for (const std::string& name : names) {
+    Settle(name, occasion);
+  }
+  return absl::OkStatus();
+}
+
+void ModelCatalog::Update(const std::string& name, const FoundModel& found) {
+  Name& known = names_[name];
+  std::map<int64_t, FoundVersion> versions = found.versions;
+  if (!found.status.ok()) {
+    versions[kWholeName] = {.fingerprint = found.status.ToString(), .status = found.status};
+  }
+  for (auto item = known.versions.begin(); item != known.versions.end();) {
+    if (found.status.ok() && !versions.contains(item->first)) {
+      item->second.Withdraw();
+      item = known.versions.erase(item);
+    } else {
+      ++item;
+    }
+  }
+  for (const auto& [number, version] : versions) {
+    known.versions.try_emplace(number, environment_, name, number).first->second.set_found(version);
+  }
+  Post(name);
+  if (known.versions.empty() && !known.is_unloaded) {
+    names_.erase(name);
+  }
+}
+
+void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
+  const auto known = names_.find(name);
+  if (known == names_.end()) {
+    return;
+  }
+  const VersionPolicy& policy = folder_.versions.Of(name);
+  bool is_satisfied = known->second.is_unloaded;
+  std::vector<ServedVersion*> unwanted;
+  std::map<int64_t, ServedVersion>& versions = known->second.versions;
+  for (auto item = versions.rbegin(); item != versions.rend(); ++item) {
+    ServedVersion& version = item->second;
+    const bool is_policys = !is_satisfied && policy.Includes(item->first);
+    if (version.is_wanted().value_or(is_policys) || item->first == kWholeName) {
+      EnsureServing(version, occasion);
+    } else {
+      unwanted.push_back(&version);
+    }
+    if (is_policys && policy.kind == VersionPolicy::Kind::kLatest) {
+      // One that was unloaded on request does not make way for an older one.
+      is_satisfied = version.state().is_serving || version.is_wanted() == false;
+    }
+  }
+  // After what takes their place.
+  for (ServedVersion* version : unwanted) {
+    version->Withdraw();
+  }
+  Post(name);
+}
+
+void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {
+  if (version.NeedsLoading(occasion) && environment_.go_on()) {
+    version.SetLoading();
+    Post(version.state().name);
+    version.Load();
+    Post(version.state().name);
+  }
+}
+
+absl::Status ModelCatalog::Load(const std::string& name, std::optional<int64_t> version) {
+  RETURN_IF_ERROR(CheckName(name));
+  ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  const auto at = found.find(name);
+  if (at == found.end()) {
+    return UnknownName(folder_.path, KeysOf(found), name);
+  }
+  if (version.has_value() && at->second.status.ok() && !at->second.versions.contains(*version)) {
+    return UnknownVersion(name, KeysOf(at->second.versions), *version);
+  }
+  last_found_.insert_or_assign(name, at->second);
+  Update(name, at->second);
+  Name& known = names_.at(name);
+  known.is_unloaded = known.is_unloaded && version.has_value();
+  for (auto& [number, item] : known.versions) {
+    if (!version.has_value()) {
+      item.set_wanted(std::nullopt);
+    } else if (number == *version) {
+      item.set_wanted(true);
+    }
+  }
+  Settle(name, Occasion::kRequest);
+  return FailureOf(known, version);
+}
+
+absl::Status ModelCatalog::FailureOf(const Name& name, std::optional<int64_t> version) {
+  for (auto item = name.versions.rbegin(); item != name.versions.rend(); ++item) {
+    const ModelState& state = item->second.state();
+    const bool is_meant =
+        !version.has_value() || state.version == *version || state.version == kWholeName;
+    if (is_meant && state.phase == ModelPhase::kFailed) {
+      // NOT_FOUND is said of names that are asked for, not of files.
+      return absl::IsNotFound(state.error) ? absl::InvalidArgumentError(state.error.message())
+                                           : state.error;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelCatalog::Unload(const std::string& name, std::optional<int64_t> version) {
+  RETURN_IF_ERROR(CheckName(name));
+  const auto known = names_.find(name);
+  if (known == names_.end()) {
+    return UnknownName(folder_.path, KeysOf(names_), name);
+  }
+  std::map<int64_t, ServedVersion>& versions = known->second.versions;
+  if (version.has_value() && !versions.contains(*version)) {
+    return UnknownVersion(name, KeysOf(versions), *version);
+  }
+  known->second.is_unloaded = known->second.is_unloaded || !version.has_value();
+  for (auto& [number, item] : versions) {
+    if (!version.has_value() || number == *version) {
+      item.set_wanted(version.has_value() ? std::optional<bool>(false) : std::nullopt);
+      item.Withdraw();
+    }
+  }
+  Post(name);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VersionToLoad> ModelCatalog::SourceOf(const Model& model) const {
+  RETURN_IF_ERROR(CheckName(model.name()));
+  const auto name = names_.find(model.name());
+  if (name == names_.end() || !name->second.versions.contains(model.info().version)) {
+    return absl::AbortedError(absl::StrCat("model ", model.name(), ": it has just been unloaded"));
+  }
+  return name->second.versions.at(model.info().version).Source();
+}
+
+void ModelCatalog::Post(const std::string& name) {
+  std::vector<Posted> posted;
+  bool is_serving = false;
+  for (const auto& [number, version] : names_.at(name).versions) {
+    posted.push_back({version.state(), version.model()});
+    is_serving |= version.state().is_serving;
+  }
+  {
+    MutexLock lock(mutex_);
+    posted_[name] = posted;
+    if (posted.empty()) {
+      posted_.erase(name);
+    }
+  }
+  const std::string health_name = absl::StrCat("model/", name);
+  if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
+    health_.Set(health_name, is_serving);
+  }
+}
+
+std::vector<ModelState> ModelCatalog::States() const {
+  MutexLock lock(mutex_);
+  std::vector<ModelState> states;
+  for (const auto& [name, versions] : posted_) {
+    for (const Posted& version : versions) {
+      states.push_back(version.state);
+      if (version.state.phase == ModelPhase::kUnloaded && !version.model.expired()) {
+        states.back().phase = ModelPhase::kUnloading;
+      }
+    }
+  }
+  return states;
+}
+
+}  // namespace attention

@@ -1,0 +1,176 @@
+#include "server/models/model_loader.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr size_t kMaxTasks = 64;
+constexpr int kNiceness = 10;
+
+// Of the calling thread: on Linux, what setpriority calls a process is one.
+void LowerPriority() {
+  if (setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness) != 0) {
+    Log(LogLevel::kWarning, "models are loaded at the priority of serving: setpriority failed");
+  }
+}
+
+// Models are freed on the loader's thread: giving back a gigabyte takes tens of milliseconds, and
+// the last to let go of it may be a thread that serves.
+std::shared_ptr<const Model> Share(const std::shared_ptr<TaskQueue>& queue,
+                                   std::unique_ptr<Model> model) {
+  return {model.release(), [queue](const Model* unused) {
+            queue->PushUrgent([unused](const absl::Status&) { delete unused; });
+          }};
+}
+
+ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelRepository& repository,
+                                 const std::shared_ptr<TaskQueue>& queue) {
+  return {
+      .repository = repository,
+      .load = options.load,
+      .weights_dtype = options.weights_dtype,
+      .go_on = [queue] { return !queue->is_closed(); },
+      .share = [queue](std::unique_ptr<Model> model) { return Share(queue, std::move(model)); }};
+}
+
+// A task that tells `done` what `work` came to.
+TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()> work,
+                       ModelLoader::Done done) {
+  return [is_cancelled = request.is_cancelled, work = std::move(work),
+          done = std::move(done)](const absl::Status& status) {
+    if (!status.ok()) {
+      done(status);
+    } else if (is_cancelled()) {
+      done(absl::CancelledError("cancelled before the work began"));
+    } else {
+      done(work());
+    }
+  };
+}
+
+}  // namespace
+
+ModelLoader::ModelLoader(const ModelLoaderOptions& options, ModelRepository& repository,
+                         HealthRegistry& health)
+    : options_(options),
+      repository_(repository),
+      queue_(std::make_shared<TaskQueue>(kMaxTasks)),
+      catalog_(options.folder, EnvironmentOf(options, repository, queue_), health) {}
+
+ModelLoader::~ModelLoader() {
+  Close();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ModelLoader::Start(std::function<void()> on_loaded) {
+  thread_ = std::thread([this, on_loaded = std::move(on_loaded)] { Run(on_loaded); });
+}
+
+void ModelLoader::Close() { queue_->Close(); }
+
+void ModelLoader::Run(const std::function<void()>& on_loaded) {
+  LowerPriority();
+  Refresh(Occasion::kRequest);
+  WarnOfUnknownNames();
+  if (!queue_->is_closed()) {
+    on_loaded();
+  }
+  const auto interval = absl::ToChronoNanoseconds(options_.poll_interval);
+  const auto next_poll = [&] {
+    return interval.count() > 0 ? steady_clock::now() + interval : TimePoint::max();
+  };
+  TimePoint deadline = next_poll();
+  while (!queue_->is_closed()) {
+    if (const std::optional<TaskQueue::Task> task = queue_->Next(deadline)) {
+      (*task)(absl::OkStatus());
+    }
+    if (steady_clock::now() >= deadline) {
+      Refresh(Occasion::kPoll);
+      deadline = next_poll();
+    }
+  }
+}
+
+void ModelLoader::Refresh(Occasion occasion) {
+  const absl::Status status = catalog_.Refresh(occasion);
+  // Once for as long as the folder stays so.
+  if (!status.ok() && status != last_error_) {
+    Log(LogLevel::kError, absl::StrCat("--models: ", std::string(status.message()),
+                                       "; what was loaded before goes on serving"));
+  }
+  last_error_ = status;
+}
+
+void ModelLoader::WarnOfUnknownNames() const {
+  std::set<std::string> known = {""};  // the policy of all others
+  for (const ModelState& state : catalog_.States()) {
+    known.insert(state.name);
+  }
+  for (const auto& [name, policy] : options_.folder.versions.by_name) {
+    if (!known.contains(name)) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("--model-versions: expected a name of ", options_.folder.path, ", found ",
+                       name, ", which is not there yet"));
+    }
+  }
+}
+
+void ModelLoader::Load(const ModelRequest& request, Done done) {
+  const auto work = [this, request] { return catalog_.Load(request.name, request.version); };
+  queue_->Push(TaskOf(request, work, std::move(done)));
+}
+
+void ModelLoader::Unload(const ModelRequest& request, Done done) {
+  const auto work = [this, request] { return catalog_.Unload(request.name, request.version); };
+  queue_->Push(TaskOf(request, work, std::move(done)));
+}
+
+void ModelLoader::Reload(const ModelRequest& request, Done done) {
+  const auto work = [this] { return catalog_.Refresh(Occasion::kRequest); };
+  queue_->Push(TaskOf(request, work, std::move(done)));
+}
+
+void ModelLoader::Verify(const ModelRequest& request, VerifyDone done) {
+  const auto result = std::make_shared<absl::StatusOr<ModelVerification>>();
+  const auto work = [this, request, result] {
+    *result = VerifyNow(request);
+    return result->status();
+  };
+  queue_->Push(TaskOf(request, work, [result, done = std::move(done)](const absl::Status& status) {
+    done(status.ok() ? *std::move(*result) : absl::StatusOr<ModelVerification>(status));
+  }));
+}
+
+absl::StatusOr<ModelVerification> ModelLoader::VerifyNow(const ModelRequest& request) {
+  const std::shared_ptr<const Model> served = repository_.Find(request.name, request.version);
+  if (served == nullptr) {
+    return absl::NotFoundError(absl::StrCat(
+        "model: expected one that serves, found \"", request.name, "\"",
+        request.version.has_value() ? absl::StrCat(" version ", *request.version) : ""));
+  }
+  ASSIGN_OR_RETURN(VersionToLoad copy, catalog_.SourceOf(*served));
+  if (served->info().weights_dtype == WeightsDtype::kF32) {
+    return ModelVerification{.info = served->info()};
+  }
+  copy.weights_dtype = WeightsDtype::kF32;
+  ASSIGN_OR_RETURN(const ReadyModel exact, LoadVersion(copy, options_.load));
+  return CompareModels(*served, *exact.loaded.model, [this, &request] {
+    return !request.is_cancelled() && !queue_->is_closed();
+  });
+}
+
+}  // namespace attention

@@ -1,0 +1,37 @@
+// Small seeded problems for a model: to warm it up, and to compare two of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "core/models/model.h"
+#include "core/runtime/workspace.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+struct Probe {
+  /// Tokens of the one sequence that is asked; its memory, where there is one, is as long.
+  int64_t num_tokens = 0;
+  /// Asked between sublayers whether to go on; may be null.
+  std::function<bool()> go_on = nullptr;
+};
+
+/// How many of at most `max_tokens` tokens the model takes.
+int64_t ProbeLength(const ModelInfo& info, int64_t max_tokens);
+
+/// Attention of a layer over N(0, 1)-like rows: f32 [num_tokens, d_model].
+/// REQUIRES: 0 <= layer < info().layers.size().
+absl::StatusOr<Tensor> ProbeLayer(const Model& model, int64_t layer, const Probe& probe,
+                                  Workspace& workspace);
+
+/// The whole stack over seeded token ids, or over N(0, 1)-like rows where it takes no ids: f32, of
+/// the extents of Model::OutputOf. REQUIRES: info().has_stack; logits only where has_logits.
+absl::StatusOr<Tensor> ProbeStack(const Model& model, ModelOutput wanted, const Probe& probe,
+                                  Workspace& workspace);
+
+/// Runs the stack and a layer once, so that the first request finds everything set up.
+absl::Status WarmUp(const Model& model);
+
+}  // namespace attention

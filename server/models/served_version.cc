@@ -1,0 +1,96 @@
+#include "server/models/served_version.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+std::string NameInLog(const ModelState& state) {
+  return state.version == 0 ? absl::StrCat("model ", state.name)
+                            : absl::StrCat("model ", state.name, " version ", state.version);
+}
+
+}  // namespace
+
+ServedVersion::ServedVersion(const ServingEnvironment& environment, const std::string& name,
+                             int64_t number)
+    : environment_(environment), state_{.name = name, .version = number} {}
+
+bool ServedVersion::NeedsLoading(Occasion occasion) const {
+  const bool is_current = state_.is_serving && state_.phase == ModelPhase::kReady &&
+                          found_.status.ok() && loaded_fingerprint_ == found_.fingerprint;
+  const bool is_known_failure =
+      state_.phase == ModelPhase::kFailed && failed_fingerprint_ == found_.fingerprint;
+  return !is_current && !(is_known_failure && occasion == Occasion::kPoll);
+}
+
+void ServedVersion::Load() {
+  if (!found_.status.ok()) {
+    SetFailed(found_.status);
+    return;
+  }
+  absl::StatusOr<ReadyModel> ready =
+      LoadVersion({.source = {state_.name, state_.version, found_.folder},
+                   .fingerprint = found_.fingerprint,
+                   .weights_dtype = environment_.weights_dtype},
+                  environment_.load);
+  if (ready.ok()) {
+    Publish(*std::move(ready));
+  } else {
+    SetFailed(ready.status());
+  }
+}
+
+void ServedVersion::Publish(ReadyModel ready) {
+  const std::string description = DescribeLoad(ready);
+  const ModelInfo& info = ready.loaded.model->info();
+  state_ = {.name = state_.name,
+            .version = state_.version,
+            .phase = ModelPhase::kReady,
+            .is_serving = true,
+            .model_type = info.model_type,
+            .weights_dtype = info.weights_dtype,
+            .weights_bytes = info.weights_bytes,
+            .read_bytes = ready.loaded.read_bytes,
+            .num_unused_tensors = std::ssize(ready.loaded.unused_tensors),
+            .load_time = ready.load_time};
+  loaded_fingerprint_ = found_.fingerprint;
+  std::shared_ptr<const Model> model = environment_.share(std::move(ready.loaded.model));
+  model_ = model;
+  environment_.repository.Publish(std::move(model));
+  Log(LogLevel::kInfo, absl::StrCat(NameInLog(state_), ": serving; ", description));
+}
+
+void ServedVersion::SetFailed(const absl::Status& error) {
+  state_.phase = ModelPhase::kFailed;
+  state_.error = error;
+  failed_fingerprint_ = found_.fingerprint;
+  Log(LogLevel::kError,
+      absl::StrCat(NameInLog(state_), ": ", std::string(error.message()),
+                   state_.is_serving ? "; what was loaded before goes on serving" : ""));
+}
+
+void ServedVersion::Withdraw() {
+  if (state_.is_serving) {
+    environment_.repository.Withdraw(state_.name, state_.version);
+    Log(LogLevel::kInfo, absl::StrCat(NameInLog(state_), ": unloaded"));
+  }
+  state_.is_serving = false;
+  state_.phase = ModelPhase::kUnloaded;
+  state_.error = absl::OkStatus();
+}
+
+absl::StatusOr<VersionToLoad> ServedVersion::Source() const {
+  if (FingerprintOf(found_.folder) != loaded_fingerprint_) {
+    return absl::AbortedError(
+        absl::StrCat(NameInLog(state_), ": its files are others than those it was loaded from"));
+  }
+  return VersionToLoad{.source = {state_.name, state_.version, found_.folder},
+                       .fingerprint = loaded_fingerprint_,
+                       .weights_dtype = state_.weights_dtype};
+}
+
+}  // namespace attention

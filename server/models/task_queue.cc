@@ -1,0 +1,79 @@
+#include "server/models/task_queue.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+absl::Status Closed() { return absl::UnavailableError("the server is draining"); }
+
+}  // namespace
+
+void TaskQueue::Push(Task task) {
+  absl::Status refusal;
+  {
+    MutexLock lock(mutex_);
+    if (is_closed_) {
+      refusal = Closed();
+    } else if (tasks_.size() >= max_tasks_) {
+      refusal = absl::ResourceExhaustedError(absl::StrCat("the model loader is busy: at most ",
+                                                          max_tasks_, " requests may wait for it"));
+    } else {
+      tasks_.push_back(std::move(task));
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  task(refusal);
+}
+
+void TaskQueue::PushUrgent(Task task) {
+  {
+    MutexLock lock(mutex_);
+    if (!is_closed_) {
+      tasks_.push_front(std::move(task));
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  task(Closed());
+}
+
+std::optional<TaskQueue::Task> TaskQueue::Next(TimePoint deadline) {
+  MutexLock lock(mutex_);
+  while (tasks_.empty() && !is_closed_) {
+    if (deadline == TimePoint::max()) {
+      changed_.Wait(mutex_);
+    } else if (!changed_.WaitUntil(mutex_, deadline)) {
+      return std::nullopt;
+    }
+  }
+  if (is_closed_) {
+    return std::nullopt;
+  }
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  return task;
+}
+
+void TaskQueue::Close() {
+  std::deque<Task> refused;
+  {
+    MutexLock lock(mutex_);
+    is_closed_ = true;
+    refused.swap(tasks_);
+    changed_.NotifyAll();
+  }
+  for (const Task& task : refused) {
+    task(Closed());
+  }
+}
+
+bool TaskQueue::is_closed() const {
+  MutexLock lock(mutex_);
+  return is_closed_;
+}
+
+}  // namespace attention

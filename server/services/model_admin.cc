@@ -1,0 +1,169 @@
+#include "server/services/model_admin.h"
+
+#include <string>
+#include <utility>
+
+
+namespace attention {
+namespace {
+
+// Administrators come one at a time.
+constexpr int kPostedCalls = 2;
+
+v1::ModelState::Phase ToWire(ModelPhase phase) {
+  switch (phase) {
+    case ModelPhase::kLoading:
+      return v1::ModelState::LOADING;
+    case ModelPhase::kReady:
+      return v1::ModelState::READY;
+    case ModelPhase::kFailed:
+      return v1::ModelState::FAILED;
+    case ModelPhase::kUnloading:
+      return v1::ModelState::UNLOADING;
+    default:
+      return v1::ModelState::UNLOADED;
+  }
+}
+
+void ToWire(const ModelState& state, v1::ModelState& wire) {
+  wire.set_name(state.name);
+  wire.set_version(state.version);
+  wire.set_phase(ToWire(state.phase));
+  wire.set_serving(state.is_serving);
+  wire.set_error(std::string(state.error.message()));
+  wire.set_model_type(state.model_type);
+  wire.set_weights_dtype(std::string(Name(state.weights_dtype)));
+  wire.set_weights_bytes(state.weights_bytes);
+  wire.set_read_bytes(state.read_bytes);
+  wire.set_load_ns(absl::ToInt64Nanoseconds(state.load_time));
+  wire.set_num_unused_tensors(state.num_unused_tensors);
+}
+
+/// Those of `name`; of all models when it is empty.
+v1::ModelStates StatesOf(const ModelLoader& loader, const std::string& name) {
+  v1::ModelStates wire;
+  for (const ModelState& state : loader.States()) {
+    if (name.empty() || state.name == name) {
+      ToWire(state, *wire.add_states());
+    }
+  }
+  return wire;
+}
+
+v1::VerifyModelResponse ToWire(const ModelVerification& verification) {
+  v1::VerifyModelResponse wire;
+  wire.set_model(verification.info.name);
+  wire.set_version(verification.info.version);
+  wire.set_weights_dtype(std::string(Name(verification.info.weights_dtype)));
+  wire.set_num_tokens(verification.num_tokens);
+  for (const ModelDifference& difference : verification.differences) {
+    v1::VerifyModelResponse::Difference& target = *wire.add_differences();
+    target.set_of(difference.of);
+    target.set_max_abs_error(difference.max_abs_error);
+    target.set_relative_l2(difference.relative_l2);
+    if (difference.top1_agreement.has_value()) {
+      target.set_top1_agreement(*difference.top1_agreement);
+    }
+  }
+  return wire;
+}
+
+template <typename Call>
+ModelRequest RequestOf(const std::shared_ptr<Call>& call) {
+  ModelRequest request = {.is_cancelled = [call] { return call->is_cancelled(); }};
+  if constexpr (requires { call->request().model(); }) {
+    request.name = call->request().model();
+    if (call->request().has_version()) {
+      request.version = call->request().version();
+    }
+  }
+  return request;
+}
+
+absl::Status NoFolder() {
+  return absl::FailedPreconditionError("the server has no folder of models (--models)");
+}
+
+/// Has the loader do `operation`, then answers with the states.
+template <typename Call>
+auto Changing(ModelLoader* loader,
+              void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {
+  return [loader, operation](const std::shared_ptr<Call>& call) {
+    if (loader == nullptr) {
+      call->Finish(NoFolder());
+      return;
+    }
+    const ModelRequest request = RequestOf(call);
+    (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
+      if (status.ok()) {
+        call->Finish(StatesOf(*loader, name));
+      } else {
+        call->Finish(status);
+      }
+    });
+  };
+}
+
+}  // namespace
+
+ModelAdmin::ModelAdmin(const Dependencies& given)
+    : list_{given.service, &AttentionAsyncService::RequestListModelStates,
+            [loader = given.loader](const v1::ListModelStatesRequest&) {
+              return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoFolder())
+                                       : StatesOf(*loader, "");
+            },
+            nullptr, given.live_calls},
+      load_{given.service,
+            &AttentionAsyncService::RequestLoadModel,
+            Changing<LoadCall>(given.loader, &ModelLoader::Load),
+            nullptr,
+            given.admission,
+            given.live_calls},
+      unload_{given.service,
+              &AttentionAsyncService::RequestUnloadModel,
+              Changing<UnloadCall>(given.loader, &ModelLoader::Unload),
+              nullptr,
+              given.admission,
+              given.live_calls},
+      reload_{given.service,
+              &AttentionAsyncService::RequestReloadModels,
+              Changing<ReloadCall>(given.loader, &ModelLoader::Reload),
+              nullptr,
+              given.admission,
+              given.live_calls},
+      verify_{given.service,
+              &AttentionAsyncService::RequestVerifyModel,
+              [loader = given.loader](const std::shared_ptr<VerifyCall>& call) {
+                if (loader == nullptr) {
+                  call->Finish(NoFolder());
+                  return;
+                }
+                loader->Verify(RequestOf(call),
+                               [call](const absl::StatusOr<ModelVerification>& result) {
+                                 if (result.ok()) {
+                                   call->Finish(ToWire(*result));
+                                 } else {
+                                   call->Finish(result.status());
+                                 }
+                               });
+              },
+              nullptr,
+              given.admission,
+              given.live_calls} {}
+
+void ModelAdmin::Start(grpc::ServerCompletionQueue* queue) {
+  list_.queue = queue;
+  load_.queue = queue;
+  unload_.queue = queue;
+  reload_.queue = queue;
+  verify_.queue = queue;
+  for (int i = 0; i < kPostedCalls; ++i) {
+    ListCall::Post(list_);
+    LoadCall::Post(load_);
+    UnloadCall::Post(unload_);
+    ReloadCall::Post(reload_);
+    VerifyCall::Post(verify_);
+  }
+}
+
+}  // namespace attention

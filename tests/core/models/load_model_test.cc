@@ -1,0 +1,304 @@
+#include "core/models/load_model.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/reference/reference.h"
+#include "core/tensor/safetensors.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/core/models/loaded_model.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void WriteFile(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A copy of a golden checkpoint, to be spoiled.
+class LoadModelTest : public ::testing::Test {
+ protected:
+  void Copy(const std::string& checkpoint) {
+    std::filesystem::copy(TestCheckpointPath(checkpoint), folder_.path(),
+                          std::filesystem::copy_options::overwrite_existing |
+                              std::filesystem::copy_options::recursive);
+  }
+
+  std::filesystem::path PathOf(const std::string& file) const {
+    return std::filesystem::path(folder_.path()) / file;
+  }
+
+  void ChangeConfig(const std::function<void(json&)>& change) {
+    json config = json::parse(ReadFile(PathOf("config.json")));
+    change(config);
+    WriteFile(PathOf("config.json"), config.dump());
+  }
+
+  /// Writes the checkpoint's tensors anew.
+  void ChangeTensors(const std::function<void(NamedTensors&)>& change) {
+    NamedTensors tensors = *ReadSafetensors(PathOf("model.safetensors"));
+    change(tensors);
+    std::map<std::string, const Tensor*> written;
+    for (const auto& [name, tensor] : tensors) {
+      written[name] = &tensor;
+    }
+    ASSERT_THAT(WriteSafetensors(PathOf("model.safetensors"), written), IsOk());
+  }
+
+  absl::Status Load() {
+    return LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32).status();
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(LoadModelTest, NamesTheMissingFile) {
+  EXPECT_THAT(Load(), StatusIs(kNotFound, HasSubstr("config.json")));
+  WriteFile(PathOf("config.json"), R"({"model_type": "gpt2"})");
+  EXPECT_THAT(Load(),
+              StatusIs(kNotFound, HasSubstr("expected model.safetensors or "
+                                            "model.safetensors.index.json, found neither")));
+}
+
+TEST_F(LoadModelTest, NamesTheFamiliesThereAre) {
+  WriteFile(PathOf("config.json"), R"({"model_type": "gpt5"})");
+  EXPECT_THAT(Load(),
+              StatusIs(kInvalid, AllOf(HasSubstr("config.json: model_type: expected one of bert, "),
+                                       HasSubstr("found \"gpt5\""))));
+  WriteFile(PathOf("config.json"), "[1, 2]");
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("config.json: expected a JSON object")));
+}
+
+TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
+  Copy("models/llama");
+  struct Spoiled {
+    const char* key;
+    json value;
+    const char* message;
+  };
+  const Spoiled all[] = {
+      {"hidden_size", "48", "hidden_size: expected a whole number of 1 to 16777216, found \"48\""},
+      {"num_hidden_layers", -1, "num_hidden_layers: expected a whole number"},
+      {"num_hidden_layers", 1e30, "num_hidden_layers: expected a whole number"},
+      {"hidden_act", "tanhexp", "hidden_act: expected relu, gelu"},
+      {"attention_bias", 1, "attention_bias: expected true or false, found 1"},
+      {"num_key_value_heads", 3, "num_key_value_heads: expected a divisor of num_attention_heads"},
+      {"rope_scaling", {{"rope_type", "spiral"}}, "rope_type: expected one of default, linear"},
+      {"rope_scaling",
+       {{"rope_type", "linear"}, {"factor", 0}},
+       "factor: expected a positive number"},
+      {"rope_scaling",
+       {{"type", "llama3"}, {"low_freq_factor", 5}},
+       "high_freq_factor: expected more than"},
+  };
+  const std::string good = ReadFile(PathOf("config.json"));
+  for (const Spoiled& spoiled : all) {
+    WriteFile(PathOf("config.json"), good);
+    ChangeConfig([&](json& config) { config[spoiled.key] = spoiled.value; });
+    EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr(spoiled.message)));
+  }
+}
+
+TEST_F(LoadModelTest, NamesTheTensorThatIsMissingOrMisshapen) {
+  Copy("models/gpt2");
+  ChangeTensors([](NamedTensors& tensors) { tensors.erase("transformer.h.1.mlp.c_fc.weight"); });
+  EXPECT_THAT(Load(), StatusIs(kInvalid,
+                               AllOf(HasSubstr("model.safetensors: tensor \"h.1.mlp.c_fc.weight\""),
+                                     HasSubstr("found none of that name"))));
+  Copy("models/gpt2");
+  ChangeTensors([](NamedTensors& tensors) {
+    tensors["transformer.h.0.attn.c_attn.weight"] = Tensor(Dtype::kF32, {108, 36});
+  });
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("tensor \"transformer.h.0.attn.c_attn.weight\": "
+                                                   "expected shape [36, 108], found [108, 36]")));
+}
+
+TEST_F(LoadModelTest, RefusesFilesThatLie) {
+  Copy("models/gpt2");
+  const std::string good = ReadFile(PathOf("model.safetensors"));
+  WriteFile(PathOf("model.safetensors"), good.substr(0, good.size() - 4));
+  EXPECT_THAT(Load(),
+              StatusIs(kInvalid, AllOf(HasSubstr("model.safetensors: tensor"),
+                                       HasSubstr("expected data_offsets within the file's"))));
+  WriteFile(PathOf("model.safetensors"), good.substr(0, 100));
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected a header of at most 92 bytes")));
+  WriteFile(PathOf("model.safetensors"), "");
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected at least the 8 bytes")));
+  std::string unknown = good;
+  unknown.replace(unknown.find("\"F32\""), 5, "\"F33\"");
+  WriteFile(PathOf("model.safetensors"), unknown);
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("found \"F33\"")));
+  std::string integers = good;
+  integers.replace(integers.find("\"F32\""), 5, "\"I32\"");
+  WriteFile(PathOf("model.safetensors"), integers);
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected dtype F32, BF16 or F16, found I32")));
+}
+
+TEST_F(LoadModelTest, RefusesAnIndexThatLies) {
+  Copy("models/llama-sharded");
+  const std::string good = ReadFile(PathOf("model.safetensors.index.json"));
+  const auto spoil = [&](const std::function<void(json&)>& change) {
+    json index = json::parse(good);
+    change(index["weight_map"]);
+    WriteFile(PathOf("model.safetensors.index.json"), index.dump());
+    return Load();
+  };
+  EXPECT_THAT(
+      spoil([](json& map) { map["model.norm.weight"] = "../elsewhere.safetensors"; }),
+      StatusIs(kInvalid, AllOf(HasSubstr("index.json"), HasSubstr("../elsewhere.safetensors"))));
+  EXPECT_THAT(
+      spoil([](json& map) { map["model.norm.weight"] = 3; }),
+      StatusIs(kInvalid, HasSubstr("tensor \"model.norm.weight\": expected the name of a file")));
+  EXPECT_THAT(
+      spoil([](json& map) { map["model.no.weight"] = map["model.norm.weight"]; }),
+      StatusIs(kInvalid, HasSubstr("tensor \"model.no.weight\": expected as the index says")));
+  EXPECT_THAT(spoil([](json& map) { map["model.norm.weight"] = "none.safetensors"; }),
+              StatusIs(kNotFound, HasSubstr("none.safetensors")));
+  WriteFile(PathOf("model.safetensors.index.json"), "{}");
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("\"weight_map\"")));
+}
+
+TEST_F(LoadModelTest, ReadsTensorsOfAnyAlignment) {
+  Copy("models/gpt2");
+  std::string file = ReadFile(PathOf("model.safetensors"));
+  uint64_t header_bytes = 0;
+  file.copy(reinterpret_cast<char*>(&header_bytes), 8);
+  file.insert(8 + header_bytes, " ");
+  ++header_bytes;
+  file.replace(0, 8, reinterpret_cast<const char*>(&header_bytes), 8);
+  WriteFile(PathOf("model.safetensors"), file);
+  EXPECT_THAT(Load(), IsOk());
+}
+
+TEST_F(LoadModelTest, TellsWhichTensorsItDoesNotUse) {
+  const auto bert =
+      LoadModel({.name = "m", .folder = TestCheckpointPath("models/bert")}, WeightsDtype::kF32);
+  ASSERT_THAT(bert, IsOk());
+  EXPECT_THAT(bert->unused_tensors, Contains(HasSubstr("cls.predictions")));
+  const auto llama =
+      LoadModel({.name = "m", .folder = TestCheckpointPath("models/llama")}, WeightsDtype::kF32);
+  ASSERT_THAT(llama, IsOk());
+  EXPECT_THAT(llama->unused_tensors, IsEmpty());
+}
+
+TEST_F(LoadModelTest, AModelWithABrokenTokenizerTakesNoText) {
+  Copy("models/gpt2");
+  WriteFile(PathOf("tokenizer.json"), "{}");
+  const auto loaded = LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
+  ASSERT_THAT(loaded, IsOk());
+  EXPECT_EQ(loaded->model->tokenizer(), nullptr);
+  EXPECT_THAT(loaded->tokenizer_status, StatusIs(kInvalid, HasSubstr("tokenizer.json")));
+}
+
+TEST(WeightsDtypeTest, CostsWhatItMay) {
+  for (const char* checkpoint : {"models/gpt2", "models/llama-bias", "models/gemma2", "models/bert",
+                                 "models/phi3", "models/gpt_neox", "models/torch_transformer"}) {
+    const LoadedTestModel exact(checkpoint);
+    const TestForward run = exact.HasCase("input_ids")
+                                ? TestForward{.ids = "input_ids"}
+                                : TestForward{.rows = "target", .memory = "source"};
+    const std::vector<float> expected = exact.Forward(run);
+    const auto error_of = [&](WeightsDtype dtype) {
+      const LoadedTestModel rounded(checkpoint, dtype);
+      const std::vector<float> actual = rounded.Forward(run);
+      EXPECT_EQ(actual, rounded.Forward(run, 2));
+      EXPECT_LT(rounded.info().weights_bytes, exact.info().weights_bytes);
+      return reference::RelativeL2({actual.begin(), actual.end()},
+                                   {expected.begin(), expected.end()});
+    };
+    EXPECT_LE(error_of(WeightsDtype::kBf16), 0.05) << checkpoint;
+    EXPECT_LE(error_of(WeightsDtype::kInt8), 0.1) << checkpoint;
+  }
+}
+
+TEST(WeightsDtypeTest, PooledRowsAreThoseOfTheHiddenStates) {
+  const LoadedTestModel bert("models/bert");
+  const std::vector<float> hidden = bert.Forward({.ids = "input_ids"});
+  const std::vector<float> mean =
+      bert.Forward({.ids = "input_ids", .wanted = ModelOutput::kMeanPooled});
+  const std::vector<float> first =
+      bert.Forward({.ids = "input_ids", .wanted = ModelOutput::kFirstPooled});
+  const int64_t width = bert.info().d_model;
+  const int64_t rows = bert.case_tensor("input_ids").shape()[1];
+  ASSERT_EQ(std::ssize(mean), 2 * width);
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t i = 0; i < width; ++i) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        sum += hidden[(b * rows + r) * width + i];
+      }
+      EXPECT_NEAR(mean[b * width + i], sum / static_cast<double>(rows), 1e-6);
+      EXPECT_EQ(first[b * width + i], hidden[b * rows * width + i]);
+    }
+  }
+}
+
+TEST(WeightsDtypeTest, LastLogitsAreTheLastOfAll) {
+  const LoadedTestModel gemma("models/gemma2");
+  const std::vector<float> all =
+      gemma.Forward({.ids = "input_ids", .wanted = ModelOutput::kLogits});
+  const std::vector<float> last =
+      gemma.Forward({.ids = "input_ids", .wanted = ModelOutput::kLastLogits});
+  const int64_t vocab = gemma.info().vocab_size;
+  const int64_t rows = gemma.case_tensor("input_ids").shape()[1];
+  for (int64_t b = 0; b < 2; ++b) {
+    const auto row = all.begin() + (b * rows + rows - 1) * vocab;
+    EXPECT_TRUE(std::equal(row, row + vocab, last.begin() + b * vocab));
+  }
+}
+
+TEST(WeightsDtypeTest, ChosenHeadsAreThoseOfAllHeads) {
+  const LoadedTestModel gpt2("models/gpt2");
+  const std::vector<float> all = gpt2.Weights("input_ids", 1, {});
+  const std::vector<float> chosen = gpt2.Weights("input_ids", 1, {2, 0});
+  const int64_t rows = gpt2.case_tensor("input_ids").shape()[1];
+  const int64_t head = rows * rows;
+  for (int64_t b = 0; b < 2; ++b) {
+    EXPECT_TRUE(
+        std::equal(&chosen[b * 2 * head], &chosen[b * 2 * head] + head, &all[(b * 3 + 2) * head]));
+    EXPECT_TRUE(std::equal(&chosen[(b * 2 + 1) * head], &chosen[(b * 2 + 1) * head] + head,
+                           &all[b * 3 * head]));
+  }
+}
+
+TEST(ForwardTest, StopsBetweenLayersWhenNobodyWaits) {
+  const LoadedTestModel gpt2("models/gpt2");
+  const int64_t width = gpt2.info().d_model;
+  std::vector<float> rows(3 * width, 0.5f);
+  std::vector<float> output(rows.size());
+  const ModelSequence sequence{.seq_len = 3,
+                               .output = {output.data(), Dtype::kF32, 3, width, width}};
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  int asked = 0;
+  const ModelCall call{.hidden_states = {rows.data(), Dtype::kF32, 3, width, width},
+                       .sequences = {&sequence, 1},
+                       .go_on = [&] { return ++asked < 3; }};
+  EXPECT_THAT(gpt2.model().Forward(call, workspace),
+              StatusIs(absl::StatusCode::kCancelled, ::testing::_));
+  EXPECT_EQ(asked, 3);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,124 @@
+// `attend-server --models` and `attend models --states | --load | --unload | --reload | --verify`.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/programs.h"
+
+namespace attention {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Two sound checkpoints and one that is cut off, served in bf16.
+class ModelsTest : public ::testing::Test {
+ protected:
+  static void Put(const std::string& name, const std::string& target) {
+    fs::copy(fs::path(ATTEND_TEST_DATA) / "models" / name, target);
+  }
+  Outcome Models(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"models", "--server=" + server_->address()});
+    return RunAttend(std::move(arguments));
+  }
+  bool WaitUntilServing() const {
+    for (int i = 0; i < 1000; ++i) {
+      if (RunAttend({"health", "--server=" + server_->address()}).exit_code == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+  void SetUp() override {
+    Put("gpt2", folder_.path() + "/gpt2");
+    Put("bert", folder_.path() + "/bert");
+    Put("llama", folder_.path() + "/broken");
+    fs::resize_file(folder_.path() + "/broken/model.safetensors", 100);
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        "--models", folder_.path(), "--weights-dtype=bf16", "--threads=2"});
+    ASSERT_TRUE(WaitUntilServing());
+  }
+
+  const TempFolder folder_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(ModelsTest, TellsWhatBecameOfEach) {
+  const Outcome states = Models({"--states"});
+  EXPECT_EQ(states.exit_code, 0) << states.err;
+  EXPECT_THAT(states.out,
+              AllOf(HasSubstr("gpt2"), HasSubstr("READY"), HasSubstr("bf16"), HasSubstr("FAILED"),
+                    HasSubstr("\nbroken:1: " + folder_.path() + "/broken/")));
+  const nlohmann::json json = nlohmann::json::parse(Models({"--states", "--json"}).out);
+  ASSERT_EQ(json.size(), 3u);
+  EXPECT_EQ(json[0]["name"], "bert");
+  EXPECT_EQ(json[0]["phase"], "READY");
+  EXPECT_EQ(json[0]["serving"], true);
+  EXPECT_GT(json[0]["num_unused_tensors"], 0);
+  EXPECT_EQ(json[1]["phase"], "FAILED");
+}
+
+TEST_F(ModelsTest, LogsHowEachWasLoaded) {
+  EXPECT_TRUE(
+      server_->process().WaitForStderr("INFO model gpt2 version 1: serving; gpt2, bf16 "
+                                       "weights of",
+                                       kPatience));
+  EXPECT_TRUE(server_->process().WaitForStderr("MB/s)", kPatience));
+  EXPECT_TRUE(server_->process().WaitForStderr("ERROR model broken version 1: ", kPatience));
+}
+
+TEST_F(ModelsTest, LoadsAndUnloads) {
+  EXPECT_EQ(RunAttend({"run", "--server=" + server_->address(), "--model=gpt2", "--tokens=1,2,3"})
+                .exit_code,
+            0);
+  EXPECT_THAT(Models({"--unload=gpt2"}).out, HasSubstr("UNLOADED"));
+  EXPECT_THAT(Models({}).out, Not(HasSubstr("gpt2")));
+  EXPECT_THAT(Models({"--load", "gpt2:1"}).out, HasSubstr("READY"));
+  EXPECT_THAT(Models({}).out, HasSubstr("gpt2"));
+  const Outcome broken = Models({"--load=broken"});
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("model.safetensors")));
+  EXPECT_THAT(Models({"--unload=gpt2:7"}).err, HasSubstr("NOT_FOUND"));
+}
+
+TEST_F(ModelsTest, ReloadsTheFolder) {
+  EXPECT_EQ(Models({"--reload"}).exit_code, 1) << "one of them is broken";
+  fs::remove_all(folder_.path() + "/broken");
+  Put("llama", folder_.path() + "/llama");
+  const Outcome reloaded = Models({"--reload"});
+  EXPECT_EQ(reloaded.exit_code, 0) << reloaded.err;
+  EXPECT_THAT(reloaded.out, AllOf(HasSubstr("llama"), Not(HasSubstr("broken"))));
+}
+
+TEST_F(ModelsTest, VerifiesOneModelOrAll) {
+  const Outcome all = Models({"--verify"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_THAT(all.out,
+              AllOf(HasSubstr("bert version 1: bf16 weights beside fp32"), HasSubstr("layer 1"),
+                    HasSubstr("gpt2 version 1"), HasSubstr("TOP-1 AGREEMENT")));
+  const nlohmann::json json = nlohmann::json::parse(Models({"--verify=gpt2", "--json"}).out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["differences"].back()["of"], "logits");
+  EXPECT_LT(json[0]["differences"].back()["relative_l2"], 0.03);
+}
+
+TEST(ModelsUsageTest, RefusesAFolderThatIsNotThere) {
+  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--models=/nonexistent/models"});
+  EXPECT_EQ(server.WaitForExit(kPatience), 1);
+  EXPECT_THAT(server.err(), HasSubstr("--models: /nonexistent/models: expected a file, found: No "
+                                      "such file or directory"));
+}
+
+TEST(ModelsUsageTest, PollsTheFolder) {
+  const TempFolder folder;
+  ServerProcess server({"--models", folder.path(), "--models-poll=10ms"});
+  fs::copy(fs::path(ATTEND_TEST_DATA) / "models/gpt2", folder.path() + "/gpt2");
+  EXPECT_TRUE(server.process().WaitForStderr("model gpt2 version 1: serving", kPatience));
+  fs::rename(folder.path() + "/gpt2", folder.path() + "/.gone");
+  EXPECT_TRUE(server.process().WaitForStderr("model gpt2 version 1: unloaded", kPatience));
+}
+
+}  // namespace
+}  // namespace attention

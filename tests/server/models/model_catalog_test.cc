@@ -1,0 +1,378 @@
+// Which versions serve, after what happened to the folder and what was asked.
+#include "server/models/model_catalog.h"
+
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+#include "tests/support/model_folder.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class ModelCatalogTest : public ::testing::Test {
+ protected:
+  ModelCatalog MakeCatalog(const VersionPolicies& versions = {}) {
+    return {{.path = folder_.path(), .versions = versions, .reserved_names = {"demo"}},
+            environment_,
+            health_};
+  }
+  static VersionPolicies Policies(const std::string& text) {
+    VersionPolicies policies;
+    EXPECT_THAT(AddVersionPolicy(text, policies), IsOk());
+    return policies;
+  }
+
+  /// "NAME:VERSION=SEED" of all that serve.
+  std::vector<std::string> Serving() const {
+    std::vector<std::string> serving;
+    for (const auto& model : repository_.List()) {
+      serving.push_back(
+          absl::StrCat(model->name(), ":", model->info().version, "=", model->info().seeded->seed));
+    }
+    return serving;
+  }
+  static ModelState StateOf(const ModelCatalog& catalog, const std::string& name, int64_t version) {
+    for (const ModelState& state : catalog.States()) {
+      if (state.name == name && state.version == version) {
+        return state;
+      }
+    }
+    ADD_FAILURE() << "no state of " << name << " version " << version;
+    return {};
+  }
+
+  const FakeModelFolder folder_;
+  ModelRepository repository_;
+  HealthRegistry health_;
+  int loads_ = 0;
+  bool go_on_ = true;
+  const ServingEnvironment environment_ = {
+      .repository = repository_,
+      .load =
+          [this](const ModelSource& source, WeightsDtype dtype) {
+            ++loads_;
+            return LoadFakeModel(source, dtype);
+          },
+      .go_on = [this] { return go_on_; },
+      .share = [](std::unique_ptr<Model> model) { return model; }};
+};
+
+TEST_F(ModelCatalogTest, ServesTheHighestVersionOfEachName) {
+  folder_.Put("a", "7");
+  folder_.Put("b/2", "8");
+  folder_.Put("b/10", "9");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=7", "b:10=9"));
+  EXPECT_EQ(StateOf(catalog, "b", 10).phase, ModelPhase::kReady);
+  EXPECT_TRUE(StateOf(catalog, "b", 10).is_serving);
+  EXPECT_EQ(StateOf(catalog, "b", 10).read_bytes, 1000000);
+  EXPECT_EQ(StateOf(catalog, "b", 2).phase, ModelPhase::kUnloaded);
+  EXPECT_EQ(health_.IsServing("model/a"), true);
+  EXPECT_EQ(health_.IsServing("model/b"), true);
+}
+
+TEST_F(ModelCatalogTest, ServesAllVersionsOrThoseThatAreNamed) {
+  for (const char* place : {"a/1", "a/2", "a/3"}) {
+    folder_.Put(place, "5");
+  }
+  {
+    ModelCatalog all = MakeCatalog(Policies("all"));
+    EXPECT_THAT(all.Refresh(Occasion::kRequest), IsOk());
+    EXPECT_THAT(Serving(), ElementsAre("a:1=5", "a:2=5", "a:3=5"));
+  }
+  repository_.Withdraw("a", 1);
+  repository_.Withdraw("a", 2);
+  repository_.Withdraw("a", 3);
+  ModelCatalog some = MakeCatalog(Policies("a=1,3,4"));
+  EXPECT_THAT(some.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=5", "a:3=5"));
+  EXPECT_THAT(
+      StateOf(some, "a", 4).error,
+      StatusIs(absl::StatusCode::kNotFound,
+               Eq(folder_.path() + "/a: expected version 4 (--model-versions), found 1, 2, 3")));
+}
+
+TEST_F(ModelCatalogTest, ABadModelFailsForItselfAlone) {
+  folder_.Put("bad", "none");
+  folder_.Put("good", "1");
+  std::filesystem::create_directory(folder_.path() + "/empty");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("good:1=1"));
+  EXPECT_EQ(StateOf(catalog, "bad", 1).phase, ModelPhase::kFailed);
+  EXPECT_THAT(StateOf(catalog, "bad", 1).error, StatusIs(absl::StatusCode::kInvalidArgument,
+                                                         HasSubstr("expected a seed, found none")));
+  EXPECT_THAT(StateOf(catalog, "empty", 0).error,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found nothing")));
+  EXPECT_EQ(health_.IsServing("model/bad"), false);
+}
+
+TEST_F(ModelCatalogTest, WhatIsUnchangedIsNotLoadedAgain) {
+  folder_.Put("a", "1");
+  folder_.Put("bad", "none");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(loads_, 2);
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_EQ(loads_, 2) << "nor is what failed tried again";
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(loads_, 3) << "unless somebody asks";
+}
+
+TEST_F(ModelCatalogTest, ANewVersionTakesThePlaceOfTheOld) {
+  folder_.Put("a/1", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Put("a/2", "2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:2=2"));
+  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kUnloaded);
+}
+
+TEST_F(ModelCatalogTest, AChangedVersionTakesItsOwnPlace) {
+  folder_.Put("a", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Put("a", "2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=2"));
+}
+
+TEST_F(ModelCatalogTest, ABrokenNewVersionKeepsTheOld) {
+  folder_.Put("a/1", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Put("a/2", "broken");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1"));
+  EXPECT_EQ(StateOf(catalog, "a", 2).phase, ModelPhase::kFailed);
+  EXPECT_EQ(health_.IsServing("model/a"), true);
+  folder_.Put("a/2", "2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:2=2")) << "once it is mended";
+}
+
+TEST_F(ModelCatalogTest, ABrokenChangeKeepsWhatWasLoaded) {
+  folder_.Put("a", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Put("a", "broken");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1"));
+  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kFailed);
+  EXPECT_TRUE(StateOf(catalog, "a", 1).is_serving);
+  std::filesystem::remove(folder_.path() + "/a/config.json");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "even when its folder is none any more";
+}
+
+TEST_F(ModelCatalogTest, ABrokenLatestVersionMakesWayForAnOlderOne) {
+  folder_.Put("a/1", "1");
+  folder_.Put("a/2", "2");
+  folder_.Put("a/3", "broken");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:2=2"));
+}
+
+TEST_F(ModelCatalogTest, WhatLeavesTheFolderIsWithdrawn) {
+  folder_.Put("a", "1");
+  folder_.Put("b/1", "2");
+  folder_.Put("b/2", "3");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Remove("a");
+  folder_.Remove("b/2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("b:1=2"));
+  EXPECT_EQ(health_.IsServing("model/a"), false);
+  EXPECT_THAT(catalog.States(), SizeIs(1));
+}
+
+TEST_F(ModelCatalogTest, APollWaitsUntilTheFilesStayTheSame) {
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Put("a", "1");
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty()) << "it may be half written";
+  folder_.Put("a", "22");
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty()) << "it was";
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=22"));
+  folder_.Remove("a");
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=22")) << "it may be about to be replaced";
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+}
+
+TEST_F(ModelCatalogTest, FilesThatChangeWhileTheyAreReadAreReadAgain) {
+  folder_.Put("a", "1");
+  ServingEnvironment environment = environment_;
+  environment.load = [this](const ModelSource& source, WeightsDtype dtype) {
+    auto loaded = LoadFakeModel(source, dtype);
+    if (++loads_ == 1) {
+      folder_.Put("a", "22");
+    }
+    return loaded;
+  };
+  ModelCatalog catalog({.path = folder_.path()}, environment, health_);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+  EXPECT_THAT(StateOf(catalog, "a", 1).error,
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("changed while they were read")));
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=22"));
+}
+
+TEST_F(ModelCatalogTest, UnloadedModelsStaySoUntilTheyAreLoaded) {
+  folder_.Put("a/1", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk());
+  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk()) << "twice is as good as once";
+  folder_.Put("a/2", "2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty()) << "later versions too";
+  EXPECT_EQ(health_.IsServing("model/a"), false);
+  EXPECT_THAT(catalog.Load("a", 1), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "but for one that is named";
+  EXPECT_THAT(catalog.Load("a", std::nullopt), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:2=2")) << "the policy's again";
+}
+
+TEST_F(ModelCatalogTest, AnUnloadedVersionDoesNotMakeWayForAnOlderOne) {
+  folder_.Put("a/1", "1");
+  folder_.Put("a/2", "2");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(catalog.Load("a", 1), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1", "a:2=2"));
+  EXPECT_THAT(catalog.Unload("a", 2), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "rolled back";
+  EXPECT_THAT(catalog.Unload("a", 1), IsOk());
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+}
+
+TEST_F(ModelCatalogTest, AVersionInUseIsUnloading) {
+  folder_.Put("a", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  std::shared_ptr<const Model> in_use = repository_.Find("a");
+  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk());
+  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kUnloading);
+  in_use.reset();
+  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kUnloaded);
+}
+
+TEST_F(ModelCatalogTest, RefusesNamesAndVersionsThatTheFolderDoesNotHave) {
+  folder_.Put("a/1", "1");
+  folder_.Put("a/3", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  for (const bool is_load : {true, false}) {
+    const auto call = [&](const std::string& name, std::optional<int64_t> version) {
+      return is_load ? catalog.Load(name, version) : catalog.Unload(name, version);
+    };
+    EXPECT_THAT(call("b", std::nullopt),
+                StatusIs(absl::StatusCode::kNotFound,
+                         Eq("model: expected one of " + folder_.path() + ": a, found \"b\"")));
+    EXPECT_THAT(call("a", 2), StatusIs(absl::StatusCode::kNotFound,
+                                       Eq("version: expected one of model a: 1, 3, found 2")));
+    EXPECT_THAT(call("demo", std::nullopt),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         Eq("model: expected a name of " + folder_.path() +
+                            ", found \"demo\", which is the server's own")));
+  }
+}
+
+TEST_F(ModelCatalogTest, LoadTellsWhyItFails) {
+  folder_.Put("a/1", "1");
+  folder_.Put("a/2", "broken");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Load("a", std::nullopt),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("/a/2/weights: expected a seed, found broken")));
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "all the same";
+  EXPECT_THAT(catalog.Load("a", 1), IsOk());
+  std::filesystem::remove(folder_.path() + "/a/2/config.json");
+  EXPECT_THAT(catalog.Load("a", 2),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.json")));
+}
+
+TEST_F(ModelCatalogTest, AFolderCannotTakeTheServersNames) {
+  folder_.Put("demo", "1");
+  ASSERT_THAT(repository_.AddSeeded(DemoModelSpec()), IsOk());
+  health_.Set("model/demo", true);
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(StateOf(catalog, "demo", 0).error,
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("expected another name")));
+  EXPECT_EQ(repository_.Find("demo")->info().d_model, 512);
+  EXPECT_EQ(health_.IsServing("model/demo"), true);
+}
+
+TEST_F(ModelCatalogTest, AFolderThatCannotBeReadChangesNothing) {
+  folder_.Put("a", "1");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  std::filesystem::rename(folder_.path(), folder_.path() + "2");
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll),
+              StatusIs(absl::StatusCode::kNotFound, StartsWith(folder_.path())));
+  EXPECT_THAT(Serving(), ElementsAre("a:1=1"));
+  std::filesystem::rename(folder_.path() + "2", folder_.path());
+}
+
+TEST_F(ModelCatalogTest, ThrowingLoadersAreFailures) {
+  folder_.Put("a", "1");
+  folder_.Put("b", "1");
+  ServingEnvironment environment = environment_;
+  environment.load = [](const ModelSource& source, WeightsDtype) -> absl::StatusOr<LoadedModel> {
+    if (source.name == "a") {
+      throw std::bad_alloc();
+    }
+    throw std::runtime_error("oh");
+  };
+  ModelCatalog catalog({.path = folder_.path()}, environment, health_);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(StateOf(catalog, "a", 1).error,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("memory")));
+  EXPECT_THAT(StateOf(catalog, "b", 1).error,
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("/b: oh")));
+}
+
+TEST_F(ModelCatalogTest, LoadsNothingMoreWhenItIsToldToStop) {
+  folder_.Put("a", "1");
+  go_on_ = false;
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(loads_, 0);
+}
+
+TEST(DescribeLoadTest, TellsSizeTimeSpeedAndWhatIsNotUsed) {
+  ReadyModel ready;
+  ready.loaded.model = *Model::CreateSeeded({.name = "a", .d_model = 32, .num_heads = 2});
+  ready.loaded.read_bytes = 300'000'000;
+  ready.load_time = absl::Seconds(2);
+  EXPECT_THAT(DescribeLoad(ready), AllOf(StartsWith("seeded, fp32 weights of "),
+                                         HasSubstr("read 300.0 MB in 2.00 s (150 MB/s)")));
+  ready.loaded.unused_tensors = {"x"};
+  EXPECT_THAT(DescribeLoad(ready), ::testing::EndsWith("; 1 tensor is not used: x"));
+  ready.loaded.unused_tensors = {"a", "b", "c", "d"};
+  EXPECT_THAT(DescribeLoad(ready), ::testing::EndsWith("; 4 tensors are not used: a, b, c, ..."));
+}
+
+}  // namespace
+}  // namespace attention
