@@ -163,23 +163,30 @@ absl::Status StreamAssembler::Add(const TokensBlock& block) {
 }
 
 absl::Status StreamAssembler::FinishLayerWeights(AttendResult& result) const {
+  std::map<int64_t, int64_t> num_heads;  // by layer; a sequence without rows has none of its own
+  for (const int64_t layer : weights_choice_.layers()) {
+    num_heads[layer] = std::max(1, weights_choice_.heads_size());
+  }
+  for (const Sequence& s : sequences_) {
+    for (const auto& [layer, heads] : s.layer_weights) {
+      num_heads[layer] = std::max(num_heads[layer], heads.num_heads());
+    }
+  }
+  const HeadRows<float> none;
   for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
-    const Sequence& s = sequences_[i];
+    const SequenceSpan& span = sequences_[i].span;
     for (const int64_t layer : weights_choice_.layers()) {
-      int64_t num_heads = weights_choice_.heads_size();
-      for (const Sequence& other : sequences_) {
-        const auto found = other.layer_weights.find(layer);
-        num_heads =
-            std::max(num_heads, found == other.layer_weights.end() ? 0 : found->second.num_heads());
-      }
-      const auto found = s.layer_weights.find(layer);
-      const HeadRows<float> heads =
-          found == s.layer_weights.end() ? HeadRows<float>() : found->second;
+      const auto found = sequences_[i].layer_weights.find(layer);
+      const HeadRows<float>& heads =
+          found == sequences_[i].layer_weights.end() ? none : found->second;
       // Those of an encoder have the memory's rows.
-      const int64_t rows = heads.num_rows() == s.span.kv_len ? s.span.kv_len : s.span.query_len;
-      LayerWeights& answer = result.layer_weights.emplace_back(
-          layer, i, Tensor(Dtype::kF32, {num_heads, rows, heads.WidthOr(s.span.kv_len)}));
-      RETURN_IF_ERROR(heads.Join(num_heads, rows, "layer weights", answer.weights.as<float>()));
+      const int64_t rows = heads.num_rows() == span.kv_len ? span.kv_len : span.query_len;
+      LayerWeights& answer = result.layer_weights.emplace_back();
+      answer.layer = layer;
+      answer.sequence = i;
+      answer.weights = Tensor(Dtype::kF32, {num_heads[layer], rows, heads.WidthOr(span.kv_len)});
+      RETURN_IF_ERROR(
+          heads.Join(num_heads[layer], rows, "layer weights", answer.weights.as<float>()));
     }
   }
   return absl::OkStatus();

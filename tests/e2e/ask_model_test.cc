@@ -1,0 +1,114 @@
+// `attend run` and `attend bench` on loaded models: texts, layers, logits, and what cannot be
+// asked.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/tensor_file.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/matchers.h"
+#include "tests/support/word_tokenizer.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kCheckpoints = ATTEND_TEST_DATA "/models/";
+
+class AskModelTest : public ::testing::Test {
+ protected:
+  AskModelTest() {
+    for (const std::string model : {"gpt2", "torch_transformer"}) {
+      std::filesystem::copy(kCheckpoints + model, models_.path() + "/" + model);
+    }
+    models_.Write("gpt2/tokenizer.json", kWordTokenizer);
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
+    EXPECT_TRUE(WaitUntilServing());
+  }
+
+  bool WaitUntilServing() const {
+    for (int i = 0; i < 1000; ++i) {
+      if (Attend({"health"}).exit_code == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Outcome Attend(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin() + 1, "--server=" + server_->address());
+    return RunAttend(std::move(arguments));
+  }
+
+  const TempFolder models_;
+  const TempFolder answers_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(AskModelTest, ShowsTheTokensOfATextBesideTheirWeights) {
+  const Outcome outcome =
+      Attend({"run", "--model=gpt2", "--text", "The cat sat on the mat", "--no-special-tokens",
+              "--logits", "--weights-layers=0,1", "--weights-heads=2"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("request   gpt2, 1 text, last logits, weights of layers 0,1"),
+                    HasSubstr("output    [1, 47] FP32"), HasSubstr("next      after sequence 0:"),
+                    HasSubstr("attention of layer 1 in sequence 0, head 2"),
+                    HasSubstr("0 \"the\"  ->   0 \"the\" 100.0%"), HasSubstr("5 \"mat\"  ->")));
+}
+
+TEST_F(AskModelTest, OneLayerAttendsOnItsOwn) {
+  const Outcome outcome = Attend({"run", "--model=gpt2", "--text=the cat", "--no-special-tokens",
+                                  "--layer=1", "--weights", "--stream"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("output    [2, 36] FP32"), HasSubstr("1 \"cat\"  ->")));
+}
+
+TEST_F(AskModelTest, WritesAndReportsWhatWasAsked) {
+  const std::string path = answers_.path() + "/answer.safetensors";
+  const Outcome outcome = Attend({"run", "--model=gpt2", "--text=the cat", "--text=on", "--json",
+                                  "--logits=all", "--weights-layers=1", "--output", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["tokens"][1]["tokens"], nlohmann::json({"[CLS]", "on", "[SEP]"}));
+  EXPECT_EQ(json["next_tokens"][1]["top"].size(), 5u);
+  EXPECT_EQ(json["layer_weights"][1]["shape"], nlohmann::json({3, 3, 3}));
+  const auto weights = LoadTensor(path + ":layer_weights.1.0", 0);
+  ASSERT_THAT(weights, IsOk());
+  EXPECT_THAT(weights->shape(), ElementsAre(3, 4, 4));
+}
+
+TEST_F(AskModelTest, AnEncoderNeedsItsMemoryAlone) {
+  const Outcome outcome =
+      Attend({"run", "--model=torch_transformer", "--memory=random:2x5x24", "--pool=mean"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("output    [2, 24] FP32"));
+}
+
+TEST_F(AskModelTest, LoadsTakeTextsToo) {
+  const Outcome outcome = Attend({"bench", "--model=gpt2", "--text=the cat", "--stream",
+                                  "--duration=200ms", "--warmup=20ms", "--json=-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["succeeded"], true);
+}
+
+TEST_F(AskModelTest, SaysWhatCannotBeAsked) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"run", "--model=gpt2", "--tokens=1", "--verify"}, "cannot be verified"},
+      {{"run", "--model=gpt2", "--tokens=1", "--layer=7"}, "expected 0 to 1 of the 2 layers"},
+      {{"run", "--model=gpt2", "--tokens=1", "--window=2"}, "options.window: goes with layer"},
+      {{"run", "--model=gpt2", "--tokens=1", "--model-version=2"}, "expected one of 1"},
+      {{"run", "--model=gpt2", "--text=the", "--weights-layers=0", "--head=5"}, "expected 0 to 2"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    const Outcome outcome = Attend(arguments);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  }
+}
+
+}  // namespace
+}  // namespace attention
