@@ -18,8 +18,11 @@ absl::StatusOr<int64_t> NumHeads(AttentionClient& client, const AttendRequest& r
     const Shape& shape = input->query->shape();
     return shape.size() < 2 ? 0 : shape[shape.size() - 2];
   }
-  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model));
-  return model.num_heads();
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model, request.model_version));
+  const int64_t layer = request.layer.value_or(0);
+  return layer >= 0 && layer < model.layers_size()
+             ? model.layers(static_cast<int>(layer)).num_heads()
+             : model.num_heads();
 }
 
 /// Calls `set_shared` with the only list, or `set_own` with each sequence's, made when missing.

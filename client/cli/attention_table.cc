@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -28,15 +29,25 @@ std::vector<double> RowOf(const Tensor& weights, int64_t row, std::optional<int6
 }
 
 // A server may name keys that are no rows.
-std::string Label(int64_t row, std::span<const int32_t> tokens) {
+std::string Label(int64_t row, std::span<const std::string> tokens) {
   return row < 0 || row >= std::ssize(tokens) ? absl::StrCat(row)
-                                              : absl::StrCat(row, " (", tokens[row], ")");
+                                              : absl::StrCat(row, " ", tokens[row]);
 }
 
-size_t WidestLabel(int64_t rows, std::span<const int32_t> tokens) {
-  size_t width = rows > 0 ? Label(rows - 1, tokens).size() : 0;
+// Of UTF-8: bytes that continue a character take no column.
+int64_t ColumnsOf(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+std::string PadLeft(const std::string& text, int64_t columns) {
+  return std::string(static_cast<size_t>(std::max<int64_t>(0, columns - ColumnsOf(text))), ' ') +
+         text;
+}
+
+int64_t WidestLabel(int64_t rows, std::span<const std::string> tokens) {
+  int64_t width = rows > 0 ? ColumnsOf(Label(rows - 1, tokens)) : 0;
   for (int64_t i = 0; i < std::min(rows, std::ssize(tokens)); ++i) {
-    width = std::max(width, Label(i, tokens).size());
+    width = std::max(width, ColumnsOf(Label(i, tokens)));
   }
   return width;
 }
@@ -66,18 +77,18 @@ template <typename KeysOf>
 std::string Table(int64_t query_len, int64_t num_keys, const AttentionTableOptions& options,
                   const KeysOf& keys_of) {
   const int64_t shown = std::min(query_len, options.max_rows);
-  const int row_width = static_cast<int>(WidestLabel(shown, options.tokens));
-  const int key_width = static_cast<int>(WidestLabel(num_keys, options.tokens));
+  const int64_t row_width = WidestLabel(shown, options.tokens);
+  const int64_t key_width = WidestLabel(num_keys, options.tokens);
   std::string text;
   for (int64_t row = 0; row < shown; ++row) {
     std::string line;
     for (const auto& [key, weight] : keys_of(row)) {
       if (weight > 0.0) {
-        absl::StrAppendFormat(&line, "   %*s %5.1f%%", key_width, Label(key, options.tokens),
-                              100.0 * weight);
+        absl::StrAppendFormat(&line, "   %s %5.1f%%",
+                              PadLeft(Label(key, options.tokens), key_width), 100.0 * weight);
       }
     }
-    absl::StrAppendFormat(&text, "  %*s  ->%s\n", row_width, Label(row, options.tokens),
+    absl::StrAppendFormat(&text, "  %s  ->%s\n", PadLeft(Label(row, options.tokens), row_width),
                           line.empty() ? "   no key" : line);
   }
   if (shown < query_len) {
@@ -87,6 +98,15 @@ std::string Table(int64_t query_len, int64_t num_keys, const AttentionTableOptio
 }
 
 }  // namespace
+
+std::string QuotedToken(const std::string& token) {
+  std::string text = "\"";
+  for (const char c : token) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    absl::StrAppend(&text, is_control ? absl::CEscape(std::string(1, c)) : std::string(1, c));
+  }
+  return text + "\"";
+}
 
 std::string AttentionTable(const Tensor& weights, const AttentionTableOptions& options) {
   return Table(weights.shape()[1], weights.shape()[2], options,

@@ -15,9 +15,12 @@ struct AttentionTableOptions {
   /// One head, or the mean over all. REQUIRES: less than the number of heads.
   std::optional<int64_t> head = std::nullopt;
   int64_t max_rows = 16;
-  /// Token ids of the rows and keys; empty: rows are labelled by number alone.
-  std::span<const int32_t> tokens = {};
+  /// How the tokens of the rows and keys are shown beside their numbers; empty: they are not.
+  std::span<const std::string> tokens = {};
 };
+
+/// `token` between quotes, on one line: control characters are escaped.
+std::string QuotedToken(const std::string& token);
 
 /// One line per query row of `weights` (FP32 [H, query_len, kv_len]) with the three keys that weigh
 /// most, as percentages. A row that sees no key says so; rows beyond `max_rows` are counted, not

@@ -59,7 +59,8 @@ absl::Status WriteJson(const std::string& path, const nlohmann::json& json) {
 absl::StatusOr<bool> Bench(BenchFlags flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
   if (!flags.request.has_input()) {
-    ASSIGN_OR_RETURN(const v1::Model model, client->GetModel(flags.request.model));
+    ASSIGN_OR_RETURN(const v1::Model model,
+                     client->GetModel(flags.request.model, flags.request.run.version));
     flags.request.random = absl::StrCat("1x128x", model.d_model());
   }
   ASSIGN_OR_RETURN(const Workload workload, MakeWorkload(flags.request, *client));

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,47 +7,65 @@
 #include "client/cli/commands.h"
 #include "client/cli/model_admin.h"
 #include "client/cli/server_flags.h"
+#include "client/cli/text_table.h"
 
 namespace attention {
 namespace {
 
-using Row = std::array<std::string, 9>;
-
 /// 0 means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
 
+/// "12", or "12 / 4" with fewer key/value heads.
+std::string HeadsText(const v1::Model& model) {
+  return model.num_heads() == model.num_kv_heads()
+             ? absl::StrCat(model.num_heads())
+             : absl::StrCat(model.num_heads(), " / ", model.num_kv_heads());
+}
+
+/// "bf16 237.5 MiB".
+std::string WeightsText(const v1::Model& model) {
+  return absl::StrFormat("%s %.1f MiB", model.weights_dtype(),
+                         static_cast<double>(model.weights_bytes()) / (1 << 20));
+}
+
 std::string ToTable(const std::vector<v1::Model>& models) {
-  std::vector<Row> rows = {{"NAME", "D_MODEL", "HEADS", "KV_HEADS", "HEAD_DIM", "DTYPE", "CAUSAL",
-                            "VOCABULARY", "POSITIONS"}};
+  std::vector<std::vector<std::string>> rows = {{"NAME", "VERSION", "TYPE", "LAYERS", "D_MODEL",
+                                                 "HEADS", "WEIGHTS", "CAUSAL", "VOCABULARY",
+                                                 "POSITIONS"}};
   for (const v1::Model& model : models) {
-    const std::string head_dim =
-        model.head_dim() == model.value_head_dim()
-            ? absl::StrCat(model.head_dim())
-            : absl::StrCat(model.head_dim(), " / ", model.value_head_dim());
-    rows.push_back({model.name(), absl::StrCat(model.d_model()), absl::StrCat(model.num_heads()),
-                    absl::StrCat(model.num_kv_heads()), head_dim, v1::DataType_Name(model.dtype()),
-                    model.causal() ? "yes" : "no", CountOrDash(model.vocab_size()),
-                    CountOrDash(model.max_positions())});
+    rows.push_back({model.name(), absl::StrCat(model.version()), model.model_type(),
+                    absl::StrCat(model.num_layers()), absl::StrCat(model.d_model()),
+                    HeadsText(model), WeightsText(model), model.causal() ? "yes" : "no",
+                    CountOrDash(model.vocab_size()), CountOrDash(model.max_positions())});
   }
-  std::array<int, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], static_cast<int>(row[i].size()));
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    absl::StrAppendFormat(&text, "%-*s", widths[0], row[0]);
-    for (size_t i = 1; i < row.size(); ++i) {
-      absl::StrAppendFormat(&text, "  %*s", widths[i], row[i]);
-    }
-    text.push_back('\n');
-  }
-  return text;
+  return TextTable(rows);
+}
+
+nlohmann::json ToJson(const v1::Layer& layer) {
+  return {{"d_model", layer.d_model()},
+          {"d_memory", layer.d_memory()},
+          {"d_memory_value", layer.d_memory_value()},
+          {"num_heads", layer.num_heads()},
+          {"num_kv_heads", layer.num_kv_heads()},
+          {"head_dim", layer.head_dim()},
+          {"value_head_dim", layer.value_head_dim()},
+          {"causal", layer.causal()},
+          {"is_cross", layer.is_cross()},
+          {"extra_keys", layer.extra_keys()}};
 }
 
 nlohmann::json ToJson(const v1::Model& model) {
   nlohmann::json json = {{"name", model.name()},
+                         {"version", model.version()},
+                         {"model_type", model.model_type()},
+                         {"num_layers", model.num_layers()},
+                         {"has_stack", model.has_stack()},
+                         {"has_encoder", model.has_encoder()},
+                         {"has_logits", model.has_logits()},
+                         {"has_tokenizer", model.has_tokenizer()},
+                         {"num_token_types", model.num_token_types()},
+                         {"weights_dtype", model.weights_dtype()},
+                         {"weights_bytes", model.weights_bytes()},
                          {"d_model", model.d_model()},
                          {"num_heads", model.num_heads()},
                          {"num_kv_heads", model.num_kv_heads()},
@@ -65,6 +81,9 @@ nlohmann::json ToJson(const v1::Model& model) {
                            {"max_tokens", model.limits().max_tokens()}}}};
   if (model.has_seed()) {
     json["seed"] = model.seed();
+  }
+  for (const v1::Layer& layer : model.layers()) {
+    json["layers"].push_back(ToJson(layer));
   }
   return json;
 }
@@ -102,7 +121,7 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command = app.add_subcommand("models", "List the server's models");
   AddServerFlags(*command, flags->server);
   command->add_flag("--json", flags->json,
-                    "A JSON array instead of a table; adds the limits and the seed");
+                    "A JSON array instead of a table; adds layers, limits and the seed");
   AddModelAdminFlags(*command, flags->admin);
   command->callback([flags, &exit_code] {
     exit_code = flags->admin.is_given() ? RunModelAdmin(flags->server, flags->admin, flags->json)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/accepts.h"
 #include "client/cli/attention_options.h"
 #include "client/cli/shape_text.h"
@@ -47,13 +48,18 @@ class WorkloadBuilder {
 absl::StatusOr<Workload> MakeHiddenStates(const RequestFlags& flags) {
   WorkloadBuilder builder(flags);
   HiddenStatesInput input;
-  const std::string source =
-      flags.input.empty() ? absl::StrCat("random:", flags.random) : flags.input;
-  ASSIGN_OR_RETURN(input.tensor, builder.Load(source, nullptr));
+  if (!flags.input.empty() || !flags.random.empty()) {
+    const std::string source =
+        flags.input.empty() ? absl::StrCat("random:", flags.random) : flags.input;
+    ASSIGN_OR_RETURN(input.tensor, builder.Load(source, nullptr));
+  }
   ASSIGN_OR_RETURN(input.lengths, ParseIntegers(flags.lengths));
   if (!flags.memory.empty()) {
     ASSIGN_OR_RETURN(input.memory, builder.Load(flags.memory, "memory"));
     ASSIGN_OR_RETURN(input.memory_lengths, ParseIntegers(flags.memory_lengths));
+  }
+  if (!flags.memory_values.empty()) {
+    ASSIGN_OR_RETURN(input.memory_values, builder.Load(flags.memory_values, "memory_values"));
   }
   return builder.Finish(std::move(input), flags.model);
 }
@@ -72,7 +78,7 @@ absl::StatusOr<Workload> MakeQueryKeyValue(const RequestFlags& flags) {
 
 absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionClient& client) {
   ASSIGN_OR_RETURN(const Shape shape, ParseShape(flags.random_tokens));
-  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(flags.model));
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(flags.model, flags.run.version));
   if (model.vocab_size() <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model \"", flags.model, "\" takes no token ids; send hidden states with --random BxSx",
@@ -90,8 +96,17 @@ absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionCl
 
 absl::StatusOr<Workload> MakeTokens(const RequestFlags& flags) {
   ASSIGN_OR_RETURN(RaggedTokens tokens, ParseTokens(flags.tokens));
-  return WorkloadBuilder(flags).Finish(
-      TokenIdsInput{std::move(tokens.ids), std::move(tokens.lengths)}, flags.model);
+  TokenIdsInput input{std::move(tokens.ids), std::move(tokens.lengths), {}};
+  if (!flags.type_ids.empty()) {
+    ASSIGN_OR_RETURN(RaggedTokens types, ParseTokens(flags.type_ids));
+    if (types.lengths != input.lengths) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--type-ids: expected one for each id, ", absl::StrJoin(input.lengths, ";"),
+                       " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
+    }
+    input.type_ids = std::move(types.ids);
+  }
+  return WorkloadBuilder(flags).Finish(std::move(input), flags.model);
 }
 
 absl::StatusOr<Shape> ParseTokensShape(const std::string& text) {
@@ -117,6 +132,13 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
   add("--random-tokens,--tokens-shape", flags.random_tokens, "B sequences of S token ids")
       ->type_name("BxS")
       ->check(Accepts(ParseTokensShape));
+  command
+      .add_option("--text", flags.texts,
+                  "A text for the model's own tokenizer; repeat it for further sequences")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->take_all()
+      ->group(kGroup);
   add("--query", flags.query, "Attention without weights: [B, Sq, H, D] or packed [T, H, D]");
   add("--key", flags.key, "[B, Sk, Hkv, D] or packed [Tk, Hkv, D]; H is a multiple of Hkv");
   add("--value", flags.value, "[B, Sk, Hkv, Dv] or packed [Tk, Hkv, Dv]");
@@ -124,10 +146,20 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
 
 void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
   static constexpr char kGroup[] = "More about what to send";
+  const auto add_tensor = [&command](const char* name, std::string& target, const char* help) {
+    command.add_option(name, target, help)->type_name("TENSOR")->group(kGroup);
+  };
+  add_tensor("--memory", flags.memory,
+             "Keys and values come from here, [B, Sm, d_model]; or what enters an encoder");
+  add_tensor("--memory-values", flags.memory_values,
+             "The values, where a layer's are of another width than its keys");
   command
-      .add_option("--memory", flags.memory,
-                  "Cross-attention: keys and values come from here, [B, Sm, d_model]")
-      ->type_name("TENSOR")
+      .add_flag("--no-special-tokens", flags.no_special_tokens,
+                "Leave out what a tokenizer puts around a text")
+      ->group(kGroup);
+  command.add_option("--type-ids", flags.type_ids, "Token types, one for each of --tokens")
+      ->type_name("0,0;1,0")
+      ->check(Accepts(ParseTokens))
       ->group(kGroup);
   const auto add = [&command](const char* name, std::string& target, const char* help) {
     command.add_option(name, target, help)
@@ -159,6 +191,10 @@ absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& c
   if (!flags.random_tokens.empty()) {
     return MakeRandomTokens(flags, client);
   }
+  if (!flags.texts.empty()) {
+    return WorkloadBuilder(flags).Finish(TextInput{flags.texts, flags.no_special_tokens},
+                                         flags.model);
+  }
   return flags.query.empty() ? MakeHiddenStates(flags) : MakeQueryKeyValue(flags);
 }
 
@@ -171,12 +207,13 @@ void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
       ->type_name("NAME")
       ->capture_default_str()
       ->group("How to attend");
+  AddModelFlags(command, flags.run);
   AddAttentionFlags(command, flags.attention);
 }
 
 absl::Status CheckRequestFlags(const RequestFlags& flags) {
   const int inputs = !flags.input.empty() + !flags.random.empty() + !flags.tokens.empty() +
-                     !flags.random_tokens.empty() + !flags.query.empty();
+                     !flags.random_tokens.empty() + !flags.texts.empty() + !flags.query.empty();
   const bool has_query = !flags.query.empty();
   const bool is_layer = !flags.input.empty() || !flags.random.empty();
   struct Rule {
@@ -184,12 +221,18 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
     const char* text;
   };
   const Rule rules[] = {
-      {inputs == 0,
-       "expected --input, --random, --tokens, --random-tokens or --query; try --random 2x5x512"},
-      {inputs > 1, "expected only one of --input, --random, --tokens, --random-tokens and --query"},
+      {inputs == 0 && flags.memory.empty(),
+       "expected --input, --random, --tokens, --random-tokens, --text or --query; try --random "
+       "2x5x512"},
+      {inputs > 1,
+       "expected only one of --input, --random, --tokens, --random-tokens, --text and --query"},
       {has_query == flags.key.empty() || has_query == flags.value.empty(),
        "--query, --key and --value go together"},
-      {!flags.memory.empty() && !is_layer, "--memory goes with --input or --random"},
+      {!flags.memory.empty() && !is_layer && inputs > 0, "--memory goes with --input or --random"},
+      {!flags.memory_values.empty() && flags.memory.empty(), "--memory-values goes with --memory"},
+      {!flags.type_ids.empty() && flags.tokens.empty(), "--type-ids goes with --tokens"},
+      {flags.no_special_tokens && flags.texts.empty(), "--no-special-tokens goes with --text"},
+      {has_query && !flags.run.empty(), "what of a model to run does not go with --query"},
       {!flags.memory_lengths.empty() && flags.memory.empty(),
        "--memory-lengths goes with --memory"},
       {!flags.kv_lengths.empty() && !has_query, "--kv-lengths goes with --query"},
@@ -202,11 +245,12 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
       return absl::InvalidArgumentError(rule.text);
     }
   }
-  return absl::OkStatus();
+  return CheckModelFlags(flags.run);
 }
 
 absl::StatusOr<Workload> MakeWorkload(const RequestFlags& flags, AttentionClient& client) {
   ASSIGN_OR_RETURN(Workload workload, MakeInput(flags, client));
+  RETURN_IF_ERROR(ChooseRun(flags.run, workload.request));
   RETURN_IF_ERROR(AddAttention(flags.attention, flags.seed, client, workload));
   return workload;
 }

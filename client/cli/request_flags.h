@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/attention_flags.h"
+#include "client/cli/model_flags.h"
 #include "client/lib/attention_client.h"
 #include "client/load/workload.h"
 
@@ -19,17 +21,21 @@ struct RequestFlags {
   std::string random;
   std::string tokens;
   std::string random_tokens;
+  std::vector<std::string> texts;
   std::string query, key, value;
 
-  std::string memory;
+  std::string memory, memory_values;  // memory alone: what an encoder runs over
+  std::string type_ids;
+  bool no_special_tokens = false;
   std::string lengths, memory_lengths, kv_lengths, query_offsets;
   std::string dtype;  // fp32, bf16 or fp16; empty: as the tensors are
   uint64_t seed = 0;
+  ModelFlags run;
   AttentionFlags attention;
 
   bool has_input() const {
     return !(input.empty() && random.empty() && tokens.empty() && random_tokens.empty() &&
-             query.empty());
+             texts.empty() && query.empty() && memory.empty());
   }
 };
 

@@ -32,6 +32,8 @@ constexpr char kExamples[] =
     "  attend run --tokens \"17,4,250,3,9\" --causal --window 3 --alibi standard --top-k 2 "
     "--verify\n"
     "  attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify\n"
+    "  attend run --model gpt2 --text \"The cat sat on the mat\" --logits --weights-layers 0,11\n"
+    "  attend run --model bert --text \"The cat sat\" --layer 3 --weights --head 2\n"
     "  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 "
     "--causal --dtype bf16\n"
     "\n"
@@ -74,7 +76,7 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   if (std::holds_alternative<QueryKeyValueInput>(request.input)) {
     return CheckAnswer(nullptr, request, result);
   }
-  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model));
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model, request.model_version));
   return CheckAnswer(&model, request, result);
 }
 
@@ -85,6 +87,9 @@ absl::Status Save(const std::string& path, const AttendResult& result) {
   }
   for (size_t s = 0; s < result.log_sum_exp.size(); ++s) {
     tensors[absl::StrCat("log_sum_exp.", s)] = &result.log_sum_exp[s];
+  }
+  for (const LayerWeights& layer : result.layer_weights) {
+    tensors[absl::StrCat("layer_weights.", layer.layer, ".", layer.sequence)] = &layer.weights;
   }
   std::deque<Tensor> keys;  // as FP32, which holds them exactly
   for (size_t s = 0; s < result.top_weights.size(); ++s) {
@@ -135,8 +140,10 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
 }
 
 absl::Status CheckShown(const RunFlags& flags) {
-  if ((flags.head.has_value() || flags.all_rows) && !flags.weights && flags.top_k == 0) {
-    return absl::InvalidArgumentError("--head and --all go with --weights or --top-k");
+  if ((flags.head.has_value() || flags.all_rows) && !flags.weights && flags.top_k == 0 &&
+      flags.request.run.weights_layers.empty()) {
+    return absl::InvalidArgumentError(
+        "--head and --all go with --weights, --top-k or --weights-layers");
   }
   return absl::OkStatus();
 }
@@ -181,7 +188,7 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("--output", flags.output,
                   "Write `output` to FILE.npy, or it and `weights.N`, `log_sum_exp.N`, "
-                  "`top_weights.N` and `top_keys.N` to FILE.safetensors")
+                  "`top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors")
       ->type_name("FILE")
       ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
       ->group(kGroup);

@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/attention_table.h"
+#include "client/cli/top_logits.h"
+#include "client/cli/weights_report.h"
 #include "client/lib/sequences.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
@@ -53,12 +54,12 @@ std::string OutputText(const AttendResult& result, const std::vector<SequenceSpa
   std::string text;
   for (int64_t s = 0; s < shown; ++s) {
     const SequenceSpan& span = sequences[s];
-    const int64_t last = span.query_len - 1;
+    const int64_t last = span.output_rows - 1;
     for (const int64_t row :
-         last > 0 ? std::vector<int64_t>{0, last} : std::vector<int64_t>(span.query_len, 0)) {
+         last > 0 ? std::vector<int64_t>{0, last} : std::vector<int64_t>(span.output_rows, 0)) {
       const std::string label = row == 0 ? absl::StrCat("sequence ", s) : "";
       absl::StrAppendFormat(&text, "  %-12s row %4d %s\n", label, row,
-                            ValuesText(result.output, span.first_row + row, row_elements));
+                            ValuesText(result.output, span.first_output_row + row, row_elements));
     }
   }
   if (shown < std::ssize(sequences)) {
@@ -94,61 +95,6 @@ std::string CheckText(const AnswerCheck& check) {
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
 }
 
-/// How the tables of a sequence look. An error when the answer has no such sequence or head.
-absl::StatusOr<AttentionTableOptions> TableOptions(const RunReport& report, size_t sequence,
-                                                   const Tensor& weights,
-                                                   const std::vector<SequenceSpan>& sequences) {
-  if (weights.shape().size() != 3 || sequence >= sequences.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weights of sequence ", sequence, ": found ", TensorText(weights)));
-  }
-  const int64_t num_heads = weights.shape()[0];
-  if (report.head.value_or(0) < 0 || report.head.value_or(0) >= std::max<int64_t>(1, num_heads)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--head: expected 0 to ", num_heads - 1, ", found ", *report.head));
-  }
-  AttentionTableOptions options{
-      .head = report.head, .max_rows = report.all_rows ? weights.shape()[1] : 16, .tokens = {}};
-  if (const auto* tokens = std::get_if<TokenIdsInput>(&report.request.input)) {
-    const SequenceSpan& span = sequences[sequence];
-    options.tokens = std::span(tokens->ids).subspan(span.first_row, span.query_len);
-  }
-  return options;
-}
-
-std::string TableTitle(const char* what, size_t sequence, const std::string& heads,
-                       const AttentionTableOptions& options) {
-  return absl::StrCat("\n", what, " in sequence ", sequence, ", ", heads,
-                      options.tokens.empty() ? ": row -> the rows it attends to most\n"
-                                             : ": row (token) -> the rows it attends to most\n");
-}
-
-absl::StatusOr<std::string> WeightsText(const RunReport& report,
-                                        const std::vector<SequenceSpan>& sequences) {
-  std::string text;
-  for (size_t s = 0; s < report.result.weights.size(); ++s) {
-    const Tensor& weights = report.result.weights[s];
-    ASSIGN_OR_RETURN(const AttentionTableOptions options,
-                     TableOptions(report, s, weights, sequences));
-    const std::string heads =
-        report.head.has_value()
-            ? absl::StrCat("head ", *report.head)
-            : absl::StrCat("mean of ", Counted(weights.shape()[0], "head", "heads"));
-    absl::StrAppend(&text, TableTitle("attention", s, heads, options),
-                    AttentionTable(weights, options));
-  }
-  for (size_t s = 0; s < report.result.top_weights.size(); ++s) {
-    const LargestWeights& top = report.result.top_weights[s];
-    ASSIGN_OR_RETURN(const AttentionTableOptions options,
-                     TableOptions(report, s, top.weights, sequences));
-    const std::string heads =
-        absl::StrCat("head ", report.head.value_or(0), " of ", top.weights.shape()[0]);
-    absl::StrAppend(&text, TableTitle("largest weights", s, heads, options),
-                    TopWeightsTable(top, options));
-  }
-  return text;
-}
-
 /// The first values of each sequence's first head.
 std::string LogSumExpText(const AttendResult& result) {
   std::string text;
@@ -181,6 +127,24 @@ nlohmann::json TensorJson(const Tensor& tensor) {
   return {{"shape", tensor.shape()}, {"dtype", std::string(Name(tensor.dtype()))}};
 }
 
+/// What only models answer with.
+void AddModelParts(const RunReport& report, nlohmann::json& json) {
+  for (const LayerWeights& layer : report.result.layer_weights) {
+    json["layer_weights"].push_back(
+        {{"layer", layer.layer}, {"sequence", layer.sequence}, {"shape", layer.weights.shape()}});
+  }
+  for (const v1::TokenizedText& text : report.result.tokens) {
+    json["tokens"].push_back(
+        {{"ids", std::vector<int32_t>(text.ids().begin(), text.ids().end())},
+         {"tokens", std::vector<std::string>(text.tokens().begin(), text.tokens().end())}});
+  }
+  const auto sequences = SequencesOf(report.request, report.result.tokens);
+  if (sequences.ok() && (report.request.model_output == v1::LOGITS ||
+                         report.request.model_output == v1::LAST_LOGITS)) {
+    json["next_tokens"] = NextTokensJson(report.request, report.result, *sequences);
+  }
+}
+
 }  // namespace
 
 std::string ToText(const BlockArrival& block) {
@@ -205,10 +169,13 @@ std::string ToText(const AttendRequest& request) {
 }
 
 absl::StatusOr<std::string> ToText(const RunReport& report) {
-  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(report.request));
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences,
+                   SequencesOf(report.request, report.result.tokens));
   std::string text;
   AppendLine("output", TensorText(report.result.output), text);
-  text += OutputText(report.result, sequences, NumElements(LeadingExtents(report.request)));
+  text +=
+      OutputText(report.result, sequences, NumElements(LeadingExtents(report.request, sequences)));
+  text += NextTokensText(report.request, report.result, sequences);
   text += LogSumExpText(report.result);
   AppendLine("timings", TimingsText(report.result.timings), text);
   AppendLine("batch", BatchText(report.result.batch), text);
@@ -246,6 +213,7 @@ nlohmann::json ToJson(const RunReport& report) {
   for (const LargestWeights& top : report.result.top_weights) {
     json["top_weights"].push_back(TensorJson(top.weights));
   }
+  AddModelParts(report, json);
   for (const BlockArrival& block : report.blocks) {
     json["blocks"].push_back({{"sequence", block.sequence},
                               {"first_row", block.first_row},

@@ -1,10 +1,12 @@
 // What a client asks for, and what it gets. B batch size, S sequence length, E d_model, H query
-// heads, Hkv key/value heads, D key width, Dv value width, T total tokens of a packed batch, as in
-// attention.proto, whose field comments hold here too.
+// heads, Hkv key/value heads, D key width, Dv value width, T total tokens of a packed batch, V
+// vocabulary size, N number of sequences, as in attention.proto, whose field comments hold here
+// too.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,17 +17,27 @@
 
 namespace attention {
 
-/// Input rows of a model's layer. Tensors are borrowed until the call returns.
+/// Input rows of a model's layer, or of its whole stack. Tensors are borrowed until the call
+/// returns.
 struct HiddenStatesInput {
-  const Tensor* tensor = nullptr;  // [B, S, E] or [T, E]
+  /// [B, S, E] or [T, E]; null beside `memory`: the encoder alone.
+  const Tensor* tensor = nullptr;
   std::vector<int64_t> lengths = {};
   const Tensor* memory = nullptr;  // [B, Sm, E] or [Tm, E]; null for self-attention
   std::vector<int64_t> memory_lengths = {};
+  const Tensor* memory_values = nullptr;  // where values come from rows of another width
 };
 
 struct TokenIdsInput {
   std::vector<int32_t> ids;
   std::vector<int64_t> lengths = {};
+  std::vector<int32_t> type_ids = {};  // empty, or one for each id
+};
+
+/// For the model's own tokenizer; one sequence for each text.
+struct TextInput {
+  std::vector<std::string> texts;
+  bool no_special_tokens = false;
 };
 
 /// Attention without weights. Tensors are borrowed until the call returns.
@@ -46,7 +58,15 @@ struct MaskTensor {
 
 struct AttendRequest {
   std::string model;  // empty for QueryKeyValueInput
-  std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput> input;
+  std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput, TextInput> input;
+  /// Attention of this layer; none: the whole stack of a model that has one.
+  std::optional<int64_t> layer = std::nullopt;
+  /// None: the highest.
+  std::optional<int64_t> model_version = std::nullopt;
+  /// What a whole stack leaves, and of which of its layers and heads the weights are wanted too (no
+  /// layers: of none).
+  v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
+  v1::WeightsChoice weights_choice = {};
   /// What kind of attention, and what to return beside the output; without its tensors, which are
   /// the two members below.
   v1::AttentionOptions options = {};
@@ -80,14 +100,26 @@ struct LargestWeights {
   std::vector<int32_t> keys;  // of the same shape; -1 where a row sees fewer keys
 };
 
+/// Of one layer in a run of the whole stack.
+struct LayerWeights {
+  int64_t layer = 0;
+  int64_t sequence = 0;
+  Tensor weights;  // FP32 [chosen heads, query_len, kv_len]
+};
+
 struct AttendResult {
-  /// [B, S, E] or [T, E] as the input was, [T, E] for token ids; [B, Sq, H, Dv] or [T, H, Dv].
+  /// [B, S, E] or [T, E] as the input was, [T, E] for token ids and texts, or as model_output says;
+  /// [B, Sq, H, Dv] or [T, H, Dv].
   Tensor output;
   /// One FP32 [H, query_len, kv_len] per sequence when asked for.
   std::vector<Tensor> weights;
   /// One FP32 [H, query_len] per sequence when asked for.
   std::vector<Tensor> log_sum_exp;
   std::vector<LargestWeights> top_weights;
+  /// For texts: one per sequence.
+  std::vector<v1::TokenizedText> tokens;
+  /// For each sequence its chosen layers, in order.
+  std::vector<LayerWeights> layer_weights;
   Timings timings;
   BatchFacts batch;
 };
@@ -96,7 +128,7 @@ struct AttendResult {
 struct RowBlock {
   int64_t sequence = 0;
   int64_t first_row = 0;
-  Tensor rows;  // [rows, E] or [rows, H, Dv]; weights: [rows, kv_len]
+  Tensor rows;  // [rows, E], [rows, V] or [rows, H, Dv]; weights: [rows, kv_len]
 };
 struct WeightsBlock {
   int64_t head = 0;
@@ -112,6 +144,18 @@ struct TopWeightsBlock {
   std::vector<int32_t> keys;
 };
 
+struct LayerWeightsBlock {
+  int64_t layer = 0;
+  int64_t head = 0;  // its number in the layer
+  RowBlock block;
+};
+/// Some tokens of one text.
+struct TokensBlock {
+  int64_t sequence = 0;
+  int64_t first_token = 0;
+  v1::TokenizedText tokens;
+};
+
 /// What becomes of a streamed answer. Callbacks may be empty; they run on the calling thread and
 /// return whether to go on; after false the call is cancelled and returns CANCELLED.
 struct StreamSink {
@@ -119,6 +163,8 @@ struct StreamSink {
   std::function<bool(const WeightsBlock&)> on_weights = nullptr;
   std::function<bool(const LogSumExpBlock&)> on_log_sum_exp = nullptr;
   std::function<bool(const TopWeightsBlock&)> on_top_weights = nullptr;
+  std::function<bool(const TokensBlock&)> on_tokens = nullptr;
+  std::function<bool(const LayerWeightsBlock&)> on_layer_weights = nullptr;
   /// Also put the blocks together as the tensors of AttendResult, which else stay empty.
   bool assemble = false;
 };

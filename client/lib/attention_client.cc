@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/lib/answer_codec.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
@@ -46,6 +47,10 @@ const auto& CallbackFor(const LogSumExpBlock&, const StreamSink& sink) {
 }
 const auto& CallbackFor(const TopWeightsBlock&, const StreamSink& sink) {
   return sink.on_top_weights;
+}
+const auto& CallbackFor(const TokensBlock&, const StreamSink& sink) { return sink.on_tokens; }
+const auto& CallbackFor(const LayerWeightsBlock&, const StreamSink& sink) {
+  return sink.on_layer_weights;
 }
 
 /// Feeds one block to the assembler, if there is one, and to the sink.
@@ -176,10 +181,10 @@ absl::StatusOr<std::vector<v1::Model>> AttentionClient::ListModels() {
   return std::vector<v1::Model>(reply.models().begin(), reply.models().end());
 }
 
-absl::StatusOr<v1::Model> AttentionClient::GetModel(const std::string& name) {
-  v1::GetModelRequest request;
-  request.set_model(name);
-  return state_->CallTyped<v1::Model>("/attention.v1.AttentionService/GetModel", request);
+absl::StatusOr<v1::Model> AttentionClient::GetModel(const std::string& name,
+                                                    std::optional<int64_t> version) {
+  return state_->CallTyped<v1::Model>("/attention.v1.AttentionService/GetModel",
+                                      RequestFor<v1::GetModelRequest>(name, version));
 }
 
 absl::StatusOr<std::vector<v1::ModelState>> AttentionClient::ListModelStates() {

@@ -44,10 +44,11 @@ class AttentionClient {
   /// The same answer, bit for bit, block by block.
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
-  /// In name order.
+  /// In order of name, then version.
   absl::StatusOr<std::vector<v1::Model>> ListModels();
-  /// NOT_FOUND for a name the server does not have.
-  absl::StatusOr<v1::Model> GetModel(const std::string& name);
+  /// NOT_FOUND for a name or version the server does not have; without a version, the highest.
+  absl::StatusOr<v1::Model> GetModel(const std::string& name,
+                                     std::optional<int64_t> version = std::nullopt);
 
   /// The models of the server's folder; FAILED_PRECONDITION when it has none (--models). Calls that
   /// change something wait until that is done: give them a timeout that a load fits into. What a

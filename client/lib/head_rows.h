@@ -46,6 +46,10 @@ class HeadRows {
   }
 
   int64_t num_heads() const { return std::ssize(heads_); }
+  /// Of the first head.
+  int64_t num_rows() const {
+    return heads_.empty() || WidthOr(0) == 0 ? 0 : std::ssize(heads_[0]) / *width_;
+  }
   /// Of a row; `absent` when there was none.
   int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
 

@@ -1,17 +1,13 @@
 #include "client/lib/request_codec.h"
 
-#include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/lib/stream_assembler.h"
 #include "core/runtime/status_macros.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
-#include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"
 
 namespace attention {
@@ -22,18 +18,30 @@ class RequestBuilder {
  public:
   void Write(const HiddenStatesInput& input) {
     v1::HiddenStates& wire = *request_.mutable_hidden_states();
-    Attach(input.tensor, "hidden_states.tensor", *wire.mutable_tensor());
+    if (input.tensor != nullptr || input.memory == nullptr) {
+      Attach(input.tensor, "hidden_states.tensor", *wire.mutable_tensor());
+    }
     wire.mutable_lengths()->Add(input.lengths.begin(), input.lengths.end());
     if (input.memory != nullptr) {
       Attach(input.memory, "hidden_states.memory", *wire.mutable_memory());
     }
     wire.mutable_memory_lengths()->Add(input.memory_lengths.begin(), input.memory_lengths.end());
+    if (input.memory_values != nullptr) {
+      Attach(input.memory_values, "hidden_states.memory_values", *wire.mutable_memory_values());
+    }
   }
 
   void Write(const TokenIdsInput& input) {
     v1::TokenIds& wire = *request_.mutable_token_ids();
     wire.mutable_ids()->Add(input.ids.begin(), input.ids.end());
     wire.mutable_lengths()->Add(input.lengths.begin(), input.lengths.end());
+    wire.mutable_type_ids()->Add(input.type_ids.begin(), input.type_ids.end());
+  }
+
+  void Write(const TextInput& input) {
+    v1::TextInput& wire = *request_.mutable_text();
+    wire.mutable_texts()->Add(input.texts.begin(), input.texts.end());
+    wire.set_no_special_tokens(input.no_special_tokens);
   }
 
   void Write(const QueryKeyValueInput& input) {
@@ -50,6 +58,7 @@ class RequestBuilder {
     request_.set_model(request.model);
     std::visit([this](const auto& input) { Write(input); }, request.input);
     RETURN_IF_ERROR(missing_tensor_);
+    WriteRun(request);
     RETURN_IF_ERROR(WriteOptions(request));
     return encoder_.Encode(request_);
   }
@@ -63,6 +72,19 @@ class RequestBuilder {
     }
     WriteTensorHeader(tensor->dtype(), tensor->shape(), wire);
     encoder_.Attach(grpc::Slice(tensor->data(), tensor->size_bytes()), wire);
+  }
+
+  void WriteRun(const AttendRequest& request) {
+    if (request.layer.has_value()) {
+      request_.set_layer(*request.layer);
+    }
+    if (request.model_version.has_value()) {
+      request_.set_model_version(*request.model_version);
+    }
+    request_.set_model_output(request.model_output);
+    if (!request.weights_choice.layers().empty() || !request.weights_choice.heads().empty()) {
+      *request_.mutable_weights_choice() = request.weights_choice;
+    }
   }
 
   absl::Status WriteOptions(const AttendRequest& request) {
@@ -88,156 +110,10 @@ class RequestBuilder {
   absl::Status missing_tensor_;
 };
 
-absl::Status Malformed(const absl::Status& status) {
-  return absl::InternalError(absl::StrCat("malformed answer: ", status.message()));
-}
-
-template <typename M>
-absl::StatusOr<Received<M>> DecodeMessage(const grpc::ByteBuffer& bytes) {
-  absl::StatusOr<Received<M>> received = Decode<M>(bytes);
-  return received.ok() ? std::move(received) : Malformed(received.status());
-}
-
-template <typename M>
-absl::StatusOr<Tensor> CopyOf(const Received<M>& received, const v1::Tensor& wire,
-                              const char* name) {
-  const absl::StatusOr<ReceivedTensor> tensor = ReadTensor(wire, received.PayloadOf(wire), name);
-  if (!tensor.ok()) {
-    return Malformed(tensor.status());
-  }
-  return CopyTensor(*tensor);
-}
-
-template <typename M>
-absl::StatusOr<std::vector<int32_t>> KeysOf(const Received<M>& received,
-                                            const v1::TopWeights& wire) {
-  const absl::StatusOr<ReceivedElements> keys =
-      ReadElements(wire.keys(), received.PayloadOf(wire.keys()), v1::INT32, "top_weights.keys");
-  if (!keys.ok()) {
-    return Malformed(keys.status());
-  }
-  if (!std::equal(keys->shape.begin(), keys->shape.end(), wire.weights().shape().begin(),
-                  wire.weights().shape().end())) {
-    return absl::InternalError("malformed answer: top_weights: keys and weights differ in shape");
-  }
-  std::vector<int32_t> values(keys->payload.size_bytes() / sizeof(int32_t));
-  keys->payload.CopyTo(0, keys->payload.size_bytes(), values.data());
-  return values;
-}
-
-void ReadSummary(const v1::Summary& summary, AttendResult& result) {
-  result.timings.queue = absl::Nanoseconds(summary.queue_ns());
-  result.timings.compute = absl::Nanoseconds(summary.compute_ns());
-  result.timings.server_total = absl::Nanoseconds(summary.total_ns());
-  result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
-                  summary.batch_tokens()};
-}
-
-/// Where the rows of one head belong; the rows are still to come.
-template <typename Wire>
-RowBlock BlockOf(const Wire& wire) {
-  return {wire.sequence(), wire.first_row(), Tensor()};
-}
-
 }  // namespace
 
 absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request) {
   return RequestBuilder().Encode(request);
-}
-
-absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
-  ASSIGN_OR_RETURN(const Received<v1::AttendResponse> received,
-                   DecodeMessage<v1::AttendResponse>(bytes));
-  AttendResult result;
-  ASSIGN_OR_RETURN(result.output, CopyOf(received, received.message.output(), "output"));
-  for (const v1::Tensor& wire : received.message.weights()) {
-    ASSIGN_OR_RETURN(Tensor weights, CopyOf(received, wire, "weights"));
-    result.weights.push_back(std::move(weights));
-  }
-  for (const v1::Tensor& wire : received.message.log_sum_exp()) {
-    ASSIGN_OR_RETURN(Tensor log_sum_exp, CopyOf(received, wire, "log_sum_exp"));
-    result.log_sum_exp.push_back(std::move(log_sum_exp));
-  }
-  for (const v1::TopWeights& wire : received.message.top_weights()) {
-    LargestWeights& top = result.top_weights.emplace_back();
-    ASSIGN_OR_RETURN(top.weights, CopyOf(received, wire.weights(), "top_weights.weights"));
-    ASSIGN_OR_RETURN(top.keys, KeysOf(received, wire));
-  }
-  ReadSummary(received.message.summary(), result);
-  return result;
-}
-
-absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes) {
-  v1::AttendResponse message;
-  const absl::Status status = DecodeEnvelope(bytes, PayloadFieldsOf<v1::AttendResponse>(), message);
-  if (!status.ok()) {
-    return Malformed(status);
-  }
-  AttendResult result;
-  ReadSummary(message.summary(), result);
-  return result;
-}
-
-absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes) {
-  ASSIGN_OR_RETURN(const Received<v1::AttendStreamResponse> received,
-                   DecodeMessage<v1::AttendStreamResponse>(bytes));
-  const v1::AttendStreamResponse& message = received.message;
-  switch (message.part_case()) {
-    case v1::AttendStreamResponse::kRows: {
-      RowBlock block{message.rows().sequence(), message.rows().first_row(), Tensor()};
-      ASSIGN_OR_RETURN(block.rows, CopyOf(received, message.rows().output(), "rows.output"));
-      return StreamMessage(std::move(block));
-    }
-    case v1::AttendStreamResponse::kWeights: {
-      const v1::WeightsBlock& wire = message.weights();
-      WeightsBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.weights(), "weights.weights"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kLogSumExp: {
-      const v1::LogSumExpBlock& wire = message.log_sum_exp();
-      LogSumExpBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.log_sum_exp(), "log_sum_exp"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kTopWeights: {
-      const v1::TopWeightsBlock& wire = message.top_weights();
-      TopWeightsBlock result{wire.head(), BlockOf(wire), {}};
-      ASSIGN_OR_RETURN(result.block.rows,
-                       CopyOf(received, wire.top_weights().weights(), "top_weights.weights"));
-      ASSIGN_OR_RETURN(result.keys, KeysOf(received, wire.top_weights()));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kSummary: {
-      AttendResult result;
-      ReadSummary(message.summary(), result);
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::PART_NOT_SET:
-      break;
-  }
-  return absl::InternalError("malformed answer: a message of the stream has no part");
-}
-
-absl::StatusOr<AttendResult> DecodeStream(const AttendRequest& request,
-                                          const std::vector<grpc::ByteBuffer>& messages) {
-  ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(request));
-  AttendResult result;
-  for (const grpc::ByteBuffer& bytes : messages) {
-    ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    RETURN_IF_ERROR(std::visit(
-        [&](auto& part) {
-          if constexpr (std::is_same_v<decltype(part), AttendResult&>) {
-            result = std::move(part);
-            return absl::OkStatus();
-          } else {
-            return assembler.Add(part);
-          }
-        },
-        message));
-  }
-  RETURN_IF_ERROR(assembler.Finish(result));
-  return result;
 }
 
 }  // namespace attention

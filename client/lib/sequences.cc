@@ -1,5 +1,6 @@
 #include "client/lib/sequences.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/status/status.h"
@@ -73,6 +74,11 @@ absl::StatusOr<std::vector<SequenceSpan>> Pair(const std::vector<Rows>& queries,
 }
 
 absl::StatusOr<std::vector<SequenceSpan>> Spans(const HiddenStatesInput& input) {
+  if (input.tensor == nullptr) {  // the encoder alone
+    ASSIGN_OR_RETURN(const std::vector<Rows> rows, Cut(Leading(input.memory->shape(), 1),
+                                                       input.memory_lengths, "memory_lengths"));
+    return Pair(rows, rows);
+  }
   ASSIGN_OR_RETURN(const std::vector<Rows> rows,
                    Cut(Leading(input.tensor->shape(), 1), input.lengths, "lengths"));
   if (input.memory == nullptr) {
@@ -109,23 +115,68 @@ absl::StatusOr<std::vector<SequenceSpan>> Spans(const QueryKeyValueInput& input)
   return spans;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(const AttendRequest& request) {
-  return std::visit([](const auto& input) { return Spans(input); }, request.input);
+absl::StatusOr<std::vector<SequenceSpan>> Spans(const TextInput& input,
+                                                std::span<const v1::TokenizedText> tokens) {
+  if (tokens.size() != input.texts.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens: expected those of ", input.texts.size(),
+                                                   " texts, found those of ", tokens.size()));
+  }
+  std::vector<Rows> rows;
+  int64_t first = 0;
+  for (const v1::TokenizedText& text : tokens) {
+    rows.push_back({first, text.ids_size()});
+    first += text.ids_size();
+  }
+  return Pair(rows, rows);
 }
 
-Shape LeadingExtents(const AttendRequest& request) {
-  struct Visitor {
-    Shape operator()(const HiddenStatesInput& input) const {
-      return Leading(input.tensor->shape(), 1);
-    }
-    Shape operator()(const TokenIdsInput& input) const { return {std::ssize(input.ids)}; }
-    Shape operator()(const QueryKeyValueInput& input) const {
-      return Leading(input.query->shape(), 2);
-    }
-  };
-  return std::visit(Visitor(), request.input);
+absl::StatusOr<std::vector<SequenceSpan>> SpansOf(const AttendRequest& request,
+                                                  std::span<const v1::TokenizedText> tokens) {
+  if (const auto* text = std::get_if<TextInput>(&request.input)) {
+    return Spans(*text, tokens);
+  }
+  if (const auto* ids = std::get_if<TokenIdsInput>(&request.input)) {
+    return Spans(*ids);
+  }
+  if (const auto* states = std::get_if<HiddenStatesInput>(&request.input)) {
+    return Spans(*states);
+  }
+  return Spans(std::get<QueryKeyValueInput>(request.input));
+}
+
+}  // namespace
+
+bool IsPooled(v1::ModelOutput output) {
+  return output == v1::MEAN_POOLED || output == v1::CLS_POOLED || output == v1::LAST_LOGITS;
+}
+
+absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(const AttendRequest& request,
+                                                      std::span<const v1::TokenizedText> tokens) {
+  ASSIGN_OR_RETURN(std::vector<SequenceSpan> spans, SpansOf(request, tokens));
+  for (int64_t i = 0; i < std::ssize(spans); ++i) {
+    SequenceSpan& span = spans[i];
+    const bool is_pooled = IsPooled(request.model_output);
+    span.first_output_row = is_pooled ? i : span.first_row;
+    span.output_rows = is_pooled ? std::min<int64_t>(1, span.query_len) : span.query_len;
+  }
+  return spans;
+}
+
+Shape LeadingExtents(const AttendRequest& request, std::span<const SequenceSpan> sequences) {
+  if (IsPooled(request.model_output)) {
+    return {std::ssize(sequences)};
+  }
+  if (const auto* input = std::get_if<HiddenStatesInput>(&request.input)) {
+    return Leading(input->tensor != nullptr ? input->tensor->shape() : input->memory->shape(), 1);
+  }
+  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
+    return Leading(input->query->shape(), 2);
+  }
+  int64_t tokens = 0;
+  for (const SequenceSpan& span : sequences) {
+    tokens += span.query_len;
+  }
+  return {tokens};
 }
 
 }  // namespace attention

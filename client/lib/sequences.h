@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,12 +19,20 @@ struct SequenceSpan {
   int64_t kv_len = 0;
   /// Key position of the first query row.
   int64_t query_offset = 0;
+  /// In the output: where the query's are, or one row, of a sequence that has any, when pooled.
+  int64_t first_output_row = 0;
+  int64_t output_rows = 0;
 };
 
-/// The sequences of `request`. INVALID_ARGUMENT when its lengths do not fit its tensors.
-absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(const AttendRequest& request);
+/// The sequences of `request`; those of its texts are as `tokens`, the answer's, say.
+/// INVALID_ARGUMENT when its lengths do not fit its tensors, or tokens are missing.
+absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(
+    const AttendRequest& request, std::span<const v1::TokenizedText> tokens = {});
 
-/// Extents that count the rows of the output: {B, S} or {T}.
-Shape LeadingExtents(const AttendRequest& request);
+/// Extents that count the rows of the output: {B, S}, {T}, or {N} when pooled.
+Shape LeadingExtents(const AttendRequest& request, std::span<const SequenceSpan> sequences);
+
+/// Whether the output has one row for each sequence.
+bool IsPooled(v1::ModelOutput output);
 
 }  // namespace attention

@@ -31,17 +31,40 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const Block& block, size_t rank, c
 }  // namespace
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request) {
-  ASSIGN_OR_RETURN(std::vector<SequenceSpan> spans, SequencesOf(request));
   StreamAssembler assembler;
-  assembler.leading_ = LeadingExtents(request);
-  for (const SequenceSpan& span : spans) {
-    assembler.sequences_.push_back({.span = span});
-  }
+  assembler.model_output_ = request.model_output;
+  assembler.weights_choice_ = request.weights_choice;
   assembler.weights_top_k_ = request.options.weights_top_k();
+  if (const auto* input = std::get_if<TextInput>(&request.input)) {
+    assembler.tokens_.resize(input->texts.size());
+  } else {
+    RETURN_IF_ERROR(assembler.LayOut(request));
+  }
   return assembler;
 }
 
+absl::Status StreamAssembler::LayOut(const AttendRequest& request) {
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> spans, SequencesOf(request, tokens_));
+  leading_ = LeadingExtents(request, spans);
+  for (const SequenceSpan& span : spans) {
+    sequences_.push_back({.span = span});
+  }
+  is_laid_out_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status StreamAssembler::LayOutTexts() {
+  if (is_laid_out_) {
+    return absl::OkStatus();
+  }
+  AttendRequest request;
+  request.input = TextInput{std::vector<std::string>(tokens_.size())};
+  request.model_output = model_output_;
+  return LayOut(request);
+}
+
 absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequence) {
+  RETURN_IF_ERROR(LayOutTexts());
   if (sequence < 0 || sequence >= std::ssize(sequences_)) {
     return Wrong("sequence", std::ssize(sequences_) - 1, sequence);
   }
@@ -77,12 +100,12 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
   if (block.first_row != sequence->received) {
     return Wrong("first row of a block", sequence->received, block.first_row);
   }
-  if (rows > sequence->span.query_len - sequence->received) {
-    return Wrong("rows of a sequence", sequence->span.query_len, sequence->received + rows);
+  if (rows > sequence->span.output_rows - sequence->received) {
+    return Wrong("rows of a sequence", sequence->span.output_rows, sequence->received + rows);
   }
   if (block.rows.size_bytes() > 0) {
     const int64_t first_element =
-        (sequence->span.first_row + sequence->received) * NumElements(row_shape_);
+        (sequence->span.first_output_row + sequence->received) * NumElements(row_shape_);
     std::memcpy(ElementAt(output_.data(), output_.dtype(), first_element), block.rows.data(),
                 block.rows.size_bytes());
   }
@@ -107,6 +130,59 @@ absl::Status StreamAssembler::Add(const TopWeightsBlock& block) {
   ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 2, "largest weights"));
   RETURN_IF_ERROR(sequence->top_weights.Add(rows, "largest weights"));
   return sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys}, "their keys");
+}
+
+absl::Status StreamAssembler::Add(const LayerWeightsBlock& block) {
+  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
+  ASSIGN_OR_RETURN(auto rows, RowsOf(block, 2, "layer weights"));
+  const auto& layers = weights_choice_.layers();
+  const auto& heads = weights_choice_.heads();
+  const auto head = std::find(heads.begin(), heads.end(), block.head);
+  if (std::find(layers.begin(), layers.end(), block.layer) == layers.end() ||
+      (!heads.empty() && head == heads.end())) {
+    return absl::InternalError(absl::StrCat("streamed answer: weights of layer ", block.layer,
+                                            ", head ", block.head, ", which is not chosen"));
+  }
+  rows.head = heads.empty() ? block.head : head - heads.begin();
+  return sequence->layer_weights[block.layer].Add(rows, "layer weights");
+}
+
+absl::Status StreamAssembler::Add(const TokensBlock& block) {
+  if (is_laid_out_) {
+    return absl::InternalError("streamed answer: tokens: expected before all rows");
+  }
+  if (block.sequence < 0 || block.sequence >= std::ssize(tokens_)) {
+    return Wrong("sequence of tokens", std::ssize(tokens_) - 1, block.sequence);
+  }
+  v1::TokenizedText& text = tokens_[block.sequence];
+  if (block.first_token != text.ids_size()) {
+    return Wrong("first token of a block", text.ids_size(), block.first_token);
+  }
+  text.MergeFrom(block.tokens);
+  return absl::OkStatus();
+}
+
+absl::Status StreamAssembler::FinishLayerWeights(AttendResult& result) const {
+  for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
+    const Sequence& s = sequences_[i];
+    for (const int64_t layer : weights_choice_.layers()) {
+      int64_t num_heads = weights_choice_.heads_size();
+      for (const Sequence& other : sequences_) {
+        const auto found = other.layer_weights.find(layer);
+        num_heads =
+            std::max(num_heads, found == other.layer_weights.end() ? 0 : found->second.num_heads());
+      }
+      const auto found = s.layer_weights.find(layer);
+      const HeadRows<float> heads =
+          found == s.layer_weights.end() ? HeadRows<float>() : found->second;
+      // Those of an encoder have the memory's rows.
+      const int64_t rows = heads.num_rows() == s.span.kv_len ? s.span.kv_len : s.span.query_len;
+      LayerWeights& answer = result.layer_weights.emplace_back(
+          layer, i, Tensor(Dtype::kF32, {num_heads, rows, heads.WidthOr(s.span.kv_len)}));
+      RETURN_IF_ERROR(heads.Join(num_heads, rows, "layer weights", answer.weights.as<float>()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StreamAssembler::FinishScores(AttendResult& result) const {
@@ -141,13 +217,16 @@ absl::Status StreamAssembler::FinishScores(AttendResult& result) const {
 }
 
 absl::Status StreamAssembler::Finish(AttendResult& result) {
+  RETURN_IF_ERROR(LayOutTexts());
   for (const Sequence& sequence : sequences_) {
-    if (sequence.received != sequence.span.query_len) {
-      return Wrong("rows of a sequence", sequence.span.query_len, sequence.received);
+    if (sequence.received != sequence.span.output_rows) {
+      return Wrong("rows of a sequence", sequence.span.output_rows, sequence.received);
     }
   }
   result.output = std::move(output_);
-  return FinishScores(result);
+  result.tokens = std::move(tokens_);
+  RETURN_IF_ERROR(FinishScores(result));
+  return FinishLayerWeights(result);
 }
 
 }  // namespace attention

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,9 @@ class StreamAssembler {
   absl::Status Add(const WeightsBlock& block);
   absl::Status Add(const LogSumExpBlock& block);
   absl::Status Add(const TopWeightsBlock& block);
+  absl::Status Add(const LayerWeightsBlock& block);
+  /// Tokens come before all that is said of them.
+  absl::Status Add(const TokensBlock& block);
 
   /// Moves the answer into `result`; rows of padding are 0. INTERNAL when rows are missing.
   absl::Status Finish(AttendResult& result);
@@ -33,15 +37,24 @@ class StreamAssembler {
     HeadRows<float> log_sum_exp = {};
     HeadRows<float> top_weights = {};
     HeadRows<int32_t> top_keys = {};
+    std::map<int64_t, HeadRows<float>> layer_weights = {};
   };
 
+  absl::Status LayOut(const AttendRequest& request);
+  /// Texts are laid out by their tokens, when something else is said of them first.
+  absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   absl::Status Allocate(const Tensor& rows);
   absl::Status FinishScores(AttendResult& result) const;
+  absl::Status FinishLayerWeights(AttendResult& result) const;
 
-  Shape leading_;    // {B, S} or {T}
-  Shape row_shape_;  // {E} or {H, Dv}, once the first block told it
+  v1::ModelOutput model_output_ = v1::LAST_HIDDEN_STATES;
+  v1::WeightsChoice weights_choice_;
   int64_t weights_top_k_ = 0;
+  std::vector<v1::TokenizedText> tokens_;  // of texts
+  bool is_laid_out_ = false;
+  Shape leading_;    // {B, S}, {T} or {N}
+  Shape row_shape_;  // {E} or {H, Dv}, once the first block told it
   std::vector<Sequence> sequences_;
   Tensor output_;
 };

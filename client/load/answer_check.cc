@@ -182,6 +182,11 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfAttention(const AttendRequest& request,
   return expected;
 }
 
+absl::Status CannotBeVerified(const AttendRequest& request, const char* why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("model \"", request.model, "\" cannot be verified: ", why));
+}
+
 double Tolerance(bool is_layer, bool is_low_precision) {
   if (is_layer) {
     return is_low_precision ? reference::kLayerToleranceBf16 : reference::kLayerToleranceF32;
@@ -193,6 +198,9 @@ double Tolerance(bool is_layer, bool is_low_precision) {
 
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result) {
+  if (std::holds_alternative<TextInput>(request.input)) {
+    return CannotBeVerified(request, "texts are the server's to cut");
+  }
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request));
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
     ASSIGN_OR_RETURN(const ExpectedAnswer expected, ExpectedOfAttention(request, sequences));
@@ -200,9 +208,11 @@ absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequ
                          Tolerance(/*is_layer=*/false, input->query->dtype() != Dtype::kF32));
   }
   if (model == nullptr || !model->has_seed()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("model \"", request.model,
-                     "\" cannot be verified: its weights are not generated from a seed"));
+    return CannotBeVerified(request, "its weights are not generated from a seed");
+  }
+  if (const auto* rows = std::get_if<HiddenStatesInput>(&request.input);
+      model->has_stack() || (rows != nullptr && rows->tensor == nullptr)) {
+    return CannotBeVerified(request, "only single attention layers are recomputed");
   }
   RETURN_IF_ERROR(CheckTokens(*model, request, sequences));
   const Dtype dtype = model->dtype() == v1::BF16 ? Dtype::kBf16 : Dtype::kF32;

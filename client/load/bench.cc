@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "client/lib/request_codec.h"
+#include "client/lib/answer_codec.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 
@@ -22,7 +22,7 @@ absl::StatusOr<std::optional<AnswerCheck>> CheckFirst(AttentionClient& client,
   v1::Model model;
   const bool has_model = !std::holds_alternative<QueryKeyValueInput>(request.input);
   if (has_model) {
-    ASSIGN_OR_RETURN(model, client.GetModel(request.model));
+    ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
     if (!model.has_seed()) {
       return std::nullopt;
     }
@@ -50,7 +50,7 @@ absl::StatusOr<LoadReport> RunBench(AttentionClient& client, const AttendRequest
     report.causal = request.options.causal();
   }
   report.options = options;
-  ASSIGN_OR_RETURN(report.tokens_per_request, QueryRows(request));
+  ASSIGN_OR_RETURN(report.tokens_per_request, QueryRows(request, first));
   ASSIGN_OR_RETURN(const LoadRequest load, EncodeLoad(request, is_streaming));
   report.request_bytes = static_cast<int64_t>(load.bytes.Length());
   if (options.num_samples > 0) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/lib/answer_codec.h"
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
 #include "client/load/lane.h"

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/sequences.h"
 #include "client/load/describe_options.h"
@@ -28,13 +30,20 @@ std::string DtypeName(const Tensor& tensor) { return std::string(Name(tensor.dty
 
 struct Describer {
   std::string operator()(const HiddenStatesInput& input) const {
-    std::string text = absl::StrCat("hidden states ", ShapeText(input.tensor->shape()), " ",
-                                    DtypeName(*input.tensor), Lengths("lengths", input.lengths));
+    std::string text;
+    if (input.tensor != nullptr) {
+      text = absl::StrCat("hidden states ", ShapeText(input.tensor->shape()), " ",
+                          DtypeName(*input.tensor), Lengths("lengths", input.lengths));
+    }
     if (input.memory != nullptr) {
-      absl::StrAppend(&text, ", memory ", ShapeText(input.memory->shape()),
+      absl::StrAppend(&text, text.empty() ? "memory " : ", memory ",
+                      ShapeText(input.memory->shape()),
                       Lengths("memory lengths", input.memory_lengths));
     }
     return text;
+  }
+  std::string operator()(const TextInput& input) const {
+    return absl::StrCat(input.texts.size(), input.texts.size() == 1 ? " text" : " texts");
   }
   std::string operator()(const TokenIdsInput& input) const {
     const std::vector<int64_t>& lengths = input.lengths;
@@ -55,6 +64,31 @@ struct Describer {
   }
 };
 
+// ", layer 3", ", mean pooled, weights of layers 0,3".
+std::string DescribeRun(const AttendRequest& request) {
+  std::string text;
+  if (request.model_version.has_value()) {
+    absl::StrAppend(&text, ", version ", *request.model_version);
+  }
+  if (request.layer.has_value()) {
+    absl::StrAppend(&text, ", layer ", *request.layer);
+  }
+  if (request.model_output != v1::LAST_HIDDEN_STATES) {
+    absl::StrAppend(
+        &text, ", ",
+        absl::StrReplaceAll(absl::AsciiStrToLower(v1::ModelOutput_Name(request.model_output)),
+                            {{"_", " "}}));
+  }
+  const v1::WeightsChoice& choice = request.weights_choice;
+  if (!choice.layers().empty()) {
+    absl::StrAppend(&text, ", weights of layers ", absl::StrJoin(choice.layers(), ","));
+  }
+  if (!choice.heads().empty()) {
+    absl::StrAppend(&text, ", heads ", absl::StrJoin(choice.heads(), ","));
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming) {
@@ -62,8 +96,8 @@ absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_str
   return LoadRequest{is_streaming ? kAttendStreamMethod : kAttendMethod, is_streaming, bytes};
 }
 
-absl::StatusOr<int64_t> QueryRows(const AttendRequest& request) {
-  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request));
+absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer) {
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request, answer.tokens));
   int64_t rows = 0;
   for (const SequenceSpan& sequence : sequences) {
     rows += sequence.query_len;
@@ -72,7 +106,7 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request) {
 }
 
 std::string Describe(const AttendRequest& request) {
-  return std::visit(Describer(), request.input) + DescribeOptions(request);
+  return std::visit(Describer(), request.input) + DescribeRun(request) + DescribeOptions(request);
 }
 
 }  // namespace attention

@@ -22,11 +22,12 @@ struct Workload {
 /// Encodes `request` once for any number of requests. Errors of EncodeRequest.
 absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming);
 
-/// Query rows that one request asks for, padding left out. Errors of SequencesOf.
-absl::StatusOr<int64_t> QueryRows(const AttendRequest& request);
+/// Query rows that one request asks for, padding left out; those of texts are `answer`'s tokens.
+/// Errors of SequencesOf.
+absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer);
 
-/// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "query [..] key [..]
-/// value [..] FP32"; then the options, but for causal.
+/// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "2 texts", "query
+/// [..] key [..] value [..] FP32"; then what of the model runs, and the options, but for causal.
 std::string Describe(const AttendRequest& request);
 
 }  // namespace attention

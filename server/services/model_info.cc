@@ -5,17 +5,6 @@
 namespace attention {
 namespace {
 
-const char* NameOf(WeightsDtype dtype) {
-  switch (dtype) {
-    case WeightsDtype::kBf16:
-      return "bf16";
-    case WeightsDtype::kInt8:
-      return "int8";
-    default:
-      return "fp32";
-  }
-}
-
 void DescribeStack(const Model& model, v1::Model& wire) {
   const ModelInfo& info = model.info();
   wire.set_version(info.version);
@@ -26,7 +15,7 @@ void DescribeStack(const Model& model, v1::Model& wire) {
   wire.set_has_logits(info.has_logits);
   wire.set_num_token_types(info.num_token_types);
   wire.set_has_tokenizer(model.tokenizer() != nullptr);
-  wire.set_weights_dtype(NameOf(info.weights_dtype));
+  wire.set_weights_dtype(std::string(Name(info.weights_dtype)));
   wire.set_weights_bytes(info.weights_bytes);
 }
 

@@ -1,6 +1,7 @@
 #include "client/cli/attention_table.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -29,11 +30,19 @@ TEST(AttentionTableTest, AveragesHeadsUnlessOneIsChosen) {
 }
 
 TEST(AttentionTableTest, LabelsRowsAndKeysWithTokens) {
-  const std::vector<int32_t> tokens = {17, 4};
+  const std::vector<std::string> tokens = {"(17)", "(4)"};
   const Tensor weights = Weights({1, 2, 2}, {1.0f, 0.0f, 0.25f, 0.75f});
   EXPECT_EQ(AttentionTable(weights, {.tokens = tokens}),
             "  0 (17)  ->   0 (17) 100.0%\n"
             "   1 (4)  ->    1 (4)  75.0%   0 (17)  25.0%\n");
+}
+
+TEST(AttentionTableTest, AlignsTokensByCharactersNotBytes) {
+  const std::vector<std::string> tokens = {QuotedToken("caf\u00e9"), QuotedToken(" a\n")};
+  const Tensor weights = Weights({1, 2, 2}, {1.0f, 0.0f, 0.25f, 0.75f});
+  EXPECT_EQ(AttentionTable(weights, {.tokens = tokens}),
+            "  0 \"caf\u00e9\"  ->   0 \"caf\u00e9\" 100.0%\n"
+            "  1 \" a\\n\"  ->   1 \" a\\n\"  75.0%   0 \"caf\u00e9\"  25.0%\n");
 }
 
 TEST(AttentionTableTest, SaysWhenARowSeesNoKey) {

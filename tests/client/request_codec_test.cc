@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "client/lib/answer_codec.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/attention/v1/attention.pb.h"
@@ -73,6 +74,42 @@ TEST(EncodeRequestTest, LeavesOutWhatIsNotSaid) {
   EXPECT_THAT(parsed.token_ids().ids(), ElementsAre(1, 2, 3));
   EXPECT_FALSE(parsed.options().has_causal());
   EXPECT_FALSE(parsed.options().has_scale());
+}
+
+TEST(EncodeRequestTest, WritesWhatOfAModelIsToRun) {
+  AttendRequest request;
+  request.model = "gpt2";
+  request.input = TokenIdsInput{.ids = {1, 2}, .type_ids = {0, 1}};
+  request.layer = 0;
+  request.model_version = 3;
+  EXPECT_TRUE(Parsed(request).has_layer());
+  EXPECT_EQ(Parsed(request).layer(), 0);
+  EXPECT_EQ(Parsed(request).model_version(), 3);
+  EXPECT_THAT(Parsed(request).token_ids().type_ids(), ElementsAre(0, 1));
+  EXPECT_FALSE(Parsed(request).has_weights_choice());
+
+  request.layer.reset();
+  request.model_output = v1::LAST_LOGITS;
+  request.weights_choice.add_layers(1);
+  EXPECT_FALSE(Parsed(request).has_layer());
+  EXPECT_EQ(Parsed(request).model_output(), v1::LAST_LOGITS);
+  EXPECT_THAT(Parsed(request).weights_choice().layers(), ElementsAre(1));
+}
+
+TEST(EncodeRequestTest, WritesTexts) {
+  AttendRequest request;
+  request.input = TextInput{{"The cat", ""}, true};
+  EXPECT_THAT(Parsed(request).text().texts(), ElementsAre("The cat", ""));
+  EXPECT_TRUE(Parsed(request).text().no_special_tokens());
+}
+
+TEST(EncodeRequestTest, WritesAnEncodersMemoryWithoutATensor) {
+  const Tensor memory = SeededTensor(2, Dtype::kF32, {5, 4});
+  AttendRequest request;
+  request.input = HiddenStatesInput{nullptr, {}, &memory, {5}, &memory};
+  EXPECT_FALSE(Parsed(request).hidden_states().has_tensor());
+  EXPECT_EQ(Parsed(request).hidden_states().memory().data(), DataOf(memory));
+  EXPECT_EQ(Parsed(request).hidden_states().memory_values().data(), DataOf(memory));
 }
 
 TEST(EncodeRequestTest, WritesQueryKeyAndValue) {
@@ -182,6 +219,32 @@ TEST(DecodeAnswerTest, ReadsLogSumExpAndLargestWeights) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("differ in shape")));
 }
 
+TEST(DecodeAnswerTest, ReadsTokensAndWeightsOfLayers) {
+  const Tensor weights = SeededTensor(2, Dtype::kF32, {1, 2, 2});
+  v1::AttendResponse response;
+  SetTensor(SeededTensor(1, Dtype::kF32, {2, 3}), *response.mutable_output());
+  v1::LayerWeights& layer = *response.add_layer_weights();
+  layer.set_layer(7);
+  layer.set_sequence(1);
+  SetTensor(weights, *layer.mutable_weights());
+  v1::TokenizedText& text = *response.add_tokens();
+  text.add_ids(5);
+  text.add_tokens("cat");
+  const absl::StatusOr<AttendResult> result = DecodeAnswer(ToBytes(response.SerializeAsString()));
+  ASSERT_THAT(result, IsOk());
+  ASSERT_EQ(result->layer_weights.size(), 1u);
+  EXPECT_EQ(result->layer_weights[0].layer, 7);
+  EXPECT_EQ(result->layer_weights[0].sequence, 1);
+  EXPECT_EQ(DataOf(result->layer_weights[0].weights), DataOf(weights));
+  ASSERT_EQ(result->tokens.size(), 1u);
+  EXPECT_THAT(result->tokens[0].tokens(), ElementsAre("cat"));
+
+  text.add_ids(6);
+  EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
+              StatusIs(absl::StatusCode::kInternal,
+                       "malformed answer: tokens: expected one for each of 2 ids, found 1"));
+}
+
 TEST(DecodeAnswerTest, RefusesTensorsThatLieAboutTheirSize) {
   v1::AttendResponse response;
   SetTensor(SeededTensor(1, Dtype::kF32, {2, 3}), *response.mutable_output());
@@ -213,6 +276,28 @@ TEST(DecodeStreamTest, PutsBlocksAndSummaryTogether) {
   EXPECT_THAT(result->output.shape(), ElementsAre(3, 2));
   EXPECT_EQ(DataOf(result->output), first.rows().output().data() + last.rows().output().data());
   EXPECT_EQ(result->batch.id, 9u);
+}
+
+TEST(DecodeStreamTest, PutsTextsTogether) {
+  AttendRequest request;
+  request.input = TextInput{{"the cat"}};
+  request.weights_choice.add_layers(2);
+  v1::AttendStreamResponse tokens, rows, weights, summary;
+  tokens.mutable_tokens()->mutable_tokens()->add_ids(4);
+  tokens.mutable_tokens()->mutable_tokens()->add_tokens("the");
+  SetTensor(SeededTensor(2, Dtype::kF32, {1, 2}), *rows.mutable_rows()->mutable_output());
+  weights.mutable_layer_weights()->set_layer(2);
+  SetTensor(SeededTensor(3, Dtype::kF32, {1, 1}),
+            *weights.mutable_layer_weights()->mutable_weights());
+  summary.mutable_summary()->set_batch_id(9);
+  const absl::StatusOr<AttendResult> result = DecodeStream(
+      request, {ToBytes(tokens.SerializeAsString()), ToBytes(rows.SerializeAsString()),
+                ToBytes(weights.SerializeAsString()), ToBytes(summary.SerializeAsString())});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(result->output.shape(), ElementsAre(1, 2));
+  EXPECT_THAT(result->tokens[0].ids(), ElementsAre(4));
+  EXPECT_EQ(result->layer_weights[0].layer, 2);
+  EXPECT_THAT(result->layer_weights[0].weights.shape(), ElementsAre(1, 1, 1));
 }
 
 TEST(DecodeStreamTest, RefusesMessagesWithoutAPart) {

@@ -88,6 +88,15 @@ TEST_F(RequestFlagsTest, SaysWhichFlagsDoNotGoTogether) {
       {{"--random=1x1x1", "--kv-lengths=1"}, "--kv-lengths goes with"},
       {{"--random=1x1x1", "--query-offsets=1"}, "--query-offsets goes with"},
       {{"--tokens=1", "--lengths=1"}, "tokens say their own lengths"},
+      {{"--text=a", "--tokens=1"}, "only one of"},
+      {{"--text=a", "--memory=m.npy"}, "--memory goes with"},
+      {{"--random=1x1x1", "--memory-values=m.npy"}, "--memory-values goes with"},
+      {{"--random=1x1x1", "--type-ids=1"}, "--type-ids goes with"},
+      {{"--tokens=1", "--no-special-tokens"}, "--no-special-tokens goes with"},
+      {{"--tokens=1", "--layer=0", "--pool=mean"}, "not with --layer"},
+      {{"--tokens=1", "--pool=mean", "--logits"}, "only one of --pool and --logits"},
+      {{"--tokens=1", "--weights-heads=1"}, "--weights-heads goes with"},
+      {{"--query=q", "--key=k", "--value=v", "--layer=0"}, "does not go with --query"},
   };
   for (const auto& [arguments, text] : cases) {
     flags_ = RequestFlags();
@@ -126,6 +135,62 @@ TEST_F(RequestFlagsTest, TokensBecomeARaggedBatch) {
   const auto& input = std::get<TokenIdsInput>(workload->request.input);
   EXPECT_THAT(input.ids, ElementsAre(17, 4, 250, 3, 9));
   EXPECT_THAT(input.lengths, ElementsAre(3, 2));
+}
+
+TEST_F(RequestFlagsTest, TextsStayApart) {
+  const auto workload =
+      Make({"--text", "The cat, sat", "--text=on", "--no-special-tokens", "--model=m"});
+  ASSERT_THAT(workload, IsOk());
+  const auto& input = std::get<TextInput>(workload->request.input);
+  EXPECT_THAT(input.texts, ElementsAre("The cat, sat", "on"));
+  EXPECT_TRUE(input.no_special_tokens);
+}
+
+TEST_F(RequestFlagsTest, SaysWhatOfTheModelRuns) {
+  auto workload = Make({"--tokens=1,2;3", "--type-ids=0,1;1", "--layer=0", "--model-version=2"});
+  ASSERT_THAT(workload, IsOk());
+  EXPECT_EQ(workload->request.layer, 0);
+  EXPECT_EQ(workload->request.model_version, 2);
+  EXPECT_THAT(std::get<TokenIdsInput>(workload->request.input).type_ids, ElementsAre(0, 1, 1));
+}
+
+TEST_F(RequestFlagsTest, SaysWhatTheWholeModelIsToLeave) {
+  auto workload = Make({"--tokens=1", "--pool=cls", "--weights-layers=0,3", "--weights-heads=1"});
+  ASSERT_THAT(workload, IsOk());
+  EXPECT_FALSE(workload->request.layer.has_value());
+  EXPECT_EQ(workload->request.model_output, v1::CLS_POOLED);
+  EXPECT_THAT(workload->request.weights_choice.layers(), ElementsAre(0, 3));
+  EXPECT_THAT(workload->request.weights_choice.heads(), ElementsAre(1));
+}
+
+TEST_F(RequestFlagsTest, LogitsAreThoseOfTheLastRowUnlessAllAreAsked) {
+  const std::pair<std::vector<std::string>, v1::ModelOutput> cases[] = {
+      {{"--logits", "--tokens=1"}, v1::LAST_LOGITS},
+      {{"--tokens=1", "--logits"}, v1::LAST_LOGITS},
+      {{"--tokens=1", "--logits", "last"}, v1::LAST_LOGITS},
+      {{"--logits=all", "--tokens=1"}, v1::LOGITS}};
+  for (const auto& [arguments, output] : cases) {
+    flags_ = RequestFlags();
+    const auto workload = Make(arguments);
+    ASSERT_THAT(workload, IsOk());
+    EXPECT_EQ(workload->request.model_output, output);
+  }
+  EXPECT_THAT(Parse({"--logits=first"}), HasSubstr("first"));
+}
+
+TEST_F(RequestFlagsTest, TypeIdsThatDoNotFitTheTokens) {
+  EXPECT_THAT(Make({"--tokens=1,2;3", "--type-ids=0;1,1"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "--type-ids: expected one for each id, 2;1 of the sequences, found 1;2"));
+}
+
+TEST_F(RequestFlagsTest, MemoryAloneIsForAnEncoder) {
+  const auto workload = Make({"--memory=random:2x5x8", "--memory-lengths=5,3", "--model=m"});
+  ASSERT_THAT(workload, IsOk());
+  const auto& input = std::get<HiddenStatesInput>(workload->request.input);
+  EXPECT_EQ(input.tensor, nullptr);
+  EXPECT_THAT(input.memory->shape(), ElementsAre(2, 5, 8));
+  EXPECT_THAT(input.memory_lengths, ElementsAre(5, 3));
 }
 
 TEST_F(RequestFlagsTest, NamesAFileThatIsMissing) {

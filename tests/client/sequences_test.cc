@@ -24,43 +24,73 @@ AttendRequest Request(decltype(AttendRequest::input) input) {
 TEST_F(SequencesTest, PaddedRowsBeginAtMultiplesOfTheSequenceLength) {
   const AttendRequest request = Request(HiddenStatesInput{&padded_, {3, 5}, nullptr, {}});
   EXPECT_THAT(*SequencesOf(request),
-              ElementsAre(FieldsAre(0, 3, 0, 3, 0), FieldsAre(5, 5, 5, 5, 0)));
-  EXPECT_THAT(LeadingExtents(request), ElementsAre(2, 5));
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0, 0, 3), FieldsAre(5, 5, 5, 5, 0, 5, 5)));
+  EXPECT_THAT(LeadingExtents(request, *SequencesOf(request)), ElementsAre(2, 5));
 }
 
 TEST_F(SequencesTest, PackedRowsFollowEachOther) {
   const AttendRequest request = Request(HiddenStatesInput{&packed_, {3, 0, 5}, nullptr, {}});
-  EXPECT_THAT(*SequencesOf(request), ElementsAre(FieldsAre(0, 3, 0, 3, 0), FieldsAre(3, 0, 3, 0, 0),
-                                                 FieldsAre(3, 5, 3, 5, 0)));
-  EXPECT_THAT(LeadingExtents(request), ElementsAre(8));
+  EXPECT_THAT(*SequencesOf(request),
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0, 0, 3), FieldsAre(3, 0, 3, 0, 0, 3, 0),
+                          FieldsAre(3, 5, 3, 5, 0, 3, 5)));
+  EXPECT_THAT(LeadingExtents(request, *SequencesOf(request)), ElementsAre(8));
 }
 
 TEST_F(SequencesTest, WithoutLengthsAPackedInputIsOneSequence) {
   EXPECT_THAT(*SequencesOf(Request(TokenIdsInput{{1, 2, 3}, {}})),
-              ElementsAre(FieldsAre(0, 3, 0, 3, 0)));
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0, 0, 3)));
 }
 
 TEST_F(SequencesTest, MemoryAlignsTheLastRowWithTheLastKey) {
   EXPECT_THAT(*SequencesOf(Request(HiddenStatesInput{&padded_, {}, &memory_, {7, 6}})),
-              ElementsAre(FieldsAre(0, 5, 0, 7, 2), FieldsAre(5, 5, 7, 6, 1)));
+              ElementsAre(FieldsAre(0, 5, 0, 7, 2, 0, 5), FieldsAre(5, 5, 7, 6, 1, 5, 5)));
 }
 
 TEST_F(SequencesTest, PaddedKvLengthsHideKeysButMoveNoPosition) {
   const Tensor query(Dtype::kF32, {2, 3, 2, 4}), key(Dtype::kF32, {2, 6, 2, 4});
   EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {}, {6, 2}, {}})),
-              ElementsAre(FieldsAre(0, 3, 0, 6, 3), FieldsAre(3, 3, 6, 2, 3)));
+              ElementsAre(FieldsAre(0, 3, 0, 6, 3, 0, 3), FieldsAre(3, 3, 6, 2, 3, 3, 3)));
 }
 
 TEST_F(SequencesTest, PackedKeysAlignEachSequenceByItself) {
   const Tensor query(Dtype::kF32, {3, 2, 4}), key(Dtype::kF32, {9, 2, 4});
   EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {1, 2}, {4, 5}, {}})),
-              ElementsAre(FieldsAre(0, 1, 0, 4, 3), FieldsAre(1, 2, 4, 5, 3)));
+              ElementsAre(FieldsAre(0, 1, 0, 4, 3, 0, 1), FieldsAre(1, 2, 4, 5, 3, 1, 2)));
 }
 
 TEST_F(SequencesTest, QueryOffsetsWin) {
   const Tensor query(Dtype::kF32, {1, 3, 2, 4}), key(Dtype::kF32, {1, 6, 2, 4});
   EXPECT_THAT(*SequencesOf(Request(QueryKeyValueInput{&query, &key, &key, {}, {}, {-1}})),
-              ElementsAre(FieldsAre(0, 3, 0, 6, -1)));
+              ElementsAre(FieldsAre(0, 3, 0, 6, -1, 0, 3)));
+}
+
+TEST_F(SequencesTest, PooledSequencesHaveARowEachUnlessTheyHaveNoTokens) {
+  AttendRequest request = Request(HiddenStatesInput{&packed_, {3, 0, 5}, nullptr, {}});
+  request.model_output = v1::MEAN_POOLED;
+  EXPECT_THAT(*SequencesOf(request),
+              ElementsAre(FieldsAre(0, 3, 0, 3, 0, 0, 1), FieldsAre(3, 0, 3, 0, 0, 1, 0),
+                          FieldsAre(3, 5, 3, 5, 0, 2, 1)));
+  EXPECT_THAT(LeadingExtents(request, *SequencesOf(request)), ElementsAre(3));
+}
+
+TEST_F(SequencesTest, TextsAreAsLongAsTheirTokens) {
+  std::vector<v1::TokenizedText> tokens(2);
+  tokens[1].add_ids(4);
+  tokens[1].add_ids(5);
+  const AttendRequest request = Request(TextInput{{"", "the cat"}});
+  EXPECT_THAT(*SequencesOf(request, tokens),
+              ElementsAre(FieldsAre(0, 0, 0, 0, 0, 0, 0), FieldsAre(0, 2, 0, 2, 0, 0, 2)));
+  EXPECT_THAT(LeadingExtents(request, *SequencesOf(request, tokens)), ElementsAre(2));
+  EXPECT_THAT(SequencesOf(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("tokens: expected those of 2 texts, found those of 0")));
+}
+
+TEST_F(SequencesTest, AnEncoderAloneAnswersForItsMemory) {
+  const AttendRequest request = Request(HiddenStatesInput{nullptr, {}, &memory_, {7, 6}});
+  EXPECT_THAT(*SequencesOf(request),
+              ElementsAre(FieldsAre(0, 7, 0, 7, 0, 0, 7), FieldsAre(7, 6, 7, 6, 0, 7, 6)));
+  EXPECT_THAT(LeadingExtents(request, *SequencesOf(request)), ElementsAre(2, 7));
 }
 
 TEST_F(SequencesTest, RefusesLengthsThatDoNotFit) {

@@ -143,6 +143,93 @@ TEST_F(StreamAssemblerTest, MissesLogSumExpThatNeverCame) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("log-sum-exp of a head")));
 }
 
+v1::TokenizedText Tokens(const std::vector<int32_t>& ids) {
+  v1::TokenizedText tokens;
+  for (const int32_t id : ids) {
+    tokens.add_ids(id);
+    tokens.add_tokens("t");
+  }
+  return tokens;
+}
+
+TEST_F(StreamAssemblerTest, TakesTheRowsOfTextsOnceTheirTokensAreThere) {
+  request_.input = TextInput{{"one", "", "three"}};
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Add(TokensBlock{0, 0, Tokens({7})}), IsOk());
+  ASSERT_THAT(assembler_->Add(TokensBlock{2, 0, Tokens({8, 9})}), IsOk());
+  EXPECT_THAT(assembler_->Add(TokensBlock{2, 1, Tokens({1})}),
+              StatusIs(absl::StatusCode::kInternal,
+                       "streamed answer: first token of a block: expected 2, found 1"));
+  EXPECT_THAT(assembler_->Add(TokensBlock{3, 0, Tokens({1})}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("sequence of tokens")));
+  ASSERT_THAT(assembler_->Add(TokensBlock{2, 2, Tokens({3})}), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(2, 0, 3, 3.0f)), IsOk());
+  EXPECT_THAT(assembler_->Add(TokensBlock{0, 1, Tokens({1})}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("expected before all rows")));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_THAT(ValuesOf(result_.output), ElementsAre(1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3, 3));
+  ASSERT_EQ(result_.tokens.size(), 3u);
+  EXPECT_THAT(result_.tokens[2].ids(), ElementsAre(8, 9, 3));
+}
+
+TEST_F(StreamAssemblerTest, PutsPooledRowsBelowEachOther) {
+  std::get<HiddenStatesInput>(request_.input).lengths = {0, 2};
+  request_.model_output = v1::CLS_POOLED;
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  EXPECT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a sequence: expected 0")));
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 1, 2.0f)), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_THAT(result_.output.shape(), ElementsAre(2, kWidth));
+  EXPECT_THAT(ValuesOf(result_.output), ElementsAre(0, 0, 0, 2, 2, 2));
+}
+
+TEST_F(StreamAssemblerTest, PutsTheChosenHeadsOfEachLayerTogether) {
+  for (const int64_t layer : {1, 4}) {
+    request_.weights_choice.add_layers(layer);
+  }
+  request_.weights_choice.add_heads(2);
+  request_.weights_choice.add_heads(5);
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  for (const int64_t sequence : {0, 1}) {
+    const int64_t rows = sequence == 0 ? 3 : 2;
+    for (const int64_t layer : {1, 4}) {
+      for (const int64_t head : {2, 5}) {
+        const float value = static_cast<float>(100 * sequence + 10 * layer + head);
+        ASSERT_THAT(assembler_->Add(
+                        LayerWeightsBlock{layer, head, {sequence, 0, Filled({rows, rows}, value)}}),
+                    IsOk());
+      }
+    }
+  }
+  EXPECT_THAT(assembler_->Add(LayerWeightsBlock{2, 2, {0, 0, Filled({3, 3}, 0.5f)}}),
+              StatusIs(absl::StatusCode::kInternal,
+                       "streamed answer: weights of layer 2, head 2, which is not chosen"));
+  EXPECT_THAT(assembler_->Add(LayerWeightsBlock{1, 3, {0, 0, Filled({3, 3}, 0.5f)}}),
+              StatusIs(absl::StatusCode::kInternal,
+                       "streamed answer: weights of layer 1, head 3, which is not chosen"));
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  ASSERT_EQ(result_.layer_weights.size(), 4u);
+  EXPECT_EQ(result_.layer_weights[1].layer, 4);
+  EXPECT_EQ(result_.layer_weights[1].sequence, 0);
+  EXPECT_THAT(result_.layer_weights[3].weights.shape(), ElementsAre(2, 2, 2));
+  EXPECT_THAT(ValuesOf(result_.layer_weights[3].weights),
+              ElementsAre(142, 142, 142, 142, 145, 145, 145, 145));
+}
+
+TEST_F(StreamAssemblerTest, MissesWeightsOfALayerThatNeverCame) {
+  request_.weights_choice.add_layers(1);
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(LayerWeightsBlock{1, 0, {0, 0, Filled({3, 3}, 0.5f)}}), IsOk());
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("layer weights of a head")));
+}
+
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
   EXPECT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({1, 3}, 0.1f)}}),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));

@@ -25,6 +25,10 @@ TEST_F(CommandsTest, ModelsListsWhatIsServed) {
   EXPECT_GT(json[0]["limits"]["max_message_bytes"], 0);
   EXPECT_EQ(json[1]["num_kv_heads"], 2);
   EXPECT_EQ(json[1]["dtype"], "BF16");
+  EXPECT_EQ(json[1]["weights_dtype"], "bf16");
+  EXPECT_EQ(json[1]["model_type"], "seeded");
+  EXPECT_EQ(json[1]["version"], 1);
+  EXPECT_EQ(json[1]["layers"].size(), 1u);
 }
 
 TEST_F(CommandsTest, HealthExitsWithTheAnswer) {

@@ -98,7 +98,7 @@ TEST_F(OptionsTest, WrongOptionsFailWithTheServersWords) {
   EXPECT_EQ(unknown.exit_code, 2);
   const Outcome alone = Attend({"run", "--random=2x5x512", "--head=1"});
   EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("--weights or --top-k"));
+  EXPECT_THAT(alone.err, HasSubstr("--weights, --top-k or --weights-layers"));
 }
 
 }  // namespace
