@@ -55,6 +55,20 @@ std::shared_ptr<const Model> ModelRepository::Find(const std::string& name,
   return found == versions->second.end() ? nullptr : found->second;
 }
 
+void ModelRepository::SetExpected(const std::string& name, bool is_expected) {
+  MutexLock lock(mutex_);
+  if (is_expected) {
+    expected_.insert(name);
+  } else {
+    expected_.erase(name);
+  }
+}
+
+bool ModelRepository::IsExpected(const std::string& name) const {
+  MutexLock lock(mutex_);
+  return expected_.contains(name);
+}
+
 std::vector<std::shared_ptr<const Model>> ModelRepository::List() const {
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<const Model>> result;

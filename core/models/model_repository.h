@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class ModelRepository {
   /// Null when there is none; without a version, the highest.
   std::shared_ptr<const Model> Find(const std::string& name,
                                     std::optional<int64_t> version = std::nullopt) const;
+  /// Whether a model of this name is on its way: it may be asked for again.
+  void SetExpected(const std::string& name, bool is_expected);
+  bool IsExpected(const std::string& name) const;
+
   /// In order of name, then version.
   std::vector<std::shared_ptr<const Model>> List() const;
 
@@ -36,6 +41,7 @@ class ModelRepository {
   mutable Mutex mutex_;
   std::map<std::string, std::map<int64_t, std::shared_ptr<const Model>>> models_
       ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> expected_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

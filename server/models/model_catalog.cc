@@ -1,5 +1,6 @@
 #include "server/models/model_catalog.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -120,6 +121,11 @@ void ModelCatalog::Update(const std::string& name, const FoundModel& found) {
   for (const auto& [number, version] : versions) {
     known.versions.try_emplace(number, environment_, name, number).first->second.set_found(version);
   }
+  known.is_pending =
+      std::any_of(known.versions.begin(), known.versions.end(), [&](const auto& item) {
+        return item.first != kWholeName && item.second.is_wanted().value_or(!known.is_unloaded) &&
+               item.second.NeedsLoading(Occasion::kPoll);
+      });
   Post(name);
   if (known.versions.empty() && !known.is_unloaded) {
     names_.erase(name);
@@ -152,6 +158,7 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   for (ServedVersion* version : unwanted) {
     version->Withdraw();
   }
+  known->second.is_pending = false;
   Post(name);
 }
 
@@ -247,6 +254,7 @@ void ModelCatalog::Post(const std::string& name) {
       posted_.erase(name);
     }
   }
+  environment_.repository.SetExpected(name, names_.at(name).is_pending && !is_serving);
   const std::string health_name = absl::StrCat("model/", name);
   if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
     health_.Set(health_name, is_serving);

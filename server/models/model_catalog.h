@@ -61,6 +61,8 @@ class ModelCatalog {
  private:
   struct Name {
     bool is_unloaded = false;
+    /// Found new or changed, and not tried yet.
+    bool is_pending = false;
     std::map<int64_t, ServedVersion> versions = {};
   };
   struct Posted {
@@ -77,7 +79,7 @@ class ModelCatalog {
   void EnsureServing(ServedVersion& version, Occasion occasion);
   /// The highest version's, or that of `version`.
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
-  /// Makes States and health say what is so.
+  /// Makes States, health and the repository say what is so.
   void Post(const std::string& name);
 
   const ModelFolder folder_;

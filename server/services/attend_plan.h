@@ -89,7 +89,8 @@ struct ReplyLimit {
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit);
 
-/// NOT_FOUND names the models, or the versions, there are. Without a version: the highest.
+/// UNAVAILABLE for a model that is being loaded. NOT_FOUND names the models, or the versions, there
+/// are. Without a version: the highest.
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
                                                        const std::string& name,
                                                        std::optional<int64_t> version);

@@ -172,6 +172,8 @@ absl::Status NoSuchModel(const ModelRepository& models, const std::string& name)
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
                                                        const std::string& name,
                                                        std::optional<int64_t> version) {
+  // First: what arrives meanwhile is then found.
+  const bool is_expected = models.IsExpected(name);
   if (std::shared_ptr<const Model> model = models.Find(name, version)) {
     return model;
   }
@@ -180,6 +182,9 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
     if (model->name() == name) {
       versions.push_back(model->info().version);
     }
+  }
+  if (is_expected) {
+    return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
   }
   if (versions.empty() || !version.has_value()) {
     return NoSuchModel(models, name);

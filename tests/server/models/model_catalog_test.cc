@@ -1,11 +1,7 @@
-// Which versions serve, after what happened to the folder and what was asked.
-#include "server/models/model_catalog.h"
-
+// Which versions serve, after what happened to the folder.
 #include <filesystem>
 
-#include "gmock/gmock.h"
-#include "tests/support/matchers.h"
-#include "tests/support/model_folder.h"
+#include "tests/server/models/catalog_fixture.h"
 
 namespace attention {
 namespace {
@@ -17,54 +13,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-class ModelCatalogTest : public ::testing::Test {
- protected:
-  ModelCatalog MakeCatalog(const VersionPolicies& versions = {}) {
-    return {{.path = folder_.path(), .versions = versions, .reserved_names = {"demo"}},
-            environment_,
-            health_};
-  }
-  static VersionPolicies Policies(const std::string& text) {
-    VersionPolicies policies;
-    EXPECT_THAT(AddVersionPolicy(text, policies), IsOk());
-    return policies;
-  }
-
-  /// "NAME:VERSION=SEED" of all that serve.
-  std::vector<std::string> Serving() const {
-    std::vector<std::string> serving;
-    for (const auto& model : repository_.List()) {
-      serving.push_back(
-          absl::StrCat(model->name(), ":", model->info().version, "=", model->info().seeded->seed));
-    }
-    return serving;
-  }
-  static ModelState StateOf(const ModelCatalog& catalog, const std::string& name, int64_t version) {
-    for (const ModelState& state : catalog.States()) {
-      if (state.name == name && state.version == version) {
-        return state;
-      }
-    }
-    ADD_FAILURE() << "no state of " << name << " version " << version;
-    return {};
-  }
-
-  const FakeModelFolder folder_;
-  ModelRepository repository_;
-  HealthRegistry health_;
-  int loads_ = 0;
-  bool go_on_ = true;
-  const ServingEnvironment environment_ = {
-      .repository = repository_,
-      .load =
-          [this](const ModelSource& source, WeightsDtype dtype) {
-            ++loads_;
-            return LoadFakeModel(source, dtype);
-          },
-      .go_on = [this] { return go_on_; },
-      .share = [](std::unique_ptr<Model> model) { return model; }};
-};
 
 TEST_F(ModelCatalogTest, ServesTheHighestVersionOfEachName) {
   folder_.Put("a", "7");
@@ -234,82 +182,6 @@ TEST_F(ModelCatalogTest, FilesThatChangeWhileTheyAreReadAreReadAgain) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("changed while they were read")));
   EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
   EXPECT_THAT(Serving(), ElementsAre("a:1=22"));
-}
-
-TEST_F(ModelCatalogTest, UnloadedModelsStaySoUntilTheyAreLoaded) {
-  folder_.Put("a/1", "1");
-  ModelCatalog catalog = MakeCatalog();
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk());
-  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk()) << "twice is as good as once";
-  folder_.Put("a/2", "2");
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  EXPECT_THAT(Serving(), IsEmpty()) << "later versions too";
-  EXPECT_EQ(health_.IsServing("model/a"), false);
-  EXPECT_THAT(catalog.Load("a", 1), IsOk());
-  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "but for one that is named";
-  EXPECT_THAT(catalog.Load("a", std::nullopt), IsOk());
-  EXPECT_THAT(Serving(), ElementsAre("a:2=2")) << "the policy's again";
-}
-
-TEST_F(ModelCatalogTest, AnUnloadedVersionDoesNotMakeWayForAnOlderOne) {
-  folder_.Put("a/1", "1");
-  folder_.Put("a/2", "2");
-  ModelCatalog catalog = MakeCatalog();
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  EXPECT_THAT(catalog.Load("a", 1), IsOk());
-  EXPECT_THAT(Serving(), ElementsAre("a:1=1", "a:2=2"));
-  EXPECT_THAT(catalog.Unload("a", 2), IsOk());
-  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "rolled back";
-  EXPECT_THAT(catalog.Unload("a", 1), IsOk());
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  EXPECT_THAT(Serving(), IsEmpty());
-}
-
-TEST_F(ModelCatalogTest, AVersionInUseIsUnloading) {
-  folder_.Put("a", "1");
-  ModelCatalog catalog = MakeCatalog();
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  std::shared_ptr<const Model> in_use = repository_.Find("a");
-  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk());
-  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kUnloading);
-  in_use.reset();
-  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kUnloaded);
-}
-
-TEST_F(ModelCatalogTest, RefusesNamesAndVersionsThatTheFolderDoesNotHave) {
-  folder_.Put("a/1", "1");
-  folder_.Put("a/3", "1");
-  ModelCatalog catalog = MakeCatalog();
-  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
-  for (const bool is_load : {true, false}) {
-    const auto call = [&](const std::string& name, std::optional<int64_t> version) {
-      return is_load ? catalog.Load(name, version) : catalog.Unload(name, version);
-    };
-    EXPECT_THAT(call("b", std::nullopt),
-                StatusIs(absl::StatusCode::kNotFound,
-                         Eq("model: expected one of " + folder_.path() + ": a, found \"b\"")));
-    EXPECT_THAT(call("a", 2), StatusIs(absl::StatusCode::kNotFound,
-                                       Eq("version: expected one of model a: 1, 3, found 2")));
-    EXPECT_THAT(call("demo", std::nullopt),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         Eq("model: expected a name of " + folder_.path() +
-                            ", found \"demo\", which is the server's own")));
-  }
-}
-
-TEST_F(ModelCatalogTest, LoadTellsWhyItFails) {
-  folder_.Put("a/1", "1");
-  folder_.Put("a/2", "broken");
-  ModelCatalog catalog = MakeCatalog();
-  EXPECT_THAT(catalog.Load("a", std::nullopt),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("/a/2/weights: expected a seed, found broken")));
-  EXPECT_THAT(Serving(), ElementsAre("a:1=1")) << "all the same";
-  EXPECT_THAT(catalog.Load("a", 1), IsOk());
-  std::filesystem::remove(folder_.path() + "/a/2/config.json");
-  EXPECT_THAT(catalog.Load("a", 2),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("config.json")));
 }
 
 TEST_F(ModelCatalogTest, AFolderCannotTakeTheServersNames) {
