@@ -74,6 +74,7 @@ MODELS = {
     "distilbert": (DISTILBERT, FULL),
     "llama": (LLAMA, FULL),
     "llama-unprefixed": (dict(LLAMA_1), {"base": True}),
+    "llama-not-causal": (dict(LLAMA_1, is_causal=False), {}),
     "llama-sharded": (dict(LLAMA_1, tie_word_embeddings=True), {"shards": 2}),
     "llama-bias": (
         dict(LLAMA_1, attention_bias=True, mlp_bias=True, head_dim=12, rms_norm_eps=0.03), {}),
