@@ -50,10 +50,11 @@ absl::StatusOr<std::vector<float>> Builder::TakeExtra(const std::string& name, i
 
 absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   const MultiHeadAttentionShape& shape = attention.shape;
+  // First: it is as wide as its tensor, where maps that heads share become wider than theirs.
+  ASSIGN_OR_RETURN(const ReadLinear output, TakeLinear(checkpoint_, attention.output));
   ASSIGN_OR_RETURN(const ReadLinear query, TakeLinear(checkpoint_, attention.query));
   ASSIGN_OR_RETURN(const ReadLinear key, TakeLinear(checkpoint_, attention.key));
   ASSIGN_OR_RETURN(const ReadLinear value, TakeLinear(checkpoint_, attention.value));
-  ASSIGN_OR_RETURN(const ReadLinear output, TakeLinear(checkpoint_, attention.output));
   MultiHeadAttentionWeights weights{.query = query.weights,
                                     .key = key.weights,
                                     .value = value.weights,

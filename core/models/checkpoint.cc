@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/models/json_file.h"
 #include "core/models/model_folder.h"
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -20,6 +19,7 @@ using nlohmann::json;
 
 constexpr char kWholeFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr size_t kMaxIndexBytes = size_t{64} << 20;
 
 std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
@@ -47,11 +47,10 @@ absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
 
 /// The tensors that an index says each file has.
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const json index = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto weights = index.is_object() ? index.find("weight_map") : index.end();
-  if (!index.is_object() || weights == index.end() || !weights->is_object()) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxIndexBytes));
+  ASSIGN_OR_RETURN(const json index, ParseJsonObject(text, path));
+  const auto weights = index.find("weight_map");
+  if (weights == index.end() || !weights->is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected an object with a \"weight_map\" object, found none"));
   }

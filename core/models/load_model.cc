@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/models/build_model.h"
+#include "core/models/families/blocks.h"
 #include "core/models/families/families.h"
 #include "core/models/model_config.h"
 #include "core/models/model_folder.h"
@@ -24,6 +25,19 @@ absl::Status AddTokenizer(const std::string& folder, Model::State& state) {
   return absl::OkStatus();
 }
 
+/// Decoders that were made encoders say so by this key, whatever their family.
+void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
+  if (config.Flag({"is_causal"}, true)) {
+    return;
+  }
+  families::ForEachAttention(stack, [&](int64_t layer, AttentionDescription& attention) {
+    attention.causal = false;
+    if (attention.window > 0) {
+      config.Refuse("is_causal", absl::StrCat("true beside the window of layer ", layer), "false");
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> KnownModelTypes() { return FamilyNames(); }
@@ -39,7 +53,8 @@ absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype we
     return config.status();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(source.folder));
-  const ModelDescription description = describe(config, *checkpoint);
+  ModelDescription description = describe(config, *checkpoint);
+  ReadIsCausal(config, description.stack);
   RETURN_IF_ERROR(config.status());
   ASSIGN_OR_RETURN(std::unique_ptr<Model::State> state,
                    BuildModel(description, weights_dtype, *checkpoint));

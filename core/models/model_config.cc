@@ -1,11 +1,10 @@
 #include "core/models/model_config.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/models/json_file.h"
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -15,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;
+constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 std::string TextOf(const json& value) {
@@ -25,26 +25,12 @@ std::string TextOf(const json& value) {
 }  // namespace
 
 absl::StatusOr<ModelConfig> ModelConfig::Load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  }
-  std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(file.gcount());
-  if (text.size() > kMaxConfigBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected at most ", kMaxConfigBytes, " bytes, found more"));
-  }
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxConfigBytes));
   return Parse(text, path);
 }
 
 absl::StatusOr<ModelConfig> ModelConfig::Parse(const std::string& text, const std::string& source) {
-  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": expected a JSON object, found other text"));
-  }
+  ASSIGN_OR_RETURN(json parsed, ParseJsonObject(text, source));
   return ModelConfig(std::make_unique<json>(std::move(parsed)), source);
 }
 
@@ -80,18 +66,26 @@ bool ModelConfig::IsNull(const char* key) const {
 }
 
 int64_t ModelConfig::Size(Keys keys, std::optional<int64_t> fallback) {
+  return SizeUpTo(kMaxSize, keys, fallback);
+}
+
+int64_t ModelConfig::NumLayers(Keys keys, int64_t fallback) {
+  return SizeUpTo(kMaxLayers, keys, fallback);
+}
+
+int64_t ModelConfig::SizeUpTo(int64_t max, Keys keys, std::optional<int64_t> fallback) {
   const char* key = *keys.begin();
   const json* value = Find(keys, &key);
   if (value == nullptr && fallback.has_value()) {
     return *fallback;
   }
-  const std::string expected = absl::StrCat("a whole number of 1 to ", kMaxSize);
+  const std::string expected = absl::StrCat("a whole number of 1 to ", max);
   if (value == nullptr) {
     Refuse(key, expected, "none");
     return 1;
   }
   if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 ||
-      value->get<uint64_t>() > uint64_t{kMaxSize}) {
+      value->get<uint64_t>() > static_cast<uint64_t>(max)) {
     Refuse(key, expected, TextOf(*value));
     return 1;
   }

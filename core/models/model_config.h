@@ -41,7 +41,9 @@ class ModelConfig {
   bool IsNull(const char* key) const;
   /// 1 to 2^24; without a default an absent one is an error.
   int64_t Size(Keys keys, std::optional<int64_t> fallback = std::nullopt);
-  /// The same, but 0 too.
+  /// 1 to 4096: layers are described before the first of their tensors is looked for.
+  int64_t NumLayers(Keys keys, int64_t fallback);
+  /// As Size, but 0 too.
   int64_t Count(Keys keys, int64_t fallback);
   double Number(Keys keys, double fallback);
   bool Flag(Keys keys, bool fallback);
@@ -58,6 +60,7 @@ class ModelConfig {
  private:
   ModelConfig(std::unique_ptr<nlohmann::json> json, std::string source);
   const nlohmann::json* Find(Keys keys, const char** found) const;
+  int64_t SizeUpTo(int64_t max, Keys keys, std::optional<int64_t> fallback);
 
   std::unique_ptr<nlohmann::json> json_;
   std::string source_;

@@ -151,6 +151,13 @@ absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::
   if (!IsInside(root, path)) {
     return Escapes(given, root, path);
   }
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::is_regular_file(status) && !fs::is_directory(status)) {
+    // To open a pipe is to wait for its writer.
+    return absl::InvalidArgumentError(
+        absl::StrCat(given.string(), ": expected a regular file, found none"));
+  }
   return path.string();
 }
 

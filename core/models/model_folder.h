@@ -15,7 +15,7 @@ namespace attention {
 
 /// The canonical path of `file` (relative to `folder`), symbolic links followed. NOT_FOUND when
 /// there is no such file; INVALID_ARGUMENT when the path escapes the folder, by "..", by being
-/// absolute or by a link.
+/// absolute or by a link, or when it is neither a regular file nor a folder.
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file);
 
 /// One version of a model, as far as names and sizes tell.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/kernels/attention_plan.h"
 
 namespace attention {
 namespace {
@@ -16,13 +17,15 @@ namespace {
 struct Rope {
   std::string type;
   double theta = 0;
-  int64_t dim = 0;
+  /// Elements of a head that are turned. An odd number turns one more: the last pair is whole.
+  int64_t width = 0;
   int64_t original_max_positions = 0;
   int64_t max_positions = 0;
 
   double Frequency(int64_t pair) const {
-    return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dim));
+    return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(width));
   }
+  int64_t num_pairs() const { return (width + 1) / 2; }
 };
 
 /// The object of either version; an empty one says nothing.
@@ -36,9 +39,47 @@ ModelConfig RopeObject(ModelConfig& config) {
 
 std::string TypeOf(ModelConfig& object) { return object.Text({"rope_type", "type"}, "default"); }
 
+/// The kind that a family with LongRoPE alone calls "su" or "yarn" in its first files is LongRoPE.
+std::string ReadType(ModelConfig& object, const RopeRules& rules) {
+  std::string type = TypeOf(object);
+  if (rules.types == std::vector<std::string>{"longrope"} && (type == "su" || type == "yarn")) {
+    type = "longrope";
+  }
+  if (type != "default" &&
+      std::find(rules.types.begin(), rules.types.end(), type) == rules.types.end()) {
+    object.Refuse("rope_type", absl::StrCat("one of default, ", absl::StrJoin(rules.types, ", ")),
+                  absl::StrCat("\"", type, "\""));
+  }
+  return type;
+}
+
+/// Elements of each head that are turned.
+int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rules) {
+  if (rules.head_dim > kMaxHeadDim) {
+    config.Refuse("head_dim", absl::StrCat("at most ", kMaxHeadDim), absl::StrCat(rules.head_dim));
+    return 0;
+  }
+  const double partial = object.Number({"partial_rotary_factor"},
+                                       config.Number({rules.partial_key}, rules.default_partial));
+  int64_t width = rules.head_dim;
+  if (rules.is_partial_allowed) {
+    width =
+        static_cast<int64_t>(static_cast<double>(rules.head_dim) * std::clamp(partial, 0.0, 1.0));
+  } else if (partial != 1 && TypeOf(object) != "default") {
+    object.Refuse("partial_rotary_factor", absl::StrCat("1 beside rope_type ", TypeOf(object)),
+                  absl::StrCat(partial));
+  }
+  if (width % 2 != 0 && width == rules.head_dim) {
+    config.Refuse(rules.partial_key,
+                  absl::StrCat("an even number of the head's ", rules.head_dim, " elements"),
+                  absl::StrCat(width));
+  }
+  return width;
+}
+
 void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
   const double factor = object.Number({"factor"}, 1);
-  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+  for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     result.frequencies.push_back(rope.Frequency(i) / factor);
   }
 }
@@ -53,7 +94,7 @@ void ScaleAsLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& res
     object.Refuse("high_freq_factor", absl::StrCat("more than low_freq_factor ", low),
                   absl::StrCat(high));
   }
-  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+  for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     const double frequency = rope.Frequency(i);
     const double turns =
         static_cast<double>(rope.original_max_positions) * frequency / (2 * std::numbers::pi);
@@ -81,7 +122,7 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
   const auto original = static_cast<double>(rope.original_max_positions);
   const double factor =
       object.Number({"factor"}, static_cast<double>(rope.max_positions) / original);
-  const auto dim = static_cast<double>(rope.dim);
+  const auto dim = static_cast<double>(rope.width);
   const auto pair_that_turns = [&](double times) {
     return dim * std::log(original / (times * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
@@ -94,7 +135,7 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
   low = std::max(low, 0.0);
   high = std::min(high, dim - 1);
   high += low == high ? 0.001 : 0;
-  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+  for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     result.frequencies.push_back(rope.Frequency(i) * (stretched / factor + 1 - stretched));
   }
@@ -103,13 +144,13 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
 
 std::vector<double> LongRopeFrequencies(ModelConfig& object, const char* key, const Rope& rope) {
   std::vector<double> factors = object.Numbers(key);
-  if (std::ssize(factors) != rope.dim / 2 ||
+  if (std::ssize(factors) != rope.num_pairs() ||
       std::any_of(factors.begin(), factors.end(), [](double f) { return !(f > 0); })) {
-    object.Refuse(key, absl::StrCat(rope.dim / 2, " positive numbers"),
+    object.Refuse(key, absl::StrCat(rope.num_pairs(), " positive numbers"),
                   absl::StrCat(factors.size(), " numbers"));
-    factors.assign(rope.dim / 2, 1);
+    factors.assign(rope.num_pairs(), 1);
   }
-  for (int64_t i = 0; i < rope.dim / 2; ++i) {
+  for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     factors[i] = rope.Frequency(i) / factors[i];
   }
   return factors;
@@ -134,52 +175,36 @@ void Scale(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
     ScaleAsLlama3(object, rope, result);
   } else if (rope.type == "yarn") {
     ScaleAsYarn(object, rope, result);
-  } else if (rope.type == "longrope" || rope.type == "su") {
+  } else if (rope.type == "longrope") {
     ScaleAsLongRope(object, rope, result);
+  } else if (rope.width % 2 != 0) {
+    for (int64_t i = 0; i < rope.num_pairs(); ++i) {
+      result.frequencies.push_back(rope.Frequency(i));
+    }
   }
 }
 
 }  // namespace
 
-RotaryDescription ReadRope(ModelConfig& config, const RopeRules& rules) {
+std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& rules) {
   ModelConfig object = RopeObject(config);
   if (object.Has("full_attention") || object.Has("sliding_attention")) {
     config.Refuse("rope_parameters", "one object for all layers", "one for each kind of layer");
   }
-  Rope rope{.type = TypeOf(object), .max_positions = rules.max_positions};
-  std::vector<std::string> types = rules.types;
-  types.insert(types.begin(), "default");
-  if (std::find(types.begin(), types.end(), rope.type) == types.end()) {
-    object.Refuse("rope_type", absl::StrCat("one of ", absl::StrJoin(types, ", ")),
-                  absl::StrCat("\"", rope.type, "\""));
-  }
+  Rope rope{.type = ReadType(object, rules),
+            .width = ReadWidth(object, config, rules),
+            .max_positions = rules.max_positions};
   rope.theta = object.Number({"rope_theta"}, config.Number({rules.theta_key}, 10000));
   if (!(rope.theta > 1)) {
     object.Refuse("rope_theta", "more than 1", absl::StrCat(rope.theta));
     rope.theta = 10000;
-  }
-  const double partial = object.Number({"partial_rotary_factor"},
-                                       config.Number({rules.partial_key}, rules.default_partial));
-  rope.dim = rules.head_dim;
-  if (rules.is_partial_allowed) {
-    rope.dim =
-        static_cast<int64_t>(static_cast<double>(rules.head_dim) * std::clamp(partial, 0.0, 1.0));
-  } else if (partial != 1 && rope.type != "default") {
-    object.Refuse("partial_rotary_factor", absl::StrCat("1 beside rope_type ", rope.type),
-                  absl::StrCat(partial));
-  }
-  if (rope.dim < 2 || rope.dim % 2 != 0) {
-    config.Refuse(rules.partial_key,
-                  absl::StrCat("an even number of the head's ", rules.head_dim, " elements"),
-                  absl::StrCat(rope.dim));
-    rope.dim = 2;
   }
   constexpr char kOriginal[] = "original_max_position_embeddings";
   rope.original_max_positions =
       config.Size({kOriginal}, rules.original_max_positions > 0
                                    ? rules.original_max_positions
                                    : object.Size({kOriginal}, rules.max_positions));
-  RotaryDescription result{.rotary = {.dim = rope.dim, .base = rope.theta}};
+  RotaryDescription result{.rotary = {.dim = 2 * rope.num_pairs(), .base = rope.theta}};
   Scale(object, rope, result);
   if (!(object.Number({"factor"}, 1) > 0)) {
     object.Refuse("factor", "a positive number", absl::StrCat(object.Number({"factor"}, 1)));
@@ -187,7 +212,7 @@ RotaryDescription ReadRope(ModelConfig& config, const RopeRules& rules) {
   if (!object.status().ok()) {
     config.Adopt(object.status());
   }
-  return result;
+  return rope.width == 0 ? std::nullopt : std::optional(result);
 }
 
 int64_t RopeMaxPositions(ModelConfig& config, int64_t max_positions) {

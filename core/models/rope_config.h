@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,10 @@ struct RopeRules {
   std::vector<std::string> types = {"linear", "dynamic", "llama3", "yarn"};
 };
 
-/// Kinds (rope_type): default; linear (Chen et al. 2023); dynamic, served up to max_positions,
-/// where it is the default; llama3; yarn (Peng et al. 2023); longrope (Ding et al. 2024). Other
-/// kinds are left as an error in `config`.
-RotaryDescription ReadRope(ModelConfig& config, const RopeRules& rules);
+/// Nullopt where no element of a head is turned. Kinds (rope_type): default; linear (Chen et al.
+/// 2023); dynamic, served up to max_positions, where it is the default; llama3; yarn (Peng et al.
+/// 2023); longrope (Ding et al. 2024). Other kinds are left as an error in `config`.
+std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& rules);
 
 /// Longest sequence that the rotations of this config stand for; 0: any.
 int64_t RopeMaxPositions(ModelConfig& config, int64_t max_positions);

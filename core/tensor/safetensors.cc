@@ -74,6 +74,11 @@ absl::StatusOr<Tensor> ReadTensor(std::ifstream& file, const SafetensorsEntry& e
       return read_converted(ConvertToF32<int64_t>);
     case StoredDtype::kI32:
       return read_converted(ConvertToF32<int32_t>);
+    case StoredDtype::kOther:
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor \"", entry.name,
+                       "\": expected dtype F32, BF16, F16, F64, I64, I32, U8 or BOOL, found \"",
+                       entry.dtype.name, "\""));
     case StoredDtype::kU8:
     case StoredDtype::kBool:
       break;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/json_outline.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {
@@ -19,9 +20,24 @@ using nlohmann::json;
 constexpr char kMetadata[] = "__metadata__";
 
 constexpr StoredDtypeInfo kStoredDtypes[] = {
-    {"F32", StoredDtype::kF32, 4}, {"BF16", StoredDtype::kBf16, 2}, {"F16", StoredDtype::kF16, 2},
-    {"F64", StoredDtype::kF64, 8}, {"I64", StoredDtype::kI64, 8},   {"I32", StoredDtype::kI32, 4},
-    {"U8", StoredDtype::kU8, 1},   {"BOOL", StoredDtype::kBool, 1},
+    {"F32", StoredDtype::kF32, 4},
+    {"BF16", StoredDtype::kBf16, 2},
+    {"F16", StoredDtype::kF16, 2},
+    {"F64", StoredDtype::kF64, 8},
+    {"I64", StoredDtype::kI64, 8},
+    {"I32", StoredDtype::kI32, 4},
+    {"U8", StoredDtype::kU8, 1},
+    {"BOOL", StoredDtype::kBool, 1},
+    // Quantised weights and buffers of others, which may lie beside tensors that are read.
+    {"I8", StoredDtype::kOther, 1},
+    {"I16", StoredDtype::kOther, 2},
+    {"U16", StoredDtype::kOther, 2},
+    {"U32", StoredDtype::kOther, 4},
+    {"U64", StoredDtype::kOther, 8},
+    {"C64", StoredDtype::kOther, 8},
+    {"F8_E4M3", StoredDtype::kOther, 1},
+    {"F8_E5M2", StoredDtype::kOther, 1},
+    {"F8_E8M0", StoredDtype::kOther, 1},
 };
 
 // Messages about one tensor begin alike.
@@ -41,8 +57,7 @@ absl::StatusOr<StoredDtypeInfo> ParseDtype(const std::string& name, const json& 
       return known;
     }
   }
-  return TensorError(name, "expected dtype F32, BF16, F16, F64, I64, I32, U8 or BOOL, found \"",
-                     text, "\"");
+  return TensorError(name, "expected a dtype of safetensors such as F32, found \"", text, "\"");
 }
 
 // A member that is a list of numbers in [0, 2^63).
@@ -126,22 +141,30 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_b
 }
 
 // JSON keeps the last of several equal keys; two tensors of one name are refused instead.
-absl::StatusOr<json> ParseJson(const std::string& text) {
+absl::Status RefuseDuplicate(const std::vector<std::string_view>& quoted_names) {
   std::set<std::string> names;
-  std::optional<std::string> duplicate;
-  const auto note_name = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::key && depth == 1 &&
-        !names.insert(parsed.get<std::string>()).second) {
-      duplicate = parsed.get<std::string>();
+  for (const std::string_view quoted : quoted_names) {
+    const auto name = json::parse(quoted).get<std::string>();
+    if (!names.insert(name).second) {
+      return TensorError(name, "expected each name once in the header, found it again");
     }
-    return true;
-  };
-  json header = json::parse(text, note_name, /*allow_exceptions=*/false);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<json> ParseJson(const std::string& text) {
+  const JsonOutline outline = OutlineOf(text);
+  if (outline.depth > kMaxJsonDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxJsonDepth,
+                                                   " levels of nesting in the header, found ",
+                                                   outline.depth));
+  }
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) {
     return absl::InvalidArgumentError("expected a JSON object as header, found other text");
   }
-  if (duplicate.has_value()) {
-    return TensorError(*duplicate, "expected each name once in the header, found it again");
+  if (header.size() != outline.names.size()) {
+    RETURN_IF_ERROR(RefuseDuplicate(outline.names));
   }
   return header;
 }

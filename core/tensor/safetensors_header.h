@@ -11,7 +11,7 @@
 
 namespace attention {
 
-enum class StoredDtype { kF32, kBf16, kF16, kF64, kI64, kI32, kU8, kBool };
+enum class StoredDtype { kF32, kBf16, kF16, kF64, kI64, kI32, kU8, kBool, kOther };
 
 struct StoredDtypeInfo {
   const char* name;

@@ -74,6 +74,7 @@ MODELS = {
     "distilbert": (DISTILBERT, FULL),
     "llama": (LLAMA, FULL),
     "llama-unprefixed": (dict(LLAMA_1), {"base": True}),
+    "llama-not-causal": (dict(LLAMA_1, is_causal=False), {}),
     "llama-sharded": (dict(LLAMA_1, tie_word_embeddings=True), {"shards": 2}),
     "llama-bias": (
         dict(LLAMA_1, attention_bias=True, mlp_bias=True, head_dim=12, rms_norm_eps=0.03), {}),
@@ -122,11 +123,20 @@ MODELS = {
         dict(PHI3, num_hidden_layers=1, original_max_position_embeddings=12, rope_scaling=dict(
             type="longrope", short_factor=[1.0, 1.125, 1.25, 1.5],
             long_factor=[1.0, 2.0, 3.5, 5.25])), {}),
+    "phi3-longrope-as-yarn": (
+        dict(PHI3, num_hidden_layers=1, original_max_position_embeddings=12, rope_scaling=dict(
+            type="yarn", short_factor=[1.0, 1.125, 1.25, 1.5],
+            long_factor=[1.0, 2.0, 3.5, 5.25])), {}),
     "gpt_neox": (dict(GPT_NEOX, rotary_pct=0.25, rotary_emb_base=500), {}),
     "gpt_neox-sequential": (
         dict(GPT_NEOX, num_hidden_layers=1, use_parallel_residual=False, attention_bias=False,
              hidden_act="gelu_new", layer_norm_eps=0.03, rope_parameters=dict(
                  rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)), FULL),
+    "gpt_neox-odd-rotary": (
+        dict(GPT_NEOX, hidden_size=24, num_hidden_layers=1, rotary_pct=0.25, rotary_emb_base=50),
+        {}),
+    "gpt_neox-no-rotary": (
+        dict(GPT_NEOX, num_hidden_layers=1, rotary_pct=0.05), {}),
 }
 
 

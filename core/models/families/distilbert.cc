@@ -17,7 +17,7 @@ ModelDescription distilbert(ModelConfig& config, const Checkpoint&) {
                            .down = "ffn.lin2",
                            .output_norm = "output_layer_norm"};
   const EncoderExtents extents{.d_model = config.Size({"dim", "hidden_size"}, 768),
-                               .num_layers = config.Size({"n_layers", "num_hidden_layers"}, 6),
+                               .num_layers = config.NumLayers({"n_layers", "num_hidden_layers"}, 6),
                                .num_heads = config.Size({"n_heads", "num_attention_heads"}, 12),
                                .d_hidden = config.Size({"hidden_dim", "intermediate_size"}, 3072),
                                .epsilon = kEpsilon,

@@ -47,7 +47,7 @@ ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults) {
                            .output_norm = "output.LayerNorm"};
   const EncoderExtents extents{
       .d_model = config.Size({"hidden_size"}, 768),
-      .num_layers = config.Size({"num_hidden_layers"}, 12),
+      .num_layers = config.NumLayers({"num_hidden_layers"}, 12),
       .num_heads = config.Size({"num_attention_heads"}, 12),
       .d_hidden = config.Size({"intermediate_size"}, 3072),
       .epsilon = static_cast<float>(config.Number({"layer_norm_eps"}, 1e-12)),

@@ -18,7 +18,7 @@ LinearDescription Conv1d(const std::string& name, int64_t in_features, int64_t o
 
 ModelDescription gpt2(ModelConfig& config, const Checkpoint&) {
   const int64_t width = config.Size({"n_embd", "hidden_size"}, 768);
-  const int64_t num_layers = config.Size({"n_layer", "num_hidden_layers"}, 12);
+  const int64_t num_layers = config.NumLayers({"n_layer", "num_hidden_layers"}, 12);
   const int64_t d_hidden = config.Size({"n_inner", "intermediate_size"}, 4 * width);
   const auto epsilon = static_cast<float>(config.Number({"layer_norm_epsilon"}, 1e-5));
   const auto shape = EqualHeads(config, width, config.Size({"n_head", "num_attention_heads"}, 12));

@@ -1,5 +1,7 @@
 // GPT-NeoX and Pythia (Black et al. 2022): attention and feed-forward beside each other, part of
 // each head turned, query, key and value of each head together in one tensor.
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "core/models/families/blocks.h"
 #include "core/models/families/families.h"
@@ -20,19 +22,19 @@ LinearDescription HeadPart(const LinearDescription& packed, int64_t head_dim, in
 
 ModelDescription gpt_neox(ModelConfig& config, const Checkpoint&) {
   const int64_t width = config.Size({"hidden_size"}, 6144);
-  const int64_t num_layers = config.Size({"num_hidden_layers"}, 44);
+  const int64_t num_layers = config.NumLayers({"num_hidden_layers"}, 44);
   const int64_t d_hidden = config.Size({"intermediate_size"}, 24576);
   const int64_t max_positions = config.Size({"max_position_embeddings"}, 2048);
   const auto epsilon = static_cast<float>(config.Number({"layer_norm_eps"}, 1e-5));
   const bool is_parallel = config.Flag({"use_parallel_residual"}, true);
   const bool has_bias = config.Flag({"attention_bias"}, true);
   const auto shape = EqualHeads(config, width, config.Size({"num_attention_heads"}, 64));
-  const RotaryDescription rotary = ReadRope(config, {.head_dim = shape.head_dim,
-                                                     .max_positions = max_positions,
-                                                     .theta_key = "rotary_emb_base",
-                                                     .partial_key = "rotary_pct",
-                                                     .default_partial = 0.25,
-                                                     .is_partial_allowed = true});
+  const std::optional<RotaryDescription> rotary = ReadRope(config, {.head_dim = shape.head_dim,
+                                                                    .max_positions = max_positions,
+                                                                    .theta_key = "rotary_emb_base",
+                                                                    .partial_key = "rotary_pct",
+                                                                    .default_partial = 0.25,
+                                                                    .is_partial_allowed = true});
   ModelDescription model{.prefix = "gpt_neox.", .d_model = width};
   for (int64_t i = 0; i < num_layers; ++i) {
     const std::string block = absl::StrCat("layers.", i, ".");

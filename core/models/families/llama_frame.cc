@@ -1,5 +1,6 @@
 #include "core/models/families/llama_frame.h"
 
+#include <optional>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -59,14 +60,14 @@ FeedForwardDescription FeedForwardOf(const std::string& name, int64_t width, int
 ModelDescription LlamaModel(ModelConfig& config, const LlamaDefaults& defaults) {
   const MultiHeadAttentionShape shape = ShapeOf(config, defaults);
   const int64_t width = shape.d_model;
-  const int64_t num_layers = config.Size({"num_hidden_layers"}, defaults.num_layers);
+  const int64_t num_layers = config.NumLayers({"num_hidden_layers"}, defaults.num_layers);
   const int64_t d_hidden = config.Size({"intermediate_size"}, defaults.d_hidden);
   const int64_t max_positions = config.Size({"max_position_embeddings"}, defaults.max_positions);
   const Activation activation = config.ActivationOf({defaults.activation_key}, defaults.activation);
   RopeRules rules = defaults.rope;
   rules.head_dim = shape.head_dim;
   rules.max_positions = max_positions;
-  const RotaryDescription rotary = ReadRope(config, rules);
+  const std::optional<RotaryDescription> rotary = ReadRope(config, rules);
 
   ModelDescription model{.prefix = "model.", .d_model = width};
   model.stack.final_norm = {

@@ -38,7 +38,7 @@ ModelDescription phi3(ModelConfig& config, const Checkpoint&) {
                          .max_positions = 4096,
                          .epsilon = 1e-5f};
   defaults.rope.is_partial_allowed = true;
-  defaults.rope.types = {"longrope", "su"};
+  defaults.rope.types = {"longrope"};
   defaults.rope.original_max_positions = 4096;
   ModelDescription model = LlamaModel(config, defaults);
   const int64_t window = config.Has("sliding_window") ? config.Size({"sliding_window"}) : 0;

@@ -75,8 +75,8 @@ ModelDescription torch_transformer(ModelConfig& config, const Checkpoint&) {
       .is_norm_first = config.Flag({"norm_first"}, false),
       .has_bias = config.Flag({"bias"}, true)};
   ModelDescription model{.prefix = "transformer.", .d_model = width};
-  model.encoder = transformer.Encoder(config.Size({"num_encoder_layers"}, 6));
-  model.stack = transformer.Decoder(config.Size({"num_decoder_layers"}, 6));
+  model.encoder = transformer.Encoder(config.NumLayers({"num_encoder_layers"}, 6));
+  model.stack = transformer.Decoder(config.NumLayers({"num_decoder_layers"}, 6));
   return model;
 }
 

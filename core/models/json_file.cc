@@ -1,0 +1,46 @@
+#include "core/models/json_file.h"
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/json_outline.h"
+#include "nlohmann/json.hpp"
+
+namespace attention {
+
+using nlohmann::json;
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  }
+  constexpr size_t kPieceBytes = size_t{64} << 10;
+  std::string text;
+  while (file && text.size() <= max_bytes) {
+    const size_t known_bytes = text.size();
+    text.resize(known_bytes + kPieceBytes);
+    file.read(&text[known_bytes], kPieceBytes);
+    text.resize(known_bytes + file.gcount());
+  }
+  if (text.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected at most ", max_bytes, " bytes, found more"));
+  }
+  return text;
+}
+
+absl::StatusOr<json> ParseJsonObject(const std::string& text, const std::string& source) {
+  if (const int depth = OutlineOf(text).depth; depth > kMaxJsonDepth) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": expected at most ", kMaxJsonDepth,
+                                                   " levels of nesting, found ", depth));
+  }
+  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": expected a JSON object, found other text"));
+  }
+  return parsed;
+}
+
+}  // namespace attention

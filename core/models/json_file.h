@@ -1,0 +1,19 @@
+// A JSON file of a checkpoint, which may say anything.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace attention {
+
+/// NOT_FOUND when it cannot be opened, INVALID_ARGUMENT for more than `max_bytes`.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
+
+/// INVALID_ARGUMENT, said of `source`, for text that is no JSON object or deeper than
+/// kMaxJsonDepth.
+absl::StatusOr<nlohmann::json> ParseJsonObject(const std::string& text, const std::string& source);
+
+}  // namespace attention
