@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/reference/reference.h"
 #include "core/tensor/safetensors.h"
 #include "gtest/gtest.h"
@@ -223,7 +224,9 @@ TEST(WeightsDtypeTest, CostsWhatItMay) {
       const LoadedTestModel rounded(checkpoint, dtype);
       const std::vector<float> actual = rounded.Forward(run);
       EXPECT_EQ(actual, rounded.Forward(run, 2));
-      EXPECT_LT(rounded.info().weights_bytes, exact.info().weights_bytes);
+      if (MultipliesInt8()) {  // lesser processors hold the rounded weights as f32
+        EXPECT_LT(rounded.info().weights_bytes, exact.info().weights_bytes);
+      }
       return reference::RelativeL2({actual.begin(), actual.end()},
                                    {expected.begin(), expected.end()});
     };
