@@ -42,7 +42,8 @@ MappedBuffer::MappedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
 }
 
 MappedBuffer::MappedBuffer(MappedBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
 
 MappedBuffer& MappedBuffer::operator=(MappedBuffer&& other) noexcept {
   std::swap(data_, other.data_);

@@ -21,7 +21,7 @@ absl::StatusOr<std::span<const std::byte>> Map(const std::string& path) {
   if (file < 0) {
     return absl::ErrnoToStatus(errno, "cannot read " + path);
   }
-  struct stat status {};
+  struct stat status{};
   absl::StatusOr<std::span<const std::byte>> result = std::span<const std::byte>();
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     result = absl::InvalidArgumentError(absl::StrCat(path, ": expected a regular file"));
