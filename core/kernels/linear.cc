@@ -257,7 +257,8 @@ void PackedLinear::CopyChannel(int64_t channel, float* target) const {
     const float scale = Int8Scales(block, in_features_)[column];
     const auto* integers = reinterpret_cast<const int8_t*>(block);
     for (int64_t k = 0; k < in_features_; ++k) {
-      target[k] = scale * integers[(k / 4 * kColumnBlock + column) * 4 + k % 4];
+      const int64_t element = (k / 4 * kColumnBlock + column) * 4 + k % 4;
+      target[k] = scale * static_cast<float>(integers[element]);
     }
   } else if (format_.compute == Dtype::kBf16) {
     const auto* pairs = reinterpret_cast<const Bf16*>(block);
