@@ -8,7 +8,7 @@ void CompletionThreads::Start(int num_threads) {
       void* tag = nullptr;
       bool ok = false;
       while (queue_->Next(&tag, &ok)) {
-        static_cast<CompletionTag*>(tag)->OnEvent(ok);
+        static_cast<CompletionTag*>(tag)->Deliver(ok);
       }
     });
   }

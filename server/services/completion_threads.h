@@ -14,11 +14,23 @@ namespace attention {
 /// What a completion queue's tag points to.
 class CompletionTag {
  public:
-  /// `ok` as grpc::CompletionQueue::Next gives it. Called by a completion thread; does not block.
-  virtual void OnEvent(bool ok) = 0;
+  /// `ok` as grpc::CompletionQueue::Next gives it. Called by a completion thread.
+  void Deliver(bool ok) {
+    is_armed_.load(std::memory_order_acquire);
+    OnEvent(ok);
+  }
 
  protected:
   ~CompletionTag() = default;
+
+  /// Does not block.
+  virtual void OnEvent(bool ok) = 0;
+  void SetArmed() { is_armed_.store(true, std::memory_order_release); }
+
+ private:
+  /// The queue orders what comes before SetArmed before Deliver already, in a library that
+  /// ThreadSanitizer does not see into.
+  std::atomic<bool> is_armed_ = false;
 };
 
 /// A tag that calls a member function of a call, and keeps the call alive while the operation is
@@ -31,25 +43,21 @@ class CallTag final : public CompletionTag {
   /// The tag to start one operation with.
   void* Arm() {
     keep_alive_ = call_->shared_from_this();
-    armed_.store(true, std::memory_order_release);
+    SetArmed();
     return static_cast<CompletionTag*>(this);
   }
   /// The operation will never complete.
   void Disarm() { keep_alive_.reset(); }
 
+ private:
   void OnEvent(bool ok) override {
-    armed_.load(std::memory_order_acquire);
     const std::shared_ptr<void> keep_alive = std::move(keep_alive_);
     (call_->*handler_)(ok);
   }
 
- private:
   Call* const call_;
   void (Call::* const handler_)(bool ok);
   std::shared_ptr<void> keep_alive_;
-  /// The queue orders Arm before OnEvent already, in a library that ThreadSanitizer does not see
-  /// into.
-  std::atomic<bool> armed_ = false;
 };
 
 class CompletionThreads {

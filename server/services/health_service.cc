@@ -94,16 +94,16 @@ class WatchCall final : public HealthListener, public std::enable_shared_from_th
     if (is_busy_) {
       return;
     }
-    if (is_over) {
-      is_busy_ = true;
-      writer_.Finish(ToGrpcStatus(absl::UnavailableError("the server is shutting down")),
-                     on_finish_.Arm());
-    } else if (status != told_) {
+    if (status != told_) {  // also when all is over: the last state is told before the end
       is_busy_ = true;
       told_ = status;
       HealthCheckResponse response;
       response.set_status(status);
       writer_.Write(response, on_written_.Arm());
+    } else if (is_over) {
+      is_busy_ = true;
+      writer_.Finish(ToGrpcStatus(absl::UnavailableError("the server is shutting down")),
+                     on_finish_.Arm());
     }
   }
 

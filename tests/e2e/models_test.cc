@@ -73,7 +73,7 @@ TEST_F(ModelsTest, LoadsAndUnloads) {
   EXPECT_EQ(RunAttend({"run", "--server=" + server_->address(), "--model=gpt2", "--tokens=1,2,3"})
                 .exit_code,
             0);
-  EXPECT_THAT(Models({"--unload=gpt2"}).out, HasSubstr("UNLOADED"));
+  EXPECT_THAT(Models({"--unload=gpt2"}).out, HasSubstr("UNLOAD"));
   EXPECT_THAT(Models({}).out, Not(HasSubstr("gpt2")));
   EXPECT_THAT(Models({"--load", "gpt2:1"}).out, HasSubstr("READY"));
   EXPECT_THAT(Models({}).out, HasSubstr("gpt2"));

@@ -85,15 +85,17 @@ class AdminClient {
   AttendClient client_;
 };
 
-/// "NAME:VERSION PHASE", with a + if it serves.
+/// "NAME:VERSION PHASE", with a + if it serves. UNLOADING counts as UNLOADED: a call that has been
+/// answered may hold its model for a moment longer.
 inline std::vector<std::string> Lines(const absl::StatusOr<v1::ModelStates>& states) {
   std::vector<std::string> lines;
   EXPECT_THAT(states, IsOk());
   const v1::ModelStates all = states.value_or(v1::ModelStates());
   for (const v1::ModelState& state : all.states()) {
+    const v1::ModelState::Phase phase =
+        state.phase() == v1::ModelState::UNLOADING ? v1::ModelState::UNLOADED : state.phase();
     lines.push_back(absl::StrCat(state.name(), ":", state.version(), " ",
-                                 v1::ModelState::Phase_Name(state.phase()),
-                                 state.serving() ? "+" : ""));
+                                 v1::ModelState::Phase_Name(phase), state.serving() ? "+" : ""));
   }
   return lines;
 }
