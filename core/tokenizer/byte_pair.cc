@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/merges.h"

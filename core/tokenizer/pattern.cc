@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/regex_syntax.h"
 

@@ -1,5 +1,6 @@
 #include "core/tokenizer/vocabulary.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/models/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/core/models/loaded_model.h"

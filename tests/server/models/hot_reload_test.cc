@@ -4,6 +4,7 @@
 #include <map>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/models/admin_client.h"
 
 namespace attention {

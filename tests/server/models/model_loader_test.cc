@@ -43,8 +43,9 @@ class ModelLoaderTest : public ::testing::Test {
   }
   absl::StatusOr<ModelVerification> Verify(const std::string& name) {
     std::promise<absl::StatusOr<ModelVerification>> done;
-    loader_->Verify({.name = name, .is_cancelled = [] { return false; }},
-                    [&](absl::StatusOr<ModelVerification> result) { done.set_value(result); });
+    loader_->Verify(
+        {.name = name, .is_cancelled = [] { return false; }},
+        [&](absl::StatusOr<ModelVerification> result) { done.set_value(std::move(result)); });
     return done.get_future().get();
   }
   uint64_t ServingSeed(const std::string& name) const {
