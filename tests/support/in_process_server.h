@@ -3,6 +3,7 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -32,13 +33,17 @@ class InProcessServer {
   /// 127.0.0.1 and the port that was chosen.
   const std::string& address() const { return server_->listening_addresses().front(); }
 
-  /// A channel with a connection of its own and no limit on messages.
+  /// A channel with a connection of its own, which it has by now, and no limit on messages: a busy
+  /// machine may refuse a first attempt to connect, which gRPC makes again.
   std::shared_ptr<grpc::Channel> NewChannel() const {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+    const auto channel =
+        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+    channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    return channel;
   }
 
  private:
