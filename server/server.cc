@@ -55,10 +55,12 @@ std::vector<SeededModelSpec> SeededModelsOf(const ServerOptions& options) {
 }
 
 ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
-  return {
-      .num_threads = options.threads > 0 ? options.threads : CpuBudget(),
-      .max_batch_tokens = options.max_batch_tokens,
-      .queue = {.max_bytes = options.max_queue_bytes, .max_requests = options.max_queue_requests}};
+  return {.num_threads = options.threads > 0 ? options.threads : CpuBudget(),
+          .batch = {.max_tokens = options.max_batch_tokens,
+                    .max_delay = std::chrono::microseconds(options.max_batch_delay_us)},
+          .queue = {.max_bytes = options.max_queue_bytes,
+                    .max_requests = options.max_queue_requests,
+                    .max_wait_ns = absl::ToInt64Nanoseconds(options.max_queue_wait)}};
 }
 
 absl::Status CheckAddress(const std::string& address) {
@@ -103,7 +105,9 @@ struct Server::State {
       : options(given),
         executor(ExecutorOptionsOf(given)),
         loader(MakeLoader(given, models, health)),
-        attention_service({models, executor, loader.get(), admission, live_calls}, LimitsOf(given)),
+        observer(given.logged_requests),
+        attention_service({models, executor, loader.get(), observer, admission, live_calls},
+                          LimitsOf(given)),
         health_service(health, live_calls) {}
 
   absl::Status AddSeededModels();
@@ -121,6 +125,7 @@ struct Server::State {
   Executor executor;
   /// Null without a folder of models.
   const std::unique_ptr<ModelLoader> loader;
+  RequestObserver observer;
   AttentionService attention_service;
   HealthService health_service;
   std::unique_ptr<CompletionThreads> completion_threads;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -56,6 +57,7 @@ absl::StatusOr<WeightsDtype> ParseWeightsDtype(const std::string& text) {
 struct RawOptions {
   std::vector<std::string> random_models;
   std::string grace_period = "30s";
+  std::string max_queue_wait = "5s";
   std::string models_poll = "0";
   std::string weights_dtype = "fp32";
   std::vector<std::string> model_versions;
@@ -122,6 +124,31 @@ void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
       ->check(at_least_one)
       ->capture_default_str();
   app.add_option(
+         "--max-queue-wait", raw.max_queue_wait,
+         "Estimated time that what waits may take: what comes then is refused, and told when\n"
+         "to try again")
+      ->capture_default_str();
+  app.add_option("--max-batch-delay-us", options.max_batch_delay_us,
+                 "Microseconds that a request waits for others when the threads are free")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--max-cache-bytes", options.max_cache_bytes,
+                 "Memory of the keys and values of all sessions (Decode)")
+      ->check(at_least_one)
+      ->capture_default_str();
+  app.add_option("--max-sessions", options.max_sessions, "Sessions that may be open")
+      ->check(at_least_one)
+      ->capture_default_str();
+  app.add_option("--log-requests", options.logged_requests,
+                 "Which requests have a line in the log; of failed ones at most 20 a second")
+      ->transform(CLI::Transformer(
+                      std::map<std::string, LoggedRequests>{{"none", LoggedRequests::kNone},
+                                                            {"failed", LoggedRequests::kFailed},
+                                                            {"all", LoggedRequests::kAll}})
+                      .description(""))
+      ->type_name("none|failed|all")
+      ->default_str("failed");
+  app.add_option(
          "--grace-period", raw.grace_period,
          "How long requests under way may take to finish after SIGTERM: seconds, or 30s, 1m30s")
       ->capture_default_str();
@@ -148,6 +175,7 @@ absl::Status Complete(const RawOptions& raw, ServerOptions& options) {
     }
     options.random_models.push_back(*std::move(spec));
   }
+  ASSIGN_OR_RETURN(options.max_queue_wait, ParseDuration("--max-queue-wait", raw.max_queue_wait));
   ASSIGN_OR_RETURN(options.grace_period, ParseDuration("--grace-period", raw.grace_period));
   return CompleteModels(raw, options.models);
 }

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "core/models/model.h"
 #include "server/models/model_loader.h"
+#include "server/observability/requests.h"
 
 namespace attention {
 
@@ -23,8 +24,15 @@ struct ServerOptions {
   int threads = 0;
   int64_t max_message_bytes = int64_t{256} << 20;
   int64_t max_queue_bytes = int64_t{1} << 30;
-  int64_t max_queue_requests = 1024;
+  int64_t max_queue_requests = 8192;
+  /// Estimated time that what waits takes.
+  absl::Duration max_queue_wait = absl::Seconds(5);
   int64_t max_batch_tokens = 4096;
+  int64_t max_batch_delay_us = 0;
+  LoggedRequests logged_requests = LoggedRequests::kFailed;
+  /// Of the keys and values of all sessions.
+  int64_t max_cache_bytes = int64_t{1} << 30;
+  int64_t max_sessions = 16384;
   absl::Duration grace_period = absl::Seconds(30);
 };
 

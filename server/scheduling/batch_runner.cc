@@ -11,12 +11,14 @@ namespace {
 
 // A streamed block is at most this large, unless it is one row.
 constexpr int64_t kMaxBlockBytes = 1 << 20;
-// Rows of a block: enough for the products to run at full speed, few enough that the first block is
-// early.
+// Rows of a streamed block: enough for the products to run at full speed, few enough that the first
+// block is early.
 constexpr int64_t kStreamBlockRows = 256;
-// How often a batch that nobody streams looks whether anybody still waits. Smaller batches run
-// through.
-constexpr int64_t kCheckRows = 4096;
+// A batch that takes no more than this runs through: nobody is kept waiting.
+constexpr double kShortFlops = 2e9;
+// What runs between two looks at who still waits, and at who else does.
+constexpr double kPartFlops = 1e9;
+constexpr int64_t kMinPartRows = 64;
 // Memory that is kept for the next batch.
 constexpr size_t kMaxIdleBytes = size_t{256} << 20;
 
@@ -24,24 +26,34 @@ int64_t OutputRowBytes(const JobDescription& job) {
   return job.output_width * static_cast<int64_t>(SizeOf(job.output_dtype));
 }
 
-// Rows between two calls of on_rows, 0 for none.
-int64_t BlockRows(const Batch& batch) {
-  int64_t rows = batch.tokens > kCheckRows ? kCheckRows : 0;
+bool WantsRows(const Batch& batch) {
+  return std::any_of(batch.jobs.begin(), batch.jobs.end(),
+                     [](const std::shared_ptr<Job>& job) { return job->description().wants_rows; });
+}
+
+// Rows between two calls of on_rows.
+int64_t BlockRows(const Batch& batch, int num_threads) {
+  const double flops_per_row =
+      batch.flops / static_cast<double>(std::max<int64_t>(1, batch.tokens));
+  int64_t rows = std::max(
+      kMinPartRows, static_cast<int64_t>(kPartFlops * num_threads / std::max(1.0, flops_per_row)));
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     if (job->description().wants_rows) {
       const int64_t fitting =
           std::max<int64_t>(1, kMaxBlockBytes / OutputRowBytes(job->description()));
-      rows = std::min({rows > 0 ? rows : kStreamBlockRows, kStreamBlockRows, fitting});
+      rows = std::min({rows, kStreamBlockRows, fitting});
     }
   }
   return rows;
 }
 
+int64_t Nanoseconds(TimePoint::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
 BatchStats StatsOf(const Batch& batch, const Job& job, TimePoint end) {
-  using std::chrono::duration_cast;
-  using std::chrono::nanoseconds;
-  return {.queue_ns = duration_cast<nanoseconds>(batch.start - job.description().arrival).count(),
-          .compute_ns = duration_cast<nanoseconds>(end - batch.start).count(),
+  return {.queue_ns = Nanoseconds(batch.start - job.description().arrival),
+          .compute_ns = Nanoseconds(end - batch.start),
           .batch_id = batch.id,
           .batch_requests = std::ssize(batch.jobs),
           .batch_sequences = batch.sequences,
@@ -61,15 +73,25 @@ bool BatchRunner::IsDead(const Batch& batch) const {
          });
 }
 
-absl::Status BatchRunner::Compute(const Batch& batch) {
+absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()>& interlude,
+                                  BatchOutcome& outcome) {
   if (IsDead(batch)) {
     return absl::CancelledError();
   }
   PackedBatch packed(batch, workspace_);
+  outcome.padding_tokens = packed.num_rows() - batch.tokens;
   RowBlocks blocks;
-  blocks.go_on = [&] { return !IsDead(batch); };
-  blocks.block_rows = BlockRows(batch);
-  if (blocks.block_rows > 0) {
+  const int num_threads = workspace_.pool().num_threads();
+  if (batch.flops > kShortFlops * num_threads || WantsRows(batch)) {
+    blocks.block_rows = BlockRows(batch, num_threads);
+    blocks.go_on = [&] {
+      if (interlude) {
+        const TimePoint begin = clock_();
+        interlude();
+        outcome.compute_ns -= Nanoseconds(clock_() - begin);
+      }
+      return !IsDead(batch);
+    };
     blocks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
       if (job->description().wants_rows) {
@@ -81,9 +103,12 @@ absl::Status BatchRunner::Compute(const Batch& batch) {
   return packed.Compute(blocks);
 }
 
-void BatchRunner::Run(const Batch& batch) {
-  const absl::Status computed = Compute(batch);
+BatchOutcome BatchRunner::Run(const Batch& batch, const std::function<void()>& interlude) {
+  BatchOutcome outcome;
+  const absl::Status computed = Compute(batch, interlude, outcome);
   const TimePoint end = clock_();
+  outcome.is_complete = computed.ok();
+  outcome.compute_ns += Nanoseconds(end - batch.start);
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     absl::Status status = computed;
     if (absl::IsCancelled(computed)) {
@@ -98,6 +123,7 @@ void BatchRunner::Run(const Batch& batch) {
     job->Finish(status, StatsOf(batch, *job, end));
   }
   workspace_.Trim(kMaxIdleBytes);
+  return outcome;
 }
 
 }  // namespace attention

@@ -9,6 +9,15 @@
 
 namespace attention {
 
+/// What a batch took and was.
+struct BatchOutcome {
+  bool is_complete = false;
+  /// From the start of the batch to its last row, what others had in between apart.
+  int64_t compute_ns = 0;
+  /// Rows in the packed inputs beyond those that the jobs have.
+  int64_t padding_tokens = 0;
+};
+
 /// One batch at a time, on the thread that calls Run and the pool's.
 class BatchRunner {
  public:
@@ -17,14 +26,17 @@ class BatchRunner {
   BatchRunner(ThreadPool& pool, Clock clock);
 
   /// Finishes every job of the batch: OK; CANCELLED or DEADLINE_EXCEEDED when the batch was given
-  /// up because nobody waits for it any more; UNAVAILABLE after Abort.
-  void Run(const Batch& batch);
+  /// up because nobody waits for it any more; UNAVAILABLE after Abort. `interlude`, which may be
+  /// null, is called between the parts of a long batch: the pool is free then, and it may run
+  /// another batch on another runner.
+  BatchOutcome Run(const Batch& batch, const std::function<void()>& interlude = nullptr);
 
-  /// The batch that runs stops at its next row block, and later ones do not start. From any thread.
+  /// The batch that runs stops at its next part, and later ones do not start. From any thread.
   void Abort() { is_aborted_ = true; }
 
  private:
-  absl::Status Compute(const Batch& batch);
+  absl::Status Compute(const Batch& batch, const std::function<void()>& interlude,
+                       BatchOutcome& outcome);
   bool IsDead(const Batch& batch) const;
 
   Workspace workspace_;

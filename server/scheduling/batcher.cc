@@ -41,6 +41,7 @@ Batch KeepLive(const std::vector<std::shared_ptr<Job>>& taken, TimePoint now) {
     }
     batch.sequences += static_cast<int64_t>(job->description().sequences.size());
     batch.tokens += job->description().tokens;
+    batch.flops += job->description().flops;
     batch.jobs.push_back(job);
   }
   return batch;
@@ -48,39 +49,82 @@ Batch KeepLive(const std::vector<std::shared_ptr<Job>>& taken, TimePoint now) {
 
 }  // namespace
 
-Batcher::Batcher(RequestQueue& queue, int64_t max_batch_tokens, Clock clock)
-    : queue_(queue), max_batch_tokens_(max_batch_tokens), clock_(std::move(clock)) {}
+/// Which jobs make one batch. Dead jobs are taken too: a batch is the moment at which their room in
+/// the queue is given back.
+class Batcher::Selection {
+ public:
+  Selection(const BatchLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+
+  bool Takes(const Job& job) {
+    now_ = now_.has_value() ? now_ : clock_();
+    if (IsDead(job, *now_)) {
+      return true;
+    }
+    const JobDescription& description = job.description();
+    if (key_.has_value() && (description.key != *key_ || !Fits(description))) {
+      return false;
+    }
+    key_ = description.key;
+    tokens_ += description.tokens;
+    flops_ += description.flops;
+    return true;
+  }
+
+  /// REQUIRES: a job was asked about.
+  TimePoint now() const { return *now_; }
+
+ private:
+  bool Fits(const JobDescription& description) const {
+    return tokens_ + description.tokens <= limits_.max_tokens &&
+           flops_ + description.flops <= limits_.max_flops;
+  }
+
+  const BatchLimits& limits_;
+  const Clock& clock_;
+  std::optional<TimePoint> now_;
+  std::optional<BatchKey> key_;
+  int64_t tokens_ = 0;
+  double flops_ = 0;
+};
+
+Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, Clock clock)
+    : limits_(limits), queue_(queue), clock_(std::move(clock)) {}
 
 Batch Batcher::Next() {
   while (true) {
-    std::optional<TimePoint> now;
-    std::optional<BatchKey> key;
-    int64_t tokens = 0;
-    // Dead jobs are taken too: a batch is the moment at which their room in the queue is given
-    // back.
-    const std::vector<std::shared_ptr<Job>> taken = queue_.WaitAndTake([&](const Job& job) {
-      now = now.has_value() ? now : clock_();
-      if (IsDead(job, *now)) {
-        return true;
-      }
-      const JobDescription& description = job.description();
-      if (key.has_value() &&
-          (description.key != *key || tokens + description.tokens > max_batch_tokens_)) {
-        return false;
-      }
-      key = description.key;
-      tokens += description.tokens;
-      return true;
-    });
+    Selection selection(limits_, clock_);
+    const std::vector<std::shared_ptr<Job>> taken =
+        queue_.WaitAndTake({limits_.max_delay, limits_.max_tokens},
+                           [&](const Job& job) { return selection.Takes(job); });
     if (taken.empty()) {
       return Batch();
     }
-    Batch batch = KeepLive(taken, *now);
+    Batch batch = KeepLive(taken, selection.now());
     if (!batch.jobs.empty()) {
       batch.id = next_id_++;
       return batch;
     }
   }
+}
+
+Batch Batcher::NextShort(int64_t max_ns, Priority priority) {
+  Selection selection(limits_, clock_);
+  int64_t taken_ns = 0;
+  const std::vector<std::shared_ptr<Job>> taken =
+      queue_.Take([&](const Job& job, int64_t added_ns) {
+        const bool is_short =
+            taken_ns + added_ns <= max_ns && job.description().request_class.priority <= priority;
+        if (!is_short || !selection.Takes(job)) {
+          return false;
+        }
+        taken_ns += added_ns;
+        return true;
+      });
+  Batch batch = taken.empty() ? Batch() : KeepLive(taken, selection.now());
+  if (!batch.jobs.empty()) {
+    batch.id = next_id_++;
+  }
+  return batch;
 }
 
 }  // namespace attention

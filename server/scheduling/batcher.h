@@ -10,33 +10,48 @@
 
 namespace attention {
 
-/// Jobs of one key, in arrival order.
+/// Jobs of one key, in the queue's order.
 struct Batch {
   uint64_t id = 0;
   std::vector<std::shared_ptr<Job>> jobs;
   int64_t sequences = 0;
   int64_t tokens = 0;
+  double flops = 0;
   /// When the batch was formed.
   TimePoint start;
+};
+
+struct BatchLimits {
+  /// Query rows; a job that has more goes alone.
+  int64_t max_tokens = 4096;
+  /// Floating point operations, likewise: what a batch takes, all its requests wait for.
+  double max_flops = 1e11;
+  /// How long a job waits for others when the executor is free.
+  std::chrono::nanoseconds max_delay{0};
 };
 
 class Batcher {
  public:
   using Clock = std::function<TimePoint()>;
 
-  /// `max_batch_tokens` bounds the query rows of a batch; a job that has more goes alone. `queue`
-  /// outlives this.
-  Batcher(RequestQueue& queue, int64_t max_batch_tokens, Clock clock);
+  /// `queue` outlives this.
+  Batcher(RequestQueue& queue, const BatchLimits& limits, Clock clock);
 
-  /// Waits for jobs, never for more of them. The oldest job decides the key; jobs of the same key
-  /// join it as long as they fit, in order, past jobs of other keys. Jobs found expired or
-  /// cancelled are finished with DEADLINE_EXCEEDED or CANCELLED. A batch without jobs is the end:
-  /// the queue is closed and empty. One caller.
+  /// Waits for jobs, and not for more of them but for `max_delay`. The first in the queue's order
+  /// decides the key; jobs of the same key join it as long as they fit, in order, past jobs of
+  /// other keys. Jobs found expired or cancelled are finished with DEADLINE_EXCEEDED or CANCELLED.
+  /// A batch without jobs is the end: the queue is closed and empty. One caller.
   Batch Next();
 
+  /// A batch of what waits now, of jobs of `priority` or higher that take at most `max_ns` by
+  /// estimate, and no more together; without jobs when there are none. The caller of Next.
+  Batch NextShort(int64_t max_ns, Priority priority);
+
  private:
+  class Selection;
+
+  const BatchLimits limits_;
   RequestQueue& queue_;
-  const int64_t max_batch_tokens_;
   const Clock clock_;
   uint64_t next_id_ = 1;
 };

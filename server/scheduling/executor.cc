@@ -1,21 +1,66 @@
 #include "server/scheduling/executor.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A batch that passes a long one takes about as long as the part of it that ran before, so that
+// each gets at least half of the time.
+constexpr int64_t kShortNs = 10'000'000;
+
+Priority HighestOf(const Batch& batch) {
+  Priority highest = Priority::kLow;
+  for (const std::shared_ptr<Job>& job : batch.jobs) {
+    highest = std::min(highest, job->description().request_class.priority);
+  }
+  return highest;
+}
+
+}  // namespace
 
 Executor::Executor(const ExecutorOptions& options)
-    : queue_(options.queue),
-      batcher_(queue_, options.max_batch_tokens, std::chrono::steady_clock::now),
+    : speed_(options.num_threads),
+      queue_(options.queue),
+      batcher_(queue_, options.batch, steady_clock::now),
       pool_(options.num_threads),
-      runner_(pool_, std::chrono::steady_clock::now),
+      runner_(pool_, steady_clock::now),
+      short_runner_(pool_, steady_clock::now),
       dispatcher_([this] { Dispatch(); }) {}
 
 Executor::~Executor() { Stop(); }
 
+absl::Status Executor::Submit(std::shared_ptr<Job> job) {
+  const BatchKey key = job->description().key;
+  const WorkEstimate work = speed_.Estimate(key, job->description().flops);
+  absl::Status status = queue_.Push(std::move(job), work, steady_clock::now());
+  if (absl::IsDeadlineExceeded(status)) {
+    speed_.Doubt(key);
+  }
+  return status;
+}
+
+absl::Status Executor::CheckRoom(const RequestClass& request_class, TimePoint deadline) {
+  return queue_.CheckRoom(request_class, deadline, steady_clock::now());
+}
+
+ExecutorStatistics Executor::statistics() const {
+  ExecutorStatistics result;
+  {
+    MutexLock lock(mutex_);
+    result = statistics_;
+  }
+  result.queue = queue_.state();
+  return result;
+}
+
 void Executor::Stop() {
   queue_.Close();
   runner_.Abort();
+  short_runner_.Abort();
   if (dispatcher_.joinable()) {
     dispatcher_.join();
   }
@@ -23,9 +68,36 @@ void Executor::Stop() {
 
 void Executor::Dispatch() {
   for (Batch batch = batcher_.Next(); !batch.jobs.empty(); batch = batcher_.Next()) {
-    runner_.Run(batch);
+    const BatchKey& key = batch.jobs.front()->description().key;
+    const WorkEstimate work = speed_.Estimate(key, batch.flops);
+    queue_.SetBusyUntil(batch.start +
+                        std::chrono::nanoseconds(std::max(work.added_ns, work.alone_ns)));
+    Account(batch,
+            runner_.Run(batch, [this, priority = HighestOf(batch)] { RunShortBatch(priority); }));
+    queue_.SetBusyUntil(TimePoint());
     batch = Batch();  // the jobs must not live until the next request comes
   }
+}
+
+void Executor::RunShortBatch(Priority priority) {
+  const Batch batch = batcher_.NextShort(kShortNs, priority);
+  if (!batch.jobs.empty()) {
+    Account(batch, short_runner_.Run(batch));
+    MutexLock lock(mutex_);
+    ++statistics_.interleaved_batches;
+  }
+}
+
+void Executor::Account(const Batch& batch, const BatchOutcome& outcome) {
+  if (outcome.is_complete) {
+    speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
+  }
+  MutexLock lock(mutex_);
+  ++statistics_.batches;
+  statistics_.batch_requests += std::ssize(batch.jobs);
+  statistics_.batch_tokens += batch.tokens;
+  statistics_.padding_tokens += outcome.padding_tokens;
+  statistics_.busy_ns += outcome.compute_ns;
 }
 
 }  // namespace attention

@@ -3,19 +3,32 @@
 
 #include <thread>
 
+#include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
 #include "server/scheduling/request_queue.h"
+#include "server/scheduling/speed_estimate.h"
 
 namespace attention {
 
 struct ExecutorOptions {
   /// Threads that compute, the dispatcher's own among them.
   int num_threads = 1;
-  /// Query rows of a batch of several requests.
-  int64_t max_batch_tokens = 4096;
-  QueueLimits queue;
+  BatchLimits batch = {};
+  QueueLimits queue = {};
+};
+
+/// Counts since the start, but for the queue's state.
+struct ExecutorStatistics {
+  int64_t batches = 0;
+  int64_t batch_requests = 0;
+  int64_t batch_tokens = 0;
+  int64_t padding_tokens = 0;
+  int64_t busy_ns = 0;
+  /// Batches that ran between the parts of a longer one.
+  int64_t interleaved_batches = 0;
+  QueueState queue;
 };
 
 /// Queue, batcher, compute threads. Thread-safe.
@@ -27,7 +40,13 @@ class Executor {
 
   /// Every accepted job is finished, once. Errors are RequestQueue::Push's; a refused job is not
   /// finished.
-  absl::Status Submit(std::shared_ptr<Job> job) { return queue_.Push(std::move(job)); }
+  absl::Status Submit(std::shared_ptr<Job> job);
+
+  /// Errors that Submit would give a job of this class and deadline, whatever it asks for.
+  absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline);
+
+  ExecutorStatistics statistics() const;
+  int num_threads() const { return pool_.num_threads(); }
 
   /// Finishes what was accepted, with UNAVAILABLE what has not been computed by now, and returns
   /// when all is finished.
@@ -35,11 +54,19 @@ class Executor {
 
  private:
   void Dispatch();
+  /// Lets short jobs pass a long batch of this priority.
+  void RunShortBatch(Priority priority);
+  /// What the batch took is learned, and counted.
+  void Account(const Batch& batch, const BatchOutcome& outcome);
 
+  SpeedEstimate speed_;
   RequestQueue queue_;
   Batcher batcher_;
   ThreadPool pool_;
   BatchRunner runner_;
+  BatchRunner short_runner_;
+  mutable Mutex mutex_;
+  ExecutorStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   std::thread dispatcher_;
 };
 

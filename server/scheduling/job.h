@@ -5,15 +5,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/attention/attention.h"
+#include "core/attention/kv_cache.h"
 #include "core/models/model.h"
 
 namespace attention {
 
 using TimePoint = std::chrono::steady_clock::time_point;
+
+/// Shares of the machine are 100 to 10 to 1 while all of them have work.
+enum class Priority { kHigh, kNormal, kLow };
+
+/// "high", "normal", "low".
+std::string_view Name(Priority priority);
+
+/// Work of a priority is shared out evenly between its tenants.
+struct RequestClass {
+  Priority priority = Priority::kNormal;
+  std::string tenant = {};
+};
 
 /// BatchKey::layer of what is no single layer.
 inline constexpr int64_t kWholeModel = -1;
@@ -40,8 +55,11 @@ struct BatchKey {
 /// One sequence to compute; query_len > 0.
 struct JobSequence {
   int64_t query_len = 0;
-  /// Keys: query_len for self-attention.
+  /// Keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
+  /// What came before, and what these rows' keys and values are appended to: one cache for each
+  /// layer that runs. Borrowed; null: none.
+  std::vector<KvCache>* caches = nullptr;
 };
 
 /// Where the parts of an answer go that a sequence's caller wants beside the output; each may be
@@ -77,6 +95,9 @@ struct JobDescription {
   int64_t tokens = 0;
   /// Memory the request holds while it waits.
   int64_t size_bytes = 0;
+  /// Estimated from the shapes.
+  double flops = 0;
+  RequestClass request_class;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
   /// Dtype and elements of an output row.

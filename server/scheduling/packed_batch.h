@@ -14,11 +14,11 @@
 namespace attention {
 
 /// When rows of a sequence are announced, and how often; a whole stack announces them at its end.
-/// `on_rows` may be null.
+/// Null: the batch runs through.
 struct RowBlocks {
   RowsCallback on_rows;
   int64_t block_rows = 0;
-  /// Asked by a whole stack between its sublayers.
+  /// Asked by layers and whole stacks between the parts of their work.
   std::function<bool()> go_on;
 };
 
@@ -31,6 +31,7 @@ class PackedBatch {
   /// Sequences of `RowRange` are counted over the whole batch.
   absl::Status Compute(const RowBlocks& blocks);
 
+  int64_t num_rows() const { return num_rows_; }
   /// The job of a batch's sequence, and the sequence's index within it.
   std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
 

@@ -1,5 +1,6 @@
 #include "server/services/attend_job.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace attention {
@@ -16,6 +17,22 @@ int64_t BytesOfTexts(const AttendPlan& plan) {
   return tokens * static_cast<int64_t>(sizeof(std::string) + 4 * sizeof(int32_t));
 }
 
+// Keys that are seen, over all rows of the sequence.
+double AttendedPairs(const AttendPlan& plan, const JobSequence& sequence) {
+  const auto rows = static_cast<double>(sequence.query_len);
+  const auto keys = static_cast<double>(sequence.kv_len);
+  return plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
+}
+
+double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
+  double pairs = 0;
+  for (const JobSequence& sequence : description.sequences) {
+    pairs += AttendedPairs(plan, sequence);
+  }
+  const BatchKey& key = plan.key;
+  return 2.0 * static_cast<double>(key.num_heads * (key.head_dim + key.value_head_dim)) * pairs;
+}
+
 JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
   JobDescription description;
   description.key = plan.key;
@@ -25,7 +42,9 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
       description.tokens += sequence.query.rows;
     }
   }
+  description.flops = FlopsOf(plan, description);
   description.size_bytes = origin.size_bytes + BytesOfTexts(plan);
+  description.request_class = origin.request_class;
   description.arrival = origin.arrival;
   description.deadline = origin.deadline;
   description.output_dtype = plan.output_dtype;

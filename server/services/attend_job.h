@@ -24,6 +24,7 @@ class AttendSink {
 /// What a job needs to know of its call.
 struct JobOrigin {
   int64_t size_bytes = 0;
+  RequestClass request_class;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
   bool wants_rows = false;

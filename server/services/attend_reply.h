@@ -36,6 +36,18 @@ struct TokenRange {
   int64_t count = 0;
 };
 
+/// What one streamed message holds: one of these, or, at the end, none.
+struct ReplyPart {
+  std::optional<TokenRange> tokens;
+  std::optional<RowRange> rows;
+  std::optional<ScoreRange> scores;
+
+  bool empty() const { return !tokens.has_value() && !rows.has_value() && !scores.has_value(); }
+};
+
+/// The scheduler's account, without what it does not know.
+v1::Summary ToWire(const BatchStats& stats);
+
 /// Messages may be encoded while other rows are still being written. Sequences are counted as in
 /// the request.
 class AttendReply {
@@ -51,9 +63,9 @@ class AttendReply {
 
   /// The messages of the API. REQUIRES: Allocate was called, and the rows are final.
   grpc::ByteBuffer EncodeResponse(const v1::Summary& summary) const;
-  grpc::ByteBuffer EncodeRows(const RowRange& rows) const;
-  grpc::ByteBuffer EncodeScores(const ScoreRange& range) const;
-  grpc::ByteBuffer EncodeTokens(const TokenRange& range) const;
+  grpc::ByteBuffer EncodePart(const ReplyPart& part) const;
+  /// Writes a part that is not empty.
+  void WritePart(const ReplyPart& part, Encoder& encoder, v1::AttendStreamResponse& response) const;
 
   /// `rows` in pieces that fit a streamed message: at most 1 MiB, or one row.
   std::vector<RowRange> SplitRows(const RowRange& rows) const;
@@ -94,6 +106,9 @@ class AttendReply {
   void AttachTop(const ScoreTable& table, const Block& block, Encoder& encoder,
                  v1::TopWeights& top) const;
   void AddScores(const ScoreTable& table, Encoder& encoder, v1::AttendResponse& response) const;
+  void WriteRows(const RowRange& rows, Encoder& encoder, v1::RowBlock& block) const;
+  void WriteScores(const ScoreRange& range, Encoder& encoder,
+                   v1::AttendStreamResponse& response) const;
   template <typename WireBlock>
   WireBlock& WritePlace(const ScoreRange& range, WireBlock& block) const;
   size_t RowBytes() const { return static_cast<size_t>(width_) * SizeOf(dtype_); }

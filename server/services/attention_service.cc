@@ -1,6 +1,9 @@
 #include "server/services/attention_service.h"
 
+#include <chrono>
+
 #include "core/runtime/status_macros.h"
+#include "server/services/method_index.h"
 #include "server/services/model_info.h"
 
 namespace attention {
@@ -10,24 +13,56 @@ namespace {
 // up between two posts, and each costs a few kilobytes.
 constexpr int kPostedCalls = 16;
 
-AttendEnvironment MakeEnvironment(AttentionAsyncService& service,
+NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                                   const AttentionService::Dependencies& dependencies,
                                   const v1::ModelLimits& limits) {
   return {.service = service,
-          .queue = nullptr,
-          .models = dependencies.models,
-          .executor = dependencies.executor,
-          .admission = dependencies.admission,
-          .live_calls = dependencies.live_calls,
-          .unary_limit = {limits.max_message_bytes(),
-                          "--max-message-bytes; AttendStream may send more"},
-          .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}};
+          .calls = {.queue = nullptr,
+                    .models = dependencies.models,
+                    .executor = dependencies.executor,
+                    .admission = dependencies.admission,
+                    .live_calls = dependencies.live_calls,
+                    .observer = dependencies.observer,
+                    .unary_limit = {limits.max_message_bytes(),
+                                    "--max-message-bytes; AttendStream may send more"},
+                    .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}}};
+}
+
+int MethodOf(const char* name) { return MethodIndex<v1::AttendRequest>("AttentionService", name); }
+
+v1::ServerStatistics StatisticsOf(const Executor& executor, const RequestObserver& observer,
+                                  TimePoint start) {
+  using std::chrono::steady_clock;
+  v1::ServerStatistics wire;
+  const std::chrono::nanoseconds uptime = steady_clock::now() - start;
+  wire.set_uptime_ns(uptime.count());
+  wire.set_threads(executor.num_threads());
+  const RequestCounts counts = observer.counts();
+  wire.set_succeeded(counts.succeeded);
+  wire.set_refused(counts.refused);
+  wire.set_failed(counts.failed);
+  wire.set_receive_ns(counts.receive_ns);
+  wire.set_queue_ns(counts.queue_ns);
+  wire.set_compute_ns(counts.compute_ns);
+  wire.set_send_ns(counts.send_ns);
+  const ExecutorStatistics computed = executor.statistics();
+  wire.set_batches(computed.batches);
+  wire.set_batch_requests(computed.batch_requests);
+  wire.set_batch_tokens(computed.batch_tokens);
+  wire.set_padding_tokens(computed.padding_tokens);
+  wire.set_busy_ns(computed.busy_ns);
+  wire.set_interleaved_batches(computed.interleaved_batches);
+  wire.set_waiting_requests(computed.queue.requests);
+  wire.set_waiting_bytes(computed.queue.bytes);
+  wire.set_waiting_ns(computed.queue.work_ns);
+  return wire;
 }
 
 }  // namespace
 
 AttentionService::AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits)
-    : attend_(MakeEnvironment(service_, dependencies, limits)),
+    : service_({MethodOf("Attend"), MethodOf("AttendStream")}),
+      native_(MakeEnvironment(service_, dependencies, limits)),
       list_models_{service_, &AttentionAsyncService::RequestListModels,
                    [&models = dependencies.models, limits](const v1::ListModelsRequest&) {
                      v1::ListModelsResponse response;
@@ -49,18 +84,27 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                    return DescribeModel(*model, limits);
                  },
                  nullptr, dependencies.live_calls},
+      get_statistics_{
+          service_, &AttentionAsyncService::RequestGetStatistics,
+          [&executor = dependencies.executor, &observer = dependencies.observer,
+           start = std::chrono::steady_clock::now()](const v1::GetStatisticsRequest&) {
+            return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(executor, observer, start));
+          },
+          nullptr, dependencies.live_calls},
       model_admin_(
           {service_, dependencies.loader, dependencies.admission, dependencies.live_calls}) {}
 
 void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
-  attend_.queue = queue;
+  native_.calls.queue = queue;
   list_models_.queue = queue;
   get_model_.queue = queue;
+  get_statistics_.queue = queue;
   for (int i = 0; i < kPostedCalls; ++i) {
-    AttendUnaryCall::Post(attend_);
-    AttendStreamCall::Post(attend_);
+    AttendUnaryCall::Post(native_);
+    AttendStreamCall::Post(native_);
     ListModelsCall::Post(list_models_);
     GetModelCall::Post(get_model_);
+    GetStatisticsCall::Post(get_statistics_);
   }
   model_admin_.Start(queue);
 }

@@ -1,8 +1,8 @@
 // attention.v1.AttentionService on a completion queue of ours.
 #pragma once
 
-#include "server/services/attend_call.h"
 #include "server/services/model_admin.h"
+#include "server/services/native_calls.h"
 #include "server/services/unary_call.h"
 
 namespace attention {
@@ -15,6 +15,7 @@ class AttentionService {
     Executor& executor;
     /// Null: no folder of models is served.
     ModelLoader* loader;
+    RequestObserver& observer;
     Gate& admission;
     Gate& live_calls;
   };
@@ -33,11 +34,13 @@ class AttentionService {
   using Call = UnaryCall<AttentionAsyncService, Request, Reply>;
   using ListModelsCall = Call<v1::ListModelsRequest, v1::ListModelsResponse>;
   using GetModelCall = Call<v1::GetModelRequest, v1::Model>;
+  using GetStatisticsCall = Call<v1::GetStatisticsRequest, v1::ServerStatistics>;
 
   AttentionAsyncService service_;
-  AttendEnvironment attend_;
+  NativeEnvironment native_;
   ListModelsCall::Method list_models_;
   GetModelCall::Method get_model_;
+  GetStatisticsCall::Method get_statistics_;
   ModelAdmin model_admin_;
 };
 

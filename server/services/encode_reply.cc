@@ -89,10 +89,7 @@ grpc::ByteBuffer AttendReply::EncodeResponse(const v1::Summary& summary) const {
   return encoder.Encode(response);
 }
 
-grpc::ByteBuffer AttendReply::EncodeRows(const RowRange& rows) const {
-  v1::AttendStreamResponse response;
-  Encoder encoder;
-  v1::RowBlock& block = *response.mutable_rows();
+void AttendReply::WriteRows(const RowRange& rows, Encoder& encoder, v1::RowBlock& block) const {
   block.set_sequence(rows.sequence);
   block.set_first_row(rows.first_row);
   Shape shape = {rows.rows};
@@ -100,7 +97,6 @@ grpc::ByteBuffer AttendReply::EncodeRows(const RowRange& rows) const {
   WriteTensorHeader(dtype_, shape, *block.mutable_output());
   const int64_t first = outputs_[rows.sequence].first_row + rows.first_row;
   encoder.Attach(SliceOf(first * RowBytes(), rows.rows * RowBytes()), *block.mutable_output());
-  return encoder.Encode(response);
 }
 
 template <typename WireBlock>
@@ -111,9 +107,8 @@ WireBlock& AttendReply::WritePlace(const ScoreRange& range, WireBlock& block) co
   return block;
 }
 
-grpc::ByteBuffer AttendReply::EncodeScores(const ScoreRange& range) const {
-  v1::AttendStreamResponse response;
-  Encoder encoder;
+void AttendReply::WriteScores(const ScoreRange& range, Encoder& encoder,
+                              v1::AttendStreamResponse& response) const {
   const ScoreTable& table = tables_[range.table];
   const Block block = BlockOf(table, &range);
   switch (table.kind) {
@@ -139,16 +134,27 @@ grpc::ByteBuffer AttendReply::EncodeScores(const ScoreRange& range) const {
       break;
     }
   }
-  return encoder.Encode(response);
 }
 
-grpc::ByteBuffer AttendReply::EncodeTokens(const TokenRange& range) const {
+void AttendReply::WritePart(const ReplyPart& part, Encoder& encoder,
+                            v1::AttendStreamResponse& response) const {
+  if (part.tokens.has_value()) {
+    v1::TokensBlock& block = *response.mutable_tokens();
+    block.set_sequence(part.tokens->sequence);
+    block.set_first_token(part.tokens->first_token);
+    CopyTokens((*texts_)[part.tokens->sequence], *part.tokens, *block.mutable_tokens());
+  } else if (part.rows.has_value()) {
+    WriteRows(*part.rows, encoder, *response.mutable_rows());
+  } else {
+    WriteScores(*part.scores, encoder, response);
+  }
+}
+
+grpc::ByteBuffer AttendReply::EncodePart(const ReplyPart& part) const {
   v1::AttendStreamResponse response;
-  v1::TokensBlock& block = *response.mutable_tokens();
-  block.set_sequence(range.sequence);
-  block.set_first_token(range.first_token);
-  CopyTokens((*texts_)[range.sequence], range, *block.mutable_tokens());
-  return Encoder().Encode(response);
+  Encoder encoder;
+  WritePart(part, encoder, response);
+  return encoder.Encode(response);
 }
 
 std::vector<RowRange> AttendReply::SplitRows(const RowRange& rows) const {
@@ -198,6 +204,17 @@ std::optional<TokenRange> AttendReply::NextTokens(const TokenRange& last) const 
     next = {.sequence = next.sequence + 1};
   }
   return std::nullopt;
+}
+
+v1::Summary ToWire(const BatchStats& stats) {
+  v1::Summary summary;
+  summary.set_queue_ns(stats.queue_ns);
+  summary.set_compute_ns(stats.compute_ns);
+  summary.set_batch_id(stats.batch_id);
+  summary.set_batch_requests(stats.batch_requests);
+  summary.set_batch_sequences(stats.batch_sequences);
+  summary.set_batch_tokens(stats.batch_tokens);
+  return summary;
 }
 
 grpc::ByteBuffer EncodeSummary(const v1::Summary& summary) {

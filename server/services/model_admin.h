@@ -2,8 +2,8 @@
 #pragma once
 
 #include "server/models/model_loader.h"
-#include "server/services/attend_call.h"
 #include "server/services/deferred_call.h"
+#include "server/services/native_calls.h"
 #include "server/services/unary_call.h"
 
 namespace attention {

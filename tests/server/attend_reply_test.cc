@@ -37,7 +37,7 @@ TEST(AttendReplyTest, CutsLongTextsIntoMessagesOfAMebibyte) {
   std::vector<TokenizedText> received(texts.size());
   int messages = 0;
   for (auto range = reply.NextTokens({}); range.has_value(); range = reply.NextTokens(*range)) {
-    const grpc::ByteBuffer bytes = reply.EncodeTokens(*range);
+    const grpc::ByteBuffer bytes = reply.EncodePart({.tokens = *range, .rows = {}, .scores = {}});
     const v1::TokensBlock block = Parse(bytes).tokens();
     EXPECT_LE(bytes.Length(), block.sequence() == 3 ? 2 * kMiB + 64 : kMiB);
     TokenizedText& text = received.at(block.sequence());

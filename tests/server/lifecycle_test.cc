@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
@@ -19,6 +20,11 @@ using ::testing::StartsWith;
 // Keeps one thread busy for long enough that a test can act meanwhile, yet stops at a row block.
 v1::AttendRequest LongRequest() {
   const Tensor input = SeededTensor(1, Dtype::kF32, {24000, 1, 64});
+  return QkvRequest(input, input, input);
+}
+// Too much to pass a long request, so that it waits behind one.
+v1::AttendRequest PatientRequest() {
+  const Tensor input = SeededTensor(1, Dtype::kF32, {16000, 1, 64});
   return QkvRequest(input, input, input);
 }
 v1::AttendRequest ShortRequest() { return DemoRequest(SeededTensor(2, Dtype::kF32, {3, 512})); }
@@ -56,15 +62,19 @@ TEST(LifecycleTest, FreesTheThreadsOfACancelledCall) {
   EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
 }
 
-TEST(LifecycleTest, DropsAQueuedRequestWhoseDeadlinePasses) {
+TEST(LifecycleTest, RefusesARequestThatWouldWaitBeyondItsDeadline) {
   InProcessServer server(OneThread());
   LongCall call(server.NewChannel());
   AttendClient client(server.NewChannel());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
   v1::AttendResponse response;
-  EXPECT_EQ(client.stub().Attend(&context, ShortRequest(), &response).error_code(),
-            StatusCode::DEADLINE_EXCEEDED);
+  const grpc::Status status = client.stub().Attend(&context, PatientRequest(), &response);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), StartsWith("the request would wait about "));
+  const auto& trailers = context.GetServerTrailingMetadata();
+  EXPECT_EQ(trailers.count("grpc-retry-pushback-ms"), 1);
+  EXPECT_EQ(trailers.count("attend-estimated-wait-ms"), 1);
   call.Cancel();
   call.Finish();
 }
@@ -79,17 +89,17 @@ TEST(LifecycleTest, RefusesWhatDoesNotFitTheQueue) {
     v1::AttendResponse response;
     grpc::Status status;
     do {  // it is the one that waits, or it came too late
-      status = client.Attend(ShortRequest(), &response);
+      status = client.Attend(PatientRequest(), &response);
     } while (status.error_code() == StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_TRUE(status.ok()) << status.error_message();
   });
   grpc::Status status;
-  do {  // it is the one that is refused, or gives up waiting
+  do {  // until the other one waits, this one is refused for its deadline
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
     v1::AttendResponse response;
-    status = client.stub().Attend(&context, ShortRequest(), &response);
-  } while (status.error_code() == StatusCode::DEADLINE_EXCEEDED);
+    status = client.stub().Attend(&context, PatientRequest(), &response);
+  } while (absl::StartsWith(status.error_message(), "the request would wait"));
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),
             "the queue is full: 1 requests wait, at most 1 may (--max-queue-requests)");

@@ -16,13 +16,13 @@ class BatcherTest : public ::testing::Test {
  protected:
   std::shared_ptr<FakeJob> Push(const FakeJobSpec& spec = {}) {
     auto job = FakeJob::Make(spec);
-    EXPECT_THAT(queue_.Push(job), IsOk());
+    EXPECT_THAT(queue_.Push(job, {.added_ns = spec.size_bytes}, now_), IsOk());
     return job;
   }
 
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
-  Batcher batcher_{queue_, /*max_batch_tokens=*/10, [this] { return now_; }};
+  Batcher batcher_{queue_, {.max_tokens = 10, .max_flops = 1000}, [this] { return now_; }};
 };
 
 TEST_F(BatcherTest, MakesOneBatchOfWhateverWaits) {
@@ -94,6 +94,25 @@ TEST_F(BatcherTest, DeadJobsDoNotDecideTheKey) {
   cancelled->Cancel();
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(live));
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(other));
+}
+
+TEST_F(BatcherTest, StaysWithinTheLimitOfWork) {
+  const auto first = Push({.lengths = {1}, .flops = 900});
+  const auto too_much = Push({.lengths = {1}, .flops = 200});
+  const auto fits = Push({.lengths = {1}, .flops = 100});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, fits));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_much));
+}
+
+TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {
+  const auto is_long = Push({.size_bytes = 60});  // the test's estimate, too
+  const auto is_short = Push({.size_bytes = 20});
+  const auto is_low = Push({.size_bytes = 10, .request_class = {.priority = Priority::kLow}});
+  const auto also_short = Push({.size_bytes = 30});
+  const auto one_too_many = Push({.size_bytes = 10});
+  EXPECT_THAT(batcher_.NextShort(50, Priority::kNormal).jobs, ElementsAre(is_short, also_short));
+  EXPECT_THAT(batcher_.NextShort(5, Priority::kNormal).jobs, IsEmpty());
+  EXPECT_EQ(batcher_.Next().jobs.size(), 2);
 }
 
 TEST_F(BatcherTest, EndsWhenTheQueueIsClosedAndEmpty) {

@@ -1,6 +1,8 @@
 #include "server/scheduling/executor.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -11,7 +13,7 @@ namespace attention {
 namespace {
 
 constexpr ExecutorOptions kOptions = {.num_threads = 2,
-                                      .max_batch_tokens = 256,
+                                      .batch = {.max_tokens = 256},
                                       .queue = {.max_bytes = 1 << 30, .max_requests = 1 << 20}};
 
 using Jobs = std::vector<std::shared_ptr<FakeJob>>;
@@ -60,6 +62,70 @@ TEST(ExecutorTest, FinishesEveryJobOnceWithItsOwnAnswer) {
     }
   }
   EXPECT_GT(together, 0);
+}
+
+// Submits a short job as soon as its own first rows are there.
+class LongJob final : public Job {
+ public:
+  LongJob(Executor& executor, std::shared_ptr<FakeJob> passenger)
+      : Job(Describe()), executor_(executor), passenger_(std::move(passenger)), job_(Spec()) {}
+
+  static FakeJobSpec Spec() {
+    return {.lengths = {2048}, .seed = 3, .flops = 1e12, .wants_rows = true};
+  }
+
+  bool is_cancelled() const override { return false; }
+  void Prepare() override { job_.Prepare(); }
+  void Gather(Operand operand, Dtype dtype, void* target) override {
+    job_.Gather(operand, dtype, target);
+  }
+  void DropInputs() override {}
+  void* Output(size_t sequence) override { return job_.Output(sequence); }
+  ScoreOutputs Scores(size_t) override { return {}; }
+  AttentionOptions Options(size_t) const override { return {}; }
+  void OnRows(const RowRange&) override {
+    if (!was_submitted_) {
+      was_submitted_ = true;
+      EXPECT_THAT(executor_.Submit(passenger_), IsOk());
+    }
+  }
+  void Finish(const absl::Status& status, const BatchStats&) override {
+    EXPECT_THAT(status, IsOk());
+    passenger_was_finished_ = passenger_->is_finished();
+    is_finished_ = true;
+  }
+
+  bool is_finished() const { return is_finished_; }
+  bool passenger_was_finished() const { return passenger_was_finished_; }
+  const std::vector<float>& output() const { return job_.output(); }
+
+ private:
+  static JobDescription Describe() { return FakeJob(Spec()).description(); }
+
+  Executor& executor_;
+  const std::shared_ptr<FakeJob> passenger_;
+  FakeJob job_;
+  bool was_submitted_ = false;
+  bool passenger_was_finished_ = false;
+  std::atomic<bool> is_finished_ = false;
+};
+
+TEST(ExecutorTest, AShortJobPassesALongOneAndNeitherChanges) {
+  Executor executor(kOptions);
+  const auto alone = FakeJob::Make({.lengths = {20}, .seed = 5});
+  const auto long_alone = FakeJob::Make(LongJob::Spec());
+  ASSERT_THAT(executor.Submit(alone), IsOk());
+  ASSERT_THAT(executor.Submit(long_alone), IsOk());
+  const auto passenger = FakeJob::Make({.lengths = {20}, .seed = 5});
+  const auto job = std::make_shared<LongJob>(executor, passenger);
+  ASSERT_THAT(executor.Submit(job), IsOk());
+  while (!job->is_finished()) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(job->passenger_was_finished());
+  EXPECT_EQ(passenger->output(), alone->output());
+  EXPECT_EQ(job->output(), long_alone->output());
+  EXPECT_EQ(executor.statistics().interleaved_batches, 1);
 }
 
 TEST(ExecutorTest, StopFinishesWhatWasAccepted) {

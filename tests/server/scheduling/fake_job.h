@@ -20,6 +20,8 @@ struct FakeJobSpec {
   int64_t num_heads = 2;
   uint64_t seed = 1;
   int64_t size_bytes = 100;
+  double flops = 0;
+  RequestClass request_class = {};
   TimePoint deadline = TimePoint::max();
   bool wants_rows = false;
 };
@@ -89,6 +91,8 @@ class FakeJob final : public Job {
       description.tokens += length;
     }
     description.size_bytes = spec.size_bytes;
+    description.flops = spec.flops;
+    description.request_class = spec.request_class;
     description.deadline = spec.deadline;
     description.output_width = spec.num_heads * kHeadDim;
     description.wants_rows = spec.wants_rows;

@@ -1,8 +1,12 @@
 #include "server/scheduling/request_queue.h"
 
+#include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "gmock/gmock.h"
+#include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
 #include "tests/support/matchers.h"
 
@@ -12,47 +16,53 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+const TimePoint kNow = TimePoint(std::chrono::hours(1));
+
+absl::Status Push(RequestQueue& queue, std::shared_ptr<Job> job, const WorkEstimate& work = {}) {
+  return queue.Push(std::move(job), work, kNow);
+}
+
 std::vector<std::shared_ptr<Job>> TakeAll(RequestQueue& queue) {
-  return queue.WaitAndTake([](const Job&) { return true; });
+  return queue.WaitAndTake({}, [](const Job&) { return true; });
 }
 
 TEST(RequestQueueTest, GivesJobsInTheOrderTheyCame) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
   const auto first = FakeJob::Make();
   const auto second = FakeJob::Make();
-  ASSERT_THAT(queue.Push(first), IsOk());
-  ASSERT_THAT(queue.Push(second), IsOk());
+  ASSERT_THAT(Push(queue, first), IsOk());
+  ASSERT_THAT(Push(queue, second), IsOk());
   EXPECT_THAT(TakeAll(queue), ElementsAre(first, second));
 }
 
 TEST(RequestQueueTest, RefusesInsteadOfBlockingWhenFull) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 2});
-  ASSERT_THAT(queue.Push(FakeJob::Make()), IsOk());
-  ASSERT_THAT(queue.Push(FakeJob::Make()), IsOk());
-  EXPECT_THAT(queue.Push(FakeJob::Make()),
+  ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
+  ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
+  EXPECT_THAT(Push(queue, FakeJob::Make()),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        "the queue is full: 2 requests wait, at most 2 may (--max-queue-requests)"));
 }
 
 TEST(RequestQueueTest, RefusesMoreBytesThanMayWait) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
-  ASSERT_THAT(queue.Push(FakeJob::Make({.size_bytes = 900})), IsOk());
-  EXPECT_THAT(queue.Push(FakeJob::Make({.size_bytes = 101})),
+  ASSERT_THAT(Push(queue, FakeJob::Make({.size_bytes = 900})), IsOk());
+  EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 101})),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        "the queue is full: 900 bytes wait, 101 more would pass the limit of 1000 "
                        "(--max-queue-bytes)"));
-  EXPECT_THAT(queue.Push(FakeJob::Make({.size_bytes = 100})), IsOk());
+  EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 100})), IsOk());
 }
 
 TEST(RequestQueueTest, TakesAnyJobWhenNothingWaits) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
-  EXPECT_THAT(queue.Push(FakeJob::Make({.size_bytes = 5000})), IsOk());
+  EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 5000})), IsOk());
 }
 
 TEST(RequestQueueTest, HasRoomAgainForWhatWasTaken) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 1});
   for (int i = 0; i < 5; ++i) {
-    ASSERT_THAT(queue.Push(FakeJob::Make({.size_bytes = 1000})), IsOk());
+    ASSERT_THAT(Push(queue, FakeJob::Make({.size_bytes = 1000})), IsOk());
     ASSERT_EQ(TakeAll(queue).size(), 1);
   }
 }
@@ -62,12 +72,138 @@ TEST(RequestQueueTest, KeepsWhatWasNotSelectedInOrder) {
   std::vector<std::shared_ptr<FakeJob>> jobs;
   for (int64_t i = 0; i < 4; ++i) {
     jobs.push_back(FakeJob::Make({.size_bytes = i}));
-    ASSERT_THAT(queue.Push(jobs.back()), IsOk());
+    ASSERT_THAT(Push(queue, jobs.back()), IsOk());
   }
   EXPECT_THAT(
-      queue.WaitAndTake([](const Job& job) { return job.description().size_bytes % 2 == 0; }),
+      queue.WaitAndTake({}, [](const Job& job) { return job.description().size_bytes % 2 == 0; }),
       ElementsAre(jobs[0], jobs[2]));
   EXPECT_THAT(TakeAll(queue), ElementsAre(jobs[1], jobs[3]));
+}
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+WorkEstimate Takes(int64_t milliseconds) {
+  return {milliseconds * kMillisecond, milliseconds * kMillisecond};
+}
+
+// Room for a second of work.
+class EstimatedQueueTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<FakeJob> PushOf(const RequestClass& request_class, int64_t milliseconds) {
+    auto job = FakeJob::Make({.request_class = request_class});
+    EXPECT_THAT(Push(queue_, job, Takes(milliseconds)), IsOk());
+    return job;
+  }
+
+  absl::Status PushDue(std::chrono::milliseconds time_left, int64_t milliseconds) {
+    return Push(queue_, FakeJob::Make({.deadline = kNow + time_left}), Takes(milliseconds));
+  }
+
+  std::shared_ptr<Job> TakeOne() {
+    bool is_first = true;
+    return queue_.WaitAndTake({}, [&](const Job&) { return std::exchange(is_first, false); })[0];
+  }
+
+  RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100, .max_wait_ns = 1'000'000'000}};
+};
+
+TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
+  PushOf({}, 900);
+  const absl::Status status = Push(queue_, FakeJob::Make(), Takes(200));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               "the queue is full: what waits takes about 900 ms, this request 200 "
+                               "ms more, at most 1000 ms may wait (--max-queue-wait)"));
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->estimated_wait_ms, 900);
+  EXPECT_EQ(refusal->retry_after_ms, 450) << "when half of it is done";
+  EXPECT_EQ(queue_.state().requests, 1);
+  EXPECT_EQ(queue_.state().work_ns, 900 * kMillisecond);
+}
+
+TEST_F(EstimatedQueueTest, RefusesARequestThatCouldNotMeetItsDeadlineAlone) {
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(30), 40),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "the request takes about 40 ms, its deadline is in 30 ms"));
+}
+
+TEST_F(EstimatedQueueTest, RefusesARequestThatWouldWaitTooLongForItsDeadline) {
+  PushOf({}, 50);
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 50 ms and take 40 ms, its deadline is in 80 "
+                       "ms"));
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(90), 40), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, CountsWhatRunsIntoTheWait) {
+  queue_.SetBusyUntil(kNow + std::chrono::milliseconds(60));
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 60 ms and take 40 ms, its deadline is in 80 "
+                       "ms"));
+}
+
+TEST_F(EstimatedQueueTest, KnowsFromTheHeadersThatADeadlineCannotBeMet) {
+  PushOf({}, 50);
+  const auto check = [&](int64_t milliseconds) {
+    return queue_.CheckRoom({}, kNow + std::chrono::milliseconds(milliseconds), kNow);
+  };
+  EXPECT_THAT(check(60), IsOk());
+  EXPECT_THAT(check(40), StatusIs(absl::StatusCode::kResourceExhausted,
+                                  "the request would wait about 50 ms and take 0 ms, its deadline "
+                                  "is in 40 ms"));
+}
+
+TEST_F(EstimatedQueueTest, TenantsTakeTurnsByTheirWork) {
+  const auto a1 = PushOf({.tenant = "a"}, 20);
+  const auto a2 = PushOf({.tenant = "a"}, 20);
+  const auto a3 = PushOf({.tenant = "a"}, 20);
+  const auto b1 = PushOf({.tenant = "b"}, 10);
+  const auto b2 = PushOf({.tenant = "b"}, 10);
+  const auto b3 = PushOf({.tenant = "b"}, 10);
+  EXPECT_THAT(TakeAll(queue_), ElementsAre(a1, b1, b2, a2, b3, a3));
+}
+
+TEST_F(EstimatedQueueTest, AHighPriorityPassesWhatWaitsAndALowOneIsNotStarved) {
+  const auto first_normal = PushOf({}, 10);
+  const auto low = PushOf({.priority = Priority::kLow}, 10);
+  const auto normal = PushOf({}, 10);
+  EXPECT_EQ(TakeOne(), first_normal);
+  const auto high = PushOf({.priority = Priority::kHigh}, 10);
+  EXPECT_EQ(TakeOne(), high);
+  EXPECT_EQ(TakeOne(), low) << "its turn came first";
+  EXPECT_EQ(TakeOne(), normal);
+}
+
+TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
+  absl::Status status;
+  int taken = 0;
+  while (status.ok() && taken < 100) {
+    status = Push(queue_, FakeJob::Make({.request_class = {.tenant = "greedy"}}), Takes(50));
+    taken += status.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(taken, 16) << "4/5 of a second";
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               "tenant \"greedy\" has its share of a queue that fills: 16 requests "
+                               "of 1600 bytes and about 800 ms wait"));
+  PushOf({.tenant = "modest"}, 50);
+}
+
+TEST_F(EstimatedQueueTest, APatientTakerWaitsForCompany) {
+  std::vector<std::shared_ptr<Job>> taken;
+  const auto job = FakeJob::Make({.lengths = {4}});
+  const auto other = FakeJob::Make({.lengths = {4}});
+  ASSERT_THAT(Push(queue_, job), IsOk());
+  std::thread taker([&] {
+    // FakeJobs arrived at the clock's beginning: only a delay beyond now is a wait.
+    const auto until_now = std::chrono::steady_clock::now().time_since_epoch();
+    taken = queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_tokens=*/8},
+                               [](const Job&) { return true; });
+  });
+  ASSERT_THAT(Push(queue_, other), IsOk());
+  taker.join();
+  EXPECT_THAT(taken, ElementsAre(job, other));
 }
 
 TEST(RequestQueueTest, WakesATakerThatWaits) {
@@ -75,7 +211,7 @@ TEST(RequestQueueTest, WakesATakerThatWaits) {
   std::vector<std::shared_ptr<Job>> taken;
   std::thread taker([&] { taken = TakeAll(queue); });
   const auto job = FakeJob::Make();
-  ASSERT_THAT(queue.Push(job), IsOk());
+  ASSERT_THAT(Push(queue, job), IsOk());
   taker.join();
   EXPECT_THAT(taken, ElementsAre(job));
 }
@@ -83,9 +219,9 @@ TEST(RequestQueueTest, WakesATakerThatWaits) {
 TEST(RequestQueueTest, RefusesAfterCloseButGivesWhatWaits) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
   const auto job = FakeJob::Make();
-  ASSERT_THAT(queue.Push(job), IsOk());
+  ASSERT_THAT(Push(queue, job), IsOk());
   queue.Close();
-  EXPECT_THAT(queue.Push(FakeJob::Make()),
+  EXPECT_THAT(Push(queue, FakeJob::Make()),
               StatusIs(absl::StatusCode::kUnavailable, "the server is draining"));
   EXPECT_THAT(TakeAll(queue), ElementsAre(job));
   EXPECT_THAT(TakeAll(queue), IsEmpty());

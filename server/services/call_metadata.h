@@ -1,0 +1,31 @@
+// What a call's metadata says about it.
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/scheduling/job.h"
+
+namespace attention {
+
+struct CallMetadata {
+  RequestClass request_class;
+  /// `x-request-id`, or made here.
+  std::string request_id;
+  /// `traceparent` of W3C Trace Context, empty when absent or malformed.
+  std::string traceparent;
+};
+
+/// INVALID_ARGUMENT for an `attend-priority` that is none, or a value that is too long.
+absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context);
+
+/// Trailers of a refusal: when to try again, and what was estimated. Nothing for other errors.
+void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
+
+/// The call's deadline by the steady clock; TimePoint::max() without one.
+TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now);
+
+}  // namespace attention

@@ -1,0 +1,127 @@
+#include "server/services/native_calls.h"
+
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "proto/codec/envelope.h"
+#include "server/services/method_index.h"
+
+namespace attention {
+
+absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request) {
+  ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
+  return PlanAttend(received, environment_.models, limit());
+}
+
+void AttendUnaryCall::Post(const NativeEnvironment& environment) {
+  static const int method = MethodIndex<v1::AttendRequest>("AttentionService", "Attend");
+  const auto call = std::make_shared<AttendUnaryCall>(environment);
+  call->Await(environment.service, method);
+}
+
+void AttendUnaryCall::Finish(const std::shared_ptr<const AttendReply>& reply,
+                             const absl::Status& status, const BatchStats& stats) {
+  SetComputed(stats);
+  if (!status.ok()) {
+    EndWith(status);
+    return;
+  }
+  EndWith(reply->EncodeResponse(SummaryOf(stats)));
+}
+
+void AttendStreamCall::Post(const NativeEnvironment& environment) {
+  static const int method = MethodIndex<v1::AttendRequest>("AttentionService", "AttendStream");
+  const auto call = std::make_shared<AttendStreamCall>(environment);
+  call->Await(environment.service, method);
+}
+
+void AttendStreamCall::OnRows(const std::shared_ptr<const AttendReply>& reply,
+                              const RowRange& rows) {
+  {
+    MutexLock lock(mutex_);
+    reply_ = reply;
+    for (const RowRange& block : reply->SplitRows(rows)) {
+      rows_.push_back(block);
+    }
+  }
+  Advance();
+}
+
+void AttendStreamCall::Finish(const std::shared_ptr<const AttendReply>& reply,
+                              const absl::Status& status, const BatchStats& stats) {
+  SetComputed(stats);
+  {
+    MutexLock lock(mutex_);
+    reply_ = reply;
+    end_ = End{status, stats};
+  }
+  Advance();
+}
+
+void AttendStreamCall::OnWritten(bool ok) {
+  if (!ok) {
+    set_cancelled();
+  }
+  {
+    MutexLock lock(mutex_);
+    is_busy_ = false;
+  }
+  Advance();
+}
+
+ReplyPart AttendStreamCall::TakePart() {
+  ReplyPart part;
+  const bool has_failed = end_.has_value() && !end_->status.ok();
+  if (is_cancelled() || (has_failed && rows_.empty())) {
+    return part;
+  }
+  part.tokens = reply_->NextTokens(last_tokens_);
+  if (part.tokens.has_value()) {
+    last_tokens_ = *part.tokens;
+  } else if (!rows_.empty()) {
+    part.rows = rows_.front();
+    rows_.pop_front();
+  } else if (end_.has_value()) {
+    part.scores = reply_->NextScores(last_scores_);
+    last_scores_ = part.scores.value_or(last_scores_);
+  }
+  return part;
+}
+
+void AttendStreamCall::Advance() {
+  ReplyPart part;
+  std::shared_ptr<const AttendReply> reply;
+  {
+    MutexLock lock(mutex_);
+    if (is_busy_) {
+      return;
+    }
+    part = TakePart();
+    if (part.empty() && !end_.has_value()) {
+      return;
+    }
+    is_busy_ = true;
+    reply = reply_;
+  }
+  // Outside the lock: the dispatcher never waits for a write that a completion thread starts.
+  if (part.empty()) {
+    SendEnd();
+  } else {
+    stream_.Write(reply->EncodePart(part), on_written_.Arm());
+  }
+}
+
+void AttendStreamCall::SendEnd() {
+  End end;
+  {
+    MutexLock lock(mutex_);
+    end = *end_;
+  }
+  if (end.status.ok()) {
+    EndWith(EncodeSummary(SummaryOf(end.stats)));
+  } else {
+    EndWith(end.status);
+  }
+}
+
+}  // namespace attention

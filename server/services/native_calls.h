@@ -1,0 +1,94 @@
+// Attend and AttendStream of attention.v1.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "core/runtime/mutex.h"
+#include "proto/attention/v1/attention.grpc.pb.h"
+#include "server/services/attend_call.h"
+
+namespace attention {
+
+using TypedAsyncMethods =
+    v1::AttentionService::WithAsyncMethod_ListModels<v1::AttentionService::WithAsyncMethod_GetModel<
+        v1::AttentionService::WithAsyncMethod_GetStatistics<
+            v1::AttentionService::WithAsyncMethod_ListModelStates<
+                v1::AttentionService::WithAsyncMethod_LoadModel<
+                    v1::AttentionService::WithAsyncMethod_UnloadModel<
+                        v1::AttentionService::WithAsyncMethod_ReloadModels<
+                            v1::AttentionService::WithAsyncMethod_VerifyModel<
+                                v1::AttentionService::Service>>>>>>>>;
+using AttentionAsyncService = HeadersFirst<TypedAsyncMethods>;
+
+/// Of all calls of one service; outlives them.
+struct NativeEnvironment {
+  AttentionAsyncService& service;
+  CallEnvironment calls;
+};
+
+/// What the two have in common.
+class NativeCall : public AttendCall {
+ protected:
+  NativeCall(const NativeEnvironment& environment, std::string rpc, bool wants_rows)
+      : AttendCall(environment.calls, std::move(rpc), wants_rows), native_(environment) {}
+
+  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request) override;
+
+  const NativeEnvironment& native_;
+};
+
+class AttendUnaryCall final : public NativeCall {
+ public:
+  /// Waits for one call; each call that comes posts its successor.
+  static void Post(const NativeEnvironment& environment);
+  explicit AttendUnaryCall(const NativeEnvironment& environment)
+      : NativeCall(environment, "Attend", /*wants_rows=*/false) {}
+
+  void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
+  void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+              const BatchStats& stats) override;
+
+ private:
+  void PostNext() override { Post(native_); }
+};
+
+/// One write at a time; what waits to be written are ranges of the reply's memory, so a reader that
+/// is slow costs that memory and no thread.
+class AttendStreamCall final : public NativeCall {
+ public:
+  static void Post(const NativeEnvironment& environment);
+  explicit AttendStreamCall(const NativeEnvironment& environment)
+      : NativeCall(environment, "AttendStream", /*wants_rows=*/true) {}
+
+  void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) override;
+  void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+              const BatchStats& stats) override;
+
+ private:
+  struct End {
+    absl::Status status;
+    BatchStats stats;
+  };
+
+  void PostNext() override { Post(native_); }
+  void OnWritten(bool ok);
+  /// Starts the next operation, if there is something to send and none is under way.
+  void Advance();
+  ReplyPart TakePart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendEnd();
+
+  CallTag<AttendStreamCall> on_written_{this, &AttendStreamCall::OnWritten};
+
+  Mutex mutex_;
+  std::shared_ptr<const AttendReply> reply_ ABSL_GUARDED_BY(mutex_);
+  std::deque<RowRange> rows_ ABSL_GUARDED_BY(mutex_);
+  TokenRange last_tokens_ ABSL_GUARDED_BY(mutex_);
+  ScoreRange last_scores_ ABSL_GUARDED_BY(mutex_);
+  std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
+  /// True for good once the end is on its way.
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace attention

@@ -1,0 +1,57 @@
+#include "server/scheduling/speed_estimate.h"
+
+#include "gtest/gtest.h"
+
+namespace attention {
+namespace {
+
+const BatchKey kKey = {.num_heads = 2, .head_dim = 16};
+
+TEST(SpeedEstimateTest, KnowsNothingOfWhatNeverRan) {
+  const WorkEstimate work = SpeedEstimate(2).Estimate(kKey, 1e6);
+  EXPECT_EQ(work.alone_ns, 0);
+  EXPECT_EQ(work.added_ns, 5000);
+}
+
+TEST(SpeedEstimateTest, TellsTheBeginOfABatchFromItsWork) {
+  SpeedEstimate speed(2);
+  for (int i = 1; i <= 20; ++i) {
+    speed.Observe(kKey, i * 1e6, 7000 + i * 20'000);
+  }
+  const WorkEstimate work = speed.Estimate(kKey, 5e6);
+  EXPECT_NEAR(static_cast<double>(work.added_ns), 100'000, 10);
+  EXPECT_NEAR(static_cast<double>(work.alone_ns), 107'000, 10);
+}
+
+TEST(SpeedEstimateTest, LearnsFromBatchesOfOneSize) {
+  SpeedEstimate speed(2);
+  speed.Observe(kKey, 1e6, 30'000);
+  speed.Observe(kKey, 1e6, 30'000);
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 2e6).alone_ns), 60'000, 10);
+}
+
+TEST(SpeedEstimateTest, KeepsKindsApart) {
+  SpeedEstimate speed(2);
+  speed.Observe(kKey, 1e6, 30'000);
+  EXPECT_EQ(speed.Estimate({.num_heads = 4, .head_dim = 16}, 1e6).alone_ns, 0);
+}
+
+TEST(SpeedEstimateTest, FollowsAMachineThatBecomesSlower) {
+  SpeedEstimate speed(2);
+  for (int i = 0; i < 300; ++i) {
+    speed.Observe(kKey, 1e6, i < 150 ? 10'000 : 40'000);
+  }
+  EXPECT_GT(speed.Estimate(kKey, 1e6).alone_ns, 38'000);
+}
+
+TEST(SpeedEstimateTest, ADoubtedEstimateShrinks) {
+  SpeedEstimate speed(2);
+  speed.Observe(kKey, 1e6, 1'000'000);
+  for (int i = 0; i < 30; ++i) {
+    speed.Doubt(kKey);
+  }
+  EXPECT_LT(speed.Estimate(kKey, 1e6).alone_ns, 50'000);
+}
+
+}  // namespace
+}  // namespace attention
