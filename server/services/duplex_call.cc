@@ -1,0 +1,173 @@
+#include "server/services/duplex_call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "proto/codec/status.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Of one call: enough that a client need not wait for answers, few enough that it leaves room for
+// others.
+constexpr int kMaxUnderWay = 64;
+constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
+
+}  // namespace
+
+DuplexCall::DuplexCall(const CallEnvironment& environment)
+    : environment_(environment), visit_(environment.live_calls) {
+  context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
+}
+
+void DuplexCall::OnRequest(bool ok) {
+  if (!ok) {
+    on_done_.Disarm();
+    return;
+  }
+  PostNext();
+  deadline_ = SteadyDeadline(context_, steady_clock::now());
+  absl::StatusOr<CallMetadata> metadata = ReadMetadata(context_);
+  if (!metadata.ok()) {
+    Close(metadata.status());
+    return;
+  }
+  metadata_ = *std::move(metadata);
+  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+  Advance();
+}
+
+bool DuplexCall::MayRead() const {
+  return !is_reading_ && !has_read_all_ && !closed_.has_value() && under_way_ < kMaxUnderWay &&
+         unsent_bytes_ < kMaxUnsentBytes;
+}
+
+void DuplexCall::OnRead(bool ok) {
+  const bool is_admitted = ok && environment_.admission.TryEnter();
+  grpc::ByteBuffer message = std::move(message_);
+  message_.Clear();
+  {
+    MutexLock lock(mutex_);
+    is_reading_ = false;
+    has_read_all_ = !ok;
+    under_way_ += is_admitted ? 1 : 0;
+  }
+  if (is_admitted) {
+    OnMessage(std::move(message), steady_clock::now());
+  } else if (ok) {
+    Close(absl::UnavailableError("the server is draining"));
+  }
+  Advance();
+}
+
+void DuplexCall::Send(grpc::ByteBuffer message, std::optional<RequestRecord> ended) {
+  const auto size_bytes = static_cast<int64_t>(message.Length());
+  {
+    MutexLock lock(mutex_);
+    unsent_bytes_ += size_bytes;
+    queue_.push_back({std::move(message), std::move(ended), steady_clock::now()});
+  }
+  Advance();
+}
+
+void DuplexCall::Close(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    closed_ = closed_.has_value() ? closed_ : status;
+  }
+  Advance();
+}
+
+void DuplexCall::EndRequest(Outgoing& outgoing) {
+  if (!outgoing.ended.has_value()) {
+    return;
+  }
+  RequestRecord& record = *outgoing.ended;
+  const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
+  record.send_ns = sent.count();
+  record.request_id = metadata_.request_id;
+  record.traceparent = metadata_.traceparent;
+  record.tenant = metadata_.request_class.tenant;
+  environment_.observer.OnEnd(record);
+  environment_.admission.Leave();
+  MutexLock lock(mutex_);
+  --under_way_;
+}
+
+void DuplexCall::DropQueue() {
+  std::deque<Outgoing> dropped;
+  {
+    MutexLock lock(mutex_);
+    dropped.swap(queue_);
+    unsent_bytes_ = 0;
+  }
+  for (Outgoing& outgoing : dropped) {
+    EndRequest(outgoing);
+  }
+}
+
+void DuplexCall::OnWritten(bool ok) {
+  is_cancelled_ = is_cancelled_ || !ok;
+  const auto size_bytes = static_cast<int64_t>(writing_.bytes.Length());
+  Outgoing written = std::exchange(writing_, Outgoing());
+  {
+    MutexLock lock(mutex_);
+    is_writing_ = false;
+    unsent_bytes_ -= size_bytes;
+  }
+  EndRequest(written);
+  Advance();
+}
+
+void DuplexCall::OnDone(bool) {
+  if (context_.IsCancelled()) {
+    is_cancelled_ = true;
+    Advance();
+  }
+}
+
+// Whether the client is gone is certain only now: a read that ends says no more than that it ended.
+void DuplexCall::OnFinish(bool ok) { OnEnd(ok && is_closed_by_client_ && !is_cancelled_); }
+
+void DuplexCall::Advance() {
+  if (is_cancelled_) {
+    DropQueue();
+  }
+  bool reads = false;
+  bool writes = false;
+  std::optional<absl::Status> end;
+  {
+    MutexLock lock(mutex_);
+    if (has_ended_) {
+      return;
+    }
+    reads = MayRead() && !is_cancelled_;
+    is_reading_ = is_reading_ || reads;
+    writes = !is_writing_ && !queue_.empty();
+    if (writes) {
+      writing_ = std::move(queue_.front());
+      queue_.pop_front();
+      is_writing_ = true;
+    }
+    const bool is_over = has_read_all_ || closed_.has_value() || is_cancelled_;
+    if (is_over && under_way_ == 0 && !is_reading_ && !is_writing_ && queue_.empty()) {
+      has_ended_ = true;
+      is_closed_by_client_ = has_read_all_;
+      end = closed_.value_or(absl::OkStatus());
+    }
+  }
+  if (reads) {
+    stream_.Read(&message_, on_read_.Arm());
+  }
+  if (writes) {
+    stream_.Write(writing_.bytes, on_written_.Arm());
+  }
+  if (end.has_value()) {
+    AddRefusalTrailers(*end, context_);
+    stream_.Finish(ToGrpcStatus(*end), on_finish_.Arm());
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,103 @@
+// A call with many requests and many answers, each on its own.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "core/runtime/mutex.h"
+#include "server/services/attend_call.h"
+
+namespace attention {
+
+/// Reads while few requests are under way and the client takes its answers: a client that does not
+/// read, or asks too much at once, is not read from. Every request enters the admission gate, and
+/// leaves it when its last message has gone, or will never go.
+class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
+ public:
+  virtual ~DuplexCall() = default;
+  /// The client is gone, or takes no answer any more.
+  bool is_cancelled() const { return is_cancelled_; }
+
+ protected:
+  explicit DuplexCall(const CallEnvironment& environment);
+
+  /// Waits for a call. `service` is a HeadersFirst.
+  template <typename Service>
+  void Await(Service& service, int method) {
+    on_done_.Arm();
+    service.RequestCall(method, context_, stream_, environment_.queue, on_request_.Arm());
+  }
+
+  /// Waits for another call of the method.
+  virtual void PostNext() = 0;
+  /// One request, which is answered by any number of Sends, the last with its record. One at a
+  /// time, by completion threads; may Send.
+  virtual void OnMessage(grpc::ByteBuffer message, TimePoint arrival) = 0;
+  /// Once, the last of all, when nothing is under way any more; `is_clean` when the client said that
+  /// it was done, and was there to the end.
+  virtual void OnEnd(bool is_clean) = 0;
+
+  /// Any thread; does not block. With `ended`, the request is answered; the record gets its send_ns
+  /// and goes to the observer.
+  void Send(grpc::ByteBuffer message, std::optional<RequestRecord> ended = std::nullopt);
+  /// Nothing is read any more, and when what is under way is answered the call ends with `status`.
+  void Close(const absl::Status& status);
+
+  const CallMetadata& metadata() const { return metadata_; }
+  /// Of the call.
+  TimePoint deadline() const { return deadline_; }
+
+  const CallEnvironment& environment_;
+  const Visit visit_;  // leaves last, when nothing of the call is left
+  grpc::ServerContext context_;
+
+ private:
+  struct Outgoing {
+    grpc::ByteBuffer bytes;
+    std::optional<RequestRecord> ended;
+    TimePoint queued;
+  };
+
+  void OnRequest(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnDone(bool ok);
+  void OnFinish(bool ok);
+  /// Starts whatever can be started now.
+  void Advance();
+  /// The request behind a message that has gone, or never will, is over.
+  void EndRequest(Outgoing& outgoing);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropQueue();
+
+  RawStream stream_{&context_};
+  CallTag<DuplexCall> on_request_{this, &DuplexCall::OnRequest};
+  CallTag<DuplexCall> on_read_{this, &DuplexCall::OnRead};
+  CallTag<DuplexCall> on_written_{this, &DuplexCall::OnWritten};
+  CallTag<DuplexCall> on_done_{this, &DuplexCall::OnDone};
+  CallTag<DuplexCall> on_finish_{this, &DuplexCall::OnFinish};
+  CallMetadata metadata_;
+  TimePoint deadline_ = TimePoint::max();
+  grpc::ByteBuffer message_;  // being read
+  Outgoing writing_;          // being written
+  std::atomic<bool> is_cancelled_ = false;
+  bool is_closed_by_client_ = false;  // once the end is on its way
+
+  Mutex mutex_;
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace attention

@@ -1,0 +1,80 @@
+#include "server/sessions/session.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+
+absl::Status Session::Add(int64_t number) {
+  ASSIGN_OR_RETURN(std::vector<KvCache> caches, target_.make_caches());
+  sequences_.emplace(number, SessionSequence{.caches = std::move(caches)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionSequence*> Session::Find(int64_t number) {
+  const auto found = sequences_.find(number);
+  if (found == sequences_.end()) {
+    return absl::NotFoundError(absl::StrCat(
+        "sequence: expected one that `open` or `fork` made, found ", number));
+  }
+  return &found->second;
+}
+
+absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
+  if (number < 1 || number > kMaxSequenceNumber) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "fork.new_sequence: expected 1 to ", kMaxSequenceNumber, ", found ", number));
+  }
+  if (sequences_.contains(number)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("fork.new_sequence: expected a number that is free, found ", number));
+  }
+  if (std::ssize(sequences_) >= kMaxSequences) {
+    return absl::ResourceExhaustedError(absl::StrCat("fork: expected at most ", kMaxSequences,
+                                                     " sequences in a session, found as many"));
+  }
+  SessionSequence fork = {.caches = {}, .length = parent.length};
+  for (KvCache& cache : parent.caches) {
+    fork.caches.push_back(cache.Fork());
+  }
+  sequences_.emplace(number, std::move(fork));
+  return absl::OkStatus();
+}
+
+SessionUse Session::use() const {
+  SessionUse use = {.sequences = std::ssize(sequences_)};
+  for (const auto& [_, sequence] : sequences_) {
+    use.tokens += sequence.length;
+    for (const KvCache& cache : sequence.caches) {
+      use.cache_bytes +=
+          static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
+    }
+  }
+  return use;
+}
+
+absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
+  for (KvCache& cache : sequence.caches) {
+    if (absl::Status status = cache.Reserve(tokens); !status.ok()) {
+      // What the others have reserved goes back.
+      TruncateTokens(sequence, sequence.length).IgnoreError();
+      return absl::ResourceExhaustedError(
+          absl::StrCat(std::string(status.message()), " (--max-cache-bytes)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TruncateTokens(SessionSequence& sequence, int64_t length) {
+  if (length < 0 || length > sequence.length) {
+    return absl::InvalidArgumentError(absl::StrCat("truncate.length: expected 0 to ",
+                                                   sequence.length, ", found ", length));
+  }
+  for (KvCache& cache : sequence.caches) {
+    RETURN_IF_ERROR(cache.Truncate(length));
+  }
+  sequence.length = length;
+  return absl::OkStatus();
+}
+
+}  // namespace attention
