@@ -99,8 +99,8 @@ class KvCache {
   absl::Status Append(const HeadsView& key, const HeadsView& value,
                       const KeyPreparation& preparation = {});
 
-  /// Forgets tokens from `length` on, and gives back the pages that then hold none. INVALID_ARGUMENT
-  /// outside [0, length()].
+  /// Forgets tokens from `length` on, and gives back the pages that then hold none.
+  /// INVALID_ARGUMENT outside [0, length()].
   absl::Status Truncate(int64_t length);
 
   /// A cache with the same tokens. Costs no page until one of the two is appended to.

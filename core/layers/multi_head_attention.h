@@ -108,8 +108,8 @@ class MultiHeadAttention {
   int64_t extra_keys() const;
   size_t size_bytes() const;
 
-  /// Of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys do not come from
-  /// its own rows alone: extra keys, or a memory of other widths.
+  /// Of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys do not come
+  /// from its own rows alone: extra keys, or a memory of other widths.
   absl::StatusOr<KvCacheShape> CacheShape(KeyValueStorage storage) const;
 
   /// Floating point operations of a call: `rows` of hidden states that attend over `attended_pairs`
@@ -117,10 +117,10 @@ class MultiHeadAttention {
   double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
 
   /// Bits as ScaledDotProductAttention promises; with caches of f32 storage and an f32 layer, those
-  /// of the whole sequence at once, however it was cut. Errors: CANCELLED when on_rows or go_on said
-  /// so; INVALID_ARGUMENT for a cache that does not fit the layer or the call; RESOURCE_EXHAUSTED
-  /// when one finds no memory. After an error caches may be longer than before, or hold more memory:
-  /// the caller truncates them. Thread-safe.
+  /// of the whole sequence at once, however it was cut. Errors: CANCELLED when on_rows or go_on
+  /// said so; INVALID_ARGUMENT for a cache that does not fit the layer or the call;
+  /// RESOURCE_EXHAUSTED when one finds no memory. After an error caches may be longer than before,
+  /// or hold more memory: the caller truncates them. Thread-safe.
   absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
   struct State;
