@@ -4,20 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
+#include "core/attention/kv_append.h"
 #include "core/attention/kv_page.h"
-#include "core/kernels/head_rows.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-absl::Status Expect(const char* what, int64_t expected, int64_t found) {
-  if (expected == found) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(what, ": expected ", expected, ", found ", found));
-}
 
 absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   if (value < 1 || value > most) {
@@ -68,21 +60,21 @@ size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
 }
 
 absl::Status KvCache::Reserve(int64_t tokens) {
-  const int64_t end = length_ + tokens;
-  const int64_t kept_pages = length_ / kPageTokens;
-  const int64_t kept_tokens = length_ % kPageTokens;
-  std::vector<std::shared_ptr<KvPage>> fresh;
-  int64_t first_fresh = kept_pages;
-  const bool last_is_ours = kept_tokens > 0 && kept_pages >= first_own_page_;
-  if (last_is_ours &&
-      pages_[kept_pages]->capacity() >= std::min(end - kept_pages * kPageTokens, kPageTokens)) {
-    ++first_fresh;  // the last page is ours and has room
+  if (tokens < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens: expected 0 or more, found ", tokens));
   }
-  for (int64_t page = first_fresh; page * kPageTokens < end; ++page) {
-    const int64_t capacity = CapacityFor(std::min(end - page * kPageTokens, kPageTokens));
-    const bool replaces = last_is_ours && page == kept_pages;
-    fresh.push_back(
-        KvPage::Make(shape_, capacity, memory_, replaces ? pages_[page].get() : nullptr));
+  const int64_t end = length_ + tokens;
+  const int64_t first_page = length_ / kPageTokens;
+  std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
+  for (int64_t i = first_page; i * kPageTokens < end; ++i) {
+    const int64_t needed = std::min(end - i * kPageTokens, kPageTokens);
+    const KvPage* own = i >= first_own_page_ && i < std::ssize(pages_) ? pages_[i].get() : nullptr;
+    if (own != nullptr && own->capacity() >= needed) {
+      fresh.push_back(nullptr);
+      continue;
+    }
+    const int64_t capacity = CapacityFor(needed);
+    fresh.push_back(KvPage::Make(shape_, capacity, memory_, own));
     if (fresh.back() == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "key/value cache: expected room for ", tokens, " tokens more (",
@@ -90,80 +82,38 @@ absl::Status KvCache::Reserve(int64_t tokens) {
           memory_->max_bytes() - memory_->used_bytes(), " of ", memory_->max_bytes(), " bytes"));
     }
   }
-  if (first_fresh == kept_pages && kept_tokens > 0) {
-    fresh.front()->CopyFrom(*pages_[kept_pages], kept_tokens);
+  const int64_t kept_tokens = length_ % kPageTokens;
+  if (kept_tokens > 0 && !fresh.empty() && fresh.front() != nullptr) {
+    fresh.front()->CopyFrom(*pages_[first_page], kept_tokens);
   }
-  pages_.resize(first_fresh);
-  head_pages_.resize(first_fresh * shape_.num_kv_heads);
-  first_own_page_ = std::min(first_own_page_, first_fresh);
-  for (std::shared_ptr<KvPage>& page : fresh) {
-    for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-      head_pages_.push_back(page->Head(head));
+  for (int64_t i = 0; i < std::ssize(fresh); ++i) {
+    if (fresh[i] != nullptr) {
+      SetPage(first_page + i, std::move(fresh[i]));
     }
-    pages_.push_back(std::move(page));
   }
   return absl::OkStatus();
 }
 
-struct KvCache::Rows {
-  const HeadsView& view;
-  const std::optional<RmsNorm>& norm;
-  const std::optional<Rotary>& rotary;
-  const RotaryTable& table;
-  bool is_key;
-};
-
-void KvCache::WriteRows(const Rows& rows, int64_t head) {
-  const HeadsView& view = rows.view;
-  const Dtype dtype = shape_.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  AlignedBuffer prepared(kKeyBlock * view.head_dim * SizeOf(dtype));
-  for (int64_t row = 0; row < view.tokens;) {
-    const int64_t token = length_ + row;
-    const int64_t in_page = token % kPageTokens;
-    const int64_t count = std::min(kKeyBlock - token % kKeyBlock, view.tokens - row);
-    const int64_t first = row * view.token_stride + head * view.head_stride;
-    PrepareHeadRows(
-        {.norm = rows.norm, .rotary = rows.rotary, .table = &rows.table, .first_row = row},
-        {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
-         view.head_dim},
-        dtype, prepared.data());
-    const KvRowWriter writer(shape_, head_pages_[token / kPageTokens * shape_.num_kv_heads + head]);
-    if (!rows.is_key) {
-      writer.WriteValues(prepared.data(), in_page, count);
-    } else {
-      if (in_page % kKeyBlock == 0) {
-        writer.ClearBlock(in_page);  // keys come before values
-      }
-      writer.WriteKeys(prepared.data(), in_page, count);
-    }
-    row += count;
+void KvCache::SetPage(int64_t index, std::shared_ptr<KvPage> page) {
+  if (index == std::ssize(pages_)) {
+    pages_.emplace_back();
+    head_pages_.resize(pages_.size() * shape_.num_kv_heads);
   }
+  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+    head_pages_[index * shape_.num_kv_heads + head] = page->Head(head);
+  }
+  pages_[index] = std::move(page);
+  first_own_page_ = std::min(first_own_page_, index);
 }
 
 absl::Status KvCache::Append(const HeadsView& key, const HeadsView& value,
                              const KeyPreparation& preparation) {
-  if (key.tokens < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key tokens: expected 0 or more, found ", key.tokens));
-  }
-  RETURN_IF_ERROR(Expect("value tokens", key.tokens, value.tokens));
-  RETURN_IF_ERROR(Expect("key num_heads", shape_.num_kv_heads, key.num_heads));
-  RETURN_IF_ERROR(Expect("value num_heads", shape_.num_kv_heads, value.num_heads));
-  RETURN_IF_ERROR(Expect("key head_dim", shape_.head_dim, key.head_dim));
-  RETURN_IF_ERROR(Expect("value head_dim", shape_.value_head_dim, value.head_dim));
-  RotaryTable table;
-  if (preparation.rotary.has_value()) {
-    RETURN_IF_ERROR(ValidateRotary(*preparation.rotary, shape_.head_dim));
-    table = RotaryTable(*preparation.rotary, shape_.head_dim, length_, key.tokens);
-  }
-  RETURN_IF_ERROR(Reserve(key.tokens));
-  const std::optional<RmsNorm> no_norm;
-  const std::optional<Rotary> no_rotary;
+  KvAppend append(*this, key, value, preparation);
+  RETURN_IF_ERROR(append.Begin());
   for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-    WriteRows({key, preparation.norm, preparation.rotary, table, /*is_key=*/true}, head);
-    WriteRows({value, no_norm, no_rotary, table, /*is_key=*/false}, head);
+    append.WriteHead(head);
   }
-  length_ += key.tokens;
+  append.Finish();
   return absl::OkStatus();
 }
 
@@ -173,7 +123,7 @@ absl::Status KvCache::Truncate(int64_t length) {
         absl::StrCat("length: expected 0 to ", length_, ", found ", length));
   }
   length_ = length;
-  const int64_t num_pages = (length + kPageTokens - 1) / kPageTokens;
+  const int64_t num_pages = num_used_pages();
   pages_.resize(num_pages);
   head_pages_.resize(num_pages * shape_.num_kv_heads);
   first_own_page_ = std::min(first_own_page_, num_pages);
@@ -182,11 +132,12 @@ absl::Status KvCache::Truncate(int64_t length) {
 
 KvCache KvCache::Fork() {
   KvCache fork(shape_, memory_);
-  first_own_page_ = std::ssize(pages_);
+  first_own_page_ = num_used_pages();
   fork.length_ = length_;
-  fork.pages_ = pages_;
   fork.first_own_page_ = first_own_page_;
-  fork.head_pages_ = head_pages_;
+  fork.pages_.assign(pages_.begin(), pages_.begin() + first_own_page_);
+  fork.head_pages_.assign(head_pages_.begin(),
+                          head_pages_.begin() + first_own_page_ * shape_.num_kv_heads);
   return fork;
 }
 

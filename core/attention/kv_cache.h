@@ -88,13 +88,19 @@ class KvCache {
   /// The same of a cache of `length` tokens.
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
+  /// Makes room for `tokens` more than there are, so that appending them cannot fail for memory, up
+  /// to the next Fork or Truncate. Room that is there already is used. RESOURCE_EXHAUSTED as
+  /// Append; INVALID_ARGUMENT for a negative number. After an error the cache is as it was.
+  absl::Status Reserve(int64_t tokens);
+
   /// key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim], of any
   /// dtype, follow what is there. INVALID_ARGUMENT names the extent that is wrong;
   /// RESOURCE_EXHAUSTED when the memory has no room. After an error the cache is as it was.
   absl::Status Append(const HeadsView& key, const HeadsView& value,
                       const KeyPreparation& preparation = {});
 
-  /// Forgets tokens from `length` on. INVALID_ARGUMENT outside [0, length()].
+  /// Forgets tokens from `length` on, and gives back the pages that then hold none.
+  /// INVALID_ARGUMENT outside [0, length()].
   absl::Status Truncate(int64_t length);
 
   /// A cache with the same tokens. Costs no page until one of the two is appended to.
@@ -104,16 +110,15 @@ class KvCache {
   CachedKeyValues View() const;
 
  private:
+  friend class KvAppend;
   KvCache(const KvCacheShape& shape, std::shared_ptr<KvMemory> memory);
-
-  absl::Status Reserve(int64_t tokens);
-  /// What Append writes: keys prepared, values as they are.
-  struct Rows;
-  void WriteRows(const Rows& rows, int64_t head);
+  void SetPage(int64_t index, std::shared_ptr<KvPage> page);
+  int64_t num_used_pages() const { return (length_ + kPageTokens - 1) / kPageTokens; }
 
   KvCacheShape shape_;
   std::shared_ptr<KvMemory> memory_;
   int64_t length_ = 0;
+  /// Those of the tokens, and those that are reserved.
   std::vector<std::shared_ptr<KvPage>> pages_;
   /// Pages from this one on are this cache's alone.
   int64_t first_own_page_ = 0;

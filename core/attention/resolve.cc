@@ -26,7 +26,7 @@ Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
 
 }  // namespace
 
-FlashSequence Resolve(const AttentionSequence& s) {
+FlashSequence Resolve(const AttentionSequence& s, int64_t coming_keys) {
   const AttentionOptions& o = s.options;
   FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
   result.visibility = {.causal = o.causal,
@@ -52,7 +52,7 @@ FlashSequence Resolve(const AttentionSequence& s) {
   result.log_sum_exp = s.log_sum_exp;
   if (s.cache != nullptr) {
     const KvCacheShape& shape = s.cache->shape();
-    const int64_t kv_len = s.cache->length();
+    const int64_t kv_len = s.cache->length() + coming_keys;
     result.cached = s.cache->View();
     result.key = {nullptr, s.query.dtype, kv_len, shape.num_kv_heads, shape.head_dim};
     result.value = {nullptr, s.query.dtype, kv_len, shape.num_kv_heads, shape.value_head_dim};

@@ -10,8 +10,9 @@
 
 namespace attention {
 
-/// Fills in the defaults. REQUIRES: Validate accepts the sequence.
-FlashSequence Resolve(const AttentionSequence& sequence);
+/// Fills in the defaults. `coming_keys`: that the sequence's cache has room for, and will hold when
+/// rows attend to them. REQUIRES: Validate accepts the sequence.
+FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0);
 
 /// Calls `on_rows` for every piece; false when it asked to stop.
 bool Announce(const Stage& stage, const RowsCallback& on_rows);

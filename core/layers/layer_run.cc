@@ -3,32 +3,18 @@
 #include <algorithm>
 
 #include "core/attention/resolve.h"
+#include "core/layers/slices.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
 enum ProjectionPart { kQuery, kKey, kNumParts = 3 };
 
-MatrixView RowsOf(MatrixView view, int64_t first, int64_t count) {
-  view.data = ElementAt(view.data, view.dtype, first * view.row_stride);
-  view.rows = count;
-  return view;
-}
-
-MutableMatrixView RowsOf(MutableMatrixView view, int64_t first, int64_t count) {
-  view.data = ElementAt(view.data, view.dtype, first * view.row_stride);
-  view.rows = count;
-  return view;
-}
-
 MutableMatrixView FromColumn(MutableMatrixView view, int64_t column) {
   view.data = ElementAt(view.data, view.dtype, column);
   view.cols -= column;
   return view;
-}
-
-MatrixView ReadOnly(const MutableMatrixView& view) {
-  return {view.data, view.dtype, view.rows, view.cols, view.row_stride};
 }
 
 HeadsView Heads(const MutableMatrixView& rows, int64_t column, int64_t num_heads, int64_t width) {
@@ -44,10 +30,12 @@ HeadsView Heads(const MutableMatrixView& rows, int64_t column, int64_t num_heads
 }  // namespace
 
 LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call,
-                   Workspace& workspace)
+                   const CachedKeys& cached, Workspace& workspace)
     : layer_(layer),
       call_(call),
+      cached_(cached),
       workspace_(workspace),
+      flops_(layer.shape),
       is_fused_(layer.is_fused() && !call.memory.has_value() && layer.extra.count() == 0) {
   const int64_t rows = call.hidden_states.rows;
   hidden_states_ = ToCompute(call.hidden_states, Slot::kConvertedInput);
@@ -72,14 +60,14 @@ MatrixView LayerRun::ToCompute(const MatrixView& rows, Slot slot) {
   const MutableMatrixView converted = Reserve(slot, rows.rows, rows.cols);
   workspace_.pool().ParallelFor((rows.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
     for (int64_t r = i * kRows; r < std::min(rows.rows, (i + 1) * kRows); ++r) {
-      Convert(rows.dtype, RowsOf(rows, r, 1).data, converted.dtype, RowsOf(converted, r, 1).data,
-              rows.cols);
+      Convert(rows.dtype, SliceRows(rows, r, 1).data, converted.dtype,
+              SliceRows(converted, r, 1).data, rows.cols);
     }
   });
   return ReadOnly(converted);
 }
 
-int64_t LayerRun::KvLen(const LayerSequence& sequence) const {
+int64_t LayerRun::KeyRows(const LayerSequence& sequence) const {
   return call_.memory.has_value() ? sequence.memory_len : sequence.query_len;
 }
 
@@ -90,7 +78,7 @@ void LayerRun::PlaceKeys() {
   value_column_ = key_columns;
   first_keys_.push_back(0);
   for (const LayerSequence& sequence : call_.sequences) {
-    first_keys_.push_back(first_keys_.back() + KvLen(sequence) + layer_.extra.count());
+    first_keys_.push_back(first_keys_.back() + KeyRows(sequence) + layer_.extra.count());
   }
   if (is_fused_) {
     key_value_ = FromColumn(projected_, key.ColumnOf(kKey));
@@ -104,8 +92,8 @@ void LayerRun::PlaceKeys() {
 std::vector<FlashSequence> LayerRun::FlashSequences() {
   const MultiHeadAttentionShape& s = layer_.shape;
   const HeadsView query = Heads(projected_, 0, s.num_heads, s.head_dim);
-  const HeadsView key = Heads(key_value_, 0, s.num_kv_heads, s.head_dim);
-  const HeadsView value = Heads(key_value_, value_column_, s.num_kv_heads, s.value_head_dim);
+  key_ = Heads(key_value_, 0, s.num_kv_heads, s.head_dim);
+  value_ = Heads(key_value_, value_column_, s.num_kv_heads, s.value_head_dim);
   const MutableHeadsView context{context_.data,   context_.dtype,   context_.rows,
                                  s.num_heads,     s.value_head_dim, context_.row_stride,
                                  s.value_head_dim};
@@ -113,90 +101,75 @@ std::vector<FlashSequence> LayerRun::FlashSequences() {
   options_.reserve(call_.sequences.size());
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
     const LayerSequence& q = call_.sequences[i];
-    options_.emplace_back(q.options, layer_.extra.count(), s.num_heads, q.query_len, KvLen(q));
+    options_.emplace_back(q.options, layer_.extra.count(), s.num_heads, q.query_len, KeyRows(q));
     const int64_t kv_len = FirstKey(i + 1) - FirstKey(i);
     result.push_back(Resolve({.query = SliceTokens(query, q.first_row, q.query_len),
-                              .key = SliceTokens(key, FirstKey(i), kv_len),
-                              .value = SliceTokens(value, FirstKey(i), kv_len),
+                              .key = SliceTokens(key_, FirstKey(i), kv_len),
+                              .value = SliceTokens(value_, FirstKey(i), kv_len),
                               .output = SliceTokens(context, q.first_row, q.query_len),
                               .weights = q.weights,
                               .top_weights = q.top_weights,
                               .log_sum_exp = q.log_sum_exp,
-                              .options = options_.back().options}));
+                              .cache = q.cache,
+                              .options = options_.back().options},
+                             q.query_len));
   }
   return result;
 }
 
-void LayerRun::ProjectMemoryPart(const Projection& projection, int64_t parts,
-                                 const MatrixView& input, int64_t column) {
+absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t parts,
+                                         const MatrixView& input, int64_t column) {
   std::vector<RowSegment> segments;
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
     const LayerSequence& sequence = call_.sequences[i];
     const int64_t first = call_.memory.has_value() ? sequence.first_memory_row : sequence.first_row;
     segments.push_back(
-        {first, FromColumn(RowsOf(key_value_, FirstKey(i), KvLen(sequence)), column)});
+        {first, FromColumn(SliceRows(key_value_, FirstKey(i), KeyRows(sequence)), column)});
   }
-  projection.linear->Run({.input = input,
-                          .first_part = projection.part,
-                          .end_part = projection.part + parts,
-                          .outputs = segments},
-                         workspace_);
+  const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.go_on);
+  for (int64_t row = 0, rows = 0; row < input.rows; row += rows) {
+    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    rows = std::min(slice, input.rows - row);
+    projection.linear->Run({.input = SliceRows(input, row, rows),
+                            .first_part = projection.part,
+                            .end_part = projection.part + parts,
+                            .outputs = segments},
+                           workspace_);
+    for (RowSegment& segment : segments) {
+      segment.first_row -= rows;
+    }
+  }
+  return absl::OkStatus();
 }
 
-void LayerRun::ProjectMemory() {
+absl::Status LayerRun::ProjectMemory() {
   const MatrixView memory =
       call_.memory.has_value() ? ToCompute(*call_.memory, Slot::kConvertedMemory) : hidden_states_;
   if (layer_.key.linear == layer_.value.linear) {
-    ProjectMemoryPart(layer_.key, 2, memory, 0);
+    RETURN_IF_ERROR(ProjectMemoryPart(layer_.key, 2, memory, 0));
   } else {
-    ProjectMemoryPart(layer_.key, 1, memory, 0);
-    ProjectMemoryPart(layer_.value, 1, ToCompute(*call_.memory_values, Slot::kConvertedMemory),
-                      value_column_);
+    RETURN_IF_ERROR(ProjectMemoryPart(layer_.key, 1, memory, 0));
+    const MatrixView values = ToCompute(*call_.memory_values, Slot::kConvertedMemory);
+    RETURN_IF_ERROR(ProjectMemoryPart(layer_.value, 1, values, value_column_));
   }
   const MultiHeadAttentionShape& s = layer_.shape;
   const int64_t extra = layer_.extra.count();
   for (int64_t i = 0; extra > 0 && i < std::ssize(call_.sequences); ++i) {
-    const MutableMatrixView rows = RowsOf(key_value_, FirstKey(i + 1) - extra, extra);
+    const MutableMatrixView rows = SliceRows(key_value_, FirstKey(i + 1) - extra, extra);
     layer_.extra.Write(layer_.extra.key, s.num_kv_heads * s.head_dim, rows);
     layer_.extra.Write(layer_.extra.value, s.num_kv_heads * s.value_head_dim,
                        FromColumn(rows, value_column_));
   }
+  return absl::OkStatus();
 }
 
 void LayerRun::Project(int64_t first, int64_t end) {
-  const RowSegment rows{0, RowsOf(projected_, first, end - first)};
-  layer_.projection->Run({.input = RowsOf(hidden_states_, first, end - first),
+  const RowSegment rows{0, SliceRows(projected_, first, end - first)};
+  layer_.projection->Run({.input = SliceRows(hidden_states_, first, end - first),
                           .first_part = kQuery,
                           .end_part = is_fused_ ? kNumParts : kKey,
                           .outputs = {&rows, 1}},
                          workspace_);
-}
-
-void LayerRun::PackKeysOf(int64_t first, int64_t end) {
-  std::vector<RowRange> pieces;
-  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
-    const LayerSequence& sequence = call_.sequences[i];
-    const int64_t from = std::max(first, sequence.first_row);
-    const int64_t to = std::min(end, sequence.first_row + sequence.query_len);
-    if (from < to) {
-      pieces.push_back({i, from - sequence.first_row, to - from});
-    }
-  }
-  flash_->PackKeys(pieces);
-}
-
-int64_t LayerRun::NeededRows(const Stage& stage) const {
-  int64_t needed = 0;
-  for (const RowRange& piece : stage) {
-    const LayerSequence& sequence = call_.sequences[piece.sequence];
-    int64_t rows = piece.first_row + piece.rows;
-    if (is_fused_) {
-      // Packing goes on from a block's first key.
-      rows = std::max(rows, RoundUp(flash_->KeysNeeded(piece), kKeyBlock));
-    }
-    needed = std::max(needed, sequence.first_row + std::min(rows, sequence.query_len));
-  }
-  return needed;
 }
 
 void LayerRun::ProjectOutput(const Stage& stage) {
@@ -205,59 +178,14 @@ void LayerRun::ProjectOutput(const Stage& stage) {
   int64_t rows = 0;
   for (const RowRange& piece : stage) {
     outputs.push_back(
-        {rows, RowsOf(call_.sequences[piece.sequence].output, piece.first_row, piece.rows)});
+        {rows, SliceRows(call_.sequences[piece.sequence].output, piece.first_row, piece.rows)});
     rows += piece.rows;
   }
-  PackedLinear::Call call{.input = RowsOf(ReadOnly(context_), first, rows), .outputs = outputs};
+  PackedLinear::Call call{.input = SliceRows(ReadOnly(context_), first, rows), .outputs = outputs};
   if (call_.residual.has_value()) {
-    call.residual = RowsOf(*call_.residual, first, rows);
+    call.residual = SliceRows(*call_.residual, first, rows);
   }
   layer_.output->Run(call, workspace_);
-}
-
-absl::Status LayerRun::Run() {
-  if (!is_fused_) {
-    ProjectMemory();
-  }
-  if (call_.on_rows) {
-    return RunInStages();
-  }
-  Project(0, hidden_states_.rows);
-  flash_->PackAndAttend();
-  Stage all;
-  for (const LayerSequence& sequence : call_.sequences) {
-    all.push_back({std::ssize(all), 0, sequence.query_len});
-  }
-  ProjectOutput(all);
-  return absl::OkStatus();
-}
-
-absl::Status LayerRun::RunInStages() {
-  std::vector<int64_t> lengths;
-  std::vector<RowRange> all_keys;
-  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
-    all_keys.push_back({i, 0, FirstKey(i + 1) - FirstKey(i)});
-    lengths.push_back(call_.sequences[i].query_len);
-  }
-  if (!is_fused_) {
-    flash_->PackKeys(all_keys);
-  }
-  int64_t projected_rows = 0;
-  for (const Stage& stage : CutIntoStages(lengths, BlockRows(call_.block_rows))) {
-    if (const int64_t needed = NeededRows(stage); needed > projected_rows) {
-      Project(projected_rows, needed);
-      if (is_fused_) {
-        PackKeysOf(projected_rows, needed);
-      }
-      projected_rows = needed;
-    }
-    flash_->Attend(stage);
-    ProjectOutput(stage);
-    if (!Announce(stage, call_.on_rows)) {
-      return absl::CancelledError("cancelled between row blocks");
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace attention

@@ -96,6 +96,31 @@ Dtype MultiHeadAttention::dtype() const {
 Dtype MultiHeadAttention::compute() const { return state_->compute; }
 int64_t MultiHeadAttention::extra_keys() const { return state_->extra.count(); }
 
+absl::StatusOr<KvCacheShape> MultiHeadAttention::CacheShape(KeyValueStorage storage) const {
+  const MultiHeadAttentionShape& s = shape();
+  if (extra_keys() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cache: expected a layer without keys of its own, found ", extra_keys(), " extra keys"));
+  }
+  if (s.has_memory_values() || s.d_memory != s.d_model) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cache: expected a layer whose keys and values come from rows of d_model ",
+                     s.d_model, ", found d_memory ", s.d_memory, " and d_memory_value ",
+                     s.d_memory_value == 0 ? s.d_memory : s.d_memory_value));
+  }
+  return KvCacheShape{.num_kv_heads = s.num_kv_heads,
+                      .head_dim = s.head_dim,
+                      .value_head_dim = s.value_head_dim,
+                      .storage = storage};
+}
+
+double MultiHeadAttention::Flops(int64_t rows, double attended_pairs, int64_t memory_rows) const {
+  const LayerFlops flops(shape());
+  const auto key_rows = static_cast<double>(memory_rows == 0 ? rows : memory_rows);
+  return (flops.query + flops.output) * static_cast<double>(rows) + flops.key * key_rows +
+         flops.pair * attended_pairs;
+}
+
 size_t MultiHeadAttention::size_bytes() const {
   size_t total_bytes = 0;
   for (const auto* linear : {state_->projection.get(), state_->memory_projection.get(),
@@ -109,7 +134,9 @@ absl::Status MultiHeadAttention::Run(const LayerCall& call, Workspace& workspace
   if (call.sequences.empty()) {
     return absl::OkStatus();
   }
-  return LayerRun(*state_, call, workspace).Run();
+  const CachedKeys cached(*this, call, workspace.pool());
+  RETURN_IF_ERROR(cached.Reserve());
+  return LayerRun(*state_, call, cached, workspace).Run();
 }
 
 }  // namespace attention

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/attention/attention.h"
+#include "core/attention/kv_cache.h"
 #include "core/kernels/linear.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"
@@ -59,6 +61,11 @@ struct LayerSequence {
   float* weights = nullptr;
   TopWeights top_weights = {};
   float* log_sum_exp = nullptr;
+  /// Self-attention only, of the layer's CacheShape; or null. The keys and values of these rows are
+  /// appended to it, keys as key_norm and rotary of the options say, and the rows attend over all
+  /// that it then holds: that is the kv_len of weights and options. A cache stands in one sequence
+  /// of a call.
+  KvCache* cache = nullptr;
   /// A mask and a bias have columns for the sequence's own keys.
   AttentionOptions options = {};
 };
@@ -77,6 +84,10 @@ struct LayerCall {
   /// sequence's later rows then waits for its earlier blocks.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
+  /// Asked whether to go on, on the calling thread, after slices of about kSliceFlops for each
+  /// thread of the pool, but not less than 64 rows. It may run another computation on the same pool
+  /// with another workspace. Null: the call is not sliced.
+  std::function<bool()> go_on = nullptr;
 };
 
 class MultiHeadAttention {
@@ -97,7 +108,19 @@ class MultiHeadAttention {
   int64_t extra_keys() const;
   size_t size_bytes() const;
 
-  /// Bits as ScaledDotProductAttention promises. CANCELLED when on_rows said so. Thread-safe.
+  /// Of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys do not come
+  /// from its own rows alone: extra keys, or a memory of other widths.
+  absl::StatusOr<KvCacheShape> CacheShape(KeyValueStorage storage) const;
+
+  /// Floating point operations of a call: `rows` of hidden states that attend over `attended_pairs`
+  /// keys in all, made of `memory_rows` rows; 0: of the rows themselves (self-attention).
+  double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
+
+  /// Bits as ScaledDotProductAttention promises; with caches of f32 storage and an f32 layer, those
+  /// of the whole sequence at once, however it was cut. Errors: CANCELLED when on_rows or go_on
+  /// said so; INVALID_ARGUMENT for a cache that does not fit the layer or the call;
+  /// RESOURCE_EXHAUSTED when one finds no memory. After an error caches may be longer than before,
+  /// or hold more memory: the caller truncates them. Thread-safe.
   absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
   struct State;

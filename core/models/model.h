@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/attention/kv_cache.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/models/seeded_model.h"
 
@@ -90,6 +91,9 @@ struct ModelSequence {
   const WeightsChoice* weights_choice = nullptr;
   /// For each chosen layer f32 [chosen heads, seq_len, keys], keys as Model::NumKeys.
   std::vector<float*> weights = {};
+  /// Empty, or Model::MakeCaches': the rows follow those that are cached, as LayerSequence::cache
+  /// says. Borrowed.
+  std::span<KvCache> caches = {};
 };
 
 /// A run of the whole stack over a ragged batch, in row order without gaps. Views are f32.
@@ -100,7 +104,7 @@ struct ModelCall {
   /// a model runs its encoder over hidden_states and answers with the encoder's output.
   std::optional<MatrixView> memory = {};
   std::span<const ModelSequence> sequences;
-  /// Asked between sublayers whether to go on; may be null.
+  /// Asked between sublayers, and within them as LayerCall::go_on; may be null.
   std::function<bool()> go_on = nullptr;
 };
 
@@ -122,8 +126,8 @@ class Model {
 
   /// What a request asks of a layer, completed by what the layer itself is made with: its rotation,
   /// norms, scale, softcap and window stand where `requested` has the default. `causal` and
-  /// `query_offset` are the request's. `kv_len`: keys of the sequence, by which some rotations
-  /// choose their frequencies. Borrows from both.
+  /// `query_offset` are the request's. `kv_len`: keys of the sequence, cached ones too, by
+  /// which some rotations choose their frequencies. Borrows from both.
   AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
                                 int64_t kv_len) const;
 
@@ -141,10 +145,31 @@ class Model {
     int64_t width = 0;
   };
   OutputExtents OutputOf(ModelOutput wanted, int64_t seq_len) const;
-  /// Columns of a layer's weights for a sequence.
+  /// Columns of a layer's weights for a sequence; `seq_len` counts cached tokens too.
   int64_t NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const;
 
-  /// The whole stack. CANCELLED when go_on said so. Bits as ScaledDotProductAttention promises.
+  /// One cache for each layer, for a sequence that the stack continues. `memory` null: one of their
+  /// own. INVALID_ARGUMENT for a model without a stack or with an encoder, and for layers that are
+  /// not causal or add keys of their own: earlier rows would have to see later ones.
+  absl::StatusOr<std::vector<KvCache>> MakeCaches(KeyValueStorage storage,
+                                                  std::shared_ptr<KvMemory> memory) const;
+  /// A cache of one layer, for LayerSequence::cache. INVALID_ARGUMENT for cross-attention and as
+  /// MultiHeadAttention::CacheShape. REQUIRES: 0 <= layer < info().layers.size().
+  absl::StatusOr<KvCache> MakeLayerCache(int64_t layer, KeyValueStorage storage,
+                                         std::shared_ptr<KvMemory> memory) const;
+  /// INVALID_ARGUMENT when a sequence of `cached_len` > 0 tokens may not grow by `new_tokens`,
+  /// because its rotations choose other frequencies for the longer one (LongRoPE), which those of
+  /// the cached keys are not. A truncation takes the same steps backwards.
+  absl::Status CheckGrowth(int64_t cached_len, int64_t new_tokens) const;
+
+  /// Floating point operations of Forward: `rows` of hidden states, of which each layer's attend
+  /// over `attended_pairs` keys in all, and `logit_rows` rows of logits. A model with an encoder
+  /// runs that over `memory_rows`; 0: over the rows, and nothing else.
+  double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
+               int64_t memory_rows = 0) const;
+
+  /// The whole stack. CANCELLED when go_on said so; of caches, the errors and what they leave are
+  /// MultiHeadAttention::Run's. Bits as there.
   /// REQUIRES: info().has_stack, seq_len > 0; logits only where has_logits.
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 

@@ -9,10 +9,6 @@ namespace {
 
 using Slot = Workspace::Slot;
 
-MatrixView ReadOnly(const MutableMatrixView& view) {
-  return {view.data, view.dtype, view.rows, view.cols, view.row_stride};
-}
-
 /// Weights of one layer and sequence on their way: all heads, of which the chosen ones are wanted.
 struct WantedWeights {
   std::vector<float> all_heads;

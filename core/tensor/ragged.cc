@@ -3,19 +3,40 @@
 #include <algorithm>
 
 namespace attention {
+namespace {
 
-std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, int64_t block_rows) {
+/// Rows of a sequence that a stage may hold.
+int64_t PieceRows(const StageLimits& limits, double row_cost) {
+  constexpr int64_t kMinRows = StageLimits::kMinRows;
+  if (static_cast<double>(limits.rows) * row_cost <= limits.cost) {
+    return limits.rows;
+  }
+  const int64_t affordable = static_cast<int64_t>(limits.cost / row_cost) / kMinRows * kMinRows;
+  return std::min(limits.rows, std::max(affordable, kMinRows));
+}
+
+}  // namespace
+
+std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, const StageLimits& limits) {
   std::vector<Stage> stages;
-  int64_t rows_in_stage = block_rows;
+  int64_t stage_rows = 0;
+  double stage_cost = 0;
   for (int64_t sequence = 0; sequence < std::ssize(lengths); ++sequence) {
-    for (int64_t row = 0; row < lengths[sequence]; row += block_rows) {
-      const int64_t rows = std::min(block_rows, lengths[sequence] - row);
-      if (rows_in_stage >= block_rows) {
+    const double row_cost = limits.row_costs.empty() ? 0 : limits.row_costs[sequence];
+    const int64_t piece_rows = PieceRows(limits, row_cost);
+    int64_t rows = 0;
+    for (int64_t row = 0; row < lengths[sequence]; row += rows) {
+      rows = std::min(piece_rows, lengths[sequence] - row);
+      stage_rows += rows;
+      stage_cost += static_cast<double>(rows) * row_cost;
+      const bool is_too_much = stage_rows > limits.rows ||
+                               (stage_cost > limits.cost && stage_rows > StageLimits::kMinRows);
+      if (stages.empty() || is_too_much) {
         stages.emplace_back();
-        rows_in_stage = 0;
+        stage_rows = rows;
+        stage_cost = static_cast<double>(rows) * row_cost;
       }
       stages.back().push_back({sequence, row, rows});
-      rows_in_stage += rows;
     }
   }
   return stages;

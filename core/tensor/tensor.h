@@ -107,6 +107,18 @@ inline void* ElementAt(void* data, Dtype dtype, int64_t index) {
   return static_cast<std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
 }
 
+/// The view's rows [first, first + count).
+template <typename Pointer>
+BasicMatrixView<Pointer> SliceRows(BasicMatrixView<Pointer> view, int64_t first, int64_t count) {
+  view.data = ElementAt(view.data, view.dtype, first * view.row_stride);
+  view.rows = count;
+  return view;
+}
+
+inline MatrixView ReadOnly(const MutableMatrixView& view) {
+  return {view.data, view.dtype, view.rows, view.cols, view.row_stride};
+}
+
 /// The view's tokens [first, first + count).
 template <typename Pointer>
 BasicHeadsView<Pointer> SliceTokens(BasicHeadsView<Pointer> view, int64_t first, int64_t count) {

@@ -25,16 +25,47 @@ TEST(CutIntoStagesTest, CoversEveryRowOnceInOrder) {
   EXPECT_EQ(next, lengths);
 }
 
-TEST(CutIntoStagesTest, FillsEveryStageButTheLast) {
-  const std::vector<int64_t> lengths = {10, 20, 30, 40, 50, 60};
-  const std::vector<Stage> stages = CutIntoStages(lengths, 50);
-  for (size_t i = 0; i + 1 < stages.size(); ++i) {
-    int64_t rows = 0;
-    for (const RowRange& piece : stages[i]) {
-      rows += piece.rows;
-    }
-    EXPECT_GE(rows, 50);
+int64_t RowsOf(const Stage& stage) {
+  int64_t rows = 0;
+  for (const RowRange& piece : stage) {
+    rows += piece.rows;
   }
+  return rows;
+}
+
+TEST(CutIntoStagesTest, NoStageExceedsTheBlockAndNeighboursTogetherDo) {
+  const std::vector<int64_t> lengths = {10, 20, 30, 40, 50, 60, 5, 5, 130};
+  const std::vector<Stage> stages = CutIntoStages(lengths, 50);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    EXPECT_LE(RowsOf(stages[i]), 50);
+    if (i > 0) {
+      EXPECT_GT(RowsOf(stages[i - 1]) + stages[i].front().rows, 50);
+    }
+  }
+}
+
+TEST(CutIntoStagesTest, CostsBoundStagesOfMoreThanTheLeastRows) {
+  const std::vector<int64_t> lengths = {1000, 40, 24, 40, 300};
+  const std::vector<double> costs = {1, 100, 100, 1, 2};
+  const std::vector<Stage> stages = CutIntoStages(lengths, {.cost = 500, .row_costs = costs});
+  std::vector<int64_t> rows;
+  for (const Stage& stage : stages) {
+    rows.push_back(RowsOf(stage));
+  }
+  // 448 is 500 in whole steps of 64; 40 and 24 rows cost too much, but are no more than 64.
+  EXPECT_EQ(rows, (std::vector<int64_t>{448, 448, 104, 64, 40 + 192, 108}));
+}
+
+TEST(CutIntoStagesTest, RowsAndCostsBoundTogether) {
+  const std::vector<int64_t> lengths = {300, 300};
+  const std::vector<double> costs = {1, 3};
+  const std::vector<Stage> stages =
+      CutIntoStages(lengths, {.rows = 256, .cost = 400, .row_costs = costs});
+  std::vector<int64_t> rows;
+  for (const Stage& stage : stages) {
+    rows.push_back(RowsOf(stage));
+  }
+  EXPECT_EQ(rows, (std::vector<int64_t>{256, 44, 128, 128, 44}));
 }
 
 TEST(CutIntoStagesTest, NothingMakesNoStage) {

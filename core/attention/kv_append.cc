@@ -1,0 +1,92 @@
+#include "core/attention/kv_append.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "core/attention/attention.h"
+#include "core/attention/kv_page.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::Status Expect(const char* what, int64_t expected, int64_t found) {
+  if (expected == found) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(what, ": expected ", expected, ", found ", found));
+}
+
+}  // namespace
+
+/// What is written: keys prepared, values as they are.
+struct KvAppend::Rows {
+  const HeadsView& view;
+  const std::optional<RmsNorm>& norm;
+  const std::optional<Rotary>& rotary;
+  bool is_key;
+};
+
+absl::Status KvAppend::Check() const {
+  const KvCacheShape& shape = cache_->shape();
+  if (key_.tokens < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key tokens: expected 0 or more, found ", key_.tokens));
+  }
+  RETURN_IF_ERROR(Expect("value tokens", key_.tokens, value_.tokens));
+  RETURN_IF_ERROR(Expect("key num_heads", shape.num_kv_heads, key_.num_heads));
+  RETURN_IF_ERROR(Expect("value num_heads", shape.num_kv_heads, value_.num_heads));
+  RETURN_IF_ERROR(Expect("key head_dim", shape.head_dim, key_.head_dim));
+  RETURN_IF_ERROR(Expect("value head_dim", shape.value_head_dim, value_.head_dim));
+  return preparation_.rotary.has_value() ? ValidateRotary(*preparation_.rotary, shape.head_dim)
+                                         : absl::OkStatus();
+}
+
+absl::Status KvAppend::Begin() {
+  RETURN_IF_ERROR(Check());
+  RETURN_IF_ERROR(cache_->Reserve(key_.tokens));
+  if (preparation_.rotary.has_value()) {
+    table_ = RotaryTable(*preparation_.rotary, key_.head_dim, cache_->length_, key_.tokens);
+  }
+  return absl::OkStatus();
+}
+
+void KvAppend::Write(const Rows& rows, int64_t head) const {
+  const HeadsView& view = rows.view;
+  const KvCacheShape& shape = cache_->shape();
+  const Dtype dtype = shape.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+  AlignedBuffer prepared(kKeyBlock * view.head_dim * SizeOf(dtype));
+  for (int64_t row = 0; row < view.tokens;) {
+    const int64_t token = cache_->length_ + row;
+    const int64_t in_page = token % KvCache::kPageTokens;
+    const int64_t count = std::min(kKeyBlock - token % kKeyBlock, view.tokens - row);
+    const int64_t first = row * view.token_stride + head * view.head_stride;
+    PrepareHeadRows({.norm = rows.norm, .rotary = rows.rotary, .table = &table_, .first_row = row},
+                    {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
+                     view.head_dim},
+                    dtype, prepared.data());
+    const int64_t page = token / KvCache::kPageTokens;
+    const KvRowWriter writer(shape, cache_->head_pages_[page * shape.num_kv_heads + head]);
+    if (!rows.is_key) {
+      writer.WriteValues(prepared.data(), in_page, count);
+    } else {
+      if (in_page % kKeyBlock == 0) {
+        writer.ClearBlock(in_page);  // keys come before values
+      }
+      writer.WriteKeys(prepared.data(), in_page, count);
+    }
+    row += count;
+  }
+}
+
+void KvAppend::WriteHead(int64_t head) const {
+  const std::optional<RmsNorm> no_norm;
+  const std::optional<Rotary> no_rotary;
+  Write({key_, preparation_.norm, preparation_.rotary, /*is_key=*/true}, head);
+  Write({value_, no_norm, no_rotary, /*is_key=*/false}, head);
+}
+
+void KvAppend::Finish() { cache_->length_ += key_.tokens; }
+
+}  // namespace attention

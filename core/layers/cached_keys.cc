@@ -1,0 +1,90 @@
+#include "core/layers/cached_keys.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "core/attention/kv_append.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// The first error of count tasks that run in parallel.
+absl::Status ForAll(int64_t count, ThreadPool& pool,
+                    absl::FunctionRef<absl::Status(int64_t index)> task) {
+  std::vector<absl::Status> statuses(count);
+  pool.ParallelFor(count, [&](int64_t i, int /*worker*/) { statuses[i] = task(i); });
+  const auto bad = std::find_if(statuses.begin(), statuses.end(),
+                                [](const absl::Status& status) { return !status.ok(); });
+  return bad == statuses.end() ? absl::OkStatus() : *bad;
+}
+
+std::string Describe(const KvCacheShape& shape) {
+  return absl::StrCat(shape.num_kv_heads, " key/value heads of ", shape.head_dim, " and ",
+                      shape.value_head_dim);
+}
+
+}  // namespace
+
+CachedKeys::CachedKeys(const MultiHeadAttention& layer, const LayerCall& call, ThreadPool& pool)
+    : layer_(layer), call_(call), pool_(pool) {
+  for (int64_t i = 0; i < std::ssize(call.sequences); ++i) {
+    const KvCache* cache = call.sequences[i].cache;
+    held_.push_back(cache == nullptr ? 0 : cache->length());
+    if (cache != nullptr) {
+      cached_.push_back(i);
+    }
+  }
+}
+
+absl::Status CachedKeys::Check(int64_t sequence) const {
+  const LayerSequence& s = call_.sequences[sequence];
+  const auto error = [&](const std::string& expected, const std::string& found) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", sequence, ": cache: expected ", expected, ", found ", found));
+  };
+  if (call_.memory.has_value()) {
+    return error("none beside a memory", "one");
+  }
+  if (s.options.similarity == Similarity::kLinear) {
+    return error("none with linear attention", "one");
+  }
+  ASSIGN_OR_RETURN(const KvCacheShape shape, layer_.CacheShape(s.cache->shape().storage));
+  return shape == s.cache->shape() ? absl::OkStatus()
+                                   : error(Describe(shape), Describe(s.cache->shape()));
+}
+
+absl::Status CachedKeys::Reserve() const {
+  for (const int64_t sequence : cached_) {
+    RETURN_IF_ERROR(Check(sequence));
+  }
+  return ForAll(std::ssize(cached_), pool_, [&](int64_t i) {
+    const LayerSequence& s = call_.sequences[cached_[i]];
+    return s.cache->Reserve(s.query_len);
+  });
+}
+
+absl::Status CachedKeys::Append(std::span<const Piece> pieces) const {
+  if (pieces.empty()) {
+    return absl::OkStatus();
+  }
+  std::vector<KvAppend> appends;
+  for (const Piece& piece : pieces) {
+    const LayerSequence& s = call_.sequences[piece.sequence];
+    appends.emplace_back(*s.cache, piece.key, piece.value,
+                         KeyPreparation{.norm = s.options.key_norm, .rotary = s.options.rotary});
+  }
+  RETURN_IF_ERROR(
+      ForAll(std::ssize(appends), pool_, [&](int64_t i) { return appends[i].Begin(); }));
+  const int64_t heads = layer_.shape().num_kv_heads;
+  pool_.ParallelFor(std::ssize(appends) * heads,
+                    [&](int64_t i, int /*worker*/) { appends[i / heads].WriteHead(i % heads); });
+  for (KvAppend& append : appends) {
+    append.Finish();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

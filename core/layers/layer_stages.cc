@@ -1,0 +1,184 @@
+// The order of a layer call's parts: all at once, or in stages between which others have their
+// turn.
+#include <algorithm>
+#include <limits>
+
+#include "core/attention/resolve.h"
+#include "core/layers/layer_run.h"
+#include "core/layers/slices.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// Of keys and values packed between two questions: some 20 ms of a core's memory bandwidth.
+constexpr int64_t kPackedSliceBytes = 64 << 20;
+
+}  // namespace
+
+LayerFlops::LayerFlops(const MultiHeadAttentionShape& s) {
+  const auto product = [](int64_t in, int64_t out) { return 2.0 * static_cast<double>(in * out); };
+  const int64_t d_value = s.d_memory_value == 0 ? s.d_memory : s.d_memory_value;
+  query = product(s.d_model, s.num_heads * s.head_dim);
+  key = product(s.d_memory, s.num_kv_heads * s.head_dim) +
+        product(d_value, s.num_kv_heads * s.value_head_dim);
+  output = product(s.num_heads * s.value_head_dim, s.d_model);
+  pair = product(s.num_heads, s.head_dim + s.value_head_dim);
+}
+
+Stage LayerRun::PiecesOf(int64_t first, int64_t end) const {
+  Stage pieces;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    const LayerSequence& sequence = call_.sequences[i];
+    const int64_t from = std::max(first, sequence.first_row);
+    const int64_t to = std::min(end, sequence.first_row + sequence.query_len);
+    if (from < to) {
+      pieces.push_back({i, from - sequence.first_row, to - from});
+    }
+  }
+  return pieces;
+}
+
+absl::Status LayerRun::CacheKeys(const Stage& pieces) {
+  std::vector<CachedKeys::Piece> cached;
+  for (const RowRange& piece : pieces) {
+    const LayerSequence& sequence = call_.sequences[piece.sequence];
+    const int64_t row = sequence.first_row + piece.first_row;
+    if (sequence.cache != nullptr) {
+      cached.push_back({piece.sequence, SliceTokens(key_, row, piece.rows),
+                        SliceTokens(value_, row, piece.rows)});
+    }
+  }
+  return cached_.Append(cached);
+}
+
+int64_t LayerRun::KeysSeen(int64_t sequence) const {
+  const AttentionOptions& options = call_.sequences[sequence].options;
+  const int64_t kv_len = cached_.Held(sequence) + FirstKey(sequence + 1) - FirstKey(sequence);
+  const bool is_windowed =
+      options.causal && options.window > 0 && options.prefix == 0 && options.global_tokens.empty();
+  return is_windowed ? std::min(kv_len, options.window) : kv_len;
+}
+
+double LayerRun::RowFlops(int64_t sequence) const {
+  return flops_.output + flops_.pair * static_cast<double>(KeysSeen(sequence));
+}
+
+bool LayerRun::FitsOneSlice() const {
+  if (!call_.go_on) {
+    return true;
+  }
+  double flops = 0;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    const double row = flops_.query + (is_fused_ ? flops_.key : 0) + RowFlops(i);
+    flops += row * static_cast<double>(call_.sequences[i].query_len);
+  }
+  return flops <= SliceFlops(workspace_.pool());
+}
+
+absl::Status LayerRun::Run() {
+  if (!is_fused_) {
+    RETURN_IF_ERROR(ProjectMemory());
+  }
+  return call_.on_rows || !FitsOneSlice() ? RunInStages() : RunInOneStage();
+}
+
+absl::Status LayerRun::RunInOneStage() {
+  RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+  Project(0, hidden_states_.rows);
+  const Stage all = PiecesOf(0, hidden_states_.rows);
+  RETURN_IF_ERROR(CacheKeys(all));
+  flash_->PackAndAttend();
+  ProjectOutput(all);
+  return absl::OkStatus();
+}
+
+int64_t LayerRun::NeededRows(const Stage& stage) const {
+  int64_t needed = 0;
+  for (const RowRange& piece : stage) {
+    const LayerSequence& sequence = call_.sequences[piece.sequence];
+    int64_t rows = piece.first_row + piece.rows;
+    if (is_fused_) {
+      // Packing goes on from a block's first key.
+      const int64_t keys = flash_->KeysNeeded(piece) - cached_.Held(piece.sequence);
+      rows = std::max(rows, RoundUp(std::max<int64_t>(keys, 0), kKeyBlock));
+    }
+    needed = std::max(needed, sequence.first_row + std::min(rows, sequence.query_len));
+  }
+  return needed;
+}
+
+absl::Status LayerRun::ProjectUntil(int64_t needed) {
+  const double row_flops = flops_.query + (is_fused_ ? flops_.key : 0);
+  const int64_t slice = RowsPerSlice(row_flops, workspace_.pool(), call_.go_on);
+  while (projected_rows_ < needed) {
+    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    int64_t end = needed;
+    if (needed - projected_rows_ > slice) {
+      // Packing goes on from a block's first key, counted in the sequence that is cut.
+      end = projected_rows_ + slice;
+      end -= PiecesOf(end, end + 1).front().first_row % kKeyBlock;
+    }
+    Project(projected_rows_, end);
+    if (is_fused_) {
+      const Stage pieces = PiecesOf(projected_rows_, end);
+      flash_->PackKeys(pieces);
+      RETURN_IF_ERROR(CacheKeys(pieces));
+    }
+    projected_rows_ = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayerRun::PackMemoryKeys() {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    lengths.push_back(FirstKey(i + 1) - FirstKey(i));
+  }
+  StageLimits limits;
+  if (call_.go_on) {
+    const int64_t row_bytes = key_value_.cols * static_cast<int64_t>(SizeOf(key_value_.dtype));
+    const int64_t slice_bytes = kPackedSliceBytes * workspace_.pool().num_threads();
+    limits.rows = BlockRows(slice_bytes / row_bytes);
+  }
+  for (const Stage& stage : CutIntoStages(lengths, limits)) {
+    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    flash_->PackKeys(stage);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Stage> LayerRun::Stages() const {
+  std::vector<int64_t> lengths;
+  std::vector<double> row_flops;
+  for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
+    lengths.push_back(call_.sequences[i].query_len);
+    row_flops.push_back(RowFlops(i));
+  }
+  StageLimits limits{.row_costs = row_flops};
+  if (call_.on_rows) {
+    limits.rows = BlockRows(call_.block_rows);
+  }
+  if (call_.go_on) {
+    limits.cost = SliceFlops(workspace_.pool());
+  }
+  return CutIntoStages(lengths, limits);
+}
+
+absl::Status LayerRun::RunInStages() {
+  if (!is_fused_) {
+    RETURN_IF_ERROR(PackMemoryKeys());
+  }
+  for (const Stage& stage : Stages()) {
+    RETURN_IF_ERROR(ProjectUntil(NeededRows(stage)));
+    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    flash_->Attend(stage);
+    ProjectOutput(stage);
+    if (call_.on_rows && !Announce(stage, call_.on_rows)) {
+      return absl::CancelledError("cancelled between row blocks");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

@@ -1,0 +1,38 @@
+// Long computations in slices, between which the caller may do something else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/thread_pool.h"
+
+namespace attention {
+
+/// Asked on the calling thread, never during a ParallelFor. Null: always.
+using GoOn = std::function<bool()>;
+
+/// Floating point operations of a slice for each thread: some 10 ms of a core.
+inline constexpr double kSliceFlops = 1e9;
+
+inline double SliceFlops(const ThreadPool& pool) { return kSliceFlops * pool.num_threads(); }
+
+/// Rows of a slice, each of `row_flops`: a multiple of the key block, at least one; without
+/// `go_on`, all.
+inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const GoOn& go_on) {
+  if (!go_on || row_flops == 0) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  const auto rows = static_cast<int64_t>(SliceFlops(pool) / row_flops);
+  return std::max(rows / kKeyBlock * kKeyBlock, kKeyBlock);
+}
+
+/// CANCELLED when `go_on` says no.
+inline absl::Status AskToGoOn(const GoOn& go_on) {
+  return !go_on || go_on() ? absl::OkStatus() : absl::CancelledError("cancelled between slices");
+}
+
+}  // namespace attention
