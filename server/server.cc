@@ -106,7 +106,8 @@ struct Server::State {
         executor(ExecutorOptionsOf(given)),
         loader(MakeLoader(given, models, health)),
         observer(given.logged_requests),
-        attention_service({models, executor, loader.get(), observer, admission, live_calls},
+        sessions({given.max_sessions, given.max_cache_bytes}),
+        attention_service({models, executor, loader.get(), observer, sessions, admission, live_calls},
                           LimitsOf(given)),
         health_service(health, live_calls) {}
 
@@ -126,6 +127,7 @@ struct Server::State {
   /// Null without a folder of models.
   const std::unique_ptr<ModelLoader> loader;
   RequestObserver observer;
+  SessionTable sessions;
   AttentionService attention_service;
   HealthService health_service;
   std::unique_ptr<CompletionThreads> completion_threads;

@@ -15,6 +15,10 @@ HeadsView HeadsOf(const void* data, Dtype dtype, int64_t num_heads, int64_t head
   return DenseHeads(data, dtype, 0, num_heads, head_dim);
 }
 
+std::span<KvCache> CachesOf(const JobSequence& sequence) {
+  return sequence.caches != nullptr ? std::span<KvCache>(*sequence.caches) : std::span<KvCache>();
+}
+
 }  // namespace
 
 PackedBatch::PackedBatch(const Batch& batch, Workspace& workspace)
@@ -138,7 +142,8 @@ absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
                          .wanted = job.wanted,
                          .output = {s.job->Output(s.index), job.output_dtype, rows, width, width},
                          .weights_choice = scores.weights_choice,
-                         .weights = std::move(scores.layer_weights)});
+                         .weights = std::move(scores.layer_weights),
+                         .caches = CachesOf(sequence)});
   }
   RETURN_IF_ERROR(key_.model->Forward({.hidden_states = RowsOf(Operand::kQuery),
                                        .memory = MemoryOf(Operand::kKey),
@@ -169,15 +174,36 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
          .weights = scores.weights,
          .top_weights = scores.top_weights,
          .log_sum_exp = scores.log_sum_exp,
-         .options = s.job->Options(s.index)});
+         .options = s.job->Options(s.index),
+         .cache = sequence.caches != nullptr ? &sequence.caches->front() : nullptr});
   }
   return layer.Run({.hidden_states = RowsOf(Operand::kQuery),
                     .memory = MemoryOf(Operand::kKey),
                     .memory_values = MemoryOf(Operand::kValue),
                     .sequences = sequences,
                     .on_rows = blocks.on_rows,
-                    .block_rows = blocks.block_rows},
+                    .block_rows = blocks.block_rows,
+                    .go_on = blocks.go_on},
                    workspace_);
+}
+
+// Those that have a cache read their keys and values from there only.
+absl::Status PackedBatch::AppendToCaches(std::vector<AttentionSequence>& sequences) {
+  std::vector<absl::Status> statuses(sequences.size());
+  workspace_.pool().ParallelFor(std::ssize(sequences), [&](int64_t i, int /*worker*/) {
+    const Sequence& s = sequences_[i];
+    AttentionSequence& sequence = sequences[i];
+    std::vector<KvCache>* const caches = s.job->description().sequences[s.index].caches;
+    if (caches != nullptr) {
+      const KeyPreparation preparation = {sequence.options.key_norm, sequence.options.rotary};
+      statuses[i] = caches->front().Append(sequence.key, sequence.value, preparation);
+      sequence.key = sequence.value = HeadsView();
+    }
+  });
+  for (const absl::Status& status : statuses) {
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {
@@ -202,8 +228,10 @@ absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {
          .weights = scores.weights,
          .top_weights = scores.top_weights,
          .log_sum_exp = scores.log_sum_exp,
+         .cache = sequence.caches != nullptr ? &sequence.caches->front() : nullptr,
          .options = s.job->Options(s.index)});
   }
+  RETURN_IF_ERROR(AppendToCaches(sequences));
   return ScaledDotProductAttention(sequences, workspace_, blocks.on_rows, blocks.block_rows);
 }
 

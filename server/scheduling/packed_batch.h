@@ -56,6 +56,7 @@ class PackedBatch {
   absl::Status RunLayer(const RowBlocks& blocks);
   absl::Status RunStack(const RowBlocks& blocks);
   absl::Status RunAttention(const RowBlocks& blocks);
+  absl::Status AppendToCaches(std::vector<AttentionSequence>& sequences);
   MatrixView RowsOf(Operand operand) const;
   /// Null when the batch has no such operand.
   std::optional<MatrixView> MemoryOf(Operand operand) const;

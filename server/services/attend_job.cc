@@ -20,7 +20,7 @@ int64_t BytesOfTexts(const AttendPlan& plan) {
 // Keys that are seen, over all rows of the sequence.
 double AttendedPairs(const AttendPlan& plan, const JobSequence& sequence) {
   const auto rows = static_cast<double>(sequence.query_len);
-  const auto keys = static_cast<double>(sequence.kv_len);
+  const auto keys = static_cast<double>(plan.cached_len + sequence.kv_len);
   return plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
 }
 
@@ -38,7 +38,7 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
   description.key = plan.key;
   for (const PlannedSequence& sequence : plan.sequences) {
     if (sequence.query.rows > 0) {
-      description.sequences.push_back({sequence.query.rows, sequence.key.rows});
+      description.sequences.push_back({sequence.query.rows, sequence.key.rows, plan.caches});
       description.tokens += sequence.query.rows;
     }
   }
@@ -93,6 +93,7 @@ void AttendJob::Embed(Dtype dtype, void* target) const {
   for (const int64_t i : planned_) {
     const SequenceRows& rows = plan_.sequences[i].query;
     TokenSequence tokens;
+    tokens.first_position = plan_.cached_len;
     tokens.ids = std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows);
     if (!plan_.type_ids.empty()) {
       tokens.type_ids = std::span<const int32_t>(plan_.type_ids).subspan(rows.first_row, rows.rows);
@@ -121,11 +122,12 @@ void AttendJob::DropInputs() {
 AttentionOptions AttendJob::Options(size_t sequence) const {
   const int64_t index = planned_[sequence];
   const PlannedSequence& planned = plan_.sequences[index];
-  AttentionOptions options = OptionsOfSequence(plan_.options, index, planned.key.rows);
+  const int64_t kv_len = plan_.cached_len + planned.key.rows;
+  AttentionOptions options = OptionsOfSequence(plan_.options, index, kv_len);
   options.query_offset = planned.query_offset;
   return plan_.model == nullptr
              ? options
-             : plan_.model->LayerOptions(plan_.key.layer, options, planned.key.rows);
+             : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
 }
 
 void AttendJob::OnRows(const RowRange& rows) {

@@ -38,7 +38,7 @@ OptionExtents ExtentsOf(const AttendPlan& plan) {
       .is_causal = plan.model != nullptr && plan.model->info().layers[plan.key.layer].causal};
   extents.kv_lens.reserve(plan.sequences.size());
   for (const PlannedSequence& sequence : plan.sequences) {
-    extents.kv_lens.push_back(sequence.key.rows);
+    extents.kv_lens.push_back(plan.cached_len + sequence.key.rows);
   }
   return extents;
 }
@@ -125,6 +125,37 @@ absl::Status PlanInput(const Received<v1::AttendRequest>& request, AttendPlan& p
   }
 }
 
+absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
+                                    const ReplyLimit& limit, AttendPlan plan) {
+  RETURN_IF_ERROR(PlanRun(request.message, plan));
+  RETURN_IF_ERROR(PlanInput(request, plan));
+  if (plan.key.is_stack()) {
+    PlanStackOutput(plan);
+    plan.options.wire = std::make_unique<const v1::AttentionOptions>();
+  } else {
+    ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
+  }
+  RETURN_IF_ERROR(CheckSize(plan, limit));
+  return plan;
+}
+
+// What says that there are several sequences, or more than the sequence.
+absl::Status CheckStepInput(const v1::AttendRequest& request) {
+  const auto expect_none = [](bool is_there, const char* field) {
+    return is_there ? absl::InvalidArgumentError(absl::StrCat(
+                          "step.", field, ": expected none in a session, found one"))
+                    : absl::OkStatus();
+  };
+  const v1::HiddenStates& rows = request.hidden_states();
+  RETURN_IF_ERROR(expect_none(!rows.lengths().empty(), "hidden_states.lengths"));
+  RETURN_IF_ERROR(expect_none(rows.has_memory(), "hidden_states.memory"));
+  RETURN_IF_ERROR(expect_none(!request.token_ids().lengths().empty(), "token_ids.lengths"));
+  const v1::QueryKeyValue& qkv = request.query_key_value();
+  RETURN_IF_ERROR(expect_none(!qkv.lengths().empty(), "query_key_value.lengths"));
+  RETURN_IF_ERROR(expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths"));
+  return expect_none(!qkv.query_offsets().empty(), "query_key_value.query_offsets");
+}
+
 }  // namespace
 
 absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendRequest>& request,
@@ -152,15 +183,35 @@ RowLayout LayoutOf(const Shape& shape, size_t padded_rank) {
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit) {
   AttendPlan plan;
-  RETURN_IF_ERROR(PlanRun(request.message, models, plan));
-  RETURN_IF_ERROR(PlanInput(request, plan));
-  if (plan.key.is_stack()) {
-    PlanStackOutput(plan);
-    plan.options.wire = std::make_unique<const v1::AttentionOptions>();
-  } else {
-    ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
+  if (!request.message.has_query_key_value()) {
+    std::optional<int64_t> version;
+    if (request.message.has_model_version()) {
+      version = request.message.model_version();
+    }
+    ASSIGN_OR_RETURN(plan.model, FindModel(models, request.message.model(), version));
   }
-  RETURN_IF_ERROR(CheckSize(plan, limit));
+  return PlanRest(request, limit, std::move(plan));
+}
+
+absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
+                                    const StepTarget& target, const ReplyLimit& limit) {
+  RETURN_IF_ERROR(CheckStepInput(request.message));
+  AttendPlan begun;
+  begun.model = target.model;
+  begun.caches = target.caches;
+  begun.cached_len = target.cached_len;
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanRest(request, limit, std::move(begun)));
+  if (plan.sequences.size() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step: expected one sequence, found ", plan.sequences.size()));
+  }
+  PlannedSequence& sequence = plan.sequences[0];
+  sequence.query_offset.reset();  // it follows what is cached
+  if (sequence.key.rows != sequence.query.rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
+                     sequence.query.rows, ", found ", sequence.key.rows));
+  }
   return plan;
 }
 

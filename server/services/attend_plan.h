@@ -51,6 +51,9 @@ struct AttendPlan {
   bool is_token_request = false;
   /// Of a request of texts.
   std::shared_ptr<const std::vector<TokenizedText>> texts;
+  /// Of a step of a session, whose one sequence follows so many tokens; null: no step.
+  std::vector<KvCache>* caches = nullptr;
+  int64_t cached_len = 0;
 
   Dtype output_dtype = Dtype::kF32;
   Shape output_shape;
@@ -66,7 +69,9 @@ struct AttendPlan {
   PlannedOptions options;
 
   /// Columns of the weights of a layer, or of bare attention.
-  int64_t KeysOf(const PlannedSequence& sequence) const { return sequence.key.rows + extra_keys; }
+  int64_t KeysOf(const PlannedSequence& sequence) const {
+    return cached_len + sequence.key.rows + extra_keys;
+  }
   /// How many weights of each row are returned as its largest.
   int64_t TopKOf(const PlannedSequence& sequence) const {
     return std::min(options.wire->weights_top_k(), KeysOf(sequence));
@@ -89,6 +94,19 @@ struct ReplyLimit {
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit);
 
+/// What a step runs, and what it follows.
+struct StepTarget {
+  /// Null for query_key_value.
+  std::shared_ptr<const Model> model;
+  std::vector<KvCache>* caches = nullptr;
+  int64_t cached_len = 0;
+};
+
+/// A step of a session as a request of one sequence, whose `model` is a name for errors only. As
+/// PlanAttend, and INVALID_ARGUMENT for more than one sequence, or lengths, offsets or memory.
+absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
+                                    const StepTarget& target, const ReplyLimit& limit);
+
 /// UNAVAILABLE for a model that is being loaded. NOT_FOUND names the models, or the versions, there
 /// are. Without a version: the highest.
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
@@ -108,9 +126,8 @@ absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendReques
 /// The leading extents of `shape`, of rank `padded_rank` or one less.
 RowLayout LayoutOf(const Shape& shape, size_t padded_rank);
 
-/// The parts of PlanAttend. First what runs, of which model:
-absl::Status PlanRun(const v1::AttendRequest& request, const ModelRepository& models,
-                     AttendPlan& plan);
+/// The parts of PlanAttend. First what runs, of which model (`plan.model`, null without):
+absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan);
 /// Then the input:
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);

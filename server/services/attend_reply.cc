@@ -124,6 +124,10 @@ void* AttendReply::Output(int64_t sequence) {
   return memory_->data() + outputs_[sequence].first_row * RowBytes();
 }
 
+const void* AttendReply::Output(int64_t sequence) const {
+  return memory_->data() + outputs_[sequence].first_row * RowBytes();
+}
+
 ScoreOutputs AttendReply::Scores(int64_t sequence) { return scores_[sequence]; }
 
 grpc::Slice AttendReply::SliceOf(size_t offset, size_t size_bytes) const {

@@ -59,6 +59,10 @@ class AttendReply {
 
   /// Row 0 of the sequence's output.
   void* Output(int64_t sequence);
+  const void* Output(int64_t sequence) const;
+  int64_t OutputRows(int64_t sequence) const { return outputs_[sequence].rows; }
+  /// Elements of a row.
+  int64_t width() const { return width_; }
   ScoreOutputs Scores(int64_t sequence);
 
   /// The messages of the API. REQUIRES: Allocate was called, and the rows are final.

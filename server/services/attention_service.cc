@@ -30,14 +30,13 @@ NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
 
 int MethodOf(const char* name) { return MethodIndex<v1::AttendRequest>("AttentionService", name); }
 
-v1::ServerStatistics StatisticsOf(const Executor& executor, const RequestObserver& observer,
-                                  TimePoint start) {
+v1::ServerStatistics StatisticsOf(const AttentionService::Dependencies& server, TimePoint start) {
   using std::chrono::steady_clock;
   v1::ServerStatistics wire;
   const std::chrono::nanoseconds uptime = steady_clock::now() - start;
   wire.set_uptime_ns(uptime.count());
-  wire.set_threads(executor.num_threads());
-  const RequestCounts counts = observer.counts();
+  wire.set_threads(server.executor.num_threads());
+  const RequestCounts counts = server.observer.counts();
   wire.set_succeeded(counts.succeeded);
   wire.set_refused(counts.refused);
   wire.set_failed(counts.failed);
@@ -45,7 +44,7 @@ v1::ServerStatistics StatisticsOf(const Executor& executor, const RequestObserve
   wire.set_queue_ns(counts.queue_ns);
   wire.set_compute_ns(counts.compute_ns);
   wire.set_send_ns(counts.send_ns);
-  const ExecutorStatistics computed = executor.statistics();
+  const ExecutorStatistics computed = server.executor.statistics();
   wire.set_batches(computed.batches);
   wire.set_batch_requests(computed.batch_requests);
   wire.set_batch_tokens(computed.batch_tokens);
@@ -55,14 +54,20 @@ v1::ServerStatistics StatisticsOf(const Executor& executor, const RequestObserve
   wire.set_waiting_requests(computed.queue.requests);
   wire.set_waiting_bytes(computed.queue.bytes);
   wire.set_waiting_ns(computed.queue.work_ns);
+  const SessionStatistics sessions = server.sessions.statistics();
+  wire.set_sessions(sessions.sessions);
+  wire.set_parked_sessions(sessions.parked);
+  wire.set_cache_bytes(sessions.cache_bytes);
+  wire.set_max_cache_bytes(sessions.max_cache_bytes);
   return wire;
 }
 
 }  // namespace
 
 AttentionService::AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits)
-    : service_({MethodOf("Attend"), MethodOf("AttendStream")}),
+    : service_({MethodOf("Attend"), MethodOf("AttendStream"), MethodOf("Decode")}),
       native_(MakeEnvironment(service_, dependencies, limits)),
+      decode_{service_, native_.calls, dependencies.sessions},
       list_models_{service_, &AttentionAsyncService::RequestListModels,
                    [&models = dependencies.models, limits](const v1::ListModelsRequest&) {
                      v1::ListModelsResponse response;
@@ -86,9 +91,10 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                  nullptr, dependencies.live_calls},
       get_statistics_{
           service_, &AttentionAsyncService::RequestGetStatistics,
-          [&executor = dependencies.executor, &observer = dependencies.observer,
-           start = std::chrono::steady_clock::now()](const v1::GetStatisticsRequest&) {
-            return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(executor, observer, start));
+          [dependencies, start = std::chrono::steady_clock::now()](
+                          const v1::GetStatisticsRequest&) {
+                        return absl::StatusOr<v1::ServerStatistics>(
+                            StatisticsOf(dependencies, start));
           },
           nullptr, dependencies.live_calls},
       model_admin_(
@@ -102,6 +108,7 @@ void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
   for (int i = 0; i < kPostedCalls; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
+    DecodeCall::Post(decode_);
     ListModelsCall::Post(list_models_);
     GetModelCall::Post(get_model_);
     GetStatisticsCall::Post(get_statistics_);

@@ -1,6 +1,7 @@
 // attention.v1.AttentionService on a completion queue of ours.
 #pragma once
 
+#include "server/services/decode_call.h"
 #include "server/services/model_admin.h"
 #include "server/services/native_calls.h"
 #include "server/services/unary_call.h"
@@ -16,6 +17,7 @@ class AttentionService {
     /// Null: no folder of models is served.
     ModelLoader* loader;
     RequestObserver& observer;
+    SessionTable& sessions;
     Gate& admission;
     Gate& live_calls;
   };
@@ -38,6 +40,7 @@ class AttentionService {
 
   AttentionAsyncService service_;
   NativeEnvironment native_;
+  DecodeEnvironment decode_;
   ListModelsCall::Method list_models_;
   GetModelCall::Method get_model_;
   GetStatisticsCall::Method get_statistics_;

@@ -194,16 +194,10 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
                                           "\", found ", *version));
 }
 
-absl::Status PlanRun(const v1::AttendRequest& request, const ModelRepository& models,
-                     AttendPlan& plan) {
-  if (request.has_query_key_value()) {
+absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan) {
+  if (plan.model == nullptr) {
     return ExpectNoModel(request);
   }
-  std::optional<int64_t> version;
-  if (request.has_model_version()) {
-    version = request.model_version();
-  }
-  ASSIGN_OR_RETURN(plan.model, FindModel(models, request.model(), version));
   plan.key.model = plan.model.get();
   return plan.model->info().has_stack && !request.has_layer() ? PlanStack(request, plan)
                                                               : PlanLayer(request, plan);
@@ -244,7 +238,7 @@ WeightsExtents AttendPlan::WeightsOf(int64_t layer, const PlannedSequence& seque
     return {heads, rows, model->NumKeys(layer, rows, rows)};
   }
   return {heads, sequence.query.rows,
-          model->NumKeys(layer, sequence.query.rows, sequence.key.rows)};
+          model->NumKeys(layer, cached_len + sequence.query.rows, sequence.key.rows)};
 }
 
 std::string AttendPlan::RunName() const {

@@ -24,6 +24,7 @@ absl::Status ExpectNoMemory(const char* found, const AttendPlan& plan) {
 
 absl::Status ValidateSequence(const SequenceRows& rows, const AttendPlan& plan) {
   TokenSequence tokens;
+  tokens.first_position = plan.cached_len;
   tokens.ids = std::span<const int32_t>(plan.ids).subspan(rows.first_row, rows.rows);
   if (!plan.type_ids.empty()) {
     tokens.type_ids = std::span<const int32_t>(plan.type_ids).subspan(rows.first_row, rows.rows);

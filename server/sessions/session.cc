@@ -6,7 +6,7 @@
 namespace attention {
 
 absl::Status Session::Add(int64_t number) {
-  ASSIGN_OR_RETURN(std::vector<KvCache> caches, target_.make_caches());
+  ASSIGN_OR_RETURN(std::vector<KvCache> caches, plan_.target.make_caches());
   sequences_.emplace(number, SessionSequence{.caches = std::move(caches)});
   return absl::OkStatus();
 }
@@ -39,6 +39,13 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
   }
   sequences_.emplace(number, std::move(fork));
   return absl::OkStatus();
+}
+
+std::deque<std::shared_ptr<DecodeAction>> Session::Release(int64_t number) {
+  const auto sequence = sequences_.find(number);
+  std::deque<std::shared_ptr<DecodeAction>> waiting = std::move(sequence->second.waiting);
+  sequences_.erase(sequence);
+  return waiting;
 }
 
 SessionUse Session::use() const {

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "core/attention/kv_cache.h"
 #include "core/models/model.h"
+#include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
@@ -27,6 +28,19 @@ struct SessionTarget {
   std::function<absl::StatusOr<std::vector<KvCache>>()> make_caches;
 };
 
+/// What an opened session is.
+struct SessionPlan {
+  SessionTarget target;
+  /// Its steps are requests with these fields: `options` and, of a model, `layer`; no input yet.
+  v1::AttendRequest step;
+  /// Without a model: what its tensors are like, defaults filled in.
+  v1::AttentionHeads heads;
+  /// Zero: it ends with its stream, however that ends.
+  absl::Duration time_to_live;
+};
+
+struct DecodeAction;
+
 /// Tokens, and their keys and values in each layer that runs. An action at a time: whoever makes it
 /// busy may touch the rest.
 struct SessionSequence {
@@ -34,7 +48,7 @@ struct SessionSequence {
   int64_t length = 0;
   bool is_busy = false;
   /// Actions that wait for the one that makes it busy.
-  std::deque<std::function<void()>> waiting = {};
+  std::deque<std::shared_ptr<DecodeAction>> waiting = {};
 };
 
 /// What a session holds; what forks share counts for each.
@@ -44,15 +58,16 @@ struct SessionUse {
   int64_t cache_bytes = 0;
 };
 
-/// Not thread-safe.
+/// Not thread-safe, but for what is said to be.
 class Session {
  public:
   static constexpr int64_t kMaxSequences = 1024;
   static constexpr int64_t kMaxSequenceNumber = 65535;
 
-  explicit Session(SessionTarget target) : target_(std::move(target)) {}
+  explicit Session(SessionPlan plan) : plan_(std::move(plan)) {}
 
-  const SessionTarget& target() const { return target_; }
+  /// From any thread.
+  const SessionPlan& plan() const { return plan_; }
 
   /// Makes an empty sequence. REQUIRES: it is not there.
   absl::Status Add(int64_t number);
@@ -61,13 +76,14 @@ class Session {
   /// INVALID_ARGUMENT for a number out of range; ALREADY_EXISTS for one that is taken;
   /// RESOURCE_EXHAUSTED past kMaxSequences. REQUIRES: `parent` is the caller's.
   absl::Status Fork(SessionSequence& parent, int64_t number);
-  void Release(int64_t number) { sequences_.erase(number); }
+  /// Returns what waits for the sequence, which is gone. REQUIRES: it is the caller's.
+  std::deque<std::shared_ptr<DecodeAction>> Release(int64_t number);
 
-  /// Of sequences that are not busy all, of the others what they were before.
+  /// Of sequences that are busy, what they were before.
   SessionUse use() const;
 
  private:
-  const SessionTarget target_;
+  const SessionPlan plan_;
   std::map<int64_t, SessionSequence> sequences_;
 };
 

@@ -56,9 +56,8 @@ class SessionTable {
   struct Parked {
     std::shared_ptr<Session> session;
     std::shared_ptr<Place> place;
-    absl::Duration time_to_live;
   };
-  /// Keeps it until it is taken, or its time is over. `token` is of MakeToken.
+  /// Keeps it until it is taken, or its time_to_live is over. `token` is of MakeToken.
   void Park(const std::string& token, Parked parked);
   /// NOT_FOUND when nothing is parked under the token (any more).
   absl::StatusOr<Parked> Take(const std::string& token);

@@ -1,0 +1,405 @@
+#include "server/services/decode_call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
+#include "server/services/method_index.h"
+#include "server/services/top_logits.h"
+
+namespace attention {
+namespace {
+
+using Action = v1::DecodeRequest;
+
+constexpr int64_t kMaxTopLogits = 1024;
+
+const char* NameOf(const Action& request) {
+  switch (request.action_case()) {
+    case Action::kOpen:
+      return "Decode.open";
+    case Action::kStep:
+      return "Decode.step";
+    case Action::kFork:
+      return "Decode.fork";
+    case Action::kTruncate:
+      return "Decode.truncate";
+    case Action::kRelease:
+      return "Decode.release";
+    default:
+      return "Decode";
+  }
+}
+
+// The step's request hears of its answer.
+class StepSink final : public AttendSink {
+ public:
+  StepSink(std::shared_ptr<DecodeCall> call, std::shared_ptr<DecodeAction> action)
+      : call_(std::move(call)), action_(std::move(action)) {}
+
+  bool is_cancelled() const override { return call_->is_cancelled(); }
+  void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
+  void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+              const BatchStats& stats) override {
+    call_->OnStepDone(action_, *reply, status, stats);
+  }
+
+ private:
+  const std::shared_ptr<DecodeCall> call_;
+  const std::shared_ptr<DecodeAction> action_;
+};
+
+absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
+  RETURN_IF_ERROR(CheckStepInput(step, plan));
+  const SessionTarget& target = plan.target;
+  if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
+                     v1::ModelOutput_Name(step.model_output())));
+  }
+  if (step.top_logits() < 0 || step.top_logits() > kMaxTopLogits) {
+    return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
+                                                   ", found ", step.top_logits()));
+  }
+  const bool has_logits =
+      target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
+  if (step.top_logits() > 0 && !has_logits) {
+    return absl::InvalidArgumentError(
+        "step.top_logits: expected 0 where there are no logits (Model.has_logits, without layer), "
+        "found more");
+  }
+  return absl::OkStatus();
+}
+
+// The action as a request of one sequence.
+Received<v1::AttendRequest> RequestOf(const DecodeAction& action, v1::AttendRequest request) {
+  const v1::DecodeStep& step = action.request.message.step();
+  switch (step.input_case()) {
+    case v1::DecodeStep::kHiddenStates:
+      *request.mutable_hidden_states() = step.hidden_states();
+      break;
+    case v1::DecodeStep::kTokenIds:
+      *request.mutable_token_ids() = step.token_ids();
+      break;
+    case v1::DecodeStep::kText:
+      *request.mutable_text() = step.text();
+      break;
+    case v1::DecodeStep::kQueryKeyValue:
+      *request.mutable_query_key_value() = step.query_key_value();
+      break;
+    default:
+      break;
+  }
+  request.set_model_output(step.top_logits() > 0 ? v1::LAST_LOGITS : step.model_output());
+  return {std::move(request), action.request.bytes};
+}
+
+int64_t Nanoseconds(TimePoint::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+}  // namespace
+
+void DecodeCall::Post(const DecodeEnvironment& environment) {
+  static const int method = MethodIndex<v1::DecodeRequest>("AttentionService", "Decode");
+  const auto call = std::make_shared<DecodeCall>(environment);
+  call->Await(environment.service, method);
+}
+
+void DecodeCall::OnMessage(grpc::ByteBuffer message, TimePoint arrival) {
+  const auto action = std::make_shared<DecodeAction>();
+  action->arrival = arrival;
+  action->record.request_bytes = static_cast<int64_t>(message.Length());
+  absl::StatusOr<Received<v1::DecodeRequest>> request = Decode<v1::DecodeRequest>(message);
+  if (!request.ok()) {
+    action->record.rpc = "Decode";
+    Answer(action, request.status());
+    return;
+  }
+  action->request = *std::move(request);
+  action->record.rpc = NameOf(action->request.message);
+  Enter(action);
+}
+
+void DecodeCall::Enter(const ActionPointer& action) {
+  const v1::DecodeRequest& request = action->request.message;
+  if (request.has_open()) {
+    Encoder encoder;
+    v1::DecodeResponse response;
+    const absl::Status status = Open(request.open(), *response.mutable_result());
+    Answer(action, status, response, encoder);
+    return;
+  }
+  absl::StatusOr<SessionSequence*> sequence = absl::FailedPreconditionError(
+      "action: expected `open`, which comes first, found another");
+  {
+    MutexLock lock(session_mutex_);
+    if (session_ != nullptr) {
+      action->session = session_;
+      sequence = session_->Find(request.sequence());
+    }
+    if (sequence.ok() && std::exchange((*sequence)->is_busy, true)) {
+      (*sequence)->waiting.push_back(action);
+      return;
+    }
+  }
+  if (sequence.ok()) {
+    Carry(action, **sequence);
+  } else {
+    Answer(action, sequence.status());
+  }
+}
+
+void DecodeCall::Carry(const ActionPointer& action, SessionSequence& sequence) {
+  const v1::DecodeRequest& request = action->request.message;
+  if (request.has_release()) {
+    Release(action);
+    return;
+  }
+  const absl::Status status =
+      request.has_step() ? BeginStep(action, sequence) : Change(request, sequence);
+  if (!request.has_step() || !status.ok()) {
+    Answer(action, status);
+    Proceed(request.sequence());
+  }
+}
+
+absl::Status DecodeCall::Open(const v1::OpenSession& open, v1::DecodeResult& result) {
+  {
+    MutexLock lock(session_mutex_);
+    if (session_ != nullptr) {
+      return absl::FailedPreconditionError("open: expected a stream without a session, found one");
+    }
+  }
+  if (!open.resume_token().empty()) {
+    return Resume(open, result);
+  }
+  ASSIGN_OR_RETURN(SessionPlan plan,
+                   PlanSession(open, environment_.models, decode_.sessions.memory()));
+  ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, decode_.sessions.Enter());
+  auto session = std::make_shared<Session>(std::move(plan));
+  RETURN_IF_ERROR(session->Add(0));
+  MutexLock lock(session_mutex_);
+  session_ = std::move(session);
+  place_ = std::move(place);
+  if (session_->plan().time_to_live > absl::ZeroDuration()) {
+    resume_token_ = SessionTable::MakeToken();
+    result.set_resume_token(resume_token_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeCall::Resume(const v1::OpenSession& open, v1::DecodeResult& result) {
+  v1::OpenSession nothing_else;
+  nothing_else.set_resume_token(open.resume_token());
+  if (nothing_else.SerializeAsString() != open.SerializeAsString()) {
+    return absl::InvalidArgumentError(
+        "open.resume_token: expected no other field beside it, found some");
+  }
+  ASSIGN_OR_RETURN(SessionTable::Parked parked, decode_.sessions.Take(open.resume_token()));
+  MutexLock lock(session_mutex_);
+  session_ = std::move(parked.session);
+  place_ = std::move(parked.place);
+  resume_token_ = SessionTable::MakeToken();
+  result.set_resume_token(resume_token_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AttendPlan> DecodeCall::PlanAction(const DecodeAction& action,
+                                                  SessionSequence& sequence) const {
+  const SessionPlan& plan = action.session->plan();
+  const v1::DecodeStep& step = action.request.message.step();
+  RETURN_IF_ERROR(CheckStep(step, plan));
+  ASSIGN_OR_RETURN(AttendPlan request,
+                   PlanStep(RequestOf(action, plan.step),
+                            {.model = plan.target.model,
+                             .caches = &sequence.caches,
+                             .cached_len = sequence.length},
+                            environment_.stream_limit));
+  RETURN_IF_ERROR(CheckStepHeads(request.key, plan));
+  const int64_t tokens = request.sequences[0].query.rows;
+  if (tokens == 0) {
+    return absl::InvalidArgumentError("step: expected at least one token, found none");
+  }
+  if (plan.target.model != nullptr) {
+    RETURN_IF_ERROR(plan.target.model->CheckGrowth(sequence.length, tokens));
+  }
+  return request;
+}
+
+absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence& sequence) {
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanAction(*action, sequence));
+  if (plan.model != nullptr) {
+    action->record.model = plan.model->name();
+    action->record.model_version = plan.model->info().version;
+  }
+  RETURN_IF_ERROR(ReserveTokens(sequence, plan.sequences[0].query.rows));
+  auto job = std::make_shared<AttendJob>(
+      std::move(plan),
+      JobOrigin{.size_bytes = action->record.request_bytes,
+                .request_class = metadata().request_class,
+                .arrival = action->arrival,
+                .deadline = deadline()},
+      std::make_shared<StepSink>(std::static_pointer_cast<DecodeCall>(shared_from_this()), action));
+  action->record.tokens = job->description().tokens;
+  absl::Status status = environment_.executor.Submit(std::move(job));
+  if (!status.ok()) {
+    TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
+  }
+  return status;
+}
+
+void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& reply,
+                            const absl::Status& status, const BatchStats& stats) {
+  RequestRecord& record = action->record;
+  record.queue_ns = stats.queue_ns;
+  record.compute_ns = stats.compute_ns;
+  record.batch_id = static_cast<int64_t>(stats.batch_id);
+  record.batch_requests = stats.batch_requests;
+  const int64_t number = action->request.message.sequence();
+  {
+    MutexLock lock(session_mutex_);
+    SessionSequence& sequence = **session_->Find(number);
+    if (status.ok()) {
+      sequence.length += record.tokens;
+    } else {
+      TruncateTokens(sequence, sequence.length).IgnoreError();
+    }
+  }
+  v1::DecodeResponse response;
+  Encoder encoder;
+  v1::Summary& summary = *response.mutable_result()->mutable_summary();
+  summary = ToWire(stats);
+  summary.set_total_ns(Nanoseconds(std::chrono::steady_clock::now() - action->arrival));
+  if (status.ok()) {
+    SendParts(*action, reply, response, encoder);
+  }
+  Answer(action, status, response, encoder);
+  Proceed(number);
+}
+
+void DecodeCall::SendParts(const DecodeAction& action, const AttendReply& reply,
+                           v1::DecodeResponse& response, Encoder& encoder) {
+  const v1::DecodeStep& step = action.request.message.step();
+  std::vector<ReplyPart> parts;
+  TokenRange tokens;
+  while (const std::optional<TokenRange> next = reply.NextTokens(tokens)) {
+    tokens = *next;
+    parts.push_back({.tokens = tokens, .rows = {}, .scores = {}});
+  }
+  if (step.top_logits() > 0) {
+    WriteTopLogits(reply.Output(0), reply.width(), step.top_logits(),
+                   *response.mutable_result()->mutable_top_logits());
+  } else if (!step.no_output()) {
+    for (const RowRange& rows : reply.SplitRows({0, 0, reply.OutputRows(0)})) {
+      parts.push_back({.tokens = {}, .rows = rows, .scores = {}});
+    }
+    ScoreRange scores;
+    while (const std::optional<ScoreRange> next = reply.NextScores(scores)) {
+      scores = *next;
+      parts.push_back({.tokens = {}, .rows = {}, .scores = scores});
+    }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i + 1 == parts.size()) {
+      reply.WritePart(parts[i], encoder, *response.mutable_part());
+      return;
+    }
+    v1::DecodeResponse earlier;
+    Encoder own;
+    earlier.set_id(action.request.message.id());
+    earlier.set_sequence(action.request.message.sequence());
+    reply.WritePart(parts[i], own, *earlier.mutable_part());
+    Send(own.Encode(earlier));
+  }
+}
+
+absl::Status DecodeCall::Change(const v1::DecodeRequest& request, SessionSequence& sequence) {
+  MutexLock lock(session_mutex_);
+  switch (request.action_case()) {
+    case Action::kFork:
+      return session_->Fork(sequence, request.fork().new_sequence());
+    case Action::kTruncate:
+      return TruncateTokens(sequence, request.truncate().length());
+    default:
+      return absl::InvalidArgumentError(
+          "action: expected open, step, fork, truncate or release, found none of them");
+  }
+}
+
+void DecodeCall::Answer(const ActionPointer& action, const absl::Status& status) {
+  v1::DecodeResponse response;
+  Encoder encoder;
+  Answer(action, status, response, encoder);
+}
+
+void DecodeCall::Answer(const ActionPointer& action, const absl::Status& status,
+                        v1::DecodeResponse& response, Encoder& encoder) {
+  const v1::DecodeRequest& request = action->request.message;
+  response.set_id(request.id());
+  response.set_sequence(request.sequence());
+  v1::DecodeResult& result = *response.mutable_result();
+  result.set_code(static_cast<int>(status.code()));
+  result.set_message(std::string(status.message()));
+  if (const std::optional<Refusal> refusal = RefusalOf(status)) {
+    result.set_retry_after_ms(refusal->retry_after_ms);
+  }
+  {
+    MutexLock lock(session_mutex_);
+    if (session_ != nullptr) {
+      const absl::StatusOr<SessionSequence*> sequence = session_->Find(request.sequence());
+      result.set_length(sequence.ok() ? (*sequence)->length : 0);
+      const SessionUse& use = session_->use();
+      v1::SessionUsage& usage = *result.mutable_usage();
+      usage.set_sequences(use.sequences);
+      usage.set_tokens(use.tokens);
+      usage.set_cache_bytes(use.cache_bytes);
+    }
+  }
+  const SessionStatistics all = decode_.sessions.statistics();
+  result.mutable_usage()->set_total_cache_bytes(all.cache_bytes);
+  result.mutable_usage()->set_max_cache_bytes(all.max_cache_bytes);
+  action->record.status = status;
+  Send(encoder.Encode(response), std::move(action->record));
+}
+
+void DecodeCall::Proceed(int64_t number) {
+  ActionPointer next;
+  SessionSequence* sequence = nullptr;
+  {
+    MutexLock lock(session_mutex_);
+    sequence = *session_->Find(number);
+    if (sequence->waiting.empty()) {
+      sequence->is_busy = false;
+      return;
+    }
+    next = std::move(sequence->waiting.front());
+    sequence->waiting.pop_front();
+  }
+  Carry(next, *sequence);
+}
+
+void DecodeCall::Release(const ActionPointer& action) {
+  std::deque<ActionPointer> waiting;
+  {
+    MutexLock lock(session_mutex_);
+    waiting = session_->Release(action->request.message.sequence());
+  }
+  Answer(action, absl::OkStatus());
+  for (const ActionPointer& late : waiting) {
+    Enter(late);
+  }
+}
+
+void DecodeCall::OnEnd(bool is_clean) {
+  MutexLock lock(session_mutex_);
+  if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
+    decode_.sessions.Park(resume_token_, {std::move(session_), std::move(place_)});
+  }
+  session_.reset();
+  place_.reset();
+}
+
+}  // namespace attention

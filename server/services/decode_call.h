@@ -1,0 +1,85 @@
+// Decode of attention.v1: a session, action by action.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "proto/codec/envelope.h"
+#include "server/services/duplex_call.h"
+#include "server/services/native_calls.h"
+#include "server/services/open_session.h"
+#include "server/sessions/session_table.h"
+
+namespace attention {
+
+/// Of all Decode calls; outlives them.
+struct DecodeEnvironment {
+  AttentionAsyncService& service;
+  const CallEnvironment& calls;
+  SessionTable& sessions;
+};
+
+/// An action and what is known of it so far.
+struct DecodeAction {
+  Received<v1::DecodeRequest> request;
+  TimePoint arrival;
+  RequestRecord record;
+  /// Once it has one.
+  std::shared_ptr<const Session> session = nullptr;
+};
+
+/// Actions on one sequence wait for each other in the session; the scheduler sees steps only. A
+/// step's end, on the dispatcher's thread, begins the sequence's next action.
+class DecodeCall final : public DuplexCall {
+ public:
+  static void Post(const DecodeEnvironment& environment);
+  explicit DecodeCall(const DecodeEnvironment& environment)
+      : DuplexCall(environment.calls), decode_(environment) {}
+
+  /// A step has been computed, or not.
+  void OnStepDone(const std::shared_ptr<DecodeAction>& action, const AttendReply& reply,
+                  const absl::Status& status, const BatchStats& stats);
+
+ private:
+  using ActionPointer = std::shared_ptr<DecodeAction>;
+
+  void PostNext() override { Post(decode_); }
+  void OnMessage(grpc::ByteBuffer message, TimePoint arrival) override;
+  void OnEnd(bool is_clean) override;
+
+  /// Now, or when the action before it on its sequence is done.
+  void Enter(const ActionPointer& action);
+  /// REQUIRES: the sequence is busy with the action.
+  void Carry(const ActionPointer& action, SessionSequence& sequence);
+  absl::Status Open(const v1::OpenSession& open, v1::DecodeResult& result);
+  absl::Status Resume(const v1::OpenSession& open, v1::DecodeResult& result);
+  /// OK: OnStepDone will be called.
+  absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
+  absl::StatusOr<AttendPlan> PlanAction(const DecodeAction& action, SessionSequence& sequence) const;
+  /// Fork and truncate.
+  absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
+
+  /// Sends the last message of the answer, `response`, with what is so now.
+  void Answer(const ActionPointer& action, const absl::Status& status,
+              v1::DecodeResponse& response, Encoder& encoder);
+  void Answer(const ActionPointer& action, const absl::Status& status);
+  /// Sends the parts of a step's answer but the last, which it leaves in `response`.
+  void SendParts(const DecodeAction& action, const AttendReply& reply,
+                 v1::DecodeResponse& response, Encoder& encoder);
+  /// Begins what waits for the sequence.
+  void Proceed(int64_t number);
+  /// What waits for the sequence finds it gone.
+  void Release(const ActionPointer& action);
+
+  const DecodeEnvironment& decode_;
+
+  Mutex session_mutex_;
+  std::shared_ptr<SessionTable::Place> place_ ABSL_GUARDED_BY(session_mutex_);
+  /// The map of its sequences; what is in one belongs to the action that makes it busy.
+  std::shared_ptr<Session> session_ ABSL_GUARDED_BY(session_mutex_);
+  std::string resume_token_ ABSL_GUARDED_BY(session_mutex_);
+};
+
+}  // namespace attention

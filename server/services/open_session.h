@@ -1,0 +1,22 @@
+// What a client opens a session for, checked.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "core/models/model_repository.h"
+#include "proto/attention/v1/attention.pb.h"
+#include "server/services/attend_plan.h"
+#include "server/sessions/session.h"
+
+namespace attention {
+
+/// INVALID_ARGUMENT names the field of `open` that is wrong, what was expected and what was found;
+/// errors of FindModel.
+absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
+                                        const std::shared_ptr<KvMemory>& memory);
+
+/// INVALID_ARGUMENT for a step of another kind of input than the session's, or, without a model, of
+/// other heads.
+absl::Status CheckStepInput(const v1::DecodeStep& step, const SessionPlan& plan);
+absl::Status CheckStepHeads(const BatchKey& step, const SessionPlan& plan);
+
+}  // namespace attention
