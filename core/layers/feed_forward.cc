@@ -35,6 +35,8 @@ Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths) {
 
 FeedForward::FeedForward(const FeedForwardWeights& weights, WeightsDtype dtype)
     : activation_(weights.activation),
+      row_flops_(2.0 * static_cast<double>(weights.d_model * weights.d_hidden) *
+                 (weights.gate.has_value() ? 3 : 2)),
       up_(PackUp(weights, FormatOf(weights, dtype))),
       down_(PackDown(weights, FormatOf(weights, dtype))) {}
 

@@ -27,6 +27,8 @@ class FeedForward {
   /// Of the rows that Run reads.
   Dtype compute() const { return up_.compute(); }
   size_t size_bytes() const { return up_.size_bytes() + down_.size_bytes(); }
+  /// Floating point operations of a row.
+  double row_flops() const { return row_flops_; }
 
   /// output [rows, d_model], any dtype, = residual + the layer of input [rows, d_model] of
   /// compute(). The residual is f32 and may be where the output is; none: 0. A row's bits depend on
@@ -36,6 +38,7 @@ class FeedForward {
 
  private:
   Activation activation_;
+  double row_flops_;
   PackedLinear up_;  // gated where there is a gate
   PackedLinear down_;
 };

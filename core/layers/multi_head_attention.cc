@@ -116,9 +116,9 @@ absl::StatusOr<KvCacheShape> MultiHeadAttention::CacheShape(KeyValueStorage stor
 
 double MultiHeadAttention::Flops(int64_t rows, double attended_pairs, int64_t memory_rows) const {
   const LayerFlops flops(shape());
-  const auto key_rows = static_cast<double>(memory_rows == 0 ? rows : memory_rows);
-  return (flops.query + flops.output) * static_cast<double>(rows) + flops.key * key_rows +
-         flops.pair * attended_pairs;
+  const int64_t key_rows = memory_rows == 0 ? rows : memory_rows;
+  return (flops.query + flops.output) * static_cast<double>(rows) +
+         flops.key * static_cast<double>(key_rows) + flops.pair * attended_pairs;
 }
 
 size_t MultiHeadAttention::size_bytes() const {

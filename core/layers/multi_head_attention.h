@@ -112,8 +112,9 @@ class MultiHeadAttention {
   /// from its own rows alone: extra keys, or a memory of other widths.
   absl::StatusOr<KvCacheShape> CacheShape(KeyValueStorage storage) const;
 
-  /// Floating point operations of a call: `rows` of hidden states that attend over `attended_pairs`
-  /// keys in all, made of `memory_rows` rows; 0: of the rows themselves (self-attention).
+  /// Floating point operations of a call, those of norms and softmax apart: `rows` of hidden states
+  /// that see `attended_pairs` keys in all, made of `memory_rows` rows; 0: of the rows themselves
+  /// (self-attention).
   double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
 
   /// Bits as ScaledDotProductAttention promises; with caches of f32 storage and an f32 layer, those

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/layers/slices.h"
 #include "core/models/stack_run.h"
 #include "core/runtime/status_macros.h"
 
@@ -80,13 +81,15 @@ void Softcap(float softcap, const MutableMatrixView& logits, ThreadPool& pool) {
 }
 
 /// Logits of at most kRows rows at a time, so that a large vocabulary costs little memory.
-void StoreLogits(const Head& head, const MutableMatrixView& hidden, std::span<const LogitsRow> rows,
-                 Workspace& workspace) {
+absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, const ModelCall& call,
+                         Workspace& workspace) {
   constexpr int64_t kRows = 64;
   const Dtype compute = head.linear.compute();
+  const std::vector<LogitsRow> rows = LogitsRows(call.sequences);
   for (size_t first = 0; first < rows.size(); first += kRows) {
+    RETURN_IF_ERROR(AskToGoOn(call.go_on));
     const std::span<const LogitsRow> part =
-        rows.subspan(first, std::min<size_t>(kRows, rows.size() - first));
+        std::span(rows).subspan(first, std::min<size_t>(kRows, rows.size() - first));
     const MutableMatrixView input{
         workspace.Buffer(Workspace::kNormed, part.size() * hidden.cols * SizeOf(compute)), compute,
         std::ssize(part), hidden.cols, hidden.cols};
@@ -107,12 +110,13 @@ void StoreLogits(const Head& head, const MutableMatrixView& hidden, std::span<co
       StoreRow(RowOf(logits, i), part[i].output, part[i].output_row);
     });
   }
+  return absl::OkStatus();
 }
 
-void StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
-                  std::span<const ModelSequence> sequences, Workspace& workspace) {
-  workspace.pool().ParallelFor(std::ssize(sequences), [&](int64_t i, int /*worker*/) {
-    const ModelSequence& s = sequences[i];
+absl::Status StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
+                          const ModelCall& call, Workspace& workspace) {
+  workspace.pool().ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
+    const ModelSequence& s = call.sequences[i];
     if (s.wanted == ModelOutput::kMeanPooled) {
       StoreMean(hidden, s);
     } else if (s.wanted == ModelOutput::kFirstPooled) {
@@ -122,10 +126,8 @@ void StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
       StoreRow(RowOf(hidden, s.first_row + r), s.output, r);
     }
   });
-  const std::vector<LogitsRow> logits = LogitsRows(sequences);
-  if (!logits.empty()) {
-    StoreLogits(*state.head, hidden, logits, workspace);
-  }
+  return state.head.has_value() ? StoreLogits(*state.head, hidden, call, workspace)
+                                : absl::OkStatus();
 }
 
 }  // namespace
@@ -155,8 +157,7 @@ absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
         MatrixView{memory.data, memory.dtype, memory.rows, memory.cols, memory.cols};
   }
   RETURN_IF_ERROR(RunStack(*this, state, *stack, stack_call, workspace));
-  StoreOutputs(state, stream, call.sequences, workspace);
-  return absl::OkStatus();
+  return StoreOutputs(state, stream, call, workspace);
 }
 
 }  // namespace attention

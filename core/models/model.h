@@ -162,9 +162,10 @@ class Model {
   /// the cached keys are not. A truncation takes the same steps backwards.
   absl::Status CheckGrowth(int64_t cached_len, int64_t new_tokens) const;
 
-  /// Floating point operations of Forward: `rows` of hidden states, of which each layer's attend
-  /// over `attended_pairs` keys in all, and `logit_rows` rows of logits. A model with an encoder
-  /// runs that over `memory_rows`; 0: over the rows, and nothing else.
+  /// Floating point operations of Forward, as MultiHeadAttention::Flops: `rows` of hidden states
+  /// that see `attended_pairs` keys in all in each attention layer, and `logit_rows` rows of
+  /// logits. A model with an encoder runs that over `memory_rows`; 0: over the rows, and nothing
+  /// else.
   double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                int64_t memory_rows = 0) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/layers/slices.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -16,6 +17,16 @@ struct WantedWeights {
   float* target = nullptr;
   int64_t elements_of_head = 0;
 };
+
+KvCache* CacheOf(const StackSequence& sequence, int64_t layer) {
+  const ModelSequence* request = sequence.request;
+  return request == nullptr || request->caches.empty() ? nullptr : &request->caches[layer];
+}
+
+int64_t CachedLen(const StackSequence& sequence, int64_t layer) {
+  const KvCache* cache = CacheOf(sequence, layer);
+  return cache == nullptr ? 0 : cache->length();
+}
 
 class StackRun {
  public:
@@ -36,6 +47,9 @@ class StackRun {
   absl::Status RunAttention(const Sublayer& sublayer, const MatrixView& input,
                             const std::optional<MatrixView>& residual,
                             const MutableMatrixView& target);
+  absl::Status RunFeedForward(const FeedForward& layer, const MatrixView& input,
+                              const std::optional<MatrixView>& residual,
+                              const MutableMatrixView& target);
   LayerSequence SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
                            const MutableMatrixView& target);
   /// Where the layer's weights of a sequence go; null when they are not wanted.
@@ -96,7 +110,8 @@ float* StackRun::PlaceWeights(int64_t layer, const StackSequence& sequence) {
     return target;
   }
   const int64_t elements =
-      sequence.seq_len * model_.NumKeys(layer, sequence.seq_len, sequence.memory_len);
+      sequence.seq_len *
+      model_.NumKeys(layer, CachedLen(sequence, layer) + sequence.seq_len, sequence.memory_len);
   WantedWeights& wanted = wanted_.emplace_back();
   wanted.all_heads.resize(elements * model_.layer(layer).shape().num_heads);
   wanted.heads = &choice.heads;
@@ -118,18 +133,21 @@ void StackRun::KeepChosenHeads() {
 
 LayerSequence StackRun::SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
                                    const MutableMatrixView& target) {
-  const int64_t kv_len = sublayer.is_cross ? sequence.memory_len : sequence.seq_len;
+  const int64_t layer = sublayer.attention;
+  const int64_t kv_len =
+      sublayer.is_cross ? sequence.memory_len : CachedLen(sequence, layer) + sequence.seq_len;
   MutableMatrixView output = target;
   output.data = ElementAt(target.data, target.dtype, sequence.first_row * target.row_stride);
   output.rows = sequence.seq_len;
-  const AttentionOptions requested{.causal = state_.layers[sublayer.attention].causal};
+  const AttentionOptions requested{.causal = state_.layers[layer].causal};
   return {.first_row = sequence.first_row,
           .query_len = sequence.seq_len,
           .first_memory_row = sublayer.is_cross ? sequence.first_memory_row : 0,
           .memory_len = sublayer.is_cross ? sequence.memory_len : 0,
           .output = output,
-          .weights = PlaceWeights(sublayer.attention, sequence),
-          .options = model_.LayerOptions(sublayer.attention, requested, kv_len)};
+          .weights = PlaceWeights(layer, sequence),
+          .cache = CacheOf(sequence, layer),
+          .options = model_.LayerOptions(layer, requested, kv_len)};
 }
 
 absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& input,
@@ -140,7 +158,8 @@ absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& 
   for (const StackSequence& sequence : call_.sequences) {
     sequences.push_back(SequenceOf(sublayer, sequence, target));
   }
-  LayerCall call{.hidden_states = input, .sequences = sequences, .residual = residual};
+  LayerCall call{
+      .hidden_states = input, .sequences = sequences, .residual = residual, .go_on = call_.go_on};
   if (sublayer.is_cross) {
     call.memory = call_.memory;
   }
@@ -149,14 +168,27 @@ absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& 
   return absl::OkStatus();
 }
 
+absl::Status StackRun::RunFeedForward(const FeedForward& layer, const MatrixView& input,
+                                      const std::optional<MatrixView>& residual,
+                                      const MutableMatrixView& target) {
+  const int64_t slice = RowsPerSlice(layer.row_flops(), workspace_.pool(), call_.go_on);
+  for (int64_t row = 0, rows = 0; row < input.rows; row += rows) {
+    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    rows = std::min(slice, input.rows - row);
+    const auto part_of = [&](const MatrixView& view) { return SliceRows(view, row, rows); };
+    layer.Run(part_of(input),
+              residual.has_value() ? std::optional(part_of(*residual)) : std::nullopt,
+              SliceRows(target, row, rows), workspace_);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StackRun::RunLayer(const Sublayer& sublayer, const MatrixView& input,
                                 const std::optional<MatrixView>& residual,
                                 const MutableMatrixView& target) {
-  if (sublayer.feed_forward == nullptr) {
-    return RunAttention(sublayer, input, residual, target);
-  }
-  sublayer.feed_forward->Run(input, residual, target, workspace_);
-  return absl::OkStatus();
+  return sublayer.feed_forward == nullptr
+             ? RunAttention(sublayer, input, residual, target)
+             : RunFeedForward(*sublayer.feed_forward, input, residual, target);
 }
 
 absl::Status StackRun::Run(const Stack& stack) {
@@ -164,9 +196,6 @@ absl::Status StackRun::Run(const Stack& stack) {
   std::optional<MatrixView> parallel_input;
   for (size_t i = 0; i < stack.sublayers.size(); ++i) {
     const Sublayer& sublayer = stack.sublayers[i];
-    if (call_.go_on && !call_.go_on()) {
-      return absl::CancelledError("cancelled between layers");
-    }
     const MatrixView input =
         sublayer.is_parallel ? *parallel_input : InputOf(sublayer, Slot::kNormed);
     if (i + 1 < stack.sublayers.size() && stack.sublayers[i + 1].is_parallel) {

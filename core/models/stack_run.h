@@ -18,7 +18,7 @@ struct StackSequence {
   int64_t seq_len = 0;
   int64_t first_memory_row = 0;
   int64_t memory_len = 0;
-  /// Of chosen layers' weights; null: none.
+  /// Of chosen layers' weights, and of caches; null: none.
   const ModelSequence* request = nullptr;
 };
 

@@ -1,0 +1,78 @@
+// What a sequence that grows in steps asks of a model: caches, and what its growth may change.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/models/model.h"
+#include "core/models/model_state.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::Status CheckStack(const ModelInfo& info) {
+  const auto error = [&](const std::string& expected, const std::string& found) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", info.name, ": caches: expected ", expected, ", found ", found));
+  };
+  if (!info.has_stack) {
+    return error("a stack of layers", "one layer");
+  }
+  if (info.has_encoder) {
+    return error("a decoder alone", "an encoder");
+  }
+  for (size_t i = 0; i < info.layers.size(); ++i) {
+    if (!info.layers[i].causal) {
+      return error("causal layers", absl::StrCat("layer ", i, ", which is not"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KvCache>> Model::MakeCaches(KeyValueStorage storage,
+                                                       std::shared_ptr<KvMemory> memory) const {
+  RETURN_IF_ERROR(CheckStack(info()));
+  if (memory == nullptr) {
+    memory = std::make_shared<KvMemory>();
+  }
+  std::vector<KvCache> caches;
+  for (int64_t i = 0; i < std::ssize(info().layers); ++i) {
+    ASSIGN_OR_RETURN(KvCache cache, MakeLayerCache(i, storage, memory));
+    caches.push_back(std::move(cache));
+  }
+  return caches;
+}
+
+absl::StatusOr<KvCache> Model::MakeLayerCache(int64_t index, KeyValueStorage storage,
+                                              std::shared_ptr<KvMemory> memory) const {
+  const auto error = [&](absl::string_view message) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", info().name, ": layer ", index, ": ", message));
+  };
+  if (info().layers[index].is_cross) {
+    return error("cache: expected self-attention, found cross-attention");
+  }
+  const absl::StatusOr<KvCacheShape> shape = layer(index).CacheShape(storage);
+  return shape.ok() ? KvCache::Create(*shape, std::move(memory)) : error(shape.status().message());
+}
+
+absl::Status Model::CheckGrowth(int64_t cached_len, int64_t new_tokens) const {
+  for (const ModelLayer& layer : state_->layers) {
+    if (!layer.rotary.has_value() || layer.rotary->long_frequencies.empty()) {
+      continue;
+    }
+    const int64_t limit = layer.rotary->long_from;
+    if (cached_len > 0 && cached_len <= limit && cached_len + new_tokens > limit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model ", info().name, ": its rotations change beyond ", limit,
+          " tokens: expected a sequence that stays within them or is begun anew, found one of ",
+          cached_len, " cached tokens and ", new_tokens, " more"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention
