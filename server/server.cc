@@ -107,8 +107,9 @@ struct Server::State {
         loader(MakeLoader(given, models, health)),
         observer(given.logged_requests),
         sessions({given.max_sessions, given.max_cache_bytes}),
-        attention_service({models, executor, loader.get(), observer, sessions, admission, live_calls},
-                          LimitsOf(given)),
+        attention_service(
+            {models, executor, loader.get(), observer, sessions, admission, live_calls},
+            LimitsOf(given)),
         health_service(health, live_calls) {}
 
   absl::Status AddSeededModels();

@@ -8,10 +8,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A batch that passes a long one takes about as long as the part of it that ran before, so that
-// each gets at least half of the time.
-constexpr int64_t kShortNs = 10'000'000;
-
 Priority HighestOf(const Batch& batch) {
   Priority highest = Priority::kLow;
   for (const std::shared_ptr<Job>& job : batch.jobs) {

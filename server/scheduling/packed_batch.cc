@@ -174,8 +174,8 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
          .weights = scores.weights,
          .top_weights = scores.top_weights,
          .log_sum_exp = scores.log_sum_exp,
-         .options = s.job->Options(s.index),
-         .cache = sequence.caches != nullptr ? &sequence.caches->front() : nullptr});
+         .cache = sequence.caches != nullptr ? &sequence.caches->front() : nullptr,
+         .options = s.job->Options(s.index)});
   }
   return layer.Run({.hidden_states = RowsOf(Operand::kQuery),
                     .memory = MemoryOf(Operand::kKey),

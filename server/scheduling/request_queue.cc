@@ -16,6 +16,9 @@ using std::chrono::nanoseconds;
 // so that there is always room for another one.
 constexpr double kShareOfFree = 4;
 
+// Of the latest job in the means.
+constexpr double kMeanShare = 0.05;
+
 // Tenants that have nothing waiting are forgotten beyond these.
 constexpr size_t kMaxIdleFlows = 4096;
 
@@ -49,26 +52,31 @@ std::string_view Name(Priority priority) {
   }
 }
 
-int64_t RequestQueue::WaitOf(const RequestClass& request_class) const {
-  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(busy_until_ - now_));
+int64_t RequestQueue::WaitOf(const RequestClass& request_class, int64_t added_ns) const {
+  const bool is_short = added_ns <= kShortNs;
   const FlowKey key(request_class.priority, request_class.tenant);
   const auto own = flows_.find(key);
   const double start =
       own == flows_.end() ? virtual_time_ : std::max(virtual_time_, own->second.last_finish);
   double waiting_ns = 0;
   for (const auto& [other, flow] : flows_) {
+    const auto work_ns = static_cast<double>(is_short ? flow.short_ns : flow.work_ns);
     if (other == key || flow.last_finish <= start) {
-      waiting_ns += static_cast<double>(flow.work_ns);
+      waiting_ns += work_ns;
     } else if (start > virtual_time_) {  // the part of the flow that stands before `start`
-      waiting_ns += static_cast<double>(flow.work_ns) * (start - virtual_time_) /
-                    (flow.last_finish - virtual_time_);
+      waiting_ns += work_ns * (start - virtual_time_) / (flow.last_finish - virtual_time_);
     }
+  }
+  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(busy_until_ - now_));
+  if (is_short && running_ns > kShortNs) {  // it passes what runs, which gets its half
+    return kShortNs + 2 * static_cast<int64_t>(waiting_ns);
   }
   return running_ns + static_cast<int64_t>(waiting_ns);
 }
 
-absl::Status RequestQueue::RefuseFor(const RequestClass& request_class, const std::string& text) {
-  const int64_t wait_ns = WaitOf(request_class);
+absl::Status RequestQueue::RefuseFor(const RequestClass& request_class, int64_t added_ns,
+                                     const std::string& text) {
+  const int64_t wait_ns = WaitOf(request_class, added_ns);
   const int64_t half_ns = std::min(limits_.max_wait_ns, state_.work_ns) / 2;
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
@@ -78,22 +86,23 @@ absl::Status RequestQueue::RefuseFor(const RequestClass& request_class, const st
 absl::Status RequestQueue::CheckLimits(const RequestClass& request_class, int64_t job_bytes,
                                        const WorkEstimate& work) {
   if (state_.requests >= limits_.max_requests) {
-    return RefuseFor(request_class, absl::StrCat("the queue is full: ", state_.requests,
-                                                 " requests wait, at most ", limits_.max_requests,
-                                                 " may (--max-queue-requests)"));
+    return RefuseFor(
+        request_class, work.added_ns,
+        absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
+                     limits_.max_requests, " may (--max-queue-requests)"));
   }
   if (state_.requests == 0) {
     return absl::OkStatus();
   }
   if (state_.bytes + job_bytes > limits_.max_bytes) {
     return RefuseFor(
-        request_class,
+        request_class, work.added_ns,
         absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", job_bytes,
                      " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
   }
   if (state_.work_ns + work.added_ns > limits_.max_wait_ns) {
     return RefuseFor(
-        request_class,
+        request_class, work.added_ns,
         absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
                      " ms, this request ", Milliseconds(work.added_ns), " ms more, at most ",
                      Milliseconds(limits_.max_wait_ns), " ms may wait (--max-queue-wait)"));
@@ -114,7 +123,7 @@ absl::Status RequestQueue::CheckShare(const RequestClass& request_class, int64_t
   if (exceeds(flow.bytes + job_bytes, limits_.max_bytes, state_.bytes) ||
       exceeds(flow.work_ns + work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
       exceeds(flow.requests + 1, limits_.max_requests, state_.requests)) {
-    return RefuseFor(request_class,
+    return RefuseFor(request_class, work.added_ns,
                      absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
                                   "that fills: ", flow.requests, " requests of ", flow.bytes,
                                   " bytes and about ", Milliseconds(flow.work_ns), " ms wait"));
@@ -128,7 +137,7 @@ absl::Status RequestQueue::CheckDeadline(const RequestClass& request_class, Time
     return absl::OkStatus();
   }
   const int64_t left_ns = Nanoseconds(deadline - now_);
-  const int64_t wait_ns = WaitOf(request_class);
+  const int64_t wait_ns = WaitOf(request_class, work.added_ns);
   if (work.alone_ns > left_ns) {
     return Refuse(absl::StatusCode::kDeadlineExceeded,
                   absl::StrCat("the request takes about ", Milliseconds(work.alone_ns),
@@ -136,7 +145,7 @@ absl::Status RequestQueue::CheckDeadline(const RequestClass& request_class, Time
                   {Milliseconds(wait_ns), Milliseconds(wait_ns)});
   }
   if (wait_ns + work.alone_ns > left_ns) {
-    return RefuseFor(request_class,
+    return RefuseFor(request_class, work.added_ns,
                      absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
                                   " ms and take ", Milliseconds(work.alone_ns),
                                   " ms, its deadline is in ", Milliseconds(left_ns), " ms"));
@@ -160,7 +169,9 @@ absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoin
                                      TimePoint now) {
   MutexLock lock(mutex_);
   now_ = now;
-  return Check(request_class, 0, deadline, {});
+  const WorkEstimate mean = {.added_ns = static_cast<int64_t>(mean_ns_)};
+  absl::Status status = CheckLimits(request_class, static_cast<int64_t>(mean_bytes_), mean);
+  return status.ok() ? Check(request_class, 0, deadline, {}) : status;
 }
 
 void RequestQueue::Account(const RequestClass& request_class, const Entry& entry, int sign) {
@@ -168,6 +179,7 @@ void RequestQueue::Account(const RequestClass& request_class, const Entry& entry
   Flow& flow = flows_[key];
   const JobDescription& job = entry.job->description();
   flow.work_ns += sign * entry.added_ns;
+  flow.short_ns += entry.added_ns <= kShortNs ? sign * entry.added_ns : 0;
   flow.bytes += sign * job.size_bytes;
   flow.requests += sign;
   state_.work_ns += sign * entry.added_ns;
@@ -185,6 +197,8 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
   {
     MutexLock lock(mutex_);
     now_ = now;
+    mean_ns_ += kMeanShare * (static_cast<double>(work.added_ns) - mean_ns_);
+    mean_bytes_ += kMeanShare * (static_cast<double>(description.size_bytes) - mean_bytes_);
     if (absl::Status status =
             Check(request_class, description.size_bytes, description.deadline, work);
         !status.ok()) {

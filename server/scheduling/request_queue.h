@@ -31,6 +31,10 @@ struct WorkEstimate {
   int64_t alone_ns = 0;
 };
 
+/// A job of no more estimated nanoseconds is short: it may pass longer ones that run. About as much
+/// as a part of those, so that each of the two gets at least half of the time.
+inline constexpr int64_t kShortNs = 10'000'000;
+
 /// What waits. Nanoseconds are estimates.
 struct QueueState {
   int64_t requests = 0;
@@ -53,7 +57,8 @@ class RequestQueue {
   /// the last carry a Refusal. The job is then not kept, and not finished.
   absl::Status Push(JobPointer job, const WorkEstimate& work, TimePoint now);
 
-  /// What Push would say of a job of which nothing but its class and deadline is known.
+  /// What Push would say of a short job of the mean size, of which nothing but its class and
+  /// deadline is known.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline, TimePoint now);
 
   /// Waits until there is a job, and then, at most until `delay` after its arrival, for
@@ -81,6 +86,7 @@ class RequestQueue {
   struct Flow {
     double last_finish = 0;  // tag
     int64_t work_ns = 0;     // of what waits
+    int64_t short_ns = 0;    // of that, of short jobs
     int64_t bytes = 0;
     int64_t requests = 0;
   };
@@ -99,10 +105,11 @@ class RequestQueue {
                              const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Check(const RequestClass& request_class, int64_t job_bytes, TimePoint deadline,
                      const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Until a job of the class would be taken.
-  int64_t WaitOf(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RefuseFor(const RequestClass& request_class, const std::string& text)
+  /// Until a job of the class that takes so long would be taken.
+  int64_t WaitOf(const RequestClass& request_class, int64_t added_ns) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RefuseFor(const RequestClass& request_class, int64_t added_ns,
+                         const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account(const RequestClass& request_class, const Entry& entry, int sign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, int64_t)> select)
@@ -120,6 +127,8 @@ class RequestQueue {
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   TimePoint now_ ABSL_GUARDED_BY(mutex_);
   TimePoint busy_until_ ABSL_GUARDED_BY(mutex_);
+  double mean_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of jobs of late
+  double mean_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -24,12 +24,33 @@ double AttendedPairs(const AttendPlan& plan, const JobSequence& sequence) {
   return plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
 }
 
+int64_t MemoryRows(const JobDescription& description) {
+  int64_t rows = 0;
+  for (const JobSequence& sequence : description.sequences) {
+    rows += sequence.kv_len;
+  }
+  return rows;
+}
+
+int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
+  return plan.wanted == ModelOutput::kLogits       ? description.tokens
+         : plan.wanted == ModelOutput::kLastLogits ? std::ssize(description.sequences)
+                                                   : 0;
+}
+
 double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
   double pairs = 0;
   for (const JobSequence& sequence : description.sequences) {
     pairs += AttendedPairs(plan, sequence);
   }
   const BatchKey& key = plan.key;
+  if (plan.model != nullptr) {
+    const int64_t memory_rows = key.has_memory ? MemoryRows(description) : 0;
+    return key.is_stack()
+               ? plan.model->Flops(description.tokens, pairs, LogitRows(plan, description),
+                                   memory_rows)
+               : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
+  }
   return 2.0 * static_cast<double>(key.num_heads * (key.head_dim + key.value_head_dim)) * pairs;
 }
 
@@ -125,9 +146,8 @@ AttentionOptions AttendJob::Options(size_t sequence) const {
   const int64_t kv_len = plan_.cached_len + planned.key.rows;
   AttentionOptions options = OptionsOfSequence(plan_.options, index, kv_len);
   options.query_offset = planned.query_offset;
-  return plan_.model == nullptr
-             ? options
-             : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
+  return plan_.model == nullptr ? options
+                                : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
 }
 
 void AttendJob::OnRows(const RowRange& rows) {

@@ -142,8 +142,8 @@ absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
 // What says that there are several sequences, or more than the sequence.
 absl::Status CheckStepInput(const v1::AttendRequest& request) {
   const auto expect_none = [](bool is_there, const char* field) {
-    return is_there ? absl::InvalidArgumentError(absl::StrCat(
-                          "step.", field, ": expected none in a session, found one"))
+    return is_there ? absl::InvalidArgumentError(
+                          absl::StrCat("step.", field, ": expected none in a session, found one"))
                     : absl::OkStatus();
   };
   const v1::HiddenStates& rows = request.hidden_states();
@@ -202,8 +202,8 @@ absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
   begun.cached_len = target.cached_len;
   ASSIGN_OR_RETURN(AttendPlan plan, PlanRest(request, limit, std::move(begun)));
   if (plan.sequences.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step: expected one sequence, found ", plan.sequences.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: expected one sequence, found ", plan.sequences.size()));
   }
   PlannedSequence& sequence = plan.sequences[0];
   sequence.query_offset.reset();  // it follows what is cached

@@ -63,6 +63,7 @@ class AttendReply {
   int64_t OutputRows(int64_t sequence) const { return outputs_[sequence].rows; }
   /// Elements of a row.
   int64_t width() const { return width_; }
+  Dtype dtype() const { return dtype_; }
   ScoreOutputs Scores(int64_t sequence);
 
   /// The messages of the API. REQUIRES: Allocate was called, and the rows are final.

@@ -91,10 +91,9 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                  nullptr, dependencies.live_calls},
       get_statistics_{
           service_, &AttentionAsyncService::RequestGetStatistics,
-          [dependencies, start = std::chrono::steady_clock::now()](
-                          const v1::GetStatisticsRequest&) {
-                        return absl::StatusOr<v1::ServerStatistics>(
-                            StatisticsOf(dependencies, start));
+          [dependencies,
+           start = std::chrono::steady_clock::now()](const v1::GetStatisticsRequest&) {
+            return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(dependencies, start));
           },
           nullptr, dependencies.live_calls},
       model_admin_(

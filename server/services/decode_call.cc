@@ -55,9 +55,9 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
   RETURN_IF_ERROR(CheckStepInput(step, plan));
   const SessionTarget& target = plan.target;
   if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
-                     v1::ModelOutput_Name(step.model_output())));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
+        v1::ModelOutput_Name(step.model_output())));
   }
   if (step.top_logits() < 0 || step.top_logits() > kMaxTopLogits) {
     return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
@@ -132,8 +132,8 @@ void DecodeCall::Enter(const ActionPointer& action) {
     Answer(action, status, response, encoder);
     return;
   }
-  absl::StatusOr<SessionSequence*> sequence = absl::FailedPreconditionError(
-      "action: expected `open`, which comes first, found another");
+  absl::StatusOr<SessionSequence*> sequence =
+      absl::FailedPreconditionError("action: expected `open`, which comes first, found another");
   {
     MutexLock lock(session_mutex_);
     if (session_ != nullptr) {
@@ -212,12 +212,11 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanAction(const DecodeAction& action,
   const SessionPlan& plan = action.session->plan();
   const v1::DecodeStep& step = action.request.message.step();
   RETURN_IF_ERROR(CheckStep(step, plan));
-  ASSIGN_OR_RETURN(AttendPlan request,
-                   PlanStep(RequestOf(action, plan.step),
-                            {.model = plan.target.model,
-                             .caches = &sequence.caches,
-                             .cached_len = sequence.length},
-                            environment_.stream_limit));
+  ASSIGN_OR_RETURN(AttendPlan request, PlanStep(RequestOf(action, plan.step),
+                                                {.model = plan.target.model,
+                                                 .caches = &sequence.caches,
+                                                 .cached_len = sequence.length},
+                                                environment_.stream_limit));
   RETURN_IF_ERROR(CheckStepHeads(request.key, plan));
   const int64_t tokens = request.sequences[0].query.rows;
   if (tokens == 0) {
@@ -290,8 +289,9 @@ void DecodeCall::SendParts(const DecodeAction& action, const AttendReply& reply,
     parts.push_back({.tokens = tokens, .rows = {}, .scores = {}});
   }
   if (step.top_logits() > 0) {
-    WriteTopLogits(reply.Output(0), reply.width(), step.top_logits(),
-                   *response.mutable_result()->mutable_top_logits());
+    std::vector<float> logits(reply.width());
+    Convert(reply.dtype(), reply.Output(0), Dtype::kF32, logits.data(), reply.width());
+    WriteTopLogits(logits, step.top_logits(), *response.mutable_result()->mutable_top_logits());
   } else if (!step.no_output()) {
     for (const RowRange& rows : reply.SplitRows({0, 0, reply.OutputRows(0)})) {
       parts.push_back({.tokens = {}, .rows = rows, .scores = {}});

@@ -57,17 +57,18 @@ class DecodeCall final : public DuplexCall {
   absl::Status Resume(const v1::OpenSession& open, v1::DecodeResult& result);
   /// OK: OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
-  absl::StatusOr<AttendPlan> PlanAction(const DecodeAction& action, SessionSequence& sequence) const;
+  absl::StatusOr<AttendPlan> PlanAction(const DecodeAction& action,
+                                        SessionSequence& sequence) const;
   /// Fork and truncate.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
 
   /// Sends the last message of the answer, `response`, with what is so now.
-  void Answer(const ActionPointer& action, const absl::Status& status,
-              v1::DecodeResponse& response, Encoder& encoder);
+  void Answer(const ActionPointer& action, const absl::Status& status, v1::DecodeResponse& response,
+              Encoder& encoder);
   void Answer(const ActionPointer& action, const absl::Status& status);
   /// Sends the parts of a step's answer but the last, which it leaves in `response`.
-  void SendParts(const DecodeAction& action, const AttendReply& reply,
-                 v1::DecodeResponse& response, Encoder& encoder);
+  void SendParts(const DecodeAction& action, const AttendReply& reply, v1::DecodeResponse& response,
+                 Encoder& encoder);
   /// Begins what waits for the sequence.
   void Proceed(int64_t number);
   /// What waits for the sequence finds it gone.

@@ -69,7 +69,8 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
 // A step without tokens, which has everything else that can be wrong.
 v1::AttendRequest EmptyStep(const SessionPlan& plan) {
   v1::AttendRequest request = plan.step;
-  const auto set = [](v1::Tensor& tensor, v1::DataType dtype, std::initializer_list<int64_t> shape) {
+  const auto set = [](v1::Tensor& tensor, v1::DataType dtype,
+                      std::initializer_list<int64_t> shape) {
     tensor.set_dtype(dtype);
     tensor.mutable_shape()->Assign(shape.begin(), shape.end());
   };
@@ -82,8 +83,8 @@ v1::AttendRequest EmptyStep(const SessionPlan& plan) {
     return request;
   }
   const ModelInfo& info = plan.target.model->info();
-  const bool is_layer = request.has_layer() && request.layer() >= 0 &&
-                        request.layer() < std::ssize(info.layers);
+  const bool is_layer =
+      request.has_layer() && request.layer() >= 0 && request.layer() < std::ssize(info.layers);
   set(*request.mutable_hidden_states()->mutable_tensor(), v1::FP32,
       {0, is_layer ? info.layers[request.layer()].shape.d_model : info.d_model});
   return request;
@@ -148,17 +149,17 @@ absl::Status CheckStepHeads(const BatchKey& step, const SessionPlan& plan) {
   const v1::AttentionHeads& h = plan.heads;
   const auto text = [](int64_t heads, int64_t kv_heads, int64_t dim, int64_t value_dim,
                        v1::DataType dtype) {
-    return absl::StrCat(heads, " query heads and ", kv_heads, " key heads of ", dim,
-                        ", values of ", value_dim, ", ", v1::DataType_Name(dtype));
+    return absl::StrCat(heads, " query heads and ", kv_heads, " key heads of ", dim, ", values of ",
+                        value_dim, ", ", v1::DataType_Name(dtype));
   };
   const std::string expected =
       text(h.num_heads(), h.num_kv_heads(), h.head_dim(), h.value_head_dim(), h.dtype());
   const std::string found = text(step.num_heads, step.num_kv_heads, step.head_dim,
                                  step.value_head_dim, ToWire(step.dtype));
-  return expected == found ? absl::OkStatus()
-                           : absl::InvalidArgumentError(
-                                 absl::StrCat("step.query_key_value: expected ", expected,
-                                              " as the session has, found ", found));
+  return expected == found
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("step.query_key_value: expected ", expected,
+                                                       " as the session has, found ", found));
 }
 
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 namespace attention {
 
-void WriteTopLogits(const float* logits, int64_t vocab_size, int64_t k, v1::TopLogits& wire) {
+void WriteTopLogits(const std::vector<float>& logits, int64_t k, v1::TopLogits& wire) {
+  const int64_t vocab_size = std::ssize(logits);
   std::vector<int32_t> ids(vocab_size);
   std::iota(ids.begin(), ids.end(), 0);
   const auto rank = [&](int32_t id) {

@@ -14,16 +14,16 @@ absl::Status Session::Add(int64_t number) {
 absl::StatusOr<SessionSequence*> Session::Find(int64_t number) {
   const auto found = sequences_.find(number);
   if (found == sequences_.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        "sequence: expected one that `open` or `fork` made, found ", number));
+    return absl::NotFoundError(
+        absl::StrCat("sequence: expected one that `open` or `fork` made, found ", number));
   }
   return &found->second;
 }
 
 absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
   if (number < 1 || number > kMaxSequenceNumber) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "fork.new_sequence: expected 1 to ", kMaxSequenceNumber, ", found ", number));
+    return absl::InvalidArgumentError(
+        absl::StrCat("fork.new_sequence: expected 1 to ", kMaxSequenceNumber, ", found ", number));
   }
   if (sequences_.contains(number)) {
     return absl::AlreadyExistsError(
@@ -53,8 +53,7 @@ SessionUse Session::use() const {
   for (const auto& [_, sequence] : sequences_) {
     use.tokens += sequence.length;
     for (const KvCache& cache : sequence.caches) {
-      use.cache_bytes +=
-          static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
+      use.cache_bytes += static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
     }
   }
   return use;
@@ -74,8 +73,8 @@ absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
 
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length) {
   if (length < 0 || length > sequence.length) {
-    return absl::InvalidArgumentError(absl::StrCat("truncate.length: expected 0 to ",
-                                                   sequence.length, ", found ", length));
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncate.length: expected 0 to ", sequence.length, ", found ", length));
   }
   for (KvCache& cache : sequence.caches) {
     RETURN_IF_ERROR(cache.Truncate(length));

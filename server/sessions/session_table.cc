@@ -55,7 +55,8 @@ void SessionTable::Leave() {
 void SessionTable::Park(const std::string& token, Parked parked) {
   {
     MutexLock lock(mutex_);
-    const TimePoint end = steady_clock::now() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
+    const TimePoint end =
+        steady_clock::now() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
     waiting_.insert_or_assign(token, Waiting{std::move(parked), end});
   }
   changed_.NotifyAll();

@@ -114,8 +114,12 @@ TEST(ExecutorTest, AShortJobPassesALongOneAndNeitherChanges) {
   Executor executor(kOptions);
   const auto alone = FakeJob::Make({.lengths = {20}, .seed = 5});
   const auto long_alone = FakeJob::Make(LongJob::Spec());
-  ASSERT_THAT(executor.Submit(alone), IsOk());
-  ASSERT_THAT(executor.Submit(long_alone), IsOk());
+  for (const auto& job : {alone, long_alone}) {
+    ASSERT_THAT(executor.Submit(job), IsOk());
+    while (!job->is_finished()) {
+      std::this_thread::yield();
+    }
+  }
   const auto passenger = FakeJob::Make({.lengths = {20}, .seed = 5});
   const auto job = std::make_shared<LongJob>(executor, passenger);
   ASSERT_THAT(executor.Submit(job), IsOk());

@@ -14,6 +14,7 @@ namespace attention {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const TimePoint kNow = TimePoint(std::chrono::hours(1));
@@ -144,15 +145,37 @@ TEST_F(EstimatedQueueTest, CountsWhatRunsIntoTheWait) {
                        "ms"));
 }
 
-TEST_F(EstimatedQueueTest, KnowsFromTheHeadersThatADeadlineCannotBeMet) {
+TEST_F(EstimatedQueueTest, KnowsThatAShortJobPassesWhatRuns) {
+  queue_.SetBusyUntil(kNow + std::chrono::milliseconds(500));
+  PushOf({}, 5);
+  PushOf({}, 300);
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(24), 5),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 20 ms and take 5 ms, its deadline is in 24 "
+                       "ms"));
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(25), 5), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, RefusesByTheMeanSizeBeforeAnythingElseIsKnown) {
+  for (int i = 0; i < 19; ++i) {
+    PushOf({}, 50);
+  }
+  EXPECT_THAT(queue_.CheckRoom({}, TimePoint::max(), kNow), IsOk());
   PushOf({}, 50);
+  EXPECT_THAT(queue_.CheckRoom({}, TimePoint::max(), kNow),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("(--max-queue-wait)")));
+}
+
+TEST_F(EstimatedQueueTest, KnowsFromTheHeadersThatADeadlineCannotBeMet) {
+  PushOf({}, 8);
+  PushOf({}, 8);
   const auto check = [&](int64_t milliseconds) {
     return queue_.CheckRoom({}, kNow + std::chrono::milliseconds(milliseconds), kNow);
   };
-  EXPECT_THAT(check(60), IsOk());
-  EXPECT_THAT(check(40), StatusIs(absl::StatusCode::kResourceExhausted,
-                                  "the request would wait about 50 ms and take 0 ms, its deadline "
-                                  "is in 40 ms"));
+  EXPECT_THAT(check(17), IsOk());
+  EXPECT_THAT(check(15), StatusIs(absl::StatusCode::kResourceExhausted,
+                                  "the request would wait about 16 ms and take 0 ms, its deadline "
+                                  "is in 15 ms"));
 }
 
 TEST_F(EstimatedQueueTest, TenantsTakeTurnsByTheirWork) {
