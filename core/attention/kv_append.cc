@@ -56,7 +56,7 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
   const HeadsView& view = rows.view;
   const KvCacheShape& shape = cache_->shape();
   const Dtype dtype = shape.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  AlignedBuffer prepared(kKeyBlock * view.head_dim * SizeOf(dtype));
+  AlignedBuffer prepared(std::min(kKeyBlock, view.tokens) * view.head_dim * SizeOf(dtype));
   for (int64_t row = 0; row < view.tokens;) {
     const int64_t token = cache_->length_ + row;
     const int64_t in_page = token % KvCache::kPageTokens;

@@ -23,10 +23,7 @@ KeyValueStorage StorageOf(const AttentionPlan& plan) {
   return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
 }
 
-SequenceRotations MakeRotations(const FlashSequence& s) {
-  if (!s.rotary.has_value()) {
-    return {};
-  }
+SequenceRotations RotationsOf(const FlashSequence& s) {
   const int64_t head_dim = s.query.head_dim;
   const int64_t keys = s.cached.has_value() ? 0 : s.kv_len();
   return {RotaryTable(*s.rotary, head_dim, s.visibility.query_offset, s.query.tokens),
@@ -68,11 +65,23 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
         TileScratchBytes(plan, s.cached.has_value() ? s.cached->storage : StorageOf(plan)));
     prepared_.push_back({s, &plan});
     Prepared& prepared = prepared_.back();
-    prepared.rotations = MakeRotations(prepared.sequence);
     for (int64_t head = 0; prepared.is_linear() && head < prepared.num_kv_heads(); ++head) {
       prepared.states.emplace_back(plan);
     }
   }
+  MakeRotations();
+}
+
+void FlashAttention::MakeRotations() {
+  std::vector<Prepared*> turned;
+  for (Prepared& prepared : prepared_) {
+    if (prepared.sequence.rotary.has_value()) {
+      turned.push_back(&prepared);
+    }
+  }
+  workspace_.pool().ParallelFor(std::ssize(turned), [&](int64_t i, int /*worker*/) {
+    turned[i]->rotations = RotationsOf(turned[i]->sequence);
+  });
 }
 
 PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) const {

@@ -53,6 +53,7 @@ class FlashAttention {
     int64_t num_kv_heads() const { return sequence.key.num_heads; }
   };
 
+  void MakeRotations();
   void ReserveHeads();
   PackedHead HeadOf(const Prepared& prepared, int64_t kv_head) const;
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;

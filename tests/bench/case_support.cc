@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "core/tensor/seeded.h"
+
 namespace attention::bench {
 namespace {
 
@@ -40,6 +42,38 @@ std::vector<int64_t> LengthsOf(const CaseSpec& spec) {
 int64_t TokensOf(const CaseSpec& spec) {
   const std::vector<int64_t> lengths = LengthsOf(spec);
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+}
+
+BenchLayer::BenchLayer(const CaseSpec& spec) {
+  const SeededLayer weights = MakeSeededLayer(7, spec.dtype, spec.d_model, spec.num_heads,
+                                              spec.num_kv_heads, spec.head_dim, spec.head_dim);
+  const MultiHeadAttentionShape shape{spec.d_model,      spec.d_model,  spec.num_heads,
+                                      spec.num_kv_heads, spec.head_dim, spec.head_dim};
+  layer = *MultiHeadAttention::Create(
+      shape,
+      {.query = {.data = weights.query.data(), .bias = weights.query_bias.data()},
+       .key = {.data = weights.key.data(), .bias = weights.key_bias.data()},
+       .value = {.data = weights.value.data(), .bias = weights.value_bias.data()},
+       .output = {.data = weights.output.data(), .bias = weights.output_bias.data()}},
+      spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32);
+  reference = {spec.d_model,
+               spec.d_model,
+               spec.num_heads,
+               spec.num_kv_heads,
+               spec.head_dim,
+               spec.head_dim,
+               Doubles(weights.query),
+               Doubles(weights.key),
+               Doubles(weights.value),
+               Doubles(weights.output),
+               Doubles(weights.query_bias),
+               Doubles(weights.key_bias),
+               Doubles(weights.value_bias),
+               Doubles(weights.output_bias)};
+}
+
+double LayerTolerance(Dtype dtype) {
+  return dtype == Dtype::kF32 ? reference::kLayerToleranceF32 : reference::kLayerToleranceBf16;
 }
 
 }  // namespace attention::bench

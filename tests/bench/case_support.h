@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "core/layers/multi_head_attention.h"
+#include "core/reference/reference.h"
 #include "core/tensor/tensor.h"
 #include "tests/bench/cases.h"
 
@@ -22,8 +25,18 @@ void Append(const std::vector<double>& values, std::vector<double>& to);
 std::vector<int64_t> LengthsOf(const CaseSpec& spec);
 int64_t TokensOf(const CaseSpec& spec);
 
+/// A seeded layer, and the reference's.
+struct BenchLayer {
+  explicit BenchLayer(const CaseSpec& spec);
+
+  std::unique_ptr<MultiHeadAttention> layer;
+  reference::Layer reference;
+};
+double LayerTolerance(Dtype dtype);
+
 std::unique_ptr<Case> MakeAttentionCase(const CaseSpec& spec);
 std::unique_ptr<Case> MakeLayerCase(const CaseSpec& spec);
 std::unique_ptr<Case> MakeDecodeCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeLayerDecodeCase(const CaseSpec& spec);
 
 }  // namespace attention::bench

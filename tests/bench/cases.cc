@@ -26,7 +26,8 @@ std::string CaseName(const CaseSpec& s) {
                                                            : "bf16",
                                   "/");
   if (s.label.empty()) {
-    absl::StrAppend(&name, "B", s.batch_size, "_S", s.seq_len);
+    const bool decodes_layer = s.storage.has_value() && s.d_model > 0;
+    absl::StrAppend(&name, "B", s.batch_size, decodes_layer ? "_C" : "_S", s.seq_len);
   } else {
     absl::StrAppend(&name, s.label);
   }
@@ -70,6 +71,14 @@ CaseSpec Decode(KeyValueStorage storage, int64_t heads, int64_t kv_heads, int64_
           .seq_len = 16384,
           .head_dim = head_dim,
           .storage = storage};
+}
+
+CaseSpec LayerDecode(KeyValueStorage storage, int64_t batch_size) {
+  CaseSpec spec = Decode(storage, 8, 8, 64);
+  spec.d_model = 512;
+  spec.batch_size = batch_size;
+  spec.seq_len = 128;
+  return spec;
 }
 
 /// Lengths drawn uniformly from 16 to 512, and as many tokens in equal lengths.
@@ -125,13 +134,19 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
   return cases;
 }
 
-/// 16k tokens in the cache: grouped heads, and one key/value head for each query head.
+/// 16k tokens in the cache: grouped heads, and one key/value head for each query head. Then layers
+/// of many sequences with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
   for (const KeyValueStorage storage :
        {KeyValueStorage::kF32, KeyValueStorage::kBf16, KeyValueStorage::kInt8}) {
     cases.push_back(Decode(storage, 32, 8, 128));
     cases.push_back(Decode(storage, 12, 12, 64));
+  }
+  for (const KeyValueStorage storage : {KeyValueStorage::kF32, KeyValueStorage::kBf16}) {
+    for (const int64_t batch_size : {1, 64, 1000}) {
+      cases.push_back(LayerDecode(storage, batch_size));
+    }
   }
   return cases;
 }
@@ -155,7 +170,8 @@ std::vector<CaseSpec> AllCases(int max_threads) {
 
 double Flop(const CaseSpec& s) {
   if (s.storage.has_value()) {
-    return 4.0 * s.seq_len * s.num_heads * s.head_dim;
+    const double attention = 4.0 * s.seq_len * s.num_heads * s.head_dim;
+    return s.batch_size * (attention + 8.0 * s.d_model * s.d_model);
   }
   double flop = 0;
   for (const int64_t length : LengthsOf(s)) {
@@ -166,7 +182,7 @@ double Flop(const CaseSpec& s) {
 }
 
 double BytesRead(const CaseSpec& s) {
-  if (!s.storage.has_value()) {
+  if (!s.storage.has_value() || s.d_model > 0) {
     return 0;
   }
   const KvCacheShape shape{s.num_kv_heads, s.head_dim, s.head_dim, *s.storage};
@@ -175,7 +191,7 @@ double BytesRead(const CaseSpec& s) {
 
 std::unique_ptr<Case> MakeCase(const CaseSpec& spec) {
   if (spec.storage.has_value()) {
-    return MakeDecodeCase(spec);
+    return spec.d_model > 0 ? MakeLayerDecodeCase(spec) : MakeDecodeCase(spec);
   }
   return spec.d_model > 0 ? MakeLayerCase(spec) : MakeAttentionCase(spec);
 }

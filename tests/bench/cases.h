@@ -14,7 +14,8 @@
 namespace attention::bench {
 
 /// An attention call (d_model 0), a whole layer (num_heads * head_dim == d_model), or with
-/// `storage` one new token against seq_len cached ones.
+/// `storage` one new token of each of batch_size sequences against seq_len cached ones each; of a
+/// layer, its own among them.
 struct CaseSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -39,7 +40,7 @@ std::vector<CaseSpec> AllCases(int max_threads);
 /// products.
 double Flop(const CaseSpec& spec);
 
-/// Bytes of the cache that a decode case reads; 0 for the others.
+/// Bytes of the cache that attention's decode cases read; 0 for the others.
 double BytesRead(const CaseSpec& spec);
 
 /// A case with its inputs, ready to run.

@@ -55,12 +55,20 @@ nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
   } else {
     std::printf("%8.1f GFLOP/s  %5.1f %% of %7.1f", m.gflops, m.share * 100, m.peak_gflops);
   }
-  std::printf("  %s %.1e\n", right ? "right" : "WRONG", error);
+  std::printf("  %s %.1e", right ? "right" : "WRONG", error);
+  const double tokens_per_s = static_cast<double>(spec.batch_size) / m.median_ns * 1e9;
+  if (spec.storage.has_value()) {
+    std::printf("  %.0f tokens/s", tokens_per_s);
+  }
+  std::printf("\n");
   std::fflush(stdout);
   nlohmann::json result = {
       {"name", spec.name},  {"threads", spec.threads},      {"median_ns", m.median_ns},
       {"gflops", m.gflops}, {"peak_gflops", m.peak_gflops}, {"share", m.share},
       {"checked", right}};
+  if (spec.storage.has_value()) {
+    result["tokens_per_s"] = tokens_per_s;
+  }
   if (m.gb_per_s > 0) {
     result["gb_per_s"] = m.gb_per_s;
     result["read_gb_per_s"] = m.read_gb_per_s;

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "core/layers/multi_head_attention.h"
 #include "core/reference/reference.h"
 #include "core/tensor/seeded.h"
 #include "tests/bench/case_support.h"
@@ -12,19 +11,9 @@ class LayerCase final : public Case {
  public:
   explicit LayerCase(const CaseSpec& spec)
       : spec_(spec),
-        weights_(MakeSeededLayer(7, spec.dtype, spec.d_model, spec.num_heads, spec.num_kv_heads,
-                                 spec.head_dim, spec.head_dim)),
+        layer_(spec),
         input_(SeededTensor(1, spec.dtype, {TokensOf(spec), spec.d_model})),
         output_(spec.dtype, input_.shape()) {
-    const MultiHeadAttentionShape shape{spec.d_model,      spec.d_model,  spec.num_heads,
-                                        spec.num_kv_heads, spec.head_dim, spec.head_dim};
-    layer_ = *MultiHeadAttention::Create(
-        shape,
-        {.query = {.data = weights_.query.data(), .bias = weights_.query_bias.data()},
-         .key = {.data = weights_.key.data(), .bias = weights_.key_bias.data()},
-         .value = {.data = weights_.value.data(), .bias = weights_.value_bias.data()},
-         .output = {.data = weights_.output.data(), .bias = weights_.output_bias.data()}},
-        spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32);
     int64_t first_row = 0;
     for (const int64_t length : LengthsOf(spec)) {
       sequences_.push_back(
@@ -40,7 +29,7 @@ class LayerCase final : public Case {
   void Run(Workspace& workspace) override {
     const MatrixView input{input_.data(), spec_.dtype, TokensOf(spec_), spec_.d_model,
                            spec_.d_model};
-    layer_->Run({.hidden_states = input, .sequences = sequences_}, workspace).IgnoreError();
+    layer_.layer->Run({.hidden_states = input, .sequences = sequences_}, workspace).IgnoreError();
   }
 
   /// Sampled rows as queries against the sequence as memory: the same attention, and the reference
@@ -64,37 +53,19 @@ class LayerCase final : public Case {
     return reference::RelativeL2(actual, spec_.causal ? expected : Expected(queries, length));
   }
 
-  double Tolerance() const override {
-    return spec_.dtype == Dtype::kF32 ? reference::kLayerToleranceF32
-                                      : reference::kLayerToleranceBf16;
-  }
+  double Tolerance() const override { return LayerTolerance(spec_.dtype); }
 
  private:
   /// The layer's answer for `queries` that see the first `seen` rows of the last sequence.
   std::vector<double> Expected(const std::vector<double>& queries, int64_t seen) const {
-    const reference::Layer layer{spec_.d_model,
-                                 spec_.d_model,
-                                 spec_.num_heads,
-                                 spec_.num_kv_heads,
-                                 spec_.head_dim,
-                                 spec_.head_dim,
-                                 Doubles(weights_.query),
-                                 Doubles(weights_.key),
-                                 Doubles(weights_.value),
-                                 Doubles(weights_.output),
-                                 Doubles(weights_.query_bias),
-                                 Doubles(weights_.key_bias),
-                                 Doubles(weights_.value_bias),
-                                 Doubles(weights_.output_bias)};
     const int64_t last = TokensOf(spec_) - LengthsOf(spec_).back();
     const auto memory = Doubles(input_, last * spec_.d_model, seen * spec_.d_model);
-    return reference::MultiHeadAttention(layer, queries, memory, {}).output;
+    return reference::MultiHeadAttention(layer_.reference, queries, memory, {}).output;
   }
 
   CaseSpec spec_;
-  SeededLayer weights_;
+  BenchLayer layer_;
   Tensor input_, output_;
-  std::unique_ptr<MultiHeadAttention> layer_;
   std::vector<LayerSequence> sequences_;
 };
 
