@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/bench_flags.h"
 #include "client/cli/commands.h"
-#include "client/cli/request_flags.h"
-#include "client/cli/server_flags.h"
 #include "client/load/bench.h"
 #include "core/runtime/status_macros.h"
 
@@ -14,15 +13,18 @@ namespace attention {
 namespace {
 
 constexpr char kExamples[] =
-    "A closed loop: --concurrency requests are always under way, and each answer starts the next "
-    "request. So the load\n"
-    "slows down with the server, and latencies do not tell what users who arrive regardless would "
-    "see.\n"
+    "A closed loop (the default): --concurrency requests are always under way, and each answer "
+    "starts the next. The load\n"
+    "slows down with the server: it finds the throughput, but latencies are not what users see who "
+    "arrive regardless.\n"
+    "An open loop (--rate): requests are sent when they are due, and latencies count from then, so "
+    "that no delay is hidden.\n"
     "\n"
     "Examples:\n"
     "  attend bench                                            demo, [1, 128, d_model], one at a "
     "time\n"
     "  attend bench --shape 1x16x512 -c 8 -z 10s\n"
+    "  attend bench --rate 500 --arrivals poisson --lengths uniform:8..512 --timeout 1s\n"
     "  attend bench --tokens-shape 4x64 --causal --stream -c 4\n"
     "  attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64 "
     "--dtype bf16\n"
@@ -30,18 +32,6 @@ constexpr char kExamples[] =
     "\n"
     "Exit codes: 0 every request was answered and every checked answer agreed, 1 not so, 2 wrong "
     "usage.";
-
-struct BenchFlags {
-  ServerFlags server;
-  RequestFlags request;
-  bool stream = false;
-  int concurrency = 1;
-  int connections = 1;
-  std::string duration = "10s";
-  std::string warmup = "1s";
-  int verify_sample = 4;
-  std::string json;
-};
 
 absl::Status WriteJson(const std::string& path, const nlohmann::json& json) {
   if (path == "-") {
@@ -56,25 +46,14 @@ absl::Status WriteJson(const std::string& path, const nlohmann::json& json) {
 }
 
 /// Whether all went well.
-absl::StatusOr<bool> Bench(BenchFlags flags) {
+absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
-  if (!flags.request.has_input()) {
-    ASSIGN_OR_RETURN(const v1::Model model,
-                     client->GetModel(flags.request.model, flags.request.run.version));
-    flags.request.random = absl::StrCat("1x128x", model.d_model());
-  }
-  ASSIGN_OR_RETURN(const Workload workload, MakeWorkload(flags.request, *client));
-  const LoadOptions options{.server = flags.server.server,
-                            .concurrency = flags.concurrency,
-                            .connections = flags.connections,
-                            .warmup = *ParseDuration(flags.warmup),
-                            .duration = *ParseDuration(flags.duration),
-                            .timeout = *ParseDuration(flags.server.timeout),
-                            .num_samples = flags.verify_sample};
+  ASSIGN_OR_RETURN(const RequestMix mix, MakeRequestMix(flags, *client));
+  const std::unique_ptr<const Protocol> protocol = ProtocolOf(flags);
+  const LoadOptions options = LoadOptionsOf(flags);
   std::cerr << "attend: measuring for " << absl::FormatDuration(options.duration) << " after "
             << absl::FormatDuration(options.warmup) << " of warm-up\n";
-  ASSIGN_OR_RETURN(const LoadReport report,
-                   RunBench(*client, workload.request, flags.stream, options));
+  ASSIGN_OR_RETURN(const LoadReport report, RunBench(*client, mix, *protocol, options));
   if (flags.json != "-") {
     std::cout << ToText(report);
   }
@@ -84,54 +63,16 @@ absl::StatusOr<bool> Bench(BenchFlags flags) {
   return Succeeded(report);
 }
 
-void AddFlags(CLI::App& command, BenchFlags& flags) {
-  AddServerFlags(command, flags.server);
-  AddRequestFlags(command, flags.request);
-  static constexpr char kGroup[] = "Load";
-  command.add_option("-c,--concurrency", flags.concurrency, "Requests under way at any time")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000).description(""))
-      ->group(kGroup);
-  command.add_option("--connections", flags.connections, "TCP connections they are spread over")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000).description(""))
-      ->group(kGroup);
-  AddDuration(command, "-z,--duration", flags.duration, "How long to measure")
-      ->check([](const std::string& text) {
-        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-      })
-      ->group(kGroup);
-  AddDuration(command, "--warmup", flags.warmup, "Load that comes before and is not counted")
-      ->group(kGroup);
-  command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")->group(kGroup);
-  command
-      .add_option("--verify-sample", flags.verify_sample,
-                  "Check the first answer in double precision, and that so many others equal it "
-                  "bit for bit")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000).description(""))
-      ->group(kGroup);
-  command
-      .add_option("--json", flags.json,
-                  "Also write the result as JSON; - for stdout, instead of text")
-      ->type_name("FILE")
-      ->group(kGroup);
-}
-
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<BenchFlags>();
   CLI::App* const command =
       app.add_subcommand("bench", "Measure throughput and latency under load");
-  AddFlags(*command, *flags);
+  AddBenchFlags(*command, *flags);
   command->footer(kExamples);
   command->callback([flags, &exit_code] {
-    if (flags->request.has_input()) {
-      RequireUsage(CheckRequestFlags(flags->request));
-    }
+    RequireUsage(CheckBenchFlags(*flags));
     const absl::StatusOr<bool> succeeded = Bench(*flags);
     exit_code = !succeeded.ok() ? Fail(succeeded.status()) : *succeeded ? 0 : kExitFailed;
   });

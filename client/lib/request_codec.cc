@@ -16,6 +16,8 @@ namespace {
 /// Builds a request; remembers the first tensor that was missing.
 class RequestBuilder {
  public:
+  explicit RequestBuilder(const SliceOf& slice_of) : slice_of_(slice_of) {}
+
   void Write(const HiddenStatesInput& input) {
     v1::HiddenStates& wire = *request_.mutable_hidden_states();
     if (input.tensor != nullptr || input.memory == nullptr) {
@@ -71,7 +73,7 @@ class RequestBuilder {
       return;
     }
     WriteTensorHeader(tensor->dtype(), tensor->shape(), wire);
-    encoder_.Attach(grpc::Slice(tensor->data(), tensor->size_bytes()), wire);
+    encoder_.Attach(slice_of_(*tensor), wire);
   }
 
   void WriteRun(const AttendRequest& request) {
@@ -105,6 +107,7 @@ class RequestBuilder {
     return absl::OkStatus();
   }
 
+  const SliceOf& slice_of_;
   v1::AttendRequest request_;
   Encoder encoder_;
   absl::Status missing_tensor_;
@@ -112,8 +115,13 @@ class RequestBuilder {
 
 }  // namespace
 
-absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request) {
-  return RequestBuilder().Encode(request);
+grpc::Slice CopiedSlice(const Tensor& tensor) {
+  return grpc::Slice(tensor.data(), tensor.size_bytes());
+}
+
+absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request,
+                                               const SliceOf& slice_of) {
+  return RequestBuilder(slice_of).Encode(request);
 }
 
 }  // namespace attention

@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "proto/codec/tensor.h"
 
 namespace attention {
@@ -36,6 +37,30 @@ void AppendVisibility(const Part& part, std::string& text) {
 }
 
 }  // namespace
+
+std::string DescribeRun(const AttendRequest& request) {
+  std::string text;
+  if (request.model_version.has_value()) {
+    absl::StrAppend(&text, ", version ", *request.model_version);
+  }
+  if (request.layer.has_value()) {
+    absl::StrAppend(&text, ", layer ", *request.layer);
+  }
+  if (request.model_output != v1::LAST_HIDDEN_STATES) {
+    absl::StrAppend(
+        &text, ", ",
+        absl::StrReplaceAll(absl::AsciiStrToLower(v1::ModelOutput_Name(request.model_output)),
+                            {{"_", " "}}));
+  }
+  const v1::WeightsChoice& choice = request.weights_choice;
+  if (!choice.layers().empty()) {
+    absl::StrAppend(&text, ", weights of layers ", absl::StrJoin(choice.layers(), ","));
+  }
+  if (!choice.heads().empty()) {
+    absl::StrAppend(&text, ", heads ", absl::StrJoin(choice.heads(), ","));
+  }
+  return text;
+}
 
 std::string DescribeOptions(const AttendRequest& request) {
   const v1::AttentionOptions& options = request.options;

@@ -4,27 +4,26 @@
 
 namespace attention {
 
-Lane::Lane(std::shared_ptr<grpc::Channel> channel, const LoadRequest& request,
+Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, const Protocol& protocol,
            absl::Duration timeout, grpc::CompletionQueue& queue)
-    : stub_(std::move(channel)), request_(request), timeout_(timeout), queue_(queue) {}
+    : stub_(channel), protocol_(protocol), timeout_(timeout), queue_(queue) {}
 
-void Lane::Start(bool keep_all) {
-  keep_all_ = keep_all;
-  unary_.reset();
-  stream_.reset();
+void Lane::Start(LaneCall call) {
+  Clear();
+  call_ = std::move(call);
   context_.emplace();
   context_->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout_));
-  message_.Clear();
-  answer_.clear();
   answered_bytes_ = 0;
   first_message_.reset();
   started_ = Clock::now();
-  if (request_.is_streaming) {
-    stream_ = stub_.PrepareCall(&*context_, request_.method, &queue_);
+  // Once an event is asked for, another thread may be here with it: nothing of this call is touched
+  // after that.
+  if (protocol_.is_streaming()) {
+    stream_ = stub_.PrepareCall(&*context_, protocol_.method(), &queue_);
     step_ = Step::kConnect;
     stream_->StartCall(this);
   } else {
-    unary_ = stub_.PrepareUnaryCall(&*context_, request_.method, request_.bytes, &queue_);
+    unary_ = stub_.PrepareUnaryCall(&*context_, protocol_.method(), call_.bytes, &queue_);
     step_ = Step::kFinish;
     unary_->StartCall();
     unary_->Finish(&message_, &status_, this);
@@ -33,7 +32,7 @@ void Lane::Start(bool keep_all) {
 
 bool Lane::Advance(bool ok) {
   if (step_ == Step::kFinish) {
-    if (!request_.is_streaming && status_.ok()) {
+    if (!protocol_.is_streaming() && status_.ok()) {
       TakeMessage();
     }
     return true;
@@ -46,7 +45,7 @@ bool Lane::Advance(bool ok) {
     stream_->Finish(&status_, this);
   } else if (step_ == Step::kConnect) {
     step_ = Step::kSend;
-    stream_->WriteLast(request_.bytes, grpc::WriteOptions(), this);
+    stream_->WriteLast(call_.bytes, grpc::WriteOptions(), this);
   } else {
     step_ = Step::kReceive;
     stream_->Read(&message_, this);
@@ -54,12 +53,20 @@ bool Lane::Advance(bool ok) {
   return false;
 }
 
+void Lane::Clear() {
+  unary_.reset();
+  stream_.reset();
+  context_.reset();
+  message_.Clear();
+  answer_.clear();
+}
+
 void Lane::TakeMessage() {
   if (!first_message_.has_value()) {
     first_message_ = Clock::now();
   }
   answered_bytes_ += static_cast<int64_t>(message_.Length());
-  if (!keep_all_) {
+  if (!call_.keep_all) {
     answer_.clear();
   }
   answer_.push_back(std::move(message_));

@@ -12,36 +12,51 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "client/load/load_generator.h"
+#include "client/load/protocol.h"
 
 namespace attention {
 
-/// Not thread-safe; its address is the tag of its events, so it stays where it is.
+/// What a call is to send.
+struct LaneCall {
+  /// Of a RequestMix.
+  size_t kind = 0;
+  grpc::ByteBuffer bytes;  // shared by all calls of a kind
+  /// When it was to be sent; else when it is.
+  std::optional<std::chrono::steady_clock::time_point> due;
+  /// Whether all messages of a stream are kept, not only the last.
+  bool keep_all = false;
+};
+
+/// Its address is the tag of its events, so it stays where it is. One thread at a time: it may be
+/// another one from event to event.
 class Lane {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Borrows `request` and `queue`.
-  Lane(std::shared_ptr<grpc::Channel> channel, const LoadRequest& request, absl::Duration timeout,
-       grpc::CompletionQueue& queue);
+  /// Borrows `protocol` and `queue`.
+  Lane(const std::shared_ptr<grpc::Channel>& channel, const Protocol& protocol,
+       absl::Duration timeout, grpc::CompletionQueue& queue);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Begins a call, whose whole answer is kept if `keep_all`. REQUIRES: none is under way.
-  void Start(bool keep_all);
+  /// Begins a call. REQUIRES: none is under way.
+  void Start(LaneCall call);
   /// Takes one event of the queue; true when the call has ended, after which the rest of this class
   /// tells how.
   bool Advance(bool ok);
 
+  const LaneCall& call() const { return call_; }
   const grpc::Status& status() const { return status_; }
   Clock::time_point started() const { return started_; }
+  Clock::time_point due() const { return call_.due.value_or(started_); }
   /// When the first message of a stream came.
   std::optional<Clock::time_point> first_message() const { return first_message_; }
   /// Of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
-  /// The messages of the answer; of a stream only the last, unless all are kept.
   const LoadAnswer& answer() const { return answer_; }
-  bool keeps_all() const { return keep_all_; }
+
+  /// Gives up what a call that has ended still holds.
+  void Clear();
 
  private:
   enum class Step { kConnect, kSend, kReceive, kFinish };
@@ -49,12 +64,12 @@ class Lane {
   void TakeMessage();
 
   grpc::GenericStub stub_;
-  const LoadRequest& request_;
+  const Protocol& protocol_;
   const absl::Duration timeout_;
   grpc::CompletionQueue& queue_;
 
   // Of the call under way, or the last one.
-  bool keep_all_ = false;
+  LaneCall call_;
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> unary_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;

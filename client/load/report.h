@@ -7,15 +7,17 @@
 #include <string>
 
 #include "client/load/answer_check.h"
-#include "client/load/load_generator.h"
+#include "client/load/load_options.h"
+#include "client/load/load_result.h"
 
 namespace attention {
 
 /// How far the answers were checked.
 struct LoadVerification {
-  /// The first answer against the reference; absent when the model cannot be reproduced.
+  /// One answer against the reference; absent when the model cannot be reproduced.
   std::optional<AnswerCheck> reference;
-  /// Sampled answers, and those of them that equal the first bit for bit.
+  /// Sampled answers, and those of them that equal the answer to the same request alone, bit for
+  /// bit.
   int64_t sampled = 0;
   int64_t identical = 0;
 
@@ -27,10 +29,10 @@ struct LoadVerification {
 struct LoadReport {
   std::string model;    // empty for query_key_value
   std::string request;  // Describe() of the call
+  std::string protocol = "native";
+  std::string lengths;  // the mix of lengths; empty for one kind of request
   bool is_streaming = false;
   std::optional<bool> causal;
-  int64_t tokens_per_request = 0;
-  int64_t request_bytes = 0;
   LoadOptions options;
   LoadResult result;
   std::optional<LoadVerification> verification;
@@ -39,7 +41,11 @@ struct LoadReport {
 /// No failed request, and every checked answer agreed, and at least one answer.
 bool Succeeded(const LoadReport& report);
 
-/// Aligned lines, at most 100 columns.
+/// Why the numbers may be the client's own rather than the server's: it was busy, or sent late;
+/// empty when there is no such reason.
+std::string ClientWarning(const LoadReport& report);
+
+/// Aligned lines, at most 100 columns but for the texts of errors.
 std::string ToText(const LoadReport& report);
 
 /// The same and more: durations in milliseconds, throughput per second, the machine

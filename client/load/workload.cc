@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "client/lib/request_codec.h"
 #include "client/lib/sequences.h"
 #include "client/load/describe_options.h"
 #include "core/runtime/status_macros.h"
@@ -64,37 +61,7 @@ struct Describer {
   }
 };
 
-// ", layer 3", ", mean pooled, weights of layers 0,3".
-std::string DescribeRun(const AttendRequest& request) {
-  std::string text;
-  if (request.model_version.has_value()) {
-    absl::StrAppend(&text, ", version ", *request.model_version);
-  }
-  if (request.layer.has_value()) {
-    absl::StrAppend(&text, ", layer ", *request.layer);
-  }
-  if (request.model_output != v1::LAST_HIDDEN_STATES) {
-    absl::StrAppend(
-        &text, ", ",
-        absl::StrReplaceAll(absl::AsciiStrToLower(v1::ModelOutput_Name(request.model_output)),
-                            {{"_", " "}}));
-  }
-  const v1::WeightsChoice& choice = request.weights_choice;
-  if (!choice.layers().empty()) {
-    absl::StrAppend(&text, ", weights of layers ", absl::StrJoin(choice.layers(), ","));
-  }
-  if (!choice.heads().empty()) {
-    absl::StrAppend(&text, ", heads ", absl::StrJoin(choice.heads(), ","));
-  }
-  return text;
-}
-
 }  // namespace
-
-absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming) {
-  ASSIGN_OR_RETURN(grpc::ByteBuffer bytes, EncodeRequest(request));
-  return LoadRequest{is_streaming ? kAttendStreamMethod : kAttendMethod, is_streaming, bytes};
-}
 
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer) {
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request, answer.tokens));

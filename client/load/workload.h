@@ -1,4 +1,4 @@
-// What a load consists of: one request, its encoded form, and how much work it is.
+// What a load asks for: one request, or one at several lengths.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
-#include "client/load/load_generator.h"
 
 namespace attention {
 
@@ -18,9 +17,6 @@ struct Workload {
   std::unique_ptr<const MaskTensor> mask;
   AttendRequest request;
 };
-
-/// Encodes `request` once for any number of requests. Errors of EncodeRequest.
-absl::StatusOr<LoadRequest> EncodeLoad(const AttendRequest& request, bool is_streaming);
 
 /// Query rows that one request asks for, padding left out; those of texts are `answer`'s tokens.
 /// Errors of SequencesOf.

@@ -68,6 +68,22 @@ TEST_F(CommandsTest, BenchStreamsTokensAndWritesJsonToStdout) {
   EXPECT_LE(json["first_block_ms"]["mean"], json["latency_ms"]["mean"]);
 }
 
+TEST_F(CommandsTest, BenchSendsAtARateInManyLengths) {
+  const Outcome outcome =
+      Attend({"bench", "--rate=100", "--arrivals=poisson", "--lengths=uniform:1..16",
+              "--duration=400ms", "--warmup=50ms", "--json=-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["options"]["lengths"], "uniform:1..16");
+  EXPECT_EQ(json["options"]["rate_per_s"], 100.0);
+  EXPECT_GT(json["offered_per_s"], 0.0);
+  EXPECT_EQ(json["offered_per_s"], json["sent_per_s"]);
+  EXPECT_GT(json["tokens_per_s"], json["requests_per_s"]);
+  EXPECT_LE(json["service_ms"]["mean"], json["latency_ms"]["mean"]);
+  EXPECT_GE(json["lag_ms"]["max"], json["lag_ms"]["p50"]);
+  EXPECT_EQ(json["verification"]["agreed"], true);
+}
+
 TEST_F(CommandsTest, BenchFailsWhenItsFirstRequestIsRefused) {
   const Outcome outcome = Attend({"bench", "--shape=1x16x511", "-z", "10s"});
   EXPECT_EQ(outcome.exit_code, 1);
@@ -106,6 +122,8 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
       {{"run", "--random=2x5x512", "--head=1"}, "--weights"},
       {{"bench", "--concurrency=0"}, "--concurrency"},
       {{"bench", "--duration=soon"}, "soon"},
+      {{"bench", "--rate=10", "-c", "2"}, "--rate"},
+      {{"bench", "--lengths=uniform:9..8"}, "found 9 to 8"},
       {{"models", "--colour"}, "--colour"},
       {{"models", "--load=a:0"}, "expected NAME or NAME:VERSION"},
       {{"models", "--verify=a:"}, "expected NAME or NAME:VERSION"},

@@ -1,0 +1,54 @@
+// The flags of `bench`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cli/request_flags.h"
+#include "client/cli/server_flags.h"
+#include "client/load/load_options.h"
+#include "client/load/protocol.h"
+#include "client/load/request_mix.h"
+
+namespace attention {
+
+struct BenchFlags {
+  ServerFlags server;
+  RequestFlags request;
+  /// Of each sequence of the request as `run` has it, or a mix of lengths.
+  std::string lengths;
+  std::string protocol = "native";
+  bool stream = false;
+
+  int concurrency = 1;
+  int connections = 1;
+  double rate = 0.0;  // > 0: an open loop
+  std::string arrivals = "constant";
+  int max_in_flight = 10000;
+  std::string duration = "10s";
+  std::string warmup = "1s";
+
+  int verify_sample = 4;
+  std::string json;
+
+  bool has_length_mix() const { return lengths.find(':') != std::string::npos; }
+};
+
+/// Adds the flags to `command`; texts that do not parse are refused by the parser.
+void AddBenchFlags(CLI::App& command, BenchFlags& flags);
+
+/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+absl::Status CheckBenchFlags(const BenchFlags& flags);
+
+/// REQUIRES, as those below: CheckBenchFlags is OK.
+LoadOptions LoadOptionsOf(const BenchFlags& flags);
+
+std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
+
+/// Reads or generates the tensors. Asks the server for the width of a model only when no flag says
+/// what to send, and for its vocabulary if tokens are to be random.
+absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, AttentionClient& client);
+
+}  // namespace attention

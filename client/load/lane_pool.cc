@@ -1,0 +1,42 @@
+#include "client/load/lane_pool.h"
+
+#include "client/lib/channel.h"
+
+namespace attention {
+
+LanePool::LanePool(const EncodedLoad& load, const LoadOptions& options,
+                   grpc::CompletionQueue& queue)
+    : load_(load), options_(options), queue_(queue) {
+  for (int i = 0; i < options.connections; ++i) {
+    channels_.push_back(MakeChannel(options.server, /*own_connection=*/true));
+  }
+}
+
+Lane& LanePool::Make() {
+  MutexLock lock(mutex_);
+  return MakeLocked();
+}
+
+Lane* LanePool::Take(int max_lanes) {
+  MutexLock lock(mutex_);
+  if (!free_.empty()) {
+    Lane* const lane = free_.back();
+    free_.pop_back();
+    return lane;
+  }
+  return std::ssize(lanes_) < max_lanes ? &MakeLocked() : nullptr;
+}
+
+void LanePool::GiveBack(Lane& lane) {
+  lane.Clear();
+  MutexLock lock(mutex_);
+  free_.push_back(&lane);
+}
+
+Lane& LanePool::MakeLocked() {
+  lanes_.push_back(std::make_unique<Lane>(channels_[lanes_.size() % channels_.size()],
+                                          *load_.protocol, options_.timeout, queue_));
+  return *lanes_.back();
+}
+
+}  // namespace attention

@@ -1,0 +1,38 @@
+// How long requests are, when they are not all of one length.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace attention {
+
+/// Lengths and how often each comes, as relative weights > 0.
+struct LengthMix {
+  std::string text;              // as it was written
+  std::vector<int64_t> lengths;  // strictly ascending, >= 1
+  std::vector<double> weights;   // one for each length
+};
+
+/// "fixed:128"; "uniform:8..512"; "zipf:1.1:8..512", where the k-th shortest comes with weight
+/// 1 / k^1.1; "file:PATH" with one length a line, each line as likely. INVALID_ARGUMENT quotes what
+/// is wrong; NOT_FOUND names a file that cannot be read.
+absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text);
+
+/// Draws indices with given weights; the same ones for the same seed, on every machine.
+class WeightedDraw {
+ public:
+  /// REQUIRES: at least one weight, all > 0.
+  WeightedDraw(const std::vector<double>& weights, uint64_t seed);
+
+  size_t Next();
+
+ private:
+  std::vector<double> sums_;  // of the weights up to each index
+  std::mt19937_64 generator_;
+};
+
+}  // namespace attention

@@ -1,0 +1,120 @@
+#include <grpcpp/completion_queue.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/load/lane.h"
+#include "client/load/lane_pool.h"
+#include "client/load/length_mix.h"
+#include "client/load/load_generator.h"
+#include "client/load/recorder.h"
+
+namespace attention {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class OpenLoop {
+ public:
+  OpenLoop(const EncodedLoad& load, const LoadOptions& options)
+      : load_(load),
+        options_(options),
+        window_(WindowFromNow(options)),
+        recorder_(load, options, window_),
+        samples_(options.num_samples, window_),
+        draw_(load.weights, options.seed),
+        lanes_(load, options, queue_) {}
+
+  LoadResult Run() {
+    std::thread dispatcher([this] {
+      tally_ =
+          Pace(Schedule(options_.open_loop->arrivals,
+                        window_.start - absl::ToChronoNanoseconds(options_.warmup)),
+               PacerClock::Real(), window_, [this](Clock::time_point due) { return Send(due); });
+      Release();
+    });
+    TakeAnswers();
+    dispatcher.join();
+    LoadResult result = recorder_.Finish();
+    if (not_sent_ > 0) {
+      FailureTally& tally = result.failures[kNotSent];
+      tally.count = not_sent_;
+      tally.first_text = absl::StrCat(options_.open_loop->max_in_flight,
+                                      " requests were under way (--max-in-flight)");
+    }
+    result.pace = std::move(tally_);
+    return result;
+  }
+
+ private:
+  // Of the dispatcher.
+
+  bool Send(Clock::time_point due) {
+    // Also when it cannot be sent, so that what comes next does not depend on how the server fares.
+    const size_t kind = draw_.Next();
+    Lane* const lane = lanes_.Take(options_.open_loop->max_in_flight);
+    if (lane == nullptr) {
+      ++not_sent_;
+      return false;
+    }
+    under_way_.fetch_add(1);
+    lane->Start({.kind = kind,
+                 .bytes = load_.kinds[kind].bytes,
+                 .due = due,
+                 .keep_all = samples_.Take(due)});
+    return true;
+  }
+
+  // Of either thread.
+
+  /// The last one out, call or dispatcher, ends the queue.
+  void Release() {
+    if (under_way_.fetch_sub(1) == 1) {
+      queue_.Shutdown();
+    }
+  }
+
+  // Of the calling thread.
+
+  void TakeAnswers() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+      Lane& lane = *static_cast<Lane*>(tag);
+      if (lane.Advance(ok)) {
+        recorder_.Count(lane, Clock::now());
+        lanes_.GiveBack(lane);
+        Release();
+      }
+    }
+  }
+
+  const EncodedLoad& load_;
+  const LoadOptions& options_;
+  const PaceWindow window_;
+  grpc::CompletionQueue queue_;
+
+  // Of the calling thread.
+  Recorder recorder_;
+
+  // Of the dispatcher, until it is joined.
+  SampleSchedule samples_;
+  WeightedDraw draw_;
+  int64_t not_sent_ = 0;
+  PaceTally tally_;
+
+  LanePool lanes_;
+  std::atomic<int64_t> under_way_{1};  // calls, and the dispatcher
+};
+
+}  // namespace
+
+LoadResult RunOpenLoop(const EncodedLoad& load, const LoadOptions& options) {
+  return OpenLoop(load, options).Run();
+}
+
+}  // namespace attention

@@ -1,0 +1,83 @@
+// How requests and answers of a load look on the wire.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/lib/attend_request.h"
+#include "client/lib/attention_client.h"
+#include "client/lib/request_codec.h"
+
+namespace attention {
+
+/// The messages of one answer; of a stream that is not kept whole only the last.
+using LoadAnswer = std::vector<grpc::ByteBuffer>;
+
+/// The server's own account of one answer.
+struct ServerAccount {
+  int64_t queue_ns = 0;
+  int64_t compute_ns = 0;
+  int64_t batch_requests = 0;
+};
+
+/// Immutable; thread-safe.
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+
+  /// "native" or "oip".
+  virtual std::string name() const = 0;
+  /// "/package.Service/Method".
+  virtual std::string method() const = 0;
+  virtual bool is_streaming() const { return false; }
+
+  /// INVALID_ARGUMENT for what the protocol cannot ask.
+  virtual absl::StatusOr<grpc::ByteBuffer> Encode(const AttendRequest& request,
+                                                  const SliceOf& slice_of) const = 0;
+
+  /// What the end of an answer says of it, tensors left alone; absent where the protocol has no
+  /// word for it. INTERNAL for what is no answer.
+  virtual absl::StatusOr<std::optional<ServerAccount>> ReadAccount(
+      const LoadAnswer& answer) const = 0;
+
+  /// REQUIRES: all messages of the answer.
+  virtual absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
+                                              const LoadAnswer& answer) const = 0;
+
+  /// One call that waits for its answer, in one message.
+  virtual absl::StatusOr<AttendResult> Ask(AttentionClient& client,
+                                           const AttendRequest& request) const = 0;
+};
+
+/// attention.v1: Attend, or AttendStream.
+class NativeProtocol : public Protocol {
+ public:
+  explicit NativeProtocol(bool is_streaming) : is_streaming_(is_streaming) {}
+
+  std::string name() const override { return "native"; }
+  std::string method() const override {
+    return is_streaming_ ? kAttendStreamMethod : kAttendMethod;
+  }
+  bool is_streaming() const override { return is_streaming_; }
+  absl::StatusOr<grpc::ByteBuffer> Encode(const AttendRequest& request,
+                                          const SliceOf& slice_of) const override {
+    return EncodeRequest(request, slice_of);
+  }
+  absl::StatusOr<std::optional<ServerAccount>> ReadAccount(const LoadAnswer& answer) const override;
+  absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
+                                      const LoadAnswer& answer) const override;
+  absl::StatusOr<AttendResult> Ask(AttentionClient& client,
+                                   const AttendRequest& request) const override {
+    return client.Attend(request);
+  }
+
+ private:
+  const bool is_streaming_;
+};
+
+}  // namespace attention

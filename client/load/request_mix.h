@@ -1,0 +1,53 @@
+// The kinds of request in a load, and their encoded forms.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/load/length_mix.h"
+#include "client/load/protocol.h"
+#include "client/load/workload.h"
+
+namespace attention {
+
+/// A request, or one that is cut to several lengths: a kind for each. Immutable; thread-safe.
+class RequestMix {
+ public:
+  /// One kind.
+  explicit RequestMix(Workload workload);
+
+  /// `longest` with its sequences cut to the mix's lengths, of which the last is its own: hidden
+  /// states [B, S, E] to [B, length, E], token ids to B sequences. INVALID_ARGUMENT for another
+  /// input, or one with lengths, memory, types, bias, mask or options of single sequences.
+  static absl::StatusOr<RequestMix> OfLengths(Workload longest, LengthMix lengths);
+
+  size_t num_kinds() const { return lengths_.weights.size(); }
+  /// How often each comes, relative to the others.
+  const std::vector<double>& weights() const { return lengths_.weights; }
+  /// The mix of lengths as it was written; empty when there is one kind.
+  const std::string& lengths_text() const { return lengths_.text; }
+  /// What all kinds have in common; the longest.
+  const AttendRequest& request() const { return base_->request; }
+
+  /// The request of one kind, with tensors of its own if it is a cut one; borrows from this object.
+  Workload Make(size_t kind) const;
+  /// Tensors are not copied: the bytes of all kinds share them and keep them alive.
+  absl::StatusOr<grpc::ByteBuffer> Encode(size_t kind, const Protocol& protocol) const;
+
+  /// Query rows of one kind; of texts, as `first`, an answer to them, says. Errors of QueryRows.
+  absl::StatusOr<int64_t> CountTokens(size_t kind, const AttendResult& first) const;
+
+  /// As Describe, with what differs named: "hidden states [1, n, 512] FP32, n uniform:8..512".
+  std::string Describe() const;
+
+ private:
+  std::shared_ptr<const Workload> base_;
+  LengthMix lengths_;
+};
+
+}  // namespace attention

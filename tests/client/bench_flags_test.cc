@@ -1,0 +1,106 @@
+#include "client/cli/bench_flags.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class BenchFlagsTest : public ::testing::Test {
+ protected:
+  BenchFlagsTest() { AddBenchFlags(app_, flags_); }
+
+  /// The parser's complaint; empty when it has none.
+  std::string Parse(std::vector<std::string> arguments) {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  absl::StatusOr<RequestMix> Make(std::vector<std::string> arguments) {
+    EXPECT_EQ(Parse(std::move(arguments)), "");
+    EXPECT_THAT(CheckBenchFlags(flags_), IsOk());
+    const auto client = AttentionClient::Connect({});  // connects with the first call only
+    return MakeRequestMix(flags_, **client);
+  }
+
+  CLI::App app_;
+  BenchFlags flags_;
+};
+
+TEST_F(BenchFlagsTest, IsAClosedLoopUnlessThereIsARate) {
+  ASSERT_EQ(Parse({"-c", "3", "--connections=2", "-z", "1500ms", "--warmup=0", "--timeout=1s"}),
+            "");
+  const LoadOptions options = LoadOptionsOf(flags_);
+  EXPECT_EQ(options.concurrency, 3);
+  EXPECT_EQ(options.connections, 2);
+  EXPECT_EQ(options.duration, absl::Milliseconds(1500));
+  EXPECT_EQ(options.warmup, absl::ZeroDuration());
+  EXPECT_EQ(options.timeout, absl::Seconds(1));
+  EXPECT_FALSE(options.open_loop.has_value());
+}
+
+TEST_F(BenchFlagsTest, ARateMakesAnOpenLoop) {
+  ASSERT_EQ(Parse({"--rate=250.5", "--arrivals=poisson", "--max-in-flight=7", "--seed=9"}), "");
+  const LoadOptions options = LoadOptionsOf(flags_);
+  ASSERT_TRUE(options.open_loop.has_value());
+  EXPECT_EQ(options.open_loop->arrivals.rate_per_s, 250.5);
+  EXPECT_EQ(options.open_loop->arrivals.arrivals, Arrivals::kPoisson);
+  EXPECT_EQ(options.open_loop->arrivals.seed, 9u);
+  EXPECT_EQ(options.open_loop->max_in_flight, 7);
+}
+
+TEST_F(BenchFlagsTest, RefusesWhatDoesNotGoTogether) {
+  EXPECT_THAT(Parse({"--rate=5", "-c", "2"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--arrivals=poisson"}), HasSubstr("requires --rate"));
+  EXPECT_THAT(Parse({"--max-in-flight=5"}), HasSubstr("requires --rate"));
+  EXPECT_THAT(Parse({"--rate=0"}), HasSubstr("--rate"));
+  EXPECT_THAT(Parse({"--arrivals=sometimes", "--rate=5"}), HasSubstr("sometimes"));
+  EXPECT_THAT(Parse({"--lengths=uniform:9..8"}), HasSubstr("found 9 to 8"));
+  EXPECT_THAT(Parse({"--lengths=3,b"}), HasSubstr("found \"b\""));
+  flags_ = BenchFlags();
+  ASSERT_EQ(Parse({"--tokens=1,2", "--lengths=uniform:8..9"}), "");
+  EXPECT_THAT(CheckBenchFlags(flags_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("goes with --shape")));
+  flags_ = BenchFlags();
+  ASSERT_EQ(Parse({"--tokens=1,2", "--lengths=2"}), "");
+  EXPECT_THAT(CheckBenchFlags(flags_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("their own lengths")));
+}
+
+TEST_F(BenchFlagsTest, LengthsAreOfSequencesOrAMix) {
+  const auto sequences = Make({"--shape=2x5x8", "--lengths=3,5", "--model=m"});
+  ASSERT_THAT(sequences, IsOk());
+  EXPECT_EQ(sequences->num_kinds(), 1u);
+  EXPECT_THAT(std::get<HiddenStatesInput>(sequences->request().input).lengths, ElementsAre(3, 5));
+  flags_ = BenchFlags();
+  const auto mix = Make({"--shape=2x5x8", "--lengths=zipf:1.5:3..6", "--model=m", "--dtype=bf16"});
+  ASSERT_THAT(mix, IsOk());
+  EXPECT_EQ(mix->num_kinds(), 4u);
+  EXPECT_EQ(mix->lengths_text(), "zipf:1.5:3..6");
+  const Tensor& longest = *std::get<HiddenStatesInput>(mix->request().input).tensor;
+  EXPECT_THAT(longest.shape(), ElementsAre(2, 6, 8));
+  EXPECT_EQ(longest.dtype(), Dtype::kBf16);
+}
+
+TEST_F(BenchFlagsTest, AMixNeedsAShapeThatHasALength) {
+  EXPECT_THAT(Make({"--shape=8", "--lengths=fixed:3", "--model=m"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BxSxE")));
+  flags_ = BenchFlags();
+  EXPECT_THAT(Make({"--shape=5x8", "--lengths=fixed:3", "--model=m"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[B, S, d_model]")));
+}
+
+}  // namespace
+}  // namespace attention
