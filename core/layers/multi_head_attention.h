@@ -84,9 +84,9 @@ struct LayerCall {
   /// sequence's later rows then waits for its earlier blocks.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
-  /// Asked whether to go on, on the calling thread, after slices of about kSliceFlops for each
-  /// thread of the pool, but not less than 64 rows. It may run another computation on the same pool
-  /// with another workspace. Null: the call is not sliced.
+  /// Asked whether to go on, on the calling thread, before each slice of about kSliceFlops
+  /// (slices.h) for each thread of the pool, but not less than 64 rows. It may run another
+  /// computation on the same pool with another workspace. Null: the call is not sliced.
   std::function<bool()> go_on = nullptr;
 };
 

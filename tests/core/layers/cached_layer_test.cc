@@ -1,8 +1,10 @@
 // A layer against caches: the rows of a sequence that comes in steps.
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/layers/multi_head_attention.h"
@@ -180,6 +182,33 @@ TEST_P(CachedLayerTest, BatchMatesAndThreadsDoNotMatter) {
     EXPECT_EQ(decoding_.AmongOthers(cut, storage, 1), expected);
     EXPECT_EQ(decoding_.AmongOthers(cut, storage, 3), expected);
   }
+}
+
+TEST(CachedLayerStreamTest, RowBlocksOfALongStepAreThoseOfOneShot) {
+  const TestLayer layer({192, 192, 3, 3, 64, 64}, Dtype::kF32);
+  Batch whole(layer, Dtype::kF32, {700, 20}, /*causal=*/true);
+  ASSERT_THAT(whole.Run(1), IsOk());
+  KvCache cache = *KvCache::Create(*layer.layer->CacheShape(Storage::kF32));
+  Batch prefix(layer, Dtype::kF32, {100}, /*causal=*/true);
+  prefix.sequences[0].cache = &cache;
+  ASSERT_THAT(prefix.Run(2), IsOk());
+  Batch rest(layer, Dtype::kF32, {600, 20}, /*causal=*/true);
+  std::copy_n(whole.input.as<float>() + 100 * 192, 620 * 192, rest.input.as<float>());
+  rest.sequences[0].cache = &cache;
+  int64_t next_row = 0;
+  const auto on_rows = [&](const RowRange& rows) {
+    EXPECT_EQ(rows.first_row, rows.sequence == 0 ? next_row : 0);
+    next_row += rows.sequence == 0 ? rows.rows : 0;
+    if (next_row < 500) {
+      EXPECT_LT(cache.length(), 700) << "later rows are cached when their turn comes";
+    }
+    return true;
+  };
+  ASSERT_THAT(rest.Run(2, on_rows, 128), IsOk());
+  EXPECT_EQ(next_row, 600);
+  EXPECT_EQ(cache.length(), 700);
+  EXPECT_TRUE(std::equal(rest.output.as<float>(), rest.output.as<float>() + 620 * 192,
+                         whole.output.as<float>() + 100 * 192));
 }
 
 TEST(CachedLayerErrorTest, ACacheThatDoesNotFitIsNamed) {
