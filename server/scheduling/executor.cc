@@ -68,8 +68,7 @@ void Executor::Dispatch() {
     const WorkEstimate work = speed_.Estimate(key, batch.flops);
     queue_.SetBusyUntil(batch.start +
                         std::chrono::nanoseconds(std::max(work.added_ns, work.alone_ns)));
-    Account(batch,
-            runner_.Run(batch, [this, priority = HighestOf(batch)] { RunShortBatch(priority); }));
+    Run(batch, runner_, [this, priority = HighestOf(batch)] { RunShortBatch(priority); });
     queue_.SetBusyUntil(TimePoint());
     batch = Batch();  // the jobs must not live until the next request comes
   }
@@ -78,17 +77,24 @@ void Executor::Dispatch() {
 void Executor::RunShortBatch(Priority priority) {
   const Batch batch = batcher_.NextShort(kShortNs, priority);
   if (!batch.jobs.empty()) {
-    Account(batch, short_runner_.Run(batch));
+    Run(batch, short_runner_, nullptr);
     MutexLock lock(mutex_);
     ++statistics_.interleaved_batches;
   }
 }
 
-void Executor::Account(const Batch& batch, const BatchOutcome& outcome) {
+void Executor::Run(const Batch& batch, BatchRunner& runner,
+                   const std::function<void()>& interlude) {
+  {
+    MutexLock lock(mutex_);
+    statistics_.running_requests += std::ssize(batch.jobs);
+  }
+  const BatchOutcome outcome = runner.Run(batch, interlude);
   if (outcome.is_complete) {
     speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
   }
   MutexLock lock(mutex_);
+  statistics_.running_requests -= std::ssize(batch.jobs);
   ++statistics_.batches;
   statistics_.batch_requests += std::ssize(batch.jobs);
   statistics_.batch_tokens += batch.tokens;

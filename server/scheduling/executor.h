@@ -1,6 +1,7 @@
 // The dispatcher: one thread that takes batches and runs them.
 #pragma once
 
+#include <functional>
 #include <thread>
 
 #include "core/runtime/mutex.h"
@@ -28,6 +29,8 @@ struct ExecutorStatistics {
   int64_t busy_ns = 0;
   /// Batches that ran between the parts of a longer one.
   int64_t interleaved_batches = 0;
+  /// In the batches that run now.
+  int64_t running_requests = 0;
   QueueState queue;
 };
 
@@ -56,8 +59,8 @@ class Executor {
   void Dispatch();
   /// Lets short jobs pass a long batch of this priority.
   void RunShortBatch(Priority priority);
-  /// What the batch took is learned, and counted.
-  void Account(const Batch& batch, const BatchOutcome& outcome);
+  /// Runs the batch on the runner; what it took is learned, and counted.
+  void Run(const Batch& batch, BatchRunner& runner, const std::function<void()>& interlude);
 
   SpeedEstimate speed_;
   RequestQueue queue_;

@@ -54,6 +54,7 @@ v1::ServerStatistics StatisticsOf(const AttentionService::Dependencies& server, 
   wire.set_waiting_requests(computed.queue.requests);
   wire.set_waiting_bytes(computed.queue.bytes);
   wire.set_waiting_ns(computed.queue.work_ns);
+  wire.set_running_requests(computed.running_requests);
   const SessionStatistics sessions = server.sessions.statistics();
   wire.set_sessions(sessions.sessions);
   wire.set_parked_sessions(sessions.parked);

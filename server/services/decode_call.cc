@@ -96,6 +96,14 @@ Received<v1::AttendRequest> RequestOf(const DecodeAction& action, v1::AttendRequ
   return {std::move(request), action.request.bytes};
 }
 
+// A rotation that does not grow past a length does not shrink past it either.
+absl::Status CheckTruncation(const SessionPlan& plan, int64_t length, int64_t new_length) {
+  const std::shared_ptr<const Model>& model = plan.target.model;
+  return model != nullptr && new_length > 0 && new_length < length
+             ? model->CheckGrowth(new_length, length - new_length)
+             : absl::OkStatus();
+}
+
 int64_t Nanoseconds(TimePoint::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
@@ -252,6 +260,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
 
 void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& reply,
                             const absl::Status& status, const BatchStats& stats) {
+  const Hold hold(*this);
   RequestRecord& record = action->record;
   record.queue_ns = stats.queue_ns;
   record.compute_ns = stats.compute_ns;
@@ -322,6 +331,8 @@ absl::Status DecodeCall::Change(const v1::DecodeRequest& request, SessionSequenc
     case Action::kFork:
       return session_->Fork(sequence, request.fork().new_sequence());
     case Action::kTruncate:
+      RETURN_IF_ERROR(
+          CheckTruncation(session_->plan(), sequence.length, request.truncate().length()));
       return TruncateTokens(sequence, request.truncate().length());
     default:
       return absl::InvalidArgumentError(

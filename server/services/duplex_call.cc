@@ -55,6 +55,7 @@ void DuplexCall::OnRead(bool ok) {
     under_way_ += is_admitted ? 1 : 0;
   }
   if (is_admitted) {
+    const Hold hold(*this);
     OnMessage(std::move(message), steady_clock::now());
   } else if (ok) {
     Close(absl::UnavailableError("the server is draining"));
@@ -92,8 +93,12 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   record.tenant = metadata_.request_class.tenant;
   environment_.observer.OnEnd(record);
   environment_.admission.Leave();
+  ChangeUnderWay(-1);
+}
+
+void DuplexCall::ChangeUnderWay(int change) {
   MutexLock lock(mutex_);
-  --under_way_;
+  under_way_ += change;
 }
 
 void DuplexCall::DropQueue() {

@@ -46,6 +46,22 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   /// Any thread; does not block. With `ended`, the request is answered; the record gets its send_ns
   /// and goes to the observer.
   void Send(grpc::ByteBuffer message, std::optional<RequestRecord> ended = std::nullopt);
+  /// OnEnd does not come while one of these lives. REQUIRES: a request is under way, or another one
+  /// lives.
+  class Hold {
+   public:
+    explicit Hold(DuplexCall& call) : call_(call) { call_.ChangeUnderWay(1); }
+    ~Hold() {
+      call_.ChangeUnderWay(-1);
+      call_.Advance();
+    }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    DuplexCall& call_;
+  };
+
   /// Nothing is read any more, and when what is under way is answered the call ends with `status`.
   void Close(const absl::Status& status);
 
@@ -75,6 +91,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   void EndRequest(Outgoing& outgoing);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropQueue();
+  void ChangeUnderWay(int change);
 
   RawStream stream_{&context_};
   CallTag<DuplexCall> on_request_{this, &DuplexCall::OnRequest};

@@ -110,7 +110,7 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     return absl::OkStatus();
   }
   plan.target.make_caches = [model, storage, memory] { return model->MakeCaches(storage, memory); };
-  return absl::OkStatus();
+  return plan.target.make_caches().status();  // which says why a model does not decode
 }
 
 void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
