@@ -84,8 +84,10 @@ class SliceWriter {
       if (field.is_payload) {
         const wire::PayloadReference reference = wire::FromField(std::string(field.body));
         wire::AppendVarint(reference.size_bytes, pending_);
-        Flush();
-        slices_.push_back(payloads_[reference.position]);
+        if (reference.size_bytes > 0) {
+          Flush();
+          slices_.push_back(payloads_[reference.position]);
+        }
       } else if (field.nested != nullptr) {
         wire::AppendVarint(ExpandedSize(field.body, *field.nested), pending_);
         Message(field.body, *field.nested);
@@ -120,14 +122,14 @@ grpc::Slice SharedSlice(std::shared_ptr<const void> owner, const void* data, siz
   return grpc::Slice(const_cast<void*>(data), size_bytes, release, held.release());
 }
 
-void Encoder::Attach(grpc::Slice bytes, v1::Tensor& tensor) {
+void Encoder::Attach(grpc::Slice bytes, std::string& payload) {
   if (bytes.size() == 0) {
-    tensor.clear_data();
+    payload.clear();
     return;
   }
   const wire::PayloadReference reference = {static_cast<uint32_t>(payloads_.size()),
                                             static_cast<uint32_t>(bytes.size())};
-  tensor.set_data(wire::ToField(reference));
+  payload = wire::ToField(reference);
   payloads_.push_back(std::move(bytes));
 }
 

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/tensor.h"
@@ -24,7 +25,11 @@ grpc::Slice SharedSlice(std::shared_ptr<const void> owner, const void* data, siz
 class Encoder {
  public:
   /// Makes `bytes` the payload of `tensor`, without a copy.
-  void Attach(grpc::Slice bytes, v1::Tensor& tensor);
+  void Attach(grpc::Slice bytes, v1::Tensor& tensor) {
+    Attach(std::move(bytes), *tensor.mutable_data());
+  }
+  /// The same for any payload field: one element of a repeated one, too.
+  void Attach(grpc::Slice bytes, std::string& payload);
 
   /// The wire form of `message`: its own encoding, every field once, with the attached slices in
   /// their places. REQUIRES: the payload fields of `message` were set by Attach of this object, or

@@ -11,10 +11,12 @@ constexpr int64_t kChunkElements = 2048;
 
 }  // namespace
 
-ReceivedBytes::ReceivedBytes(const grpc::ByteBuffer& wire) {
+ReceivedBytes::ReceivedBytes(const grpc::ByteBuffer& wire, std::vector<grpc::Slice> appended) {
   if (!wire.Valid() || !wire.Dump(&slices_).ok()) {
     slices_.clear();
   }
+  std::erase_if(appended, [](const grpc::Slice& slice) { return slice.size() == 0; });
+  slices_.insert(slices_.end(), appended.begin(), appended.end());
   slice_begins_.reserve(slices_.size());
   for (const grpc::Slice& slice : slices_) {
     slice_begins_.push_back(size_bytes_);

@@ -16,7 +16,9 @@ namespace attention {
 /// A received message as the transport's reference-counted slices. Immutable; thread-safe.
 class ReceivedBytes {
  public:
-  explicit ReceivedBytes(const grpc::ByteBuffer& wire);
+  explicit ReceivedBytes(const grpc::ByteBuffer& wire) : ReceivedBytes(wire, {}) {}
+  /// With bytes of other sources behind those of the message, where positions go on.
+  ReceivedBytes(const grpc::ByteBuffer& wire, std::vector<grpc::Slice> appended);
 
   size_t size_bytes() const { return size_bytes_; }
   /// REQUIRES: offset + count <= size_bytes().

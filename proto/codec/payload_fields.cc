@@ -1,13 +1,22 @@
 #include "proto/codec/payload_fields.h"
 
 #include "proto/attention/v1/attention.pb.h"
+#include "proto/inference/open_inference.pb.h"
 
 namespace attention {
 namespace {
 
+template <typename M>
+bool IsField(const google::protobuf::FieldDescriptor& field, int number) {
+  return field.containing_type() == M::descriptor() && field.number() == number;
+}
+
 bool IsPayloadField(const google::protobuf::FieldDescriptor& field) {
-  return field.containing_type() == v1::Tensor::descriptor() &&
-         field.number() == v1::Tensor::kDataFieldNumber;
+  using inference::ModelInferRequest;
+  using inference::ModelInferResponse;
+  return IsField<v1::Tensor>(field, v1::Tensor::kDataFieldNumber) ||
+         IsField<ModelInferRequest>(field, ModelInferRequest::kRawInputContentsFieldNumber) ||
+         IsField<ModelInferResponse>(field, ModelInferResponse::kRawOutputContentsFieldNumber);
 }
 
 }  // namespace

@@ -47,9 +47,12 @@ inline std::string ToField(PayloadReference reference) {
   return std::string(reinterpret_cast<const char*>(&reference), sizeof(reference));
 }
 
-/// REQUIRES: `field` was made by ToField.
+/// REQUIRES: `field` was made by ToField, or is empty as its payload is.
 inline PayloadReference FromField(const std::string& field) {
   PayloadReference reference;
+  if (field.empty()) {
+    return reference;
+  }
   std::memcpy(&reference, field.data(), sizeof(reference));
   return reference;
 }
