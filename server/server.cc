@@ -21,6 +21,7 @@
 #include "server/services/attention_service.h"
 #include "server/services/completion_threads.h"
 #include "server/services/health_service.h"
+#include "server/services/open_inference/open_inference_service.h"
 
 namespace attention {
 namespace {
@@ -29,9 +30,6 @@ using std::chrono::steady_clock;
 
 // For what is still on its way out when everything has been answered; then connections are closed.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
-
-// Attention over bare query, key and value, where it needs a name.
-constexpr char kBareAttention[] = "attention";
 
 // The library then never shuts down: its shutdown now and then waits 10 s for a poller of its own,
 // which would be 10 s between the last answer and the end of the process.
@@ -110,6 +108,9 @@ struct Server::State {
         attention_service(
             {models, executor, loader.get(), observer, sessions, admission, live_calls},
             LimitsOf(given)),
+        open_inference_service(
+            {models, executor, loader.get(), observer, health, admission, live_calls},
+            {given.max_message_bytes, given.allow_shared_memory}),
         health_service(health, live_calls) {}
 
   absl::Status AddSeededModels();
@@ -130,6 +131,7 @@ struct Server::State {
   RequestObserver observer;
   SessionTable sessions;
   AttentionService attention_service;
+  OpenInferenceService open_inference_service;
   HealthService health_service;
   std::unique_ptr<CompletionThreads> completion_threads;
   std::unique_ptr<grpc::Server> server;
@@ -176,6 +178,7 @@ absl::Status Server::State::Listen() {
     builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
   }
   builder.RegisterService(&attention_service.grpc_service());
+  builder.RegisterService(&open_inference_service.grpc_service());
   builder.RegisterService(&health_service.grpc_service());
   completion_threads = std::make_unique<CompletionThreads>(builder.AddCompletionQueue());
   server = builder.BuildAndStart();
@@ -190,6 +193,7 @@ absl::Status Server::State::Listen() {
     return absl::InternalError("the gRPC server did not start");
   }
   attention_service.Start(completion_threads->queue());
+  open_inference_service.Start(completion_threads->queue());
   health_service.Start(completion_threads->queue());
   completion_threads->Start(std::clamp(CpuBudget(), 1, 4));
   return absl::OkStatus();

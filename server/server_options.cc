@@ -20,7 +20,8 @@ constexpr char kDescription[] =
     R"(attend-server: multi-head attention as a service (gRPC, attention.v1.AttentionService).
 
 Serves the models of a folder (--models), the built-in model "demo", attention over your own
-query, key and value, health (grpc.health.v1) and reflection. Prints one line "attend-server
+query, key and value, the same by the Open Inference Protocol v2 (inference.GRPCInferenceService),
+health (grpc.health.v1) and reflection. Prints one line "attend-server
 listening on ADDRESS" per address on standard output when it listens; models are loaded beside
 that, and health is SERVING when all are. Logs to standard error. SIGTERM or SIGINT: refuse new
 requests, finish those under way, exit 0; a second one: exit at once.)";
@@ -148,6 +149,9 @@ void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
                       .description(""))
       ->type_name("none|failed|all")
       ->default_str("failed");
+  app.add_flag("--allow-shared-memory", options.allow_shared_memory,
+               "Let clients of the Open Inference Protocol pass tensors in system shared memory: "
+               "they can\nthen name any of this machine's objects that the server may open");
   app.add_option(
          "--grace-period", raw.grace_period,
          "How long requests under way may take to finish after SIGTERM: seconds, or 30s, 1m30s")

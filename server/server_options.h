@@ -33,6 +33,8 @@ struct ServerOptions {
   /// Of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
   int64_t max_sessions = 16384;
+  /// Clients may name shared memory of this machine for the server to read and write.
+  bool allow_shared_memory = false;
   absl::Duration grace_period = absl::Seconds(30);
 };
 

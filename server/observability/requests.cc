@@ -28,6 +28,7 @@ void Add(const RequestRecord& record, int64_t now_ms, RequestCounts& counts) {
     counts.compute_ns += record.compute_ns;
     counts.send_ns += record.send_ns;
     counts.tokens += record.tokens;
+    counts.executions += record.batch_requests > 0 ? 1.0 / record.batch_requests : 0;
     counts.last_ms = now_ms;
     return;
   }

@@ -46,6 +46,8 @@ struct RequestCounts {
   int64_t compute_ns = 0;
   int64_t send_ns = 0;
   int64_t tokens = 0;
+  /// Batches that answered them: each has its part of the batch it was in.
+  double executions = 0;
   /// Of those that did not.
   int64_t unsuccessful_ns = 0;
   /// Milliseconds since the epoch, of the last that succeeded; 0: none.

@@ -71,8 +71,7 @@ absl::Status AttendCall::Admit() {
   ASSIGN_OR_RETURN(AttendPlan plan, Plan(request_));
   request_.Clear();
   if (plan.model != nullptr) {
-    record_.model = plan.model->name();
-    record_.model_version = plan.model->info().version;
+    SetModel(plan.model->name(), plan.model->info().version);
   }
   RETURN_IF_ERROR(Refine(metadata_, deadline_));
   auto job = std::make_shared<AttendJob>(std::move(plan),
@@ -84,6 +83,11 @@ absl::Status AttendCall::Admit() {
                                          std::static_pointer_cast<AttendSink>(shared_from_this()));
   record_.tokens = job->description().tokens;
   return environment_.executor.Submit(std::move(job));
+}
+
+void AttendCall::SetModel(const std::string& name, int64_t version) {
+  record_.model = name;
+  record_.model_version = version;
 }
 
 void AttendCall::OnDone(bool) {

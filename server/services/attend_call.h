@@ -63,6 +63,9 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   /// Before either of them: what the scheduler said, and that from now on the answer is sent.
   void SetComputed(const BatchStats& stats);
 
+  /// For the log and the counts, also of a request whose plan fails.
+  void SetModel(const std::string& name, int64_t version);
+
   void set_cancelled() { is_cancelled_ = true; }
   v1::Summary SummaryOf(const BatchStats& stats) const;
   const CallMetadata& metadata() const { return metadata_; }

@@ -64,7 +64,7 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
     }
   }
   description.flops = FlopsOf(plan, description);
-  description.size_bytes = origin.size_bytes + BytesOfTexts(plan);
+  description.size_bytes = origin.size_bytes + plan.extra_bytes + BytesOfTexts(plan);
   description.request_class = origin.request_class;
   description.arrival = origin.arrival;
   description.deadline = origin.deadline;

@@ -67,6 +67,8 @@ struct AttendPlan {
   int64_t longest_query = 0;
   int64_t longest_key = 0;
   PlannedOptions options;
+  /// Memory that the request holds beside its message.
+  int64_t extra_bytes = 0;
 
   /// Columns of the weights of a layer, or of bare attention.
   int64_t KeysOf(const PlannedSequence& sequence) const {

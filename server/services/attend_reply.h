@@ -66,6 +66,11 @@ class AttendReply {
   Dtype dtype() const { return dtype_; }
   ScoreOutputs Scores(int64_t sequence);
 
+  /// The whole output, and a sequence's weights [num_heads, rows, keys]. REQUIRES: as below;
+  /// weights were asked for.
+  grpc::Slice OutputSlice() const { return SliceOf(0, output_bytes_); }
+  const float* Weights(int64_t sequence) const { return scores_[sequence].weights; }
+
   /// The messages of the API. REQUIRES: Allocate was called, and the rows are final.
   grpc::ByteBuffer EncodeResponse(const v1::Summary& summary) const;
   grpc::ByteBuffer EncodePart(const ReplyPart& part) const;

@@ -46,17 +46,21 @@ bool DuplexCall::MayRead() const {
 
 void DuplexCall::OnRead(bool ok) {
   const bool is_admitted = ok && environment_.admission.TryEnter();
+  bool is_taken = false;
   grpc::ByteBuffer message = std::move(message_);
   message_.Clear();
   {
     MutexLock lock(mutex_);
     is_reading_ = false;
     has_read_all_ = !ok;
-    under_way_ += is_admitted ? 1 : 0;
+    is_taken = is_admitted && !closed_.has_value();
+    under_way_ += is_taken ? 1 : 0;
   }
-  if (is_admitted) {
+  if (is_taken) {
     const Hold hold(*this);
     OnMessage(std::move(message), steady_clock::now());
+  } else if (is_admitted) {
+    environment_.admission.Leave();
   } else if (ok) {
     Close(absl::UnavailableError("the server is draining"));
   }
@@ -70,6 +74,12 @@ void DuplexCall::Send(grpc::ByteBuffer message, std::optional<RequestRecord> end
     unsent_bytes_ += size_bytes;
     queue_.push_back({std::move(message), std::move(ended), steady_clock::now()});
   }
+  Advance();
+}
+
+void DuplexCall::EndWithoutMessage(RequestRecord ended) {
+  Outgoing outgoing = {grpc::ByteBuffer(), std::move(ended), steady_clock::now()};
+  EndRequest(outgoing);
   Advance();
 }
 
@@ -156,8 +166,9 @@ void DuplexCall::Advance() {
       queue_.pop_front();
       is_writing_ = true;
     }
-    const bool is_over = has_read_all_ || closed_.has_value() || is_cancelled_;
-    if (is_over && under_way_ == 0 && !is_reading_ && !is_writing_ && queue_.empty()) {
+    // A client that hears of the end need not have ended its requests: that read fails then.
+    const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
+    if (is_over && under_way_ == 0 && !is_writing_ && queue_.empty()) {
       has_ended_ = true;
       is_closed_by_client_ = has_read_all_;
       end = closed_.value_or(absl::OkStatus());

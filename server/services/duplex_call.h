@@ -62,6 +62,9 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
     DuplexCall& call_;
   };
 
+  /// The request is over without a further message. Any thread; does not block.
+  void EndWithoutMessage(RequestRecord ended);
+
   /// Nothing is read any more, and when what is under way is answered the call ends with `status`.
   void Close(const absl::Status& status);
 

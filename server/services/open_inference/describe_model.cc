@@ -1,0 +1,155 @@
+#include "server/services/open_inference/describe_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+using inference::RepositoryIndexResponse;
+
+constexpr char kPlatform[] = "attend_onednn";
+constexpr char kBackend[] = "attend";
+
+void Describe(const TensorInterface& tensor,
+              inference::ModelMetadataResponse::TensorMetadata& wire) {
+  wire.set_name(tensor.name);
+  wire.set_datatype(tensor.datatypes.front());
+  wire.mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
+}
+
+inference::DataType DataTypeOf(const TensorInterface& tensor) {
+  inference::DataType type = inference::TYPE_INVALID;
+  inference::DataType_Parse(absl::StrCat("TYPE_", tensor.datatypes.front()), &type);
+  return type;
+}
+
+void DescribeModelParameters(const ModelInfo& info, inference::ModelConfig& config) {
+  auto& parameters = *config.mutable_parameters();
+  parameters["model_type"].set_string_value(info.model_type);
+  parameters["num_layers"].set_string_value(absl::StrCat(info.layers.size()));
+  parameters["weights_dtype"].set_string_value(std::string(Name(info.weights_dtype)));
+}
+
+void Set(int64_t count, int64_t ns, inference::StatisticDuration& wire) {
+  wire.set_count(static_cast<uint64_t>(count));
+  wire.set_ns(static_cast<uint64_t>(std::max<int64_t>(0, ns)));
+}
+
+RepositoryIndexResponse::ModelIndex Entry(const std::string& name, int64_t version,
+                                          const char* state) {
+  RepositoryIndexResponse::ModelIndex entry;
+  entry.set_name(name);
+  entry.set_version(version == 0 ? "" : absl::StrCat(version));
+  entry.set_state(state);
+  return entry;
+}
+
+const char* StateName(const ModelState& state) {
+  switch (state.phase) {
+    case ModelPhase::kLoading:
+      return "LOADING";
+    case ModelPhase::kUnloading:
+      return "UNLOADING";
+    default:
+      return "UNAVAILABLE";
+  }
+}
+
+}  // namespace
+
+inference::ModelMetadataResponse DescribeMetadata(const InferTarget& target,
+                                                  const std::vector<std::string>& versions) {
+  inference::ModelMetadataResponse metadata;
+  metadata.set_name(target.name);
+  metadata.set_platform(kPlatform);
+  for (const std::string& version : versions) {
+    metadata.add_versions(version);
+  }
+  const ModelInterface interface = InterfaceOf(target);
+  for (const TensorInterface& tensor : interface.inputs) {
+    Describe(tensor, *metadata.add_inputs());
+  }
+  for (const TensorInterface& tensor : interface.outputs) {
+    Describe(tensor, *metadata.add_outputs());
+  }
+  return metadata;
+}
+
+inference::ModelConfig DescribeConfig(const InferTarget& target) {
+  inference::ModelConfig config;
+  config.set_name(target.name);
+  config.set_platform(kPlatform);
+  config.set_backend(kBackend);
+  config.mutable_model_transaction_policy()->set_decoupled(false);
+  const ModelInterface interface = InterfaceOf(target);
+  for (const TensorInterface& tensor : interface.inputs) {
+    inference::ModelInput& input = *config.add_input();
+    input.set_name(tensor.name);
+    input.set_data_type(DataTypeOf(tensor));
+    input.mutable_dims()->Assign(tensor.shape.begin(), tensor.shape.end());
+    input.set_optional(tensor.is_optional);
+  }
+  for (const TensorInterface& tensor : interface.outputs) {
+    inference::ModelOutput& output = *config.add_output();
+    output.set_name(tensor.name);
+    output.set_data_type(DataTypeOf(tensor));
+    output.mutable_dims()->Assign(tensor.shape.begin(), tensor.shape.end());
+  }
+  if (target.model != nullptr) {
+    DescribeModelParameters(target.model->info(), config);
+  }
+  return config;
+}
+
+inference::ModelStatistics DescribeStatistics(const InferTarget& target,
+                                              const RequestCounts& counts) {
+  inference::ModelStatistics wire;
+  wire.set_name(target.name);
+  wire.set_version(absl::StrCat(target.version));
+  wire.set_last_inference(static_cast<uint64_t>(counts.last_ms));
+  wire.set_inference_count(static_cast<uint64_t>(counts.succeeded));
+  wire.set_execution_count(static_cast<uint64_t>(std::llround(counts.executions)));
+  inference::InferStatistics& infer = *wire.mutable_inference_stats();
+  Set(counts.succeeded, counts.receive_ns + counts.queue_ns + counts.compute_ns + counts.send_ns,
+      *infer.mutable_success());
+  Set(counts.failed + counts.refused, counts.unsuccessful_ns, *infer.mutable_fail());
+  Set(counts.succeeded, counts.queue_ns, *infer.mutable_queue());
+  Set(counts.succeeded, 0, *infer.mutable_compute_input());
+  Set(counts.succeeded, counts.compute_ns, *infer.mutable_compute_infer());
+  Set(counts.succeeded, 0, *infer.mutable_compute_output());
+  return wire;
+}
+
+std::vector<RepositoryIndexResponse::ModelIndex> DescribeIndex(
+    const std::vector<InferTarget>& served, const std::vector<ModelState>& states) {
+  using Key = std::pair<std::string, int64_t>;
+  std::map<Key, RepositoryIndexResponse::ModelIndex> entries;
+  for (const InferTarget& target : served) {
+    entries[{target.name, target.version}] = Entry(target.name, target.version, "READY");
+  }
+  for (const ModelState& state : states) {
+    auto& entry = entries[{state.name, state.version}];
+    if (entry.name().empty()) {
+      entry = Entry(state.name, state.version, StateName(state));
+    }
+    // Beside what serves, too: the last attempt to load something newer failed.
+    if (state.phase == ModelPhase::kFailed) {
+      entry.set_reason(std::string(state.error.message()));
+    } else if (state.phase == ModelPhase::kUnloaded) {
+      entry.set_reason("unloaded");
+    }
+  }
+  std::vector<RepositoryIndexResponse::ModelIndex> index;
+  index.reserve(entries.size());
+  for (auto& [key, entry] : entries) {
+    index.push_back(std::move(entry));
+  }
+  return index;
+}
+
+}  // namespace attention

@@ -1,0 +1,26 @@
+// Models as the Open Inference Protocol describes them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/inference/open_inference.pb.h"
+#include "server/models/model_state.h"
+#include "server/observability/requests.h"
+#include "server/services/open_inference/model_interface.h"
+
+namespace attention {
+
+/// `versions`: all that are served.
+inference::ModelMetadataResponse DescribeMetadata(const InferTarget& target,
+                                                  const std::vector<std::string>& versions);
+inference::ModelConfig DescribeConfig(const InferTarget& target);
+
+inference::ModelStatistics DescribeStatistics(const InferTarget& target,
+                                              const RequestCounts& counts);
+
+/// Whatever serves, and of the folder's models also what does not.
+std::vector<inference::RepositoryIndexResponse::ModelIndex> DescribeIndex(
+    const std::vector<InferTarget>& served, const std::vector<ModelState>& states);
+
+}  // namespace attention

@@ -1,0 +1,83 @@
+#include "server/services/open_inference/infer_call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "server/services/method_index.h"
+#include "server/services/open_inference/infer_reply.h"
+
+namespace attention {
+
+InferLimits InferEnvironment::limits() const {
+  return {.models = calls.models,
+          .shared_memory = shared_memory,
+          .reply = calls.unary_limit,
+          .max_appended_bytes = calls.unary_limit.max_bytes};
+}
+
+void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
+                     TimePoint& deadline) {
+  if (parameters.priority > 0) {
+    metadata.request_class.priority = parameters.priority == 1   ? Priority::kHigh
+                                      : parameters.priority == 2 ? Priority::kNormal
+                                                                 : Priority::kLow;
+  }
+  // A time that the clock cannot reach is none.
+  const TimePoint now = std::chrono::steady_clock::now();
+  using std::chrono::microseconds;
+  const auto longest = std::chrono::duration_cast<microseconds>(TimePoint::max() - now);
+  if (parameters.timeout_us > 0 && parameters.timeout_us < longest.count()) {
+    deadline = std::min(deadline, now + microseconds(parameters.timeout_us));
+  }
+}
+
+void InferCall::Post(const InferEnvironment& environment) {
+  static const int method =
+      MethodIndex<inference::ModelInferRequest>("GRPCInferenceService", "ModelInfer");
+  const auto call = std::make_shared<InferCall>(environment);
+  call->Await(environment.service, method);
+}
+
+absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request) {
+  InferIdentity identity;
+  absl::StatusOr<InferPlan> plan = ReadInfer(request, infer_.limits(), identity);
+  SetModel(identity.model, identity.version);
+  RETURN_IF_ERROR(plan.status());
+  answer_ = std::move(plan->answer);
+  parameters_ = plan->parameters;
+  return std::move(plan->attend);
+}
+
+absl::Status InferCall::Refine(CallMetadata& metadata, TimePoint& deadline) {
+  ApplyParameters(parameters_, metadata, deadline);
+  return absl::OkStatus();
+}
+
+void InferCall::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+                       const BatchStats& stats) {
+  SetComputed(stats);
+  if (!status.ok()) {
+    EndWith(status);
+    return;
+  }
+  reply_ = reply;
+  if (NeedsCopies(answer_)) {
+    alarm_.Set(environment_.queue, std::chrono::system_clock::now(), on_encode_.Arm());
+  } else {
+    OnEncode(true);
+  }
+}
+
+void InferCall::OnEncode(bool) {
+  const absl::StatusOr<grpc::ByteBuffer> message = EncodeInfer(answer_, *reply_);
+  reply_.reset();
+  if (message.ok()) {
+    EndWith(*message);
+  } else {
+    EndWith(message.status());
+  }
+}
+
+}  // namespace attention

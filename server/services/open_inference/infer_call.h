@@ -1,0 +1,77 @@
+// ModelInfer, and what it has in common with ModelStreamInfer.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "proto/inference/open_inference.grpc.pb.h"
+#include "server/services/attend_call.h"
+#include "server/services/headers_first.h"
+#include "server/services/open_inference/infer_plan.h"
+
+namespace attention {
+
+using OpenInferenceGrpc = inference::GRPCInferenceService;
+using TypedInferenceMethods = OpenInferenceGrpc::WithAsyncMethod_ServerLive<
+    OpenInferenceGrpc::WithAsyncMethod_ServerReady<OpenInferenceGrpc::WithAsyncMethod_ModelReady<
+        OpenInferenceGrpc::WithAsyncMethod_ServerMetadata<
+            OpenInferenceGrpc::WithAsyncMethod_ModelMetadata<
+                OpenInferenceGrpc::WithAsyncMethod_ModelConfig<
+                    OpenInferenceGrpc::WithAsyncMethod_ModelStatistics<
+                        OpenInferenceGrpc::WithAsyncMethod_RepositoryIndex<
+                            OpenInferenceGrpc::WithAsyncMethod_RepositoryModelLoad<
+                                OpenInferenceGrpc::WithAsyncMethod_RepositoryModelUnload<
+                                    OpenInferenceGrpc::WithAsyncMethod_SystemSharedMemoryStatus<
+                                        OpenInferenceGrpc::
+                                            WithAsyncMethod_SystemSharedMemoryRegister<
+                                                OpenInferenceGrpc::
+                                                    WithAsyncMethod_SystemSharedMemoryUnregister<
+                                                        OpenInferenceGrpc::Service>>>>>>>>>>>>>;
+using OpenInferenceAsyncService = HeadersFirst<TypedInferenceMethods>;
+
+/// Of all calls of the service; outlives them.
+struct InferEnvironment {
+  OpenInferenceAsyncService& service;
+  CallEnvironment calls;
+  /// Null: switched off.
+  const SharedMemory* shared_memory = nullptr;
+
+  /// Of requests of either method.
+  InferLimits limits() const;
+};
+
+/// The class that the protocol's priorities stand for (1: high, 2: normal, from 3 on: low; 0: what
+/// the metadata say), and the earlier deadline of the two.
+void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
+                     TimePoint& deadline);
+
+class InferCall final : public AttendCall {
+ public:
+  /// Waits for one call; each call that comes posts its successor.
+  static void Post(const InferEnvironment& environment);
+  explicit InferCall(const InferEnvironment& environment)
+      : AttendCall(environment.calls, "ModelInfer", /*wants_rows=*/false), infer_(environment) {}
+
+  void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
+  void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+              const BatchStats& stats) override;
+
+ private:
+  void PostNext() override { Post(infer_); }
+  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request) override;
+  absl::Status Refine(CallMetadata& metadata, TimePoint& deadline) override;
+  /// Makes the reply.
+  void OnEncode(bool ok);
+
+  const InferEnvironment& infer_;
+  InferAnswer answer_;
+  InferParameters parameters_;
+  std::shared_ptr<const AttendReply> reply_;
+  /// Fires at once: takes what copies away from the dispatcher, to a completion thread.
+  grpc::Alarm alarm_;
+  CallTag<InferCall> on_encode_{this, &InferCall::OnEncode};
+};
+
+}  // namespace attention

@@ -1,0 +1,203 @@
+#include "server/services/open_inference/infer_plan.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/services/open_inference/native_errors.h"
+#include "server/services/open_inference/native_request.h"
+
+namespace attention {
+namespace {
+
+template <typename... Args>
+absl::Status Wrong(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(args...));
+}
+
+int64_t SaturatingProduct(const Shape& factors, int64_t element) {
+  int64_t product = element;
+  for (const int64_t factor : factors) {
+    if (factor == 0) {
+      return 0;
+    }
+    if (__builtin_mul_overflow(product, factor, &product)) {
+      product = std::numeric_limits<int64_t>::max();
+    }
+  }
+  return product;
+}
+
+absl::StatusOr<std::vector<InferOutput>> ReadOutputs(const inference::ModelInferRequest& request) {
+  std::vector<InferOutput> outputs;
+  for (const auto& wire : request.outputs()) {
+    if (wire.name() != "output" && wire.name() != "weights") {
+      return Wrong("outputs: expected \"output\" or \"weights\", found \"", wire.name(), "\"");
+    }
+    const std::string owner = OutputName(wire.name());
+    InferOutput output = {.is_weights = wire.name() == "weights"};
+    for (const InferOutput& other : outputs) {
+      if (other.is_weights == output.is_weights) {
+        return Wrong(owner, ": expected one of the name, found another");
+      }
+    }
+    ASSIGN_OR_RETURN(output.range, ReadRegionRange(wire.parameters(), owner));
+    outputs.push_back(std::move(output));
+  }
+  return outputs.empty() ? std::vector<InferOutput>(1) : std::move(outputs);
+}
+
+bool WantsWeights(const std::vector<InferOutput>& outputs) {
+  for (const InferOutput& output : outputs) {
+    if (output.is_weights) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Where the rows that count stand: tokens were packed, which their outputs are not; other rows do
+// not begin with the first where the padding is on the left.
+void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
+  if (plan.is_token_request && native.rows.empty()) {
+    plan.sequences.clear();  // no ids at all look like one sequence without any
+  }
+  for (size_t i = 0; i < native.rows.size() && i < plan.sequences.size(); ++i) {
+    PlannedSequence& sequence = plan.sequences[i];
+    const int64_t first = native.rows[i].first_row;
+    if (plan.is_token_request) {
+      sequence.output.first_row = static_cast<int64_t>(i) * native.extents.seq_len + first;
+      continue;
+    }
+    sequence.query.first_row += first;
+    sequence.output.first_row += first;
+    if (!plan.key.has_memory) {
+      sequence.key.first_row += first;
+    }
+  }
+  if (plan.is_token_request) {
+    plan.output_shape = {native.extents.batch_size, native.extents.seq_len, plan.output_width};
+  }
+}
+
+Shape WeightsShape(const AttendPlan& plan, const NativeRequest& native) {
+  const bool has_own_keys = plan.key.has_memory;  // memory, or the key of bare attention
+  const int64_t keys = has_own_keys ? plan.operands[1].shape[1] : native.extents.seq_len;
+  return {plan.output_shape[0], plan.num_heads, plan.output_shape[1], keys + plan.extra_keys};
+}
+
+std::vector<WeightsPlace> WeightsPlaces(const AttendPlan& plan, const NativeRequest& native) {
+  std::vector<WeightsPlace> places;
+  places.reserve(plan.sequences.size());
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    const int64_t first = i < native.rows.size() ? native.rows[i].first_row : 0;
+    places.push_back({.first_row = first,
+                      .rows = plan.sequences[i].query.rows,
+                      .first_key = plan.key.has_memory ? 0 : first,
+                      .keys = plan.sequences[i].key.rows});
+  }
+  return places;
+}
+
+absl::Status FindRegion(const InferLimits& limits, InferOutput& output) {
+  if (limits.shared_memory == nullptr) {
+    return SharedMemoryIsOff();
+  }
+  const std::string owner = OutputName(output.is_weights ? "weights" : "output");
+  if (output.range->byte_size < output.size_bytes) {
+    return Wrong(owner, ": expected a shared_memory_byte_size of at least ", output.size_bytes,
+                 ", found ", output.range->byte_size);
+  }
+  auto region = limits.shared_memory->Find(*output.range);
+  if (!region.ok()) {
+    return absl::Status(region.status().code(),
+                        absl::StrCat(owner, ": ", std::string(region.status().message())));
+  }
+  output.region = *std::move(region);
+  return absl::OkStatus();
+}
+
+absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& limits,
+                             InferPlan& plan) {
+  int64_t reply_bytes = 0;
+  for (InferOutput& output : plan.answer.outputs) {
+    output.shape = output.is_weights ? WeightsShape(plan.attend, native) : plan.attend.output_shape;
+    const Dtype dtype = output.is_weights ? Dtype::kF32 : plan.attend.output_dtype;
+    output.datatype = std::string(Name(dtype));
+    output.size_bytes = SaturatingProduct(output.shape, static_cast<int64_t>(SizeOf(dtype)));
+    if (__builtin_add_overflow(reply_bytes, output.size_bytes, &reply_bytes)) {
+      reply_bytes = std::numeric_limits<int64_t>::max();
+    }
+  }
+  if (reply_bytes > limits.reply.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
+                                                     " bytes, at most ", limits.reply.max_bytes,
+                                                     " may be sent (", limits.reply.flag, ")"));
+  }
+  for (InferOutput& output : plan.answer.outputs) {
+    if (output.range.has_value()) {
+      RETURN_IF_ERROR(FindRegion(limits, output));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire) {
+  ReceivedInfer received;
+  RETURN_IF_ERROR(
+      DecodeEnvelope(wire, PayloadFieldsOf<inference::ModelInferRequest>(), received.message));
+  received.wire = wire;
+  return received;
+}
+
+absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,
+                                    const InferLimits& limits) {
+  InferPlan plan;
+  plan.answer = {.model_name = target.name,
+                 .model_version = absl::StrCat(target.version),
+                 .id = request.message.id()};
+  ASSIGN_OR_RETURN(plan.parameters, ReadParameters(request.message.parameters()));
+  ASSIGN_OR_RETURN(plan.answer.outputs, ReadOutputs(request.message));
+  const bool is_stack = target.model != nullptr && target.model->info().has_stack &&
+                        !plan.parameters.layer.has_value();
+  const bool wants_weights = WantsWeights(plan.answer.outputs);
+  if (is_stack && wants_weights) {
+    return Wrong(OutputName("weights"),
+                 ": goes with parameter \"layer\": expected none for the "
+                 "whole stack of ",
+                 NameInErrors(target), ", found one");
+  }
+  ASSIGN_OR_RETURN(const InferInputs inputs,
+                   ReadInputs(request.message, target,
+                              {request.wire, limits.shared_memory, limits.max_appended_bytes}));
+  ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
+  native.attend.message.mutable_options()->set_return_weights(wants_weights);
+  absl::StatusOr<AttendPlan> attend = PlanAttend(native.attend, limits.models, limits.reply);
+  if (!attend.ok()) {
+    return InOpenInferenceWords(attend.status());
+  }
+  plan.attend = *std::move(attend);
+  plan.attend.extra_bytes = inputs.appended_bytes;
+  PlaceRows(native, plan.attend);
+  plan.answer.weights_places = WeightsPlaces(plan.attend, native);
+  plan.answer.extra_keys = plan.attend.extra_keys;
+  RETURN_IF_ERROR(CompleteOutputs(native, limits, plan));
+  return plan;
+}
+
+absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
+                                    InferIdentity& identity) {
+  ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
+  const inference::ModelInferRequest& message = received.message;
+  identity.id = message.id();
+  ASSIGN_OR_RETURN(const InferTarget target,
+                   FindTarget(limits.models, message.model_name(), message.model_version()));
+  identity.model = target.name;
+  identity.version = target.version;
+  return PlanInfer(received, target, limits);
+}
+
+}  // namespace attention

@@ -1,0 +1,109 @@
+#include "server/services/open_inference/input_rows.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
+#include "server/services/open_inference/native_errors.h"
+
+namespace attention {
+namespace {
+
+template <typename... Args>
+absl::Status Wrong(const std::string& input, const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat(InputName(input), args...));
+}
+
+absl::Status CheckExtents(const std::string& name, const Shape& found, const Shape& expected) {
+  return found == expected
+             ? absl::OkStatus()
+             : Wrong(name, ": expected shape ", ShapeText(expected), ", found ", ShapeText(found));
+}
+
+absl::StatusOr<std::vector<SequenceRows>> RowsOfLengths(const InferInputs& inputs,
+                                                        const PaddedExtents& extents) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> lengths,
+                   ReadLengthsInput(inputs, "lengths", extents.batch_size));
+  std::vector<SequenceRows> rows;
+  rows.reserve(lengths.size());
+  for (const int64_t length : lengths) {
+    if (length < 0 || length > extents.seq_len) {
+      return Wrong("lengths", "[", rows.size(), "]: expected 0 to ", extents.seq_len, ", found ",
+                   length);
+    }
+    rows.push_back({0, length});
+  }
+  return rows;
+}
+
+absl::StatusOr<SequenceRows> RunOfOnes(const int64_t* mask, int64_t seq_len, int64_t row) {
+  SequenceRows run;
+  for (int64_t i = 0; i < seq_len; ++i) {
+    if (mask[i] != 0 && mask[i] != 1) {
+      return Wrong("attention_mask", "[", row, ", ", i, "]: expected 0 or 1, found ", mask[i]);
+    }
+    if (mask[i] == 1 && run.rows > 0 && run.first_row + run.rows < i) {
+      return Wrong("attention_mask", "[", row, ", ", i,
+                   "]: expected one run of ones in each row, found another after position ",
+                   run.first_row + run.rows - 1);
+    }
+    if (mask[i] == 1) {
+      run.first_row = run.rows == 0 ? i : run.first_row;
+      ++run.rows;
+    }
+  }
+  return run;
+}
+
+absl::StatusOr<std::vector<SequenceRows>> RowsOfMask(const InferInputs& inputs,
+                                                     const PaddedExtents& extents) {
+  const InferInput& input = *inputs.Find("attention_mask");
+  RETURN_IF_ERROR(
+      CheckExtents("attention_mask", input.shape, {extents.batch_size, extents.seq_len}));
+  const std::vector<int64_t> mask = inputs.Integers(input);
+  std::vector<SequenceRows> rows;
+  rows.reserve(static_cast<size_t>(extents.batch_size));
+  for (int64_t row = 0; row < extents.batch_size; ++row) {
+    ASSIGN_OR_RETURN(const SequenceRows run,
+                     RunOfOnes(mask.data() + row * extents.seq_len, extents.seq_len, row));
+    rows.push_back(run);
+  }
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> ReadLengthsInput(const InferInputs& inputs,
+                                                      const std::string& name, int64_t batch_size) {
+  const InferInput* const input = inputs.Find(name);
+  if (input == nullptr) {
+    return std::vector<int64_t>();
+  }
+  RETURN_IF_ERROR(CheckExtents(name, input->shape, {batch_size}));
+  return inputs.Integers(*input);
+}
+
+absl::StatusOr<std::vector<SequenceRows>> ReadInputRows(const InferInputs& inputs,
+                                                        const PaddedExtents& extents) {
+  if (extents.batch_size > kMaxTokens) {
+    return absl::ResourceExhaustedError(absl::StrCat("inputs: expected at most ", kMaxTokens,
+                                                     " sequences in a request, found ",
+                                                     extents.batch_size));
+  }
+  const bool has_lengths = inputs.Find("lengths") != nullptr;
+  const bool has_mask = inputs.Find("attention_mask") != nullptr;
+  if (has_lengths && has_mask) {
+    return absl::InvalidArgumentError(
+        "inputs: expected \"lengths\" or \"attention_mask\", found both");
+  }
+  if (has_lengths) {
+    return RowsOfLengths(inputs, extents);
+  }
+  if (has_mask) {
+    return RowsOfMask(inputs, extents);
+  }
+  return std::vector<SequenceRows>(static_cast<size_t>(extents.batch_size), {0, extents.seq_len});
+}
+
+}  // namespace attention
