@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "proto/codec/envelope.h"
 
 namespace attention {

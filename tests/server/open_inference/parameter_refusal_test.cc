@@ -1,0 +1,116 @@
+// Parameters and outputs that are refused before any work, with which code and which words.
+#include "core/tensor/seeded.h"
+#include "tests/server/open_inference/infer_plan_fixture.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+using ParameterRefusalTest = InferPlanTest;
+
+inference::ModelInferRequest Ids(const std::string& model) {
+  inference::ModelInferRequest request = InferRequest(model);
+  AddInt64(request, "input_ids", {2, 3}, {1, 2, 3, 4, 5, 6});
+  return request;
+}
+
+TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
+  const auto with = [](const std::string& name, const std::string& value) {
+    inference::ModelInferRequest request = Ids("gpt2");
+    request.MergeFrom(InferText("parameters { key: 'layer' value { int64_param: 0 } }"));
+    request.MergeFrom(InferText("parameters { key: '" + name + "' value { " + value + " } }"));
+    return request;
+  };
+  ExpectInvalid(with("layer", "int64_param: 2"),
+                "parameter \"layer\": expected 0 to 1 of the 2 layers of model \"gpt2\", found 2");
+  ExpectInvalid(with("layer", "string_param: 'last'"),
+                "parameter \"layer\": expected an int64 or a decimal number, found \"last\"");
+  ExpectInvalid(with("layer", "bool_param: true"),
+                "parameter \"layer\": expected an int64, found true");
+  ExpectInvalid(with("causal", "int64_param: 1"), "parameter \"causal\": expected a bool, found 1");
+  ExpectInvalid(with("scale", "string_param: 'half'"),
+                "parameter \"scale\": expected a number, found \"half\"");
+  ExpectInvalid(with("scale", "double_param: inf"),
+                "parameter \"scale\": expected a finite FP32 number, found inf");
+  ExpectInvalid(with("softcap", "double_param: -1"),
+                "parameter \"softcap\": expected a finite FP32 number of at least 0, found -1");
+  ExpectInvalid(with("window", "int64_param: -1"),
+                "parameter \"window\": expected 0 or more, found -1");
+  ExpectInvalid(with("temperature", "double_param: 1"),
+                "parameters: expected causal, layer, scale, softcap, window or one of the "
+                "protocol's own, found \"temperature\"");
+  ExpectInvalid(with("triton_x", "bool_param: true"),
+                "parameters: names that begin with \"triton_\" are reserved, found \"triton_x\"");
+  ExpectInvalid(with("timeout", "int64_param: -1"),
+                "parameter \"timeout\": expected 0 or more, found -1");
+  ExpectInvalid(with("sequence_id", "string_param: 's'"),
+                "parameter \"sequence_id\": expected none: a sequence that the server keeps is a "
+                "Decode call of attention.v1.AttentionService, found \"s\"");
+  ExpectInvalid(with("sequence_start", "bool_param: true"),
+                "parameter \"sequence_start\": expected none: a sequence that the server keeps is "
+                "a Decode call of attention.v1.AttentionService, found true");
+}
+
+TEST_F(ParameterRefusalTest, WhatGoesWithALayer) {
+  inference::ModelInferRequest request = Ids("gpt2");
+  (*request.mutable_parameters())["causal"].set_bool_param(false);
+  ExpectInvalid(request,
+                "parameter \"causal\": goes with parameter \"layer\": expected none for the whole "
+                "stack of model \"gpt2\", found one");
+  request = Ids("gpt2");
+  request.add_outputs()->set_name("weights");
+  ExpectInvalid(request,
+                "output \"weights\": goes with parameter \"layer\": expected none for the whole "
+                "stack of model \"gpt2\", found one");
+  request = InferRequest("attention");
+  for (const std::string name : {"query", "key", "value"}) {
+    AddTensor(request, name, SeededTensor(1, Dtype::kF32, {1, 1, 1, 8}));
+  }
+  SetLayer(request, 0);
+  ExpectInvalid(request, "parameter \"layer\": expected none for model \"attention\", found 0");
+}
+
+TEST_F(ParameterRefusalTest, OutputsThatThereAreNot) {
+  inference::ModelInferRequest request = Ids("demo");
+  request.add_outputs()->set_name("logits");
+  ExpectInvalid(request, "outputs: expected \"output\" or \"weights\", found \"logits\"");
+  request = Ids("demo");
+  request.add_outputs()->set_name("output");
+  request.add_outputs()->set_name("output");
+  ExpectInvalid(request, "output \"output\": expected one of the name, found another");
+  request = Ids("demo");
+  auto& output = *request.add_outputs();
+  output.set_name("output");
+  (*output.mutable_parameters())["classification"].set_int64_param(3);
+  ExpectInvalid(request,
+                "output \"output\" parameters: expected shared_memory_region, "
+                "shared_memory_byte_size and shared_memory_offset, found \"classification\"");
+}
+
+TEST_F(ParameterRefusalTest, RepliesThatWouldBeTooLarge) {
+  inference::ModelInferRequest request = InferRequest("demo");
+  AddBytes(request, "input_ids", "INT32", {8, 100}, std::string(3200, '\0'));
+  EXPECT_THAT(Plan(request),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the reply would have 1638400 bytes, at most 1048576 may be sent "
+                       "(--max-message-bytes)"));
+  AddInt32(request, "lengths", {8}, std::vector<int32_t>(8, 0));
+  EXPECT_THAT(Plan(request).status().message(), HasSubstr("1638400")) << "padding is sent, too";
+}
+
+TEST_F(ParameterRefusalTest, SharedMemoryWhereItIsOff) {
+  inference::ModelInferRequest request = Ids("demo");
+  auto& input = *request.mutable_inputs(0)->mutable_parameters();
+  input["shared_memory_byte_size"].set_int64_param(48);
+  ExpectInvalid(request,
+                "input \"input_ids\" parameters: expected shared_memory_region and "
+                "shared_memory_byte_size, found one of them or neither");
+  input["shared_memory_region"].set_string_param("r");
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kUnimplemented,
+                                      "shared memory is off: the server was started without "
+                                      "--allow-shared-memory"));
+}
+
+}  // namespace
+}  // namespace attention
