@@ -132,7 +132,10 @@ TEST_F(LongRequestsTest, NoRowIsComputedThatNobodyAskedFor) {
   for (std::thread& caller : callers) {
     caller.join();
   }
-  const v1::ServerStatistics statistics = Statistics();
+  v1::ServerStatistics statistics;
+  do {  // requests count when their answers have gone
+    statistics = Statistics();
+  } while (statistics.succeeded() < 4);
   EXPECT_EQ(statistics.batch_tokens(), 4 * 138);
   EXPECT_EQ(statistics.padding_tokens(), 0);
   EXPECT_EQ(statistics.succeeded(), 4);
