@@ -7,6 +7,7 @@
 #include "client/cli/bench_flags.h"
 #include "client/cli/commands.h"
 #include "client/load/bench.h"
+#include "client/load/decode_bench.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -28,6 +29,7 @@ constexpr char kExamples[] =
     "  attend bench --tokens-shape 4x64 --causal --stream -c 4\n"
     "  attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64 "
     "--dtype bf16\n"
+    "  attend bench --decode -c 64 --prefill 256 --steps 128  sessions that grow token by token\n"
     "  attend bench -c 4 --json result.json\n"
     "\n"
     "Exit codes: 0 every request was answered and every checked answer agreed, 1 not so, 2 wrong "
@@ -46,21 +48,31 @@ absl::Status WriteJson(const std::string& path, const nlohmann::json& json) {
 }
 
 /// Whether all went well.
+template <typename Report>
+absl::StatusOr<bool> Show(const Report& report, const std::string& json) {
+  if (json != "-") {
+    std::cout << ToText(report);
+  }
+  if (!json.empty()) {
+    RETURN_IF_ERROR(WriteJson(json, ToJson(report)));
+  }
+  return Succeeded(report);
+}
+
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
-  ASSIGN_OR_RETURN(const RequestMix mix, MakeRequestMix(flags, *client));
-  const std::unique_ptr<const Protocol> protocol = ProtocolOf(flags);
   const LoadOptions options = LoadOptionsOf(flags);
   std::cerr << "attend: measuring for " << absl::FormatDuration(options.duration) << " after "
             << absl::FormatDuration(options.warmup) << " of warm-up\n";
+  if (flags.decode) {
+    ASSIGN_OR_RETURN(const DecodePlan plan, MakeDecodePlan(flags, *client));
+    ASSIGN_OR_RETURN(const DecodeReport report, RunDecodeBench(*client, plan, options));
+    return Show(report, flags.json);
+  }
+  ASSIGN_OR_RETURN(const RequestMix mix, MakeRequestMix(flags, *client));
+  const std::unique_ptr<const Protocol> protocol = ProtocolOf(flags);
   ASSIGN_OR_RETURN(const LoadReport report, RunBench(*client, mix, *protocol, options));
-  if (flags.json != "-") {
-    std::cout << ToText(report);
-  }
-  if (!flags.json.empty()) {
-    RETURN_IF_ERROR(WriteJson(flags.json, ToJson(report)));
-  }
-  return Succeeded(report);
+  return Show(report, flags.json);
 }
 
 }  // namespace

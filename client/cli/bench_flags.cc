@@ -13,6 +13,7 @@ namespace attention {
 namespace {
 
 constexpr char kGroup[] = "Load";
+constexpr char kDecodeGroup[] = "Decoding";
 
 std::string CheckLengths(const std::string& text) {
   const absl::Status status = text.find(':') == std::string::npos ? ParseIntegers(text).status()
@@ -26,13 +27,14 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
   command.remove_option(command.get_option("--lengths"));
   command
       .add_option("--lengths", flags.lengths,
-                  "Requests of many lengths: uniform:8..512, zipf:1.1:8..512, fixed:N or file:PATH "
-                  "(one a line) replace S of --shape or --tokens-shape. Or N,N: tokens of each "
-                  "sequence of one request")
+                  "Draw requests of many lengths, which replace S of the shape: uniform:8..512, "
+                  "zipf:1.1:8..512, fixed:N, file:PATH; or N,N: of each sequence of one request")
       ->type_name("MIX")
       ->check(CheckLengths)
       ->group(kGroup);
-  command.add_option("--protocol", flags.protocol, "native (attention.v1)")
+  command
+      .add_option("--protocol", flags.protocol,
+                  "native (attention.v1)")
       ->type_name("NAME")
       ->capture_default_str()
       ->check(CLI::IsMember({"native"}).description(""))
@@ -46,6 +48,22 @@ void AddLoopFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100000).description(""))
       ->group(kGroup);
+  command.add_option("--connections", flags.connections, "TCP connections they are spread over")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000).description(""))
+      ->group(kGroup);
+  AddDuration(command, "-z,--duration", flags.duration, "How long to measure")
+      ->check([](const std::string& text) {
+        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
+      })
+      ->group(kGroup);
+  AddDuration(command, "--warmup", flags.warmup, "Load that comes before and is not counted")
+      ->group(kGroup);
+}
+
+/// REQUIRES: --concurrency is there.
+void AddOpenLoopFlags(CLI::App& command, BenchFlags& flags) {
   CLI::Option* const rate =
       command
           .add_option("--rate", flags.rate,
@@ -69,18 +87,43 @@ void AddLoopFlags(CLI::App& command, BenchFlags& flags) {
       ->check(CLI::Range(1, 1000000).description(""))
       ->needs(rate)
       ->group(kGroup);
-  command.add_option("--connections", flags.connections, "TCP connections they are spread over")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000).description(""))
-      ->group(kGroup);
-  AddDuration(command, "-z,--duration", flags.duration, "How long to measure")
-      ->check([](const std::string& text) {
-        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-      })
-      ->group(kGroup);
-  AddDuration(command, "--warmup", flags.warmup, "Load that comes before and is not counted")
-      ->group(kGroup);
+}
+
+void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
+  CLI::Option* const decode =
+      command
+          .add_flag("--decode", flags.decode,
+                    "Sessions that take in a prompt and make steps, over and over; of what to send "
+                    "only the kind and widths matter")
+          ->excludes("--rate")
+          ->excludes("--lengths")
+          ->excludes("--stream")
+          ->excludes("--protocol")
+          ->group(kDecodeGroup);
+  const auto add = [&](const char* name, int64_t& target, const char* help) {
+    command.add_option(name, target, help)
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000000).description(""))
+        ->needs(decode)
+        ->group(kDecodeGroup);
+  };
+  add("--prefill", flags.decode_options.prefill, "Tokens of a prompt");
+  add("--steps", flags.decode_options.steps, "Steps of a session, after its prompt");
+  add("--step-tokens", flags.decode_options.step_tokens, "Tokens of a step");
+  command
+      .add_option_function<std::string>(
+          "--cache-dtype",
+          [&flags](const std::string& name) {
+            flags.decode_options.cache_dtype = name == "bf16"   ? v1::BF16
+                                               : name == "int8" ? v1::INT8
+                                                                : v1::FP32;
+          },
+          "How the server keeps keys and values: fp32 (default), bf16 or int8")
+      ->type_name("DTYPE")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}).description(""))
+      ->needs(decode)
+      ->group(kDecodeGroup);
 }
 
 void AddReportFlags(CLI::App& command, BenchFlags& flags) {
@@ -124,6 +167,8 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
   AddServerFlags(command, flags.server);
   AddRequestKindFlags(command, flags);
   AddLoopFlags(command, flags);
+  AddOpenLoopFlags(command, flags);
+  AddDecodeFlags(command, flags);
   AddReportFlags(command, flags);
 }
 
@@ -176,6 +221,11 @@ absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, AttentionClie
   request.lengths = flags.lengths;
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(request, client));
   return RequestMix(std::move(workload));
+}
+
+absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, AttentionClient& client) {
+  ASSIGN_OR_RETURN(const RequestMix like, MakeRequestMix(flags, client));
+  return DecodePlan::Make(like.request(), flags.decode_options, flags.request.seed);
 }
 
 }  // namespace attention

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/server_flags.h"
+#include "client/load/decode_plan.h"
 #include "client/load/load_options.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
@@ -21,6 +22,9 @@ struct BenchFlags {
   std::string lengths;
   std::string protocol = "native";
   bool stream = false;
+
+  bool decode = false;
+  DecodeOptions decode_options;
 
   int concurrency = 1;
   int connections = 1;
@@ -50,5 +54,8 @@ std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
 /// Reads or generates the tensors. Asks the server for the width of a model only when no flag says
 /// what to send, and for its vocabulary if tokens are to be random.
 absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, AttentionClient& client);
+
+/// Of `decode`, in the widths of what would be sent without it.
+absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, AttentionClient& client);
 
 }  // namespace attention

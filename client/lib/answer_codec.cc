@@ -1,6 +1,7 @@
 #include "client/lib/answer_codec.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -27,21 +28,20 @@ absl::StatusOr<Received<M>> DecodeMessage(const grpc::ByteBuffer& bytes) {
   return received.ok() ? std::move(received) : Malformed(received.status());
 }
 
-template <typename M>
-absl::StatusOr<Tensor> CopyOf(const Received<M>& received, const v1::Tensor& wire,
-                              const char* name) {
-  const absl::StatusOr<ReceivedTensor> tensor = ReadTensor(wire, received.PayloadOf(wire), name);
+using Bytes = std::shared_ptr<const ReceivedBytes>;
+
+absl::StatusOr<Tensor> CopyOf(const Bytes& bytes, const v1::Tensor& wire, const char* name) {
+  const absl::StatusOr<ReceivedTensor> tensor =
+      ReadTensor(wire, ResolvePayload(wire.data(), bytes), name);
   if (!tensor.ok()) {
     return Malformed(tensor.status());
   }
   return CopyTensor(*tensor);
 }
 
-template <typename M>
-absl::StatusOr<std::vector<int32_t>> KeysOf(const Received<M>& received,
-                                            const v1::TopWeights& wire) {
-  const absl::StatusOr<ReceivedElements> keys =
-      ReadElements(wire.keys(), received.PayloadOf(wire.keys()), v1::INT32, "top_weights.keys");
+absl::StatusOr<std::vector<int32_t>> KeysOf(const Bytes& bytes, const v1::TopWeights& wire) {
+  const absl::StatusOr<ReceivedElements> keys = ReadElements(
+      wire.keys(), ResolvePayload(wire.keys().data(), bytes), v1::INT32, "top_weights.keys");
   if (!keys.ok()) {
     return Malformed(keys.status());
   }
@@ -65,12 +65,17 @@ absl::Status CheckTokens(const Texts& texts) {
   return absl::OkStatus();
 }
 
-void ReadSummary(const v1::Summary& summary, AttendResult& result) {
-  result.timings.queue = absl::Nanoseconds(summary.queue_ns());
-  result.timings.compute = absl::Nanoseconds(summary.compute_ns());
-  result.timings.server_total = absl::Nanoseconds(summary.total_ns());
-  result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
-                  summary.batch_tokens()};
+absl::Status AddPart(StreamMessage& message, StreamAssembler& assembler, AttendResult& result) {
+  return std::visit(
+      [&](auto& part) {
+        if constexpr (std::is_same_v<decltype(part), AttendResult&>) {
+          result = std::move(part);
+          return absl::OkStatus();
+        } else {
+          return assembler.Add(part);
+        }
+      },
+      message);
 }
 
 /// Where the rows of one head belong; the rows are still to come.
@@ -79,31 +84,90 @@ RowBlock BlockOf(const Wire& wire) {
   return {wire.sequence(), wire.first_row(), Tensor()};
 }
 
+absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& message,
+                                                const Bytes& bytes) {
+  switch (message.part_case()) {
+    case v1::AttendStreamResponse::kRows: {
+      RowBlock block{message.rows().sequence(), message.rows().first_row(), Tensor()};
+      ASSIGN_OR_RETURN(block.rows, CopyOf(bytes, message.rows().output(), "rows.output"));
+      return StreamMessage(std::move(block));
+    }
+    case v1::AttendStreamResponse::kWeights: {
+      const v1::WeightsBlock& wire = message.weights();
+      WeightsBlock result{wire.head(), BlockOf(wire)};
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.weights(), "weights.weights"));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kLogSumExp: {
+      const v1::LogSumExpBlock& wire = message.log_sum_exp();
+      LogSumExpBlock result{wire.head(), BlockOf(wire)};
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.log_sum_exp(), "log_sum_exp"));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kTopWeights: {
+      const v1::TopWeightsBlock& wire = message.top_weights();
+      TopWeightsBlock result{wire.head(), BlockOf(wire), {}};
+      ASSIGN_OR_RETURN(result.block.rows,
+                       CopyOf(bytes, wire.top_weights().weights(), "top_weights.weights"));
+      ASSIGN_OR_RETURN(result.keys, KeysOf(bytes, wire.top_weights()));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kTokens: {
+      const v1::TokensBlock& wire = message.tokens();
+      RETURN_IF_ERROR(CheckTokens(std::span(&wire.tokens(), 1)));
+      return StreamMessage(TokensBlock{wire.sequence(), wire.first_token(), wire.tokens()});
+    }
+    case v1::AttendStreamResponse::kLayerWeights: {
+      const v1::LayerWeightsBlock& wire = message.layer_weights();
+      LayerWeightsBlock result{wire.layer(), wire.head(), BlockOf(wire)};
+      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.weights(), "layer_weights.weights"));
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::kSummary: {
+      AttendResult result;
+      ReadSummary(message.summary(), result);
+      return StreamMessage(std::move(result));
+    }
+    case v1::AttendStreamResponse::PART_NOT_SET:
+      break;
+  }
+  return absl::InternalError("malformed answer: a message of the stream has no part");
+}
+
 }  // namespace
+
+void ReadSummary(const v1::Summary& summary, AttendResult& result) {
+  result.timings.queue = absl::Nanoseconds(summary.queue_ns());
+  result.timings.compute = absl::Nanoseconds(summary.compute_ns());
+  result.timings.server_total = absl::Nanoseconds(summary.total_ns());
+  result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
+                  summary.batch_tokens()};
+}
 
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   ASSIGN_OR_RETURN(const Received<v1::AttendResponse> received,
                    DecodeMessage<v1::AttendResponse>(bytes));
   AttendResult result;
-  ASSIGN_OR_RETURN(result.output, CopyOf(received, received.message.output(), "output"));
+  ASSIGN_OR_RETURN(result.output, CopyOf(received.bytes, received.message.output(), "output"));
   for (const v1::Tensor& wire : received.message.weights()) {
-    ASSIGN_OR_RETURN(Tensor weights, CopyOf(received, wire, "weights"));
+    ASSIGN_OR_RETURN(Tensor weights, CopyOf(received.bytes, wire, "weights"));
     result.weights.push_back(std::move(weights));
   }
   for (const v1::Tensor& wire : received.message.log_sum_exp()) {
-    ASSIGN_OR_RETURN(Tensor log_sum_exp, CopyOf(received, wire, "log_sum_exp"));
+    ASSIGN_OR_RETURN(Tensor log_sum_exp, CopyOf(received.bytes, wire, "log_sum_exp"));
     result.log_sum_exp.push_back(std::move(log_sum_exp));
   }
   for (const v1::TopWeights& wire : received.message.top_weights()) {
     LargestWeights& top = result.top_weights.emplace_back();
-    ASSIGN_OR_RETURN(top.weights, CopyOf(received, wire.weights(), "top_weights.weights"));
-    ASSIGN_OR_RETURN(top.keys, KeysOf(received, wire));
+    ASSIGN_OR_RETURN(top.weights, CopyOf(received.bytes, wire.weights(), "top_weights.weights"));
+    ASSIGN_OR_RETURN(top.keys, KeysOf(received.bytes, wire));
   }
   for (const v1::LayerWeights& wire : received.message.layer_weights()) {
     LayerWeights& layer = result.layer_weights.emplace_back();
     layer.layer = wire.layer();
     layer.sequence = wire.sequence();
-    ASSIGN_OR_RETURN(layer.weights, CopyOf(received, wire.weights(), "layer_weights.weights"));
+    ASSIGN_OR_RETURN(layer.weights,
+                     CopyOf(received.bytes, wire.weights(), "layer_weights.weights"));
   }
   RETURN_IF_ERROR(CheckTokens(received.message.tokens()));
   result.tokens.assign(received.message.tokens().begin(), received.message.tokens().end());
@@ -125,72 +189,43 @@ absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes) 
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes) {
   ASSIGN_OR_RETURN(const Received<v1::AttendStreamResponse> received,
                    DecodeMessage<v1::AttendStreamResponse>(bytes));
-  const v1::AttendStreamResponse& message = received.message;
-  switch (message.part_case()) {
-    case v1::AttendStreamResponse::kRows: {
-      RowBlock block{message.rows().sequence(), message.rows().first_row(), Tensor()};
-      ASSIGN_OR_RETURN(block.rows, CopyOf(received, message.rows().output(), "rows.output"));
-      return StreamMessage(std::move(block));
-    }
-    case v1::AttendStreamResponse::kWeights: {
-      const v1::WeightsBlock& wire = message.weights();
-      WeightsBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.weights(), "weights.weights"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kLogSumExp: {
-      const v1::LogSumExpBlock& wire = message.log_sum_exp();
-      LogSumExpBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(received, wire.log_sum_exp(), "log_sum_exp"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kTopWeights: {
-      const v1::TopWeightsBlock& wire = message.top_weights();
-      TopWeightsBlock result{wire.head(), BlockOf(wire), {}};
-      ASSIGN_OR_RETURN(result.block.rows,
-                       CopyOf(received, wire.top_weights().weights(), "top_weights.weights"));
-      ASSIGN_OR_RETURN(result.keys, KeysOf(received, wire.top_weights()));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kTokens: {
-      const v1::TokensBlock& wire = message.tokens();
-      RETURN_IF_ERROR(CheckTokens(std::span(&wire.tokens(), 1)));
-      return StreamMessage(TokensBlock{wire.sequence(), wire.first_token(), wire.tokens()});
-    }
-    case v1::AttendStreamResponse::kLayerWeights: {
-      const v1::LayerWeightsBlock& wire = message.layer_weights();
-      LayerWeightsBlock result{wire.layer(), wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows,
-                       CopyOf(received, wire.weights(), "layer_weights.weights"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kSummary: {
-      AttendResult result;
-      ReadSummary(message.summary(), result);
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::PART_NOT_SET:
-      break;
-  }
-  return absl::InternalError("malformed answer: a message of the stream has no part");
+  return ReadStreamMessage(received.message, received.bytes);
 }
 
-absl::StatusOr<AttendResult> DecodeStream(const AttendRequest& request,
-                                          const std::vector<grpc::ByteBuffer>& messages) {
+absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes) {
+  ASSIGN_OR_RETURN(Received<v1::DecodeResponse> received, DecodeMessage<v1::DecodeResponse>(bytes));
+  v1::DecodeResponse& message = received.message;
+  SessionMessage answer{message.id(), message.sequence(), {}, {}};
+  if (message.has_part()) {
+    ASSIGN_OR_RETURN(answer.part, ReadStreamMessage(message.part(), received.bytes));
+  }
+  if (message.has_result()) {
+    answer.result = std::move(*message.mutable_result());
+  }
+  return answer;
+}
+
+absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
+                                                  const std::vector<grpc::ByteBuffer>& messages) {
   ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(request));
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    RETURN_IF_ERROR(std::visit(
-        [&](auto& part) {
-          if constexpr (std::is_same_v<decltype(part), AttendResult&>) {
-            result = std::move(part);
-            return absl::OkStatus();
-          } else {
-            return assembler.Add(part);
-          }
-        },
-        message));
+    RETURN_IF_ERROR(AddPart(message, assembler, result));
+  }
+  RETURN_IF_ERROR(assembler.Finish(result));
+  return result;
+}
+
+absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
+                                                 const std::vector<grpc::ByteBuffer>& messages) {
+  ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(step));
+  AttendResult result;
+  for (const grpc::ByteBuffer& bytes : messages) {
+    ASSIGN_OR_RETURN(SessionMessage message, DecodeSessionMessage(bytes));
+    if (message.part.has_value()) {
+      RETURN_IF_ERROR(AddPart(*message.part, assembler, result));
+    }
   }
   RETURN_IF_ERROR(assembler.Finish(result));
   return result;

@@ -84,4 +84,64 @@ absl::Status BlockingStream::Finish() {
   return ToAbslStatus(status);
 }
 
+BlockingDuplex::BlockingDuplex(grpc::GenericStub& stub, const std::string& method,
+                               absl::Duration timeout) {
+  SetDeadline(timeout, context_);
+  stream_ = stub.PrepareCall(&context_, method, &queue_);
+}
+
+BlockingDuplex::~BlockingDuplex() {
+  if (is_started_ && !is_finished_) {
+    context_.TryCancel();
+    Finish(absl::InfiniteFuture()).IgnoreError();
+  }
+  Drain(queue_);
+}
+
+bool BlockingDuplex::Wait(absl::Time deadline) {
+  void* tag = nullptr;
+  bool ok = false;
+  if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(deadline)) != grpc::CompletionQueue::TIMEOUT) {
+    return ok;
+  }
+  // The event that was waited for comes soon now.
+  timed_out_ = true;
+  context_.TryCancel();
+  queue_.Next(&tag, &ok);
+  return false;
+}
+
+bool BlockingDuplex::Write(const grpc::ByteBuffer& message, absl::Time deadline) {
+  if (!is_started_) {
+    is_started_ = true;
+    stream_->StartCall(this);
+    if (!Wait(deadline)) {
+      return false;
+    }
+  }
+  stream_->Write(message, this);
+  return Wait(deadline);
+}
+
+bool BlockingDuplex::Read(grpc::ByteBuffer& message, absl::Time deadline) {
+  stream_->Read(&message, this);
+  return Wait(deadline);
+}
+
+void BlockingDuplex::EndRequests(absl::Time deadline) {
+  stream_->WritesDone(this);
+  Wait(deadline);
+}
+
+absl::Status BlockingDuplex::Finish(absl::Time deadline) {
+  if (!is_finished_) {
+    grpc::Status status;
+    stream_->Finish(&status, this);
+    Wait(deadline);
+    is_finished_ = true;
+    status_ = ToAbslStatus(status);
+  }
+  return status_;
+}
+
 }  // namespace attention

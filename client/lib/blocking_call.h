@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -42,6 +43,40 @@ class BlockingStream {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
   bool is_open_ = true;  // there may be more to read
   bool is_finished_ = false;
+};
+
+/// A call with streams both ways. One thread; the destructor cancels what is left. What does not
+/// end by its deadline is cancelled with the call.
+class BlockingDuplex {
+ public:
+  /// Of the whole call, `timeout` from now.
+  BlockingDuplex(grpc::GenericStub& stub, const std::string& method, absl::Duration timeout);
+  ~BlockingDuplex();
+  BlockingDuplex(const BlockingDuplex&) = delete;
+  BlockingDuplex& operator=(const BlockingDuplex&) = delete;
+
+  /// False when the call has ended.
+  bool Write(const grpc::ByteBuffer& message, absl::Time deadline);
+  /// Waits for the next message; false after the last, or on error.
+  bool Read(grpc::ByteBuffer& message, absl::Time deadline);
+  /// There is nothing more to write.
+  void EndRequests(absl::Time deadline);
+  void Cancel() { context_.TryCancel(); }
+  /// How the call ended; the same each time. REQUIRES: Write or Read returned false.
+  absl::Status Finish(absl::Time deadline);
+  /// Whether a deadline of these functions passed.
+  bool timed_out() const { return timed_out_; }
+
+ private:
+  bool Wait(absl::Time deadline);
+
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  bool is_started_ = false;
+  bool is_finished_ = false;
+  bool timed_out_ = false;
+  absl::Status status_;
 };
 
 }  // namespace attention

@@ -222,4 +222,20 @@ absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequ
   return CompareAnswer(expected, result, Tolerance(/*is_layer=*/true, is_low_precision));
 }
 
+absl::StatusOr<std::optional<AnswerCheck>> CheckIfReproducible(AttentionClient& client,
+                                                               const AttendRequest& request,
+                                                               const AttendResult& result) {
+  v1::Model model;
+  const bool has_model = !std::holds_alternative<QueryKeyValueInput>(request.input);
+  if (has_model) {
+    ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
+    if (!model.has_seed()) {
+      return std::nullopt;
+    }
+  }
+  ASSIGN_OR_RETURN(const AnswerCheck check,
+                   CheckAnswer(has_model ? &model : nullptr, request, result));
+  return check;
+}
+
 }  // namespace attention

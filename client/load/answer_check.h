@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
+#include "client/lib/attention_client.h"
 #include "core/tensor/dtype.h"
 #include "proto/attention/v1/attention.pb.h"
 
@@ -32,5 +33,11 @@ struct AnswerCheck {
 /// `result` does not have the shape of an answer to `request`.
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result);
+
+/// The same with the model as the server describes it; absent when its weights cannot be
+/// reproduced.
+absl::StatusOr<std::optional<AnswerCheck>> CheckIfReproducible(AttentionClient& client,
+                                                               const AttendRequest& request,
+                                                               const AttendResult& result);
 
 }  // namespace attention

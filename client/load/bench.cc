@@ -1,39 +1,17 @@
 #include "client/load/bench.h"
 
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "client/load/encoded_load.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
+#include "client/load/same_bits.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-/// Absent when the model's weights cannot be reproduced here.
-absl::StatusOr<std::optional<AnswerCheck>> CheckFirst(AttentionClient& client,
-                                                      const AttendRequest& request,
-                                                      const AttendResult& first) {
-  v1::Model model;
-  const bool has_model = !std::holds_alternative<QueryKeyValueInput>(request.input);
-  if (has_model) {
-    ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
-    if (!model.has_seed()) {
-      return std::nullopt;
-    }
-  }
-  ASSIGN_OR_RETURN(const AnswerCheck check,
-                   CheckAnswer(has_model ? &model : nullptr, request, first));
-  return check;
-}
 
 /// What requests get that are alone, each kind asked once.
 class AnswersAlone {
@@ -84,7 +62,8 @@ absl::StatusOr<LoadReport> RunBench(AttentionClient& client, const RequestMix& m
   if (options.num_samples > 0) {
     report.verification.emplace();
     const Workload workload = mix.Make(first_kind);
-    ASSIGN_OR_RETURN(report.verification->reference, CheckFirst(client, workload.request, *first));
+    ASSIGN_OR_RETURN(report.verification->reference,
+                     CheckIfReproducible(client, workload.request, *first));
   }
   ASSIGN_OR_RETURN(const EncodedLoad load, EncodeLoad(mix, protocol, *first));
   report.result = RunLoad(load, options);

@@ -6,6 +6,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -67,6 +68,9 @@ class Lane {
   const Protocol& protocol_;
   const absl::Duration timeout_;
   grpc::CompletionQueue& queue_;
+
+  /// Of no meaning but for the order that it makes.
+  std::atomic<bool> is_handed_over_ = false;
 
   // Of the call under way, or the last one.
   LaneCall call_;

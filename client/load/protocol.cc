@@ -35,7 +35,7 @@ absl::StatusOr<std::optional<ServerAccount>> NativeProtocol::ReadAccount(
 
 absl::StatusOr<AttendResult> NativeProtocol::Decode(const AttendRequest& request,
                                                     const LoadAnswer& answer) const {
-  return is_streaming_ ? DecodeStream(request, answer) : DecodeAnswer(answer.back());
+  return is_streaming_ ? DecodeStreamMessages(request, answer) : DecodeAnswer(answer.back());
 }
 
 }  // namespace attention

@@ -1,7 +1,5 @@
 #include "client/load/recorder.h"
 
-#include <sys/resource.h>
-
 #include <string>
 #include <utility>
 
@@ -10,13 +8,6 @@
 
 namespace attention {
 namespace {
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) { return time.tv_sec + time.tv_usec * 1e-6; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 int64_t NanosecondsBetween(Recorder::Clock::time_point from, Recorder::Clock::time_point to) {
   return std::chrono::nanoseconds(to - from).count();
@@ -30,12 +21,12 @@ PaceWindow WindowFromNow(const LoadOptions& options) {
 }
 
 Recorder::Recorder(const EncodedLoad& load, const LoadOptions& options, const PaceWindow& window)
-    : load_(load), options_(options), window_(window) {
+    : load_(load), options_(options), window_(window), cpu_(window) {
   result_.window = options.duration;
 }
 
 void Recorder::Count(const Lane& lane, Clock::time_point now) {
-  CountCpu(now);
+  cpu_.Look(now);
   if (!lane.status().ok()) {
     CountError(lane, ToAbslStatus(lane.status()), now);
     return;
@@ -59,17 +50,9 @@ void Recorder::Count(const Lane& lane, Clock::time_point now) {
 }
 
 LoadResult Recorder::Finish() {
-  CountCpu(Clock::now());
+  cpu_.Look(Clock::now());
+  result_.client_cpu_share = cpu_.share();
   return std::move(result_);
-}
-
-void Recorder::CountCpu(Clock::time_point now) {
-  if (!cpu_start_.has_value() && now >= window_.start) {
-    cpu_start_ = {now, CpuSeconds()};
-  } else if (result_.client_cpu_share == 0.0 && now >= window_.end && cpu_start_.has_value()) {
-    const std::chrono::duration<double> elapsed = now - cpu_start_->at;
-    result_.client_cpu_share = (CpuSeconds() - cpu_start_->cpu_seconds) / elapsed.count();
-  }
 }
 
 bool Recorder::IsMeasured(const Lane& lane, Clock::time_point now) const {

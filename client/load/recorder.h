@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/load/cpu_meter.h"
 #include "client/load/encoded_load.h"
 #include "client/load/lane.h"
 #include "client/load/load_options.h"
@@ -37,22 +38,16 @@ class Recorder {
   bool IsWithin(Clock::time_point time) const {
     return time >= window_.start && time < window_.end;
   }
-  void CountCpu(Clock::time_point now);
   void CountError(const Lane& lane, const absl::Status& status, Clock::time_point now);
   void CountAnswer(const Lane& lane, const std::optional<ServerAccount>& account);
   void CountLatency(const Lane& lane, Clock::time_point now);
   bool IsMeasured(const Lane& lane, Clock::time_point now) const;
 
-  struct CpuMark {
-    Clock::time_point at;
-    double cpu_seconds = 0.0;
-  };
-
   const EncodedLoad& load_;
   const LoadOptions& options_;
   const PaceWindow window_;
   LoadResult result_;
-  std::optional<CpuMark> cpu_start_;
+  CpuMeter cpu_;
   int64_t failures_in_a_row_ = 0;
 };
 

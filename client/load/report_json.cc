@@ -1,21 +1,11 @@
 #include "absl/strings/str_cat.h"
+#include "client/load/load_rates.h"
 #include "client/load/machine.h"
 #include "client/load/report.h"
-#include "client/load/report_numbers.h"
+#include "client/load/report_parts.h"
 
 namespace attention {
 namespace {
-
-nlohmann::json VerificationJson(const LoadVerification& verification) {
-  nlohmann::json json = {{"agreed", verification.agreed()},
-                         {"sampled", verification.sampled},
-                         {"identical", verification.identical}};
-  if (verification.reference.has_value()) {
-    json["relative_l2"] = verification.reference->relative_l2;
-    json["tolerance"] = verification.reference->tolerance;
-  }
-  return json;
-}
 
 nlohmann::json OptionsJson(const LoadReport& report) {
   const LoadOptions& options = report.options;
@@ -46,19 +36,6 @@ nlohmann::json OptionsJson(const LoadReport& report) {
   return json;
 }
 
-void AddFailures(const LoadResult& result, nlohmann::json& json) {
-  json["errors"] = nlohmann::json::object();
-  json["error_texts"] = nlohmann::json::object();
-  json["error_latency_ms"] = nlohmann::json::object();
-  for (const auto& [code, failure] : result.failures) {
-    json["errors"][code] = failure.count;
-    json["error_texts"][code] = failure.first_text;
-    if (failure.latency_ns.count() > 0) {
-      json["error_latency_ms"][code] = LatencyJson(failure.latency_ns);
-    }
-  }
-}
-
 }  // namespace
 
 bool Succeeded(const LoadReport& report) {
@@ -81,7 +58,7 @@ nlohmann::json ToJson(const LoadReport& report) {
                          {"client_cpu_share", result.client_cpu_share},
                          {"client_warning", ClientWarning(report)},
                          {"gave_up", result.gave_up}};
-  AddFailures(result, json);
+  AddFailures(result.failures, json);
   if (result.accounts > 0) {
     json["server_ms"] = {{"queue", rates.queue_ms}, {"compute", rates.compute_ms}};
     json["requests_per_batch"] = rates.requests_per_batch;

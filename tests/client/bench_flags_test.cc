@@ -94,6 +94,30 @@ TEST_F(BenchFlagsTest, LengthsAreOfSequencesOrAMix) {
   EXPECT_EQ(longest.dtype(), Dtype::kBf16);
 }
 
+TEST_F(BenchFlagsTest, ADecodePlanHasTheWidthsOfWhatWouldBeSent) {
+  ASSERT_EQ(Parse({"--decode", "--prefill=16", "--steps=4", "--step-tokens=2", "--cache-dtype=int8",
+                   "--shape=1x1x8", "--model=m", "-c", "7"}),
+            "");
+  ASSERT_THAT(CheckBenchFlags(flags_), IsOk());
+  const auto client = AttentionClient::Connect({});
+  const auto plan = MakeDecodePlan(flags_, **client);
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->open().model(), "m");
+  EXPECT_EQ(plan->open().cache_dtype(), v1::INT8);
+  EXPECT_EQ(plan->options().steps, 4);
+  EXPECT_EQ(plan->Describe(),
+            "4 steps of 2 after prompts of 16, hidden states [n, 8] FP32, cached in INT8");
+  EXPECT_EQ(LoadOptionsOf(flags_).concurrency, 7);
+}
+
+TEST_F(BenchFlagsTest, WhatDoesNotGoWithDecoding) {
+  EXPECT_THAT(Parse({"--decode", "--rate=5"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--decode", "--stream"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--decode", "--lengths=fixed:3"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--prefill=5"}), HasSubstr("requires --decode"));
+  EXPECT_THAT(Parse({"--cache-dtype=bf16"}), HasSubstr("requires --decode"));
+}
+
 TEST_F(BenchFlagsTest, AMixNeedsAShapeThatHasALength) {
   EXPECT_THAT(Make({"--shape=8", "--lengths=fixed:3", "--model=m"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BxSxE")));

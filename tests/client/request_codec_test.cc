@@ -260,7 +260,7 @@ TEST(DecodeAnswerTest, RefusesWhatIsNoMessage) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
 }
 
-TEST(DecodeStreamTest, PutsBlocksAndSummaryTogether) {
+TEST(DecodeStreamMessagesTest, PutsBlocksAndSummaryTogether) {
   const Tensor input = SeededTensor(1, Dtype::kF32, {3, 2});
   AttendRequest request;
   request.input = HiddenStatesInput{&input, {}, nullptr, {}};
@@ -269,16 +269,16 @@ TEST(DecodeStreamTest, PutsBlocksAndSummaryTogether) {
   SetTensor(SeededTensor(3, Dtype::kF32, {1, 2}), *last.mutable_rows()->mutable_output());
   last.mutable_rows()->set_first_row(2);
   summary.mutable_summary()->set_batch_id(9);
-  const absl::StatusOr<AttendResult> result =
-      DecodeStream(request, {ToBytes(first.SerializeAsString()), ToBytes(last.SerializeAsString()),
-                             ToBytes(summary.SerializeAsString())});
+  const absl::StatusOr<AttendResult> result = DecodeStreamMessages(
+      request, {ToBytes(first.SerializeAsString()), ToBytes(last.SerializeAsString()),
+                ToBytes(summary.SerializeAsString())});
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(result->output.shape(), ElementsAre(3, 2));
   EXPECT_EQ(DataOf(result->output), first.rows().output().data() + last.rows().output().data());
   EXPECT_EQ(result->batch.id, 9u);
 }
 
-TEST(DecodeStreamTest, PutsTextsTogether) {
+TEST(DecodeStreamMessagesTest, PutsTextsTogether) {
   AttendRequest request;
   request.input = TextInput{{"the cat"}};
   request.weights_choice.add_layers(2);
@@ -290,7 +290,7 @@ TEST(DecodeStreamTest, PutsTextsTogether) {
   SetTensor(SeededTensor(3, Dtype::kF32, {1, 1}),
             *weights.mutable_layer_weights()->mutable_weights());
   summary.mutable_summary()->set_batch_id(9);
-  const absl::StatusOr<AttendResult> result = DecodeStream(
+  const absl::StatusOr<AttendResult> result = DecodeStreamMessages(
       request, {ToBytes(tokens.SerializeAsString()), ToBytes(rows.SerializeAsString()),
                 ToBytes(weights.SerializeAsString()), ToBytes(summary.SerializeAsString())});
   ASSERT_THAT(result, IsOk());
@@ -300,7 +300,7 @@ TEST(DecodeStreamTest, PutsTextsTogether) {
   EXPECT_THAT(result->layer_weights[0].weights.shape(), ElementsAre(1, 1, 1));
 }
 
-TEST(DecodeStreamTest, RefusesMessagesWithoutAPart) {
+TEST(DecodeStreamMessagesTest, RefusesMessagesWithoutAPart) {
   EXPECT_THAT(DecodeStreamMessage(ToBytes("")),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("no part")));
 }

@@ -84,6 +84,15 @@ TEST_F(CommandsTest, BenchSendsAtARateInManyLengths) {
   EXPECT_EQ(json["verification"]["agreed"], true);
 }
 
+TEST_F(CommandsTest, BenchDecodes) {
+  const Outcome outcome = Attend({"bench", "--decode", "-c", "3", "--prefill=7", "--steps=5", "-z",
+                                  "400ms", "--warmup=50ms", "--model=small"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("small, 5 steps of 1 after prompts of 7"),
+                    HasSubstr("agrees with the reference"), HasSubstr("samples bit-identical")));
+}
+
 TEST_F(CommandsTest, BenchFailsWhenItsFirstRequestIsRefused) {
   const Outcome outcome = Attend({"bench", "--shape=1x16x511", "-z", "10s"});
   EXPECT_EQ(outcome.exit_code, 1);

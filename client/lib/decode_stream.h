@@ -1,0 +1,62 @@
+// A session on a server: sequences that grow step by step, whose keys and values the server keeps.
+//
+//   v1::OpenSession open;
+//   open.set_model("gpt2");
+//   ASSIGN_OR_RETURN(auto stream, DecodeStream::Open({.server = "127.0.0.1:8001"}, open));
+//   ASSIGN_OR_RETURN(StepResult prompt, stream->Step({.input = TokenIdsInput{{17, 4, 250}}}));
+//   ASSIGN_OR_RETURN(StepResult next, stream->Step({.input = TokenIdsInput{{9}}}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/lib/answer_codec.h"
+#include "client/lib/decode_session.h"
+#include "proto/attention/v1/attention.pb.h"
+
+namespace attention {
+
+struct DecodeStreamOptions {
+  /// host:port, or unix:/path.
+  std::string server = "127.0.0.1:8001";
+  /// Each action waits at most so long for its answer; then the session is given up.
+  absl::Duration timeout = absl::Seconds(30);
+  /// Deadline of the stream as a whole.
+  absl::Duration lifetime = absl::Hours(24);
+};
+
+/// One thread at a time. Each action blocks until it is answered. An action that the server refuses
+/// leaves the session as it was, and its error is the server's. When the stream breaks
+/// (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for an answer that does not fit), so
+/// has the session, and all that follows fails with the same error. The destructor cancels what was
+/// not closed.
+class DecodeStream {
+ public:
+  /// INVALID_ARGUMENT for an empty address, or durations that are not positive and finite.
+  static absl::StatusOr<std::unique_ptr<DecodeStream>> Open(const DecodeStreamOptions& options,
+                                                            const v1::OpenSession& open);
+  ~DecodeStream();
+
+  /// What the server said to Open: resume_token, usage, the length of a resumed sequence.
+  const v1::DecodeResult& opened() const;
+
+  absl::StatusOr<StepResult> Step(const StepRequest& step, int64_t sequence = 0);
+  /// Makes `new_sequence`, in 1..65535, with the tokens of `sequence`.
+  absl::StatusOr<SessionState> Fork(int64_t sequence, int64_t new_sequence);
+  /// Forgets the tokens from `length` on.
+  absl::StatusOr<SessionState> Truncate(int64_t sequence, int64_t length);
+  absl::StatusOr<SessionState> Release(int64_t sequence);
+  /// Ends the session. OK when the server ended the call so.
+  absl::Status Close();
+
+ private:
+  struct State;
+  explicit DecodeStream(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attention

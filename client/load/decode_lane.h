@@ -1,0 +1,94 @@
+// One session at a time over a completion queue, in raw bytes.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/attention/v1/attention.pb.h"
+
+namespace attention {
+
+/// The actions of a session in the order in which they are sent: open, the prompt, and the steps,
+/// which are all alike. Bytes are shared by all sessions.
+struct EncodedSession {
+  grpc::ByteBuffer open;
+  grpc::ByteBuffer prefill;
+  grpc::ByteBuffer step;
+  int64_t steps = 0;
+};
+
+/// Each action is sent when the one before is answered. Not thread-safe; its address is the tag of
+/// its events, so it stays where it is.
+class DecodeLane {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// Of a session: kOpened, kPrefilled, kStepped for each step, and, whatever came before, kEnded.
+  enum class Event { kNone, kOpened, kPrefilled, kStepped, kEnded };
+
+  /// Borrows `session` and `queue`.
+  DecodeLane(const std::shared_ptr<grpc::Channel>& channel, const EncodedSession& session,
+             grpc::CompletionQueue& queue);
+  DecodeLane(const DecodeLane&) = delete;
+  DecodeLane& operator=(const DecodeLane&) = delete;
+
+  /// Begins a session whose deadline is `deadline`. REQUIRES: none is under way.
+  void Start(std::chrono::system_clock::time_point deadline);
+  /// Takes one event of the queue. After kOpened, kPrefilled and kStepped the lane waits for Go.
+  Event Advance(bool ok);
+  /// The next action; or, when there is none left, or with `stop`, the session's end. `keep`: all
+  /// messages of the answer are kept.
+  void Go(bool stop, bool keep);
+
+  /// Which answer of its session the last one was: 0 for the prompt's.
+  int64_t index() const { return num_sent_ - 2; }
+  Clock::time_point session_started() const { return session_started_; }
+  Clock::time_point action_started() const { return action_started_; }
+  /// Of the last action.
+  const v1::Summary& summary() const { return result_.summary(); }
+  bool keeps() const { return keep_; }
+  const std::vector<grpc::ByteBuffer>& messages() const { return messages_; }
+  /// Why a session that ended did so before its time; OK when it did not.
+  const absl::Status& failure() const { return failure_; }
+
+ private:
+  enum class Step { kConnect, kWrite, kRead, kEndRequests, kLastRead, kFinish };
+
+  Event TakeMessage();
+  Event TakeResult();
+  void Fail(const absl::Status& status);
+  void Finish();
+  void TakeStatus();
+  void Write(const grpc::ByteBuffer& bytes);
+  void Read();
+
+  grpc::GenericStub stub_;
+  const EncodedSession& session_;
+  grpc::CompletionQueue& queue_;
+
+  // Of the session under way, or the last one.
+  std::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  Step step_ = Step::kFinish;
+  int64_t num_sent_ = 0;     // actions
+  bool is_stopped_ = false;  // after its last action
+  bool keep_ = false;
+  grpc::ByteBuffer message_;
+  std::vector<grpc::ByteBuffer> messages_;
+  v1::DecodeResult result_;
+  grpc::Status status_;
+  absl::Status failure_;
+  Clock::time_point session_started_;
+  Clock::time_point action_started_;
+};
+
+}  // namespace attention

@@ -1,0 +1,59 @@
+// What each session of a decode load does: opens, takes in a prompt, and makes steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/lib/decode_session.h"
+#include "client/load/workload.h"
+#include "proto/attention/v1/attention.pb.h"
+
+namespace attention {
+
+struct DecodeOptions {
+  int64_t prefill = 128;    // tokens of the prompt
+  int64_t steps = 64;       // after it
+  int64_t step_tokens = 1;  // of each
+  /// How the server is to keep keys and values: FP32, BF16 or INT8.
+  v1::DataType cache_dtype = v1::FP32;
+};
+
+/// Some tokens of one sequence; which member holds them depends on the kind of input.
+struct TokenRows {
+  std::vector<Tensor> tensors;  // hidden states [n, E]; or query, key and value [n, heads, width]
+  std::vector<int32_t> ids;
+};
+
+/// Prompt and steps have seeded tokens; all steps have the same. Immutable.
+class DecodePlan {
+ public:
+  /// `like` says which model, layer and options, and the kind of input: hidden states and query,
+  /// key and value in the width and dtype of its own, token ids out of its own. INVALID_ARGUMENT
+  /// for texts, memory, and what a session does not take of a request.
+  static absl::StatusOr<DecodePlan> Make(const AttendRequest& like, const DecodeOptions& options,
+                                         uint64_t seed);
+
+  const DecodeOptions& options() const { return options_; }
+  const v1::OpenSession& open() const { return open_; }
+  /// Borrow from this object.
+  StepRequest Prefill() const { return StepOf(prefill_); }
+  StepRequest Step() const { return StepOf(step_); }
+  /// All tokens of a session, asked at once, causal unless the options say otherwise.
+  Workload AtOnce() const;
+
+  /// "prompts of 128 tokens and 64 steps of 1, hidden states [n, 512] FP32, causal".
+  std::string Describe() const;
+
+ private:
+  StepRequest StepOf(const TokenRows& rows) const;
+
+  AttendRequest like_;  // without its input
+  v1::OpenSession open_;
+  DecodeOptions options_;
+  TokenRows prefill_;
+  TokenRows step_;
+};
+
+}  // namespace attention
