@@ -34,10 +34,10 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
       ->group(kGroup);
   command
       .add_option("--protocol", flags.protocol,
-                  "native (attention.v1)")
+                  "native (attention.v1), or oip (Open Inference Protocol)")
       ->type_name("NAME")
       ->capture_default_str()
-      ->check(CLI::IsMember({"native"}).description(""))
+      ->check(CLI::IsMember({"native", "oip"}).description(""))
       ->group("Server");
   command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")->group(kGroup);
 }
@@ -173,6 +173,9 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
 }
 
 absl::Status CheckBenchFlags(const BenchFlags& flags) {
+  if (flags.stream && flags.protocol == "oip") {
+    return absl::InvalidArgumentError("--stream goes with --protocol native");
+  }
   RequestFlags request = flags.request;
   if (flags.has_length_mix()) {
     if (request.has_input() && request.random.empty() && request.random_tokens.empty()) {
@@ -206,6 +209,9 @@ LoadOptions LoadOptionsOf(const BenchFlags& flags) {
 }
 
 std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags) {
+  if (flags.protocol == "oip") {
+    return std::make_unique<OpenInferenceProtocol>();
+  }
   return std::make_unique<NativeProtocol>(flags.stream);
 }
 

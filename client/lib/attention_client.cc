@@ -11,6 +11,7 @@
 #include "client/lib/answer_codec.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
+#include "client/lib/open_inference_codec.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/stream_assembler.h"
 #include "core/runtime/status_macros.h"
@@ -172,6 +173,15 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   }
   result->timings.client_total = absl::Now() - start;
   return *std::move(result);
+}
+
+absl::StatusOr<AttendResult> AttentionClient::Infer(const AttendRequest& request) {
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeInferRequest(request));
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kModelInferMethod, bytes));
+  ASSIGN_OR_RETURN(AttendResult result, DecodeInferAnswer(reply));
+  result.timings.client_total = absl::Now() - start;
+  return result;
 }
 
 absl::StatusOr<std::vector<v1::Model>> AttentionClient::ListModels() {

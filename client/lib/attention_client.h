@@ -44,6 +44,11 @@ class AttentionClient {
   /// The same answer, bit for bit, block by block.
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
+  /// The same by the Open Inference Protocol, of this server or another that speaks it: one call of
+  /// ModelInfer. Only the output comes back, and no account of the server's. INVALID_ARGUMENT also
+  /// for what that protocol cannot ask.
+  absl::StatusOr<AttendResult> Infer(const AttendRequest& request);
+
   /// In order of name, then version.
   absl::StatusOr<std::vector<v1::Model>> ListModels();
   /// NOT_FOUND for a name or version the server does not have; without a version, the highest.

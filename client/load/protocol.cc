@@ -38,4 +38,15 @@ absl::StatusOr<AttendResult> NativeProtocol::Decode(const AttendRequest& request
   return is_streaming_ ? DecodeStreamMessages(request, answer) : DecodeAnswer(answer.back());
 }
 
+absl::StatusOr<std::optional<ServerAccount>> OpenInferenceProtocol::ReadAccount(
+    const LoadAnswer& answer) const {
+  RETURN_IF_ERROR(CheckInferAnswer(answer.back()));
+  return std::nullopt;
+}
+
+absl::StatusOr<AttendResult> OpenInferenceProtocol::Decode(const AttendRequest&,
+                                                           const LoadAnswer& answer) const {
+  return DecodeInferAnswer(answer.back());
+}
+
 }  // namespace attention

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
 #include "client/lib/attention_client.h"
+#include "client/lib/open_inference_codec.h"
 #include "client/lib/request_codec.h"
 
 namespace attention {
@@ -78,6 +79,25 @@ class NativeProtocol : public Protocol {
 
  private:
   const bool is_streaming_;
+};
+
+/// inference.GRPCInferenceService, ModelInfer: of this server or another that speaks it. Says
+/// nothing of how the server fared.
+class OpenInferenceProtocol : public Protocol {
+ public:
+  std::string name() const override { return "oip"; }
+  std::string method() const override { return kModelInferMethod; }
+  absl::StatusOr<grpc::ByteBuffer> Encode(const AttendRequest& request,
+                                          const SliceOf& slice_of) const override {
+    return EncodeInferRequest(request, slice_of);
+  }
+  absl::StatusOr<std::optional<ServerAccount>> ReadAccount(const LoadAnswer& answer) const override;
+  absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
+                                      const LoadAnswer& answer) const override;
+  absl::StatusOr<AttendResult> Ask(AttentionClient& client,
+                                   const AttendRequest& request) const override {
+    return client.Infer(request);
+  }
 };
 
 }  // namespace attention

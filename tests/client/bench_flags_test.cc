@@ -94,6 +94,17 @@ TEST_F(BenchFlagsTest, LengthsAreOfSequencesOrAMix) {
   EXPECT_EQ(longest.dtype(), Dtype::kBf16);
 }
 
+TEST_F(BenchFlagsTest, TheProtocolIsChosen) {
+  ASSERT_EQ(Parse({"--shape=1x5x8"}), "");
+  EXPECT_EQ(ProtocolOf(flags_)->name(), "native");
+  ASSERT_EQ(Parse({"--shape=1x5x8", "--protocol=oip"}), "");
+  EXPECT_EQ(ProtocolOf(flags_)->name(), "oip");
+  ASSERT_EQ(Parse({"--shape=1x5x8", "--protocol=oip", "--stream"}), "");
+  EXPECT_THAT(CheckBenchFlags(flags_),
+              StatusIs(absl::StatusCode::kInvalidArgument, "--stream goes with --protocol native"));
+  EXPECT_THAT(Parse({"--protocol=rest"}), HasSubstr("rest"));
+}
+
 TEST_F(BenchFlagsTest, ADecodePlanHasTheWidthsOfWhatWouldBeSent) {
   ASSERT_EQ(Parse({"--decode", "--prefill=16", "--steps=4", "--step-tokens=2", "--cache-dtype=int8",
                    "--shape=1x1x8", "--model=m", "-c", "7"}),
@@ -114,6 +125,7 @@ TEST_F(BenchFlagsTest, WhatDoesNotGoWithDecoding) {
   EXPECT_THAT(Parse({"--decode", "--rate=5"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--decode", "--stream"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--decode", "--lengths=fixed:3"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--decode", "--protocol=oip"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--prefill=5"}), HasSubstr("requires --decode"));
   EXPECT_THAT(Parse({"--cache-dtype=bf16"}), HasSubstr("requires --decode"));
 }

@@ -193,6 +193,26 @@ TEST_F(LoadGeneratorTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
   EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
 }
 
+TEST_F(LoadGeneratorTest, TheOpenInferenceProtocolIsCheckedAsTheNativeOneIs) {
+  const Tensor query = SeededTensor(1, Dtype::kF32, {1, 3, 4, 8}),
+               key = SeededTensor(2, Dtype::kF32, {1, 5, 2, 8});
+  AttendRequest tokens = request_, bare;
+  tokens.input = TokenIdsInput{{3, 1, 4, 1, 5, 9}, {3, 3}, {}};
+  tokens.options.set_causal(true);
+  bare.input = QueryKeyValueInput{&query, &key, &key};
+  bare.options.set_window(2);
+  for (const AttendRequest& request : {request_, tokens, bare}) {
+    request_ = request;
+    const auto report = RunBench(*client_, Mix(), OpenInferenceProtocol(), OpenOptions());
+    ASSERT_THAT(report, IsOk());
+    EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
+    EXPECT_EQ(report->result.accounts, 0);
+    ASSERT_TRUE(report->verification.has_value());
+    EXPECT_TRUE(report->verification->reference.has_value());
+    EXPECT_EQ(report->verification->sampled, 3);
+  }
+}
+
 TEST_F(LoadGeneratorTest, LengthsAreMixedAndCheckedEach) {
   for (const bool is_open : {false, true}) {
     Workload longest;

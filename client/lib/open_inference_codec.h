@@ -1,0 +1,30 @@
+// Requests and answers of the Open Inference Protocol v2 (package inference).
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/lib/attend_request.h"
+#include "client/lib/request_codec.h"
+
+namespace attention {
+
+inline constexpr char kModelInferMethod[] = "/inference.GRPCInferenceService/ModelInfer";
+
+/// A ModelInferRequest: inputs `hidden_states` [B, S, E] (with `lengths`, `memory`,
+/// `memory_lengths`), `input_ids` INT32 [B, S], or `query`, `key` and `value` [B, S, H, D] (with
+/// `kv_lengths`, `bias`) for the model "attention"; all raw. Of the options only causal, scale,
+/// softcap and window, as parameters, beside `layer`. INVALID_ARGUMENT names what else there is,
+/// because the protocol has no words for it, and tensors that are missing or of another rank.
+absl::StatusOr<grpc::ByteBuffer> EncodeInferRequest(const AttendRequest& request,
+                                                    const SliceOf& slice_of = CopiedSlice);
+
+/// The tensor `output` of a ModelInferResponse, or its only one. INTERNAL for a malformed answer,
+/// as below.
+absl::StatusOr<AttendResult> DecodeInferAnswer(const grpc::ByteBuffer& bytes);
+
+/// Whether DecodeInferAnswer takes it, without copying the tensor.
+absl::Status CheckInferAnswer(const grpc::ByteBuffer& bytes);
+
+}  // namespace attention

@@ -1,0 +1,108 @@
+// A load on a server that speaks the Open Inference Protocol and nothing else.
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/load/bench.h"
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "proto/inference/open_inference.grpc.pb.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Answers its first input.
+class EchoServer : public inference::GRPCInferenceService::Service {
+ public:
+  EchoServer() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    EXPECT_NE(server_, nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~EchoServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  const std::string& address() const { return address_; }
+  int64_t num_calls() const { return num_calls_.load(); }
+
+  grpc::Status ModelInfer(grpc::ServerContext*, const inference::ModelInferRequest* request,
+                          inference::ModelInferResponse* response) override {
+    ++num_calls_;
+    if (request->model_name() != "anything") {
+      return {grpc::StatusCode::NOT_FOUND, "unknown model"};
+    }
+    auto& output = *response->add_outputs();
+    output.set_name("output");
+    output.set_datatype(request->inputs(0).datatype());
+    *output.mutable_shape() = request->inputs(0).shape();
+    response->add_raw_output_contents(request->raw_input_contents(0));
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::atomic<int64_t> num_calls_{0};
+};
+
+class ForeignServerTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<LoadReport> Run(const std::string& model, const LoadOptions& options) {
+    Workload workload;
+    workload.tensors.push_back(
+        std::make_unique<const Tensor>(SeededTensor(1, Dtype::kF32, {1, 6, 8})));
+    workload.request.model = model;
+    workload.request.input = HiddenStatesInput{workload.tensors[0].get()};
+    const auto mix =
+        RequestMix::OfLengths(std::move(workload), {"uniform:3..6", {3, 4, 5, 6}, {1, 1, 1, 1}});
+    EXPECT_THAT(mix, IsOk());
+    const auto client = AttentionClient::Connect({.server = server_.address()});
+    return RunBench(**client, *mix, OpenInferenceProtocol(), options);
+  }
+
+  LoadOptions Options() const {
+    return {.server = server_.address(),
+            .concurrency = 2,
+            .warmup = absl::Milliseconds(20),
+            .duration = absl::Milliseconds(200),
+            .timeout = absl::Seconds(5)};
+  }
+
+  EchoServer server_;
+};
+
+TEST_F(ForeignServerTest, IsAskedNothingButModelInfer) {
+  LoadOptions open = Options();
+  open.open_loop = OpenLoopOptions{.arrivals = {.rate_per_s = 100.0}};
+  for (const LoadOptions& options : {Options(), open}) {
+    const auto report = Run("anything", options);
+    ASSERT_THAT(report, IsOk());
+    EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
+    EXPECT_GT(report->result.answers, 5);
+    EXPECT_GT(report->result.tokens, 3 * report->result.answers);
+    EXPECT_GT(server_.num_calls(), report->result.answers);
+    EXPECT_THAT(ToText(*report), HasSubstr("by the Open Inference Protocol"));
+    EXPECT_THAT(ToText(*report), Not(HasSubstr("\nserver ")));
+    EXPECT_FALSE(ToJson(*report).contains("server_ms"));
+    EXPECT_EQ(ToJson(*report)["options"]["protocol"], "oip");
+  }
+}
+
+TEST_F(ForeignServerTest, RefusalsCarryItsWords) {
+  EXPECT_THAT(Run("something", Options()), StatusIs(absl::StatusCode::kNotFound, "unknown model"));
+}
+
+}  // namespace
+}  // namespace attention
