@@ -14,8 +14,6 @@ constexpr int64_t kMaxBlockBytes = 1 << 20;
 // Rows of a streamed block: enough for the products to run at full speed, few enough that the first
 // block is early.
 constexpr int64_t kStreamBlockRows = 256;
-// A batch that takes no more than this runs through: nobody is kept waiting.
-constexpr double kShortFlops = 2e9;
 // What runs between two looks at who still waits, and at who else does.
 constexpr double kPartFlops = 1e9;
 constexpr int64_t kMinPartRows = 64;
@@ -82,7 +80,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
   outcome.padding_tokens = packed.num_rows() - batch.tokens;
   RowBlocks blocks;
   const int num_threads = workspace_.pool().num_threads();
-  if (batch.flops > kShortFlops * num_threads || WantsRows(batch)) {
+  if (batch.is_long || WantsRows(batch)) {
     blocks.block_rows = BlockRows(batch, num_threads);
     blocks.go_on = [&] {
       if (interlude) {

@@ -61,7 +61,11 @@ class Batcher::Selection {
       return true;
     }
     const JobDescription& description = job.description();
-    if (key_.has_value() && (description.key != *key_ || !Fits(description))) {
+    if (key_.has_value() && (is_full_ || description.key != *key_)) {
+      return false;
+    }
+    if (key_.has_value() && !Fits(description)) {
+      is_full_ = true;  // smaller ones behind it do not pass it
       return false;
     }
     key_ = description.key;
@@ -83,12 +87,15 @@ class Batcher::Selection {
   const Clock& clock_;
   std::optional<TimePoint> now_;
   std::optional<BatchKey> key_;
+  bool is_full_ = false;
   int64_t tokens_ = 0;
   double flops_ = 0;
 };
 
-Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, Clock clock)
-    : limits_(limits), queue_(queue), clock_(std::move(clock)) {}
+Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock)
+    : limits_(limits), queue_(queue), clock_(std::move(clock)) {
+  limits_.max_flops *= num_threads;
+}
 
 Batch Batcher::Next() {
   while (true) {
@@ -102,6 +109,7 @@ Batch Batcher::Next() {
     Batch batch = KeepLive(taken, selection.now());
     if (!batch.jobs.empty()) {
       batch.id = next_id_++;
+      batch.is_long = batch.flops > limits_.max_flops;
       return batch;
     }
   }

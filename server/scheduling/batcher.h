@@ -17,6 +17,8 @@ struct Batch {
   int64_t sequences = 0;
   int64_t tokens = 0;
   double flops = 0;
+  /// A job beyond the limits, alone: others may pass it.
+  bool is_long = false;
   /// When the batch was formed.
   TimePoint start;
 };
@@ -24,8 +26,9 @@ struct Batch {
 struct BatchLimits {
   /// Query rows; a job that has more goes alone.
   int64_t max_tokens = 4096;
-  /// Floating point operations, likewise: what a batch takes, all its requests wait for.
-  double max_flops = 1e11;
+  /// Floating point operations for each thread, likewise: what a batch takes, all its requests wait
+  /// for, and much more does not make it more efficient.
+  double max_flops = 2e9;
   /// How long a job waits for others when the executor is free.
   std::chrono::nanoseconds max_delay{0};
 };
@@ -34,13 +37,13 @@ class Batcher {
  public:
   using Clock = std::function<TimePoint()>;
 
-  /// `queue` outlives this.
-  Batcher(RequestQueue& queue, const BatchLimits& limits, Clock clock);
+  /// `queue` outlives this. `num_threads` compute.
+  Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock);
 
   /// Waits for jobs, and not for more of them but for `max_delay`. The first in the queue's order
-  /// decides the key; jobs of the same key join it as long as they fit, in order, past jobs of
-  /// other keys. Jobs found expired or cancelled are finished with DEADLINE_EXCEEDED or CANCELLED.
-  /// A batch without jobs is the end: the queue is closed and empty. One caller.
+  /// decides the key; jobs of the same key join it in order, up to one that does not fit, past jobs
+  /// of other keys. Jobs found expired or cancelled are finished with DEADLINE_EXCEEDED or
+  /// CANCELLED. A batch without jobs is the end: the queue is closed and empty. One caller.
   Batch Next();
 
   /// A batch of what waits now, of jobs of `priority` or higher that take at most `max_ns` by
@@ -50,7 +53,7 @@ class Batcher {
  private:
   class Selection;
 
-  const BatchLimits limits_;
+  BatchLimits limits_;  // max_flops of all threads
   RequestQueue& queue_;
   const Clock clock_;
   uint64_t next_id_ = 1;

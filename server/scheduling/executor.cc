@@ -21,11 +21,13 @@ Priority HighestOf(const Batch& batch) {
 Executor::Executor(const ExecutorOptions& options)
     : speed_(options.num_threads),
       queue_(options.queue),
-      batcher_(queue_, options.batch, steady_clock::now),
+      batcher_(queue_, options.batch, options.num_threads, steady_clock::now),
       pool_(options.num_threads),
       runner_(pool_, steady_clock::now),
       short_runner_(pool_, steady_clock::now),
-      dispatcher_([this] { Dispatch(); }) {}
+      dispatcher_([this] { Dispatch(); }) {
+  policy_.reset();
+}
 
 Executor::~Executor() { Stop(); }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "core/runtime/batch_policy.h"
 #include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
 #include "server/scheduling/batch_runner.h"
@@ -65,6 +68,8 @@ class Executor {
   SpeedEstimate speed_;
   RequestQueue queue_;
   Batcher batcher_;
+  /// Until the threads are started.
+  std::optional<BatchPolicy> policy_{std::in_place};
   ThreadPool pool_;
   BatchRunner runner_;
   BatchRunner short_runner_;

@@ -22,7 +22,8 @@ class BatcherTest : public ::testing::Test {
 
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
-  Batcher batcher_{queue_, {.max_tokens = 10, .max_flops = 1000}, [this] { return now_; }};
+  Batcher batcher_{
+      queue_, {.max_tokens = 10, .max_flops = 500}, /*num_threads=*/2, [this] { return now_; }};
 };
 
 TEST_F(BatcherTest, MakesOneBatchOfWhateverWaits) {
@@ -50,19 +51,24 @@ TEST_F(BatcherTest, TakesTheOldestJobsKeyAndLeavesOtherKeysForLater) {
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(four_heads));
 }
 
-TEST_F(BatcherTest, StaysWithinTheTokenLimitAndLetsSmallerJobsJoin) {
-  const auto first = Push({.lengths = {6}});
+TEST_F(BatcherTest, StaysWithinTheTokenLimitAndLetsNoSmallerJobPass) {
+  const auto first = Push({.lengths = {4}});
+  const auto second = Push({.lengths = {3}});
   const auto too_many = Push({.lengths = {5}});
-  const auto fits = Push({.lengths = {4}});
-  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, fits));
-  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_many));
+  const auto would_fit = Push({.lengths = {3}});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_many, would_fit));
 }
 
 TEST_F(BatcherTest, ComputesALargerJobAlone) {
-  const auto large = Push({.lengths = {11}});
-  const auto small = Push({.lengths = {1}});
-  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(large));
-  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(small));
+  const auto large = Push({.lengths = {11}, .flops = 1001});
+  const auto small = Push({.lengths = {1}, .flops = 1000});
+  const Batch first = batcher_.Next();
+  EXPECT_THAT(first.jobs, ElementsAre(large));
+  EXPECT_TRUE(first.is_long);
+  const Batch second = batcher_.Next();
+  EXPECT_THAT(second.jobs, ElementsAre(small));
+  EXPECT_FALSE(second.is_long);
 }
 
 TEST_F(BatcherTest, FinishesExpiredJobsInsteadOfComputingThem) {
@@ -97,10 +103,10 @@ TEST_F(BatcherTest, DeadJobsDoNotDecideTheKey) {
 }
 
 TEST_F(BatcherTest, StaysWithinTheLimitOfWork) {
-  const auto first = Push({.lengths = {1}, .flops = 900});
-  const auto too_much = Push({.lengths = {1}, .flops = 200});
-  const auto fits = Push({.lengths = {1}, .flops = 100});
-  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, fits));
+  const auto first = Push({.lengths = {1}, .flops = 500});
+  const auto second = Push({.lengths = {1}, .flops = 500});
+  const auto too_much = Push({.lengths = {1}, .flops = 1});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second));
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_much));
 }
 
