@@ -10,7 +10,7 @@
 namespace attention {
 
 /// For each kind of batch a line, ns = begin + flops * slope, by least squares over the batches
-/// that ran, of which later ones count more. Thread-safe.
+/// that ran, of which later ones count more and the first not at all. Thread-safe.
 class SpeedEstimate {
  public:
   /// REQUIRES: num_threads > 0. They decide what is thought of kinds that never ran.
@@ -25,6 +25,7 @@ class SpeedEstimate {
  private:
   /// Sums over past batches.
   struct Sums {
+    int64_t batches = 0;
     double weight = 0, flops = 0, flops_squared = 0, ns = 0, flops_ns = 0;
   };
   struct Line {
@@ -33,7 +34,7 @@ class SpeedEstimate {
   using Kind = std::tuple<const void*, int64_t, Dtype, int64_t>;
 
   static Kind KindOf(const BatchKey& key);
-  static Line LineOf(const Sums& sums);
+  Line LineOf(const Sums& sums) const;
 
   const int num_threads_;
   mutable Mutex mutex_;

@@ -7,14 +7,27 @@ namespace {
 
 const BatchKey kKey = {.num_heads = 2, .head_dim = 16};
 
+// With the first batches, which do not count, behind it.
+class Begun : public SpeedEstimate {
+ public:
+  Begun() : SpeedEstimate(2) {
+    Observe(kKey, 1e6, 1'000'000'000);
+    Observe(kKey, 1e6, 1'000'000'000);
+  }
+};
+
 TEST(SpeedEstimateTest, KnowsNothingOfWhatNeverRan) {
   const WorkEstimate work = SpeedEstimate(2).Estimate(kKey, 1e6);
   EXPECT_EQ(work.alone_ns, 0);
   EXPECT_EQ(work.added_ns, 5000);
 }
 
+TEST(SpeedEstimateTest, DoesNotCountTheFirstBatches) {
+  EXPECT_EQ(Begun().Estimate(kKey, 1e6).alone_ns, 0);
+}
+
 TEST(SpeedEstimateTest, TellsTheBeginOfABatchFromItsWork) {
-  SpeedEstimate speed(2);
+  Begun speed;
   for (int i = 1; i <= 20; ++i) {
     speed.Observe(kKey, i * 1e6, 7000 + i * 20'000);
   }
@@ -24,28 +37,37 @@ TEST(SpeedEstimateTest, TellsTheBeginOfABatchFromItsWork) {
 }
 
 TEST(SpeedEstimateTest, LearnsFromBatchesOfOneSize) {
-  SpeedEstimate speed(2);
-  speed.Observe(kKey, 1e6, 30'000);
-  speed.Observe(kKey, 1e6, 30'000);
-  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 2e6).alone_ns), 60'000, 10);
+  Begun speed;
+  speed.Observe(kKey, 1e9, 30'000'000);
+  speed.Observe(kKey, 1e9, 30'000'000);
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 2e9).alone_ns), 60'000'000, 10);
+}
+
+TEST(SpeedEstimateTest, DoesNotTakeTheBeginOfSmallBatchesForWork) {
+  Begun speed;
+  speed.Observe(kKey, 2e6, 80'000);
+  speed.Observe(kKey, 2e6, 80'000);
+  const WorkEstimate prompt = speed.Estimate(kKey, 3e8);
+  EXPECT_NEAR(static_cast<double>(prompt.added_ns), 1'500'000, 10);
+  EXPECT_NEAR(static_cast<double>(prompt.alone_ns), 1'570'000, 10);
 }
 
 TEST(SpeedEstimateTest, KeepsKindsApart) {
-  SpeedEstimate speed(2);
+  Begun speed;
   speed.Observe(kKey, 1e6, 30'000);
   EXPECT_EQ(speed.Estimate({.num_heads = 4, .head_dim = 16}, 1e6).alone_ns, 0);
 }
 
 TEST(SpeedEstimateTest, FollowsAMachineThatBecomesSlower) {
-  SpeedEstimate speed(2);
+  Begun speed;
   for (int i = 0; i < 300; ++i) {
-    speed.Observe(kKey, 1e6, i < 150 ? 10'000 : 40'000);
+    speed.Observe(kKey, 1e6, i < 250 ? 10'000 : 40'000);
   }
   EXPECT_GT(speed.Estimate(kKey, 1e6).alone_ns, 38'000);
 }
 
 TEST(SpeedEstimateTest, ADoubtedEstimateShrinks) {
-  SpeedEstimate speed(2);
+  Begun speed;
   speed.Observe(kKey, 1e6, 1'000'000);
   for (int i = 0; i < 30; ++i) {
     speed.Doubt(kKey);
