@@ -7,14 +7,13 @@
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 #include "server/services/method_index.h"
+#include "server/services/session_step.h"
 #include "server/services/top_logits.h"
 
 namespace attention {
 namespace {
 
 using Action = v1::DecodeRequest;
-
-constexpr int64_t kMaxTopLogits = 1024;
 
 const char* NameOf(const Action& request) {
   switch (request.action_case()) {
@@ -50,59 +49,6 @@ class StepSink final : public AttendSink {
   const std::shared_ptr<DecodeCall> call_;
   const std::shared_ptr<DecodeAction> action_;
 };
-
-absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
-  RETURN_IF_ERROR(CheckStepInput(step, plan));
-  const SessionTarget& target = plan.target;
-  if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
-        v1::ModelOutput_Name(step.model_output())));
-  }
-  if (step.top_logits() < 0 || step.top_logits() > kMaxTopLogits) {
-    return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
-                                                   ", found ", step.top_logits()));
-  }
-  const bool has_logits =
-      target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
-  if (step.top_logits() > 0 && !has_logits) {
-    return absl::InvalidArgumentError(
-        "step.top_logits: expected 0 where there are no logits (Model.has_logits, without layer), "
-        "found more");
-  }
-  return absl::OkStatus();
-}
-
-// The action as a request of one sequence.
-Received<v1::AttendRequest> RequestOf(const DecodeAction& action, v1::AttendRequest request) {
-  const v1::DecodeStep& step = action.request.message.step();
-  switch (step.input_case()) {
-    case v1::DecodeStep::kHiddenStates:
-      *request.mutable_hidden_states() = step.hidden_states();
-      break;
-    case v1::DecodeStep::kTokenIds:
-      *request.mutable_token_ids() = step.token_ids();
-      break;
-    case v1::DecodeStep::kText:
-      *request.mutable_text() = step.text();
-      break;
-    case v1::DecodeStep::kQueryKeyValue:
-      *request.mutable_query_key_value() = step.query_key_value();
-      break;
-    default:
-      break;
-  }
-  request.set_model_output(step.top_logits() > 0 ? v1::LAST_LOGITS : step.model_output());
-  return {std::move(request), action.request.bytes};
-}
-
-// A rotation that does not grow past a length does not shrink past it either.
-absl::Status CheckTruncation(const SessionPlan& plan, int64_t length, int64_t new_length) {
-  const std::shared_ptr<const Model>& model = plan.target.model;
-  return model != nullptr && new_length > 0 && new_length < length
-             ? model->CheckGrowth(new_length, length - new_length)
-             : absl::OkStatus();
-}
 
 int64_t Nanoseconds(TimePoint::duration duration) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
@@ -215,29 +161,10 @@ absl::Status DecodeCall::Resume(const v1::OpenSession& open, v1::DecodeResult& r
   return absl::OkStatus();
 }
 
-absl::StatusOr<AttendPlan> DecodeCall::PlanAction(const DecodeAction& action,
-                                                  SessionSequence& sequence) const {
-  const SessionPlan& plan = action.session->plan();
-  const v1::DecodeStep& step = action.request.message.step();
-  RETURN_IF_ERROR(CheckStep(step, plan));
-  ASSIGN_OR_RETURN(AttendPlan request, PlanStep(RequestOf(action, plan.step),
-                                                {.model = plan.target.model,
-                                                 .caches = &sequence.caches,
-                                                 .cached_len = sequence.length},
-                                                environment_.stream_limit));
-  RETURN_IF_ERROR(CheckStepHeads(request.key, plan));
-  const int64_t tokens = request.sequences[0].query.rows;
-  if (tokens == 0) {
-    return absl::InvalidArgumentError("step: expected at least one token, found none");
-  }
-  if (plan.target.model != nullptr) {
-    RETURN_IF_ERROR(plan.target.model->CheckGrowth(sequence.length, tokens));
-  }
-  return request;
-}
-
 absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence& sequence) {
-  ASSIGN_OR_RETURN(AttendPlan plan, PlanAction(*action, sequence));
+  ASSIGN_OR_RETURN(AttendPlan plan,
+                   PlanSessionStep({action->request.message.step(), action->request.bytes},
+                                   action->session->plan(), sequence, environment_.stream_limit));
   if (plan.model != nullptr) {
     action->record.model = plan.model->name();
     action->record.model_version = plan.model->info().version;
@@ -332,7 +259,7 @@ absl::Status DecodeCall::Change(const v1::DecodeRequest& request, SessionSequenc
       return session_->Fork(sequence, request.fork().new_sequence());
     case Action::kTruncate:
       RETURN_IF_ERROR(
-          CheckTruncation(session_->plan(), sequence.length, request.truncate().length()));
+          CheckSessionTruncation(session_->plan(), sequence.length, request.truncate().length()));
       return TruncateTokens(sequence, request.truncate().length());
     default:
       return absl::InvalidArgumentError(

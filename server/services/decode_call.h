@@ -57,8 +57,6 @@ class DecodeCall final : public DuplexCall {
   absl::Status Resume(const v1::OpenSession& open, v1::DecodeResult& result);
   /// OK: OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
-  absl::StatusOr<AttendPlan> PlanAction(const DecodeAction& action,
-                                        SessionSequence& sequence) const;
   /// Fork and truncate.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
 

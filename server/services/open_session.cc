@@ -126,42 +126,6 @@ void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, 
 
 }  // namespace
 
-absl::Status CheckStepInput(const v1::DecodeStep& step, const SessionPlan& plan) {
-  if (step.input_case() == v1::DecodeStep::INPUT_NOT_SET) {
-    return absl::InvalidArgumentError(
-        "step.input: expected hidden_states, token_ids, text or query_key_value, found none of "
-        "them");
-  }
-  const bool is_bare = plan.target.model == nullptr;
-  if (step.has_query_key_value() != is_bare) {
-    return absl::InvalidArgumentError(
-        is_bare ? "step.input: expected query_key_value in a session without a model, found another"
-                : "step.input: expected hidden_states, token_ids or text in a session of a model, "
-                  "found query_key_value");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckStepHeads(const BatchKey& step, const SessionPlan& plan) {
-  if (plan.target.model != nullptr) {
-    return absl::OkStatus();
-  }
-  const v1::AttentionHeads& h = plan.heads;
-  const auto text = [](int64_t heads, int64_t kv_heads, int64_t dim, int64_t value_dim,
-                       v1::DataType dtype) {
-    return absl::StrCat(heads, " query heads and ", kv_heads, " key heads of ", dim, ", values of ",
-                        value_dim, ", ", v1::DataType_Name(dtype));
-  };
-  const std::string expected =
-      text(h.num_heads(), h.num_kv_heads(), h.head_dim(), h.value_head_dim(), h.dtype());
-  const std::string found = text(step.num_heads, step.num_kv_heads, step.head_dim,
-                                 step.value_head_dim, ToWire(step.dtype));
-  return expected == found
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat("step.query_key_value: expected ", expected,
-                                                       " as the session has, found ", found));
-}
-
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
                                         const std::shared_ptr<KvMemory>& memory) {
   SessionPlan plan;

@@ -14,9 +14,4 @@ namespace attention {
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
                                         const std::shared_ptr<KvMemory>& memory);
 
-/// INVALID_ARGUMENT for a step of another kind of input than the session's, or, without a model, of
-/// other heads.
-absl::Status CheckStepInput(const v1::DecodeStep& step, const SessionPlan& plan);
-absl::Status CheckStepHeads(const BatchKey& step, const SessionPlan& plan);
-
 }  // namespace attention
