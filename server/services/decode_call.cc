@@ -62,7 +62,7 @@ void DecodeCall::Post(const DecodeEnvironment& environment) {
   call->Await(environment.service, method);
 }
 
-void DecodeCall::OnMessage(grpc::ByteBuffer message, TimePoint arrival) {
+void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const auto action = std::make_shared<DecodeAction>();
   action->arrival = arrival;
   action->record.request_bytes = static_cast<int64_t>(message.Length());

@@ -46,7 +46,7 @@ class DecodeCall final : public DuplexCall {
   using ActionPointer = std::shared_ptr<DecodeAction>;
 
   void PostNext() override { Post(decode_); }
-  void OnMessage(grpc::ByteBuffer message, TimePoint arrival) override;
+  void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool is_clean) override;
 
   /// Now, or when the action before it on its sequence is done.

@@ -47,7 +47,7 @@ bool DuplexCall::MayRead() const {
 void DuplexCall::OnRead(bool ok) {
   const bool is_admitted = ok && environment_.admission.TryEnter();
   bool is_taken = false;
-  grpc::ByteBuffer message = std::move(message_);
+  const grpc::ByteBuffer message = message_;
   message_.Clear();
   {
     MutexLock lock(mutex_);
@@ -58,7 +58,7 @@ void DuplexCall::OnRead(bool ok) {
   }
   if (is_taken) {
     const Hold hold(*this);
-    OnMessage(std::move(message), steady_clock::now());
+    OnMessage(message, steady_clock::now());
   } else if (is_admitted) {
     environment_.admission.Leave();
   } else if (ok) {
@@ -67,12 +67,12 @@ void DuplexCall::OnRead(bool ok) {
   Advance();
 }
 
-void DuplexCall::Send(grpc::ByteBuffer message, std::optional<RequestRecord> ended) {
+void DuplexCall::Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended) {
   const auto size_bytes = static_cast<int64_t>(message.Length());
   {
     MutexLock lock(mutex_);
     unsent_bytes_ += size_bytes;
-    queue_.push_back({std::move(message), std::move(ended), steady_clock::now()});
+    queue_.push_back({message, std::move(ended), steady_clock::now()});
   }
   Advance();
 }

@@ -38,14 +38,14 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   virtual void PostNext() = 0;
   /// One request, which is answered by any number of Sends, the last with its record. One at a
   /// time, by completion threads; may Send.
-  virtual void OnMessage(grpc::ByteBuffer message, TimePoint arrival) = 0;
+  virtual void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) = 0;
   /// Once, the last of all, when nothing is under way any more; `is_clean` when the client said
   /// that it was done, and was there to the end.
   virtual void OnEnd(bool is_clean) = 0;
 
   /// Any thread; does not block. With `ended`, the request is answered; the record gets its send_ns
   /// and goes to the observer.
-  void Send(grpc::ByteBuffer message, std::optional<RequestRecord> ended = std::nullopt);
+  void Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended = std::nullopt);
   /// OnEnd does not come while one of these lives. REQUIRES: a request is under way, or another one
   /// lives.
   class Hold {

@@ -19,7 +19,7 @@ template <typename Service>
 class HeadersFirst : public Service {
  public:
   /// Methods by their index in the .proto.
-  explicit HeadersFirst(std::initializer_list<int> methods) {
+  HeadersFirst(std::initializer_list<int> methods) {
     for (const int method : methods) {
       this->MarkMethodStreamed(method, nullptr);
     }

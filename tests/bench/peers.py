@@ -1,23 +1,21 @@
 """Measures what a user would pick instead, beside attend-kernel-bench and `attend bench`.
 
   peers.py kernels [THREADS]                     attention and the layer in PyTorch and ONNX Runtime
-  peers.py serve torch|ort PORT D_MODEL HEADS    a hand-written gRPC server over one of them, one compute thread
-  peers.py load PORT SHAPE [CALLERS [SECONDS]]   closed loop of SHAPE (1x128x768) against that server
+  peers.py serve torch|ort PORT D_MODEL HEADS    a hand-written server of ModelInfer over one of them, one compute thread
 
-Needs python3 with numpy, torch, onnx, onnxruntime and grpcio. Pin each program to a core (taskset) and take the two sides
-in turn. The server passes tensors as raw bytes, without any message format: less work than a real one would do.
+Needs python3 with numpy, torch, onnx, onnxruntime and grpcio; `serve` also the messages of the Open Inference Protocol on
+PYTHONPATH (protoc -Iproto/inference --python_out=DIR open_inference.proto). Pin each program to a core (taskset) and take
+the two sides in turn; compare_servers.py does that.
 """
 
 import concurrent.futures
 import os
 import statistics
 import sys
-import threading
 import time
 
 import numpy as np
 
-METHOD = "/peer.Attention/Attend"
 LAYERS = [(128, 768, 12, False), (512, 768, 12, False), (512, 768, 12, True), (2048, 1024, 16, True)]
 ATTENTION = [(128, 12, 64, False), (512, 12, 64, False), (512, 12, 64, True), (2048, 16, 64, True), (1024, 32, 128, True)]
 
@@ -132,48 +130,29 @@ def serve(kind, port, d_model, heads):
         def run(x):
             return session(x=x)
 
-    def attend(request, context):
-        shape = dict(context.invocation_metadata())["shape"]
-        x = np.frombuffer(request, np.float32).reshape([int(n) for n in shape.split("x")])
-        return run(x).tobytes()
+    import open_inference_pb2 as pb
+
+    def infer(request, context):
+        shape = tuple(request.inputs[0].shape)
+        y = np.ascontiguousarray(run(np.frombuffer(request.raw_input_contents[0], np.float32).reshape(shape)))
+        output = pb.ModelInferResponse.InferOutputTensor(name="output", datatype="FP32", shape=y.shape)
+        return pb.ModelInferResponse(
+            model_name=request.model_name, id=request.id, outputs=[output], raw_output_contents=[y.tobytes()]
+        )
 
     server = grpc.server(
         concurrent.futures.ThreadPoolExecutor(4),
         options=[("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)],
     )
-    service, method = METHOD[1:].split("/")
-    handler = grpc.method_handlers_generic_handler(service, {method: grpc.unary_unary_rpc_method_handler(attend)})
+    method = grpc.unary_unary_rpc_method_handler(
+        infer, pb.ModelInferRequest.FromString, pb.ModelInferResponse.SerializeToString
+    )
+    handler = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelInfer": method})
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     print("ready", flush=True)
     server.wait_for_termination()
-
-
-def load(port, shape, callers=4, seconds=4):
-    import grpc
-
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_receive_message_length", -1)])
-    call = channel.unary_unary(METHOD)
-    extents = [int(n) for n in shape.split("x")]
-    request = np.random.default_rng(1).standard_normal(extents, dtype=np.float32).tobytes()
-    metadata = (("shape", shape),)
-    call(request, metadata=metadata, timeout=30)
-    end = time.time() + seconds
-    counts = [0] * callers
-
-    def loop(index):
-        while time.time() < end:
-            call(request, metadata=metadata, timeout=30)
-            counts[index] += 1
-
-    start = time.time()
-    threads = [threading.Thread(target=loop, args=(i,)) for i in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    print(f"{shape} {callers} callers: {sum(counts) / (time.time() - start):.1f} requests/s")
 
 
 if __name__ == "__main__":
@@ -183,7 +162,5 @@ if __name__ == "__main__":
         kernels(int(arguments[0]) if arguments else 1)
     elif sys.argv[1:2] == ["serve"] and len(arguments) == 4:
         serve(arguments[0], int(arguments[1]), int(arguments[2]), int(arguments[3]))
-    elif sys.argv[1:2] == ["load"] and len(arguments) >= 2:
-        load(int(arguments[0]), arguments[1], *map(int, arguments[2:4]))
     else:
         sys.exit(__doc__)

@@ -112,7 +112,7 @@ bool InferStreamCall::ErrorsEndTheStream() const {
   return found != context_.client_metadata().end() && found->second == "true";
 }
 
-void InferStreamCall::OnMessage(grpc::ByteBuffer message, TimePoint arrival) {
+void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const auto self = std::static_pointer_cast<InferStreamCall>(shared_from_this());
   std::make_shared<Request>(self, num_requests_++)->Begin(message, arrival);
 }
@@ -155,9 +155,9 @@ void InferStreamCall::SendOne(Answer answer) {
     return;
   }
   for (size_t i = 0; i + 1 < answer.messages.size(); ++i) {
-    Send(std::move(answer.messages[i]));
+    Send(answer.messages[i]);
   }
-  Send(std::move(answer.messages.back()), std::move(answer.record));
+  Send(answer.messages.back(), std::move(answer.record));
 }
 
 }  // namespace attention

@@ -31,7 +31,7 @@ class InferStreamCall final : public DuplexCall {
   };
 
   void PostNext() override { Post(infer_); }
-  void OnMessage(grpc::ByteBuffer message, TimePoint arrival) override;
+  void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool) override {}
 
   /// Nobody wants the answers any more.

@@ -100,7 +100,7 @@ void OpenInferenceService::AddChange(RequestFunction<Base, Request, Reply> reque
                                      void (ModelLoader::*operation)(const ModelRequest&,
                                                                     ModelLoader::Done)) {
   using Call = DeferredCall<Service, Request, Reply>;
-  const auto begin = [loader = dependencies_.loader, operation](std::shared_ptr<Call> call) {
+  const auto begin = [loader = dependencies_.loader, operation](const std::shared_ptr<Call>& call) {
     const absl::Status status = CheckChange(call->request(), loader != nullptr);
     if (!status.ok()) {
       call->Finish(status);
