@@ -51,7 +51,6 @@ void DuplexCall::OnRead(bool ok) {
   message_.Clear();
   {
     MutexLock lock(mutex_);
-    is_reading_ = false;
     has_read_all_ = !ok;
     is_taken = is_admitted && !closed_.has_value();
     under_way_ += is_taken ? 1 : 0;
@@ -63,6 +62,11 @@ void DuplexCall::OnRead(bool ok) {
     environment_.admission.Leave();
   } else if (ok) {
     Close(absl::UnavailableError("the server is draining"));
+  }
+  {
+    // Not before: the next message must not pass this one.
+    MutexLock lock(mutex_);
+    is_reading_ = false;
   }
   Advance();
 }

@@ -129,6 +129,7 @@ TEST(DecodeTest, ActionsNeedNotWaitForAnswers) {
   for (int64_t i = 0; i < 300; ++i) {
     const std::optional<DecodeAnswer> answer = stream.Read();
     ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->id, i + 2) << "in the order sent, after the opening";
     EXPECT_EQ(answer->result.length(), i + 1);
     output += answer->rows;
   }
