@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -73,6 +75,28 @@ absl::Status CheckAddress(const std::string& address) {
         "--listen: expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found ", address));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadFile(const char* flag, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file || text.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": expected a file with PEM text, found none at ", path));
+  }
+  return text;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(
+    const ServerOptions& options) {
+  if (options.tls_certificate.empty()) {
+    return grpc::InsecureServerCredentials();
+  }
+  grpc::SslServerCredentialsOptions tls;
+  ASSIGN_OR_RETURN(std::string key, ReadFile("--tls-key", options.tls_key));
+  ASSIGN_OR_RETURN(std::string chain, ReadFile("--tls-certificate", options.tls_certificate));
+  tls.pem_key_cert_pairs.push_back({std::move(key), std::move(chain)});
+  return grpc::SslServerCredentials(tls);
 }
 
 std::string WithPort(const std::string& address, int port) {
@@ -176,10 +200,12 @@ absl::Status Server::State::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(builder);
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   CredentialsOf(options));
   std::vector<int> ports(options.listen.size(), 0);
   for (size_t i = 0; i < options.listen.size(); ++i) {
     RETURN_IF_ERROR(CheckAddress(options.listen[i]));
-    builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    builder.AddListeningPort(options.listen[i], credentials, &ports[i]);
   }
   builder.RegisterService(&attention_service.grpc_service());
   builder.RegisterService(&open_inference_service.grpc_service());

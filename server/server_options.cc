@@ -103,6 +103,14 @@ void AddFlags(CLI::App& app, ServerOptions& options, RawOptions& raw) {
              "--listen", options.listen,
              "Address to serve on: HOST:PORT (port 0: any free one) or unix:/PATH; repeatable")
           ->capture_default_str());
+  CLI::Option* const certificate =
+      app.add_option("--tls-certificate", options.tls_certificate,
+                     "Speak TLS on every address, with this certificate chain (PEM)")
+          ->type_name("FILE");
+  app.add_option("--tls-key", options.tls_key, "The certificate's private key (PEM)")
+      ->type_name("FILE")
+      ->needs(certificate);
+  certificate->needs("--tls-key");
   app.add_option("--threads", options.threads,
                  "Threads that compute; 0: the cores this process may use (cgroup, affinity)")
       ->check(CLI::Range(0, 4096))

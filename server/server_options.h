@@ -16,6 +16,9 @@ namespace attention {
 struct ServerOptions {
   /// host:port (port 0: any free one) or unix:/path.
   std::vector<std::string> listen = {"127.0.0.1:8001"};
+  /// Files in PEM form; both or none. With them every address speaks TLS.
+  std::string tls_certificate = {};
+  std::string tls_key = {};
   /// Served beside the built-in model.
   std::vector<SeededModelSpec> random_models = {};
   /// `path` is empty when no folder of models is served.
