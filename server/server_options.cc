@@ -21,10 +21,10 @@ constexpr char kDescription[] =
 
 Serves the models of a folder (--models), the built-in model "demo", attention over your own
 query, key and value, the same by the Open Inference Protocol v2 (inference.GRPCInferenceService),
-health (grpc.health.v1) and reflection. Prints one line "attend-server
-listening on ADDRESS" per address on standard output when it listens; models are loaded beside
-that, and health is SERVING when all are. Logs to standard error. SIGTERM or SIGINT: refuse new
-requests, finish those under way, exit 0; a second one: exit at once.)";
+health (grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per
+address on standard output when it listens; models are loaded beside that, and health is SERVING
+when all are. Logs to standard error. SIGTERM or SIGINT: refuse new requests, finish those under
+way, exit 0; a second one: exit at once.)";
 
 constexpr char kExamples[] = R"(Examples:
   attend-server

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/layers/slices.h"
 #include "server/scheduling/packed_batch.h"
 
 namespace attention {
@@ -14,9 +15,6 @@ constexpr int64_t kMaxBlockBytes = 1 << 20;
 // Rows of a streamed block: enough for the products to run at full speed, few enough that the first
 // block is early.
 constexpr int64_t kStreamBlockRows = 256;
-// What runs between two looks at who still waits, and at who else does.
-constexpr double kPartFlops = 1e9;
-constexpr int64_t kMinPartRows = 64;
 // Memory that is kept for the next batch.
 constexpr size_t kMaxIdleBytes = size_t{256} << 20;
 
@@ -29,12 +27,9 @@ bool WantsRows(const Batch& batch) {
                      [](const std::shared_ptr<Job>& job) { return job->description().wants_rows; });
 }
 
-// Rows between two calls of on_rows.
-int64_t BlockRows(const Batch& batch, int num_threads) {
-  const double flops_per_row =
-      batch.flops / static_cast<double>(std::max<int64_t>(1, batch.tokens));
-  int64_t rows = std::max(
-      kMinPartRows, static_cast<int64_t>(kPartFlops * num_threads / std::max(1.0, flops_per_row)));
+// Rows between two calls of on_rows: those of a slice, and of a streamed block.
+int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const GoOn& go_on) {
+  int64_t rows = RowsPerSlice(batch.flops / static_cast<double>(batch.tokens), pool, go_on);
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     if (job->description().wants_rows) {
       const int64_t fitting =
@@ -43,10 +38,6 @@ int64_t BlockRows(const Batch& batch, int num_threads) {
     }
   }
   return rows;
-}
-
-int64_t Nanoseconds(TimePoint::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 }
 
 BatchStats StatsOf(const Batch& batch, const Job& job, TimePoint end) {
@@ -79,9 +70,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
   PackedBatch packed(batch, workspace_);
   outcome.padding_tokens = packed.num_rows() - batch.tokens;
   RowBlocks blocks;
-  const int num_threads = workspace_.pool().num_threads();
   if (batch.is_long || WantsRows(batch)) {
-    blocks.block_rows = BlockRows(batch, num_threads);
     blocks.go_on = [&] {
       if (interlude) {
         const TimePoint begin = clock_();
@@ -90,6 +79,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
       }
       return !IsDead(batch);
     };
+    blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.go_on);
     blocks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
       if (job->description().wants_rows) {

@@ -9,10 +9,6 @@
 namespace attention {
 namespace {
 
-int64_t Nanoseconds(TimePoint::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
 bool IsDead(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
 }

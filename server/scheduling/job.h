@@ -18,6 +18,10 @@ namespace attention {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
+inline int64_t Nanoseconds(TimePoint::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
 /// Shares of the machine are 100 to 10 to 1 while all of them have work.
 enum class Priority { kHigh, kNormal, kLow };
 

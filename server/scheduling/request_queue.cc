@@ -4,12 +4,12 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
 
-using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
 // A tenant may take so many times what it leaves free (dynamic thresholds: Choudhury & Hahne 1998),
@@ -35,10 +35,6 @@ double ShareOf(Priority priority) {
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
 
-int64_t Nanoseconds(TimePoint::duration duration) {
-  return duration_cast<nanoseconds>(duration).count();
-}
-
 }  // namespace
 
 std::string_view Name(Priority priority) {
@@ -52,9 +48,9 @@ std::string_view Name(Priority priority) {
   }
 }
 
-int64_t RequestQueue::WaitOf(const RequestClass& request_class, int64_t added_ns) const {
-  const bool is_short = added_ns <= kShortNs;
-  const FlowKey key(request_class.priority, request_class.tenant);
+int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
+  const bool is_short = candidate.work.added_ns <= kShortNs;
+  const FlowKey key(candidate.request_class.priority, candidate.request_class.tenant);
   const auto own = flows_.find(key);
   const double start =
       own == flows_.end() ? virtual_time_ : std::max(virtual_time_, own->second.last_finish);
@@ -67,51 +63,46 @@ int64_t RequestQueue::WaitOf(const RequestClass& request_class, int64_t added_ns
       waiting_ns += work_ns * (start - virtual_time_) / (flow.last_finish - virtual_time_);
     }
   }
-  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(busy_until_ - now_));
+  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(busy_until_ - candidate.now));
   if (is_short && running_ns > kShortNs) {  // it passes what runs, which gets its half
     return kShortNs + 2 * static_cast<int64_t>(waiting_ns);
   }
   return running_ns + static_cast<int64_t>(waiting_ns);
 }
 
-absl::Status RequestQueue::RefuseFor(const RequestClass& request_class, int64_t added_ns,
-                                     const std::string& text) {
-  const int64_t wait_ns = WaitOf(request_class, added_ns);
+absl::Status RequestQueue::RefuseFor(const Candidate& candidate, const std::string& text) const {
+  const int64_t wait_ns = WaitOf(candidate);
   const int64_t half_ns = std::min(limits_.max_wait_ns, state_.work_ns) / 2;
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
                  .estimated_wait_ms = Milliseconds(wait_ns)});
 }
 
-absl::Status RequestQueue::CheckLimits(const RequestClass& request_class, int64_t job_bytes,
-                                       const WorkEstimate& work) {
+absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
+  if (is_closed_) {
+    return absl::UnavailableError("the server is draining");
+  }
   if (state_.requests >= limits_.max_requests) {
-    return RefuseFor(
-        request_class, work.added_ns,
-        absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
+    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
                      limits_.max_requests, " may (--max-queue-requests)"));
   }
   if (state_.requests == 0) {
     return absl::OkStatus();
   }
-  if (state_.bytes + job_bytes > limits_.max_bytes) {
-    return RefuseFor(
-        request_class, work.added_ns,
-        absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", job_bytes,
+  if (state_.bytes + candidate.bytes > limits_.max_bytes) {
+    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", candidate.bytes,
                      " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
   }
-  if (state_.work_ns + work.added_ns > limits_.max_wait_ns) {
-    return RefuseFor(
-        request_class, work.added_ns,
-        absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
-                     " ms, this request ", Milliseconds(work.added_ns), " ms more, at most ",
+  if (state_.work_ns + candidate.work.added_ns > limits_.max_wait_ns) {
+    return RefuseFor(candidate, absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
+                     " ms, this request ", Milliseconds(candidate.work.added_ns), " ms more, at most ",
                      Milliseconds(limits_.max_wait_ns), " ms may wait (--max-queue-wait)"));
   }
   return absl::OkStatus();
 }
 
-absl::Status RequestQueue::CheckShare(const RequestClass& request_class, int64_t job_bytes,
-                                      const WorkEstimate& work) {
+absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
+  const RequestClass& request_class = candidate.request_class;
   const auto own = flows_.find({request_class.priority, request_class.tenant});
   if (request_class.tenant.empty() || own == flows_.end() || own->second.requests == 0) {
     return absl::OkStatus();
@@ -120,58 +111,49 @@ absl::Status RequestQueue::CheckShare(const RequestClass& request_class, int64_t
   const auto exceeds = [](int64_t taken, int64_t limit, int64_t used) {
     return static_cast<double>(taken) > kShareOfFree * static_cast<double>(limit - used);
   };
-  if (exceeds(flow.bytes + job_bytes, limits_.max_bytes, state_.bytes) ||
-      exceeds(flow.work_ns + work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
+  if (exceeds(flow.bytes + candidate.bytes, limits_.max_bytes, state_.bytes) ||
+      exceeds(flow.work_ns + candidate.work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
       exceeds(flow.requests + 1, limits_.max_requests, state_.requests)) {
-    return RefuseFor(request_class, work.added_ns,
-                     absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
+    return RefuseFor(candidate, absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
                                   "that fills: ", flow.requests, " requests of ", flow.bytes,
                                   " bytes and about ", Milliseconds(flow.work_ns), " ms wait"));
   }
   return absl::OkStatus();
 }
 
-absl::Status RequestQueue::CheckDeadline(const RequestClass& request_class, TimePoint deadline,
-                                         const WorkEstimate& work) {
-  if (deadline == TimePoint::max()) {
+absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
+  if (candidate.deadline == TimePoint::max()) {
     return absl::OkStatus();
   }
-  const int64_t left_ns = Nanoseconds(deadline - now_);
-  const int64_t wait_ns = WaitOf(request_class, work.added_ns);
-  if (work.alone_ns > left_ns) {
+  const int64_t left_ns = Nanoseconds(candidate.deadline - candidate.now);
+  const int64_t wait_ns = WaitOf(candidate);
+  if (candidate.work.alone_ns > left_ns) {
     return Refuse(absl::StatusCode::kDeadlineExceeded,
-                  absl::StrCat("the request takes about ", Milliseconds(work.alone_ns),
+                  absl::StrCat("the request takes about ", Milliseconds(candidate.work.alone_ns),
                                " ms, its deadline is in ", Milliseconds(left_ns), " ms"),
                   {Milliseconds(wait_ns), Milliseconds(wait_ns)});
   }
-  if (wait_ns + work.alone_ns > left_ns) {
-    return RefuseFor(request_class, work.added_ns,
-                     absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
-                                  " ms and take ", Milliseconds(work.alone_ns),
+  if (wait_ns + candidate.work.alone_ns > left_ns) {
+    return RefuseFor(candidate, absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
+                                  " ms and take ", Milliseconds(candidate.work.alone_ns),
                                   " ms, its deadline is in ", Milliseconds(left_ns), " ms"));
   }
   return absl::OkStatus();
 }
 
-absl::Status RequestQueue::Check(const RequestClass& request_class, int64_t job_bytes,
-                                 TimePoint deadline, const WorkEstimate& work) {
-  if (is_closed_) {
-    return absl::UnavailableError("the server is draining");
-  }
-  absl::Status status = CheckLimits(request_class, job_bytes, work);
-  if (status.ok()) {
-    status = CheckShare(request_class, job_bytes, work);
-  }
-  return status.ok() ? CheckDeadline(request_class, deadline, work) : status;
-}
-
 absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoint deadline,
                                      TimePoint now) {
   MutexLock lock(mutex_);
-  now_ = now;
-  const WorkEstimate mean = {.added_ns = static_cast<int64_t>(mean_ns_)};
-  absl::Status status = CheckLimits(request_class, static_cast<int64_t>(mean_bytes_), mean);
-  return status.ok() ? Check(request_class, 0, deadline, {}) : status;
+  const Candidate mean = {.request_class = request_class,
+                          .bytes = static_cast<int64_t>(mean_bytes_),
+                          .work = {.added_ns = static_cast<int64_t>(mean_ns_)},
+                          .deadline = deadline,
+                          .now = now};
+  RETURN_IF_ERROR(CheckFit(mean));
+  RETURN_IF_ERROR(CheckShare(mean));
+  Candidate shortest = mean;
+  shortest.work = {};
+  return CheckDeadline(shortest);
 }
 
 void RequestQueue::Account(const RequestClass& request_class, const Entry& entry, int sign) {
@@ -196,14 +178,16 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
   const RequestClass& request_class = description.request_class;
   {
     MutexLock lock(mutex_);
-    now_ = now;
     mean_ns_ += kMeanShare * (static_cast<double>(work.added_ns) - mean_ns_);
     mean_bytes_ += kMeanShare * (static_cast<double>(description.size_bytes) - mean_bytes_);
-    if (absl::Status status =
-            Check(request_class, description.size_bytes, description.deadline, work);
-        !status.ok()) {
-      return status;
-    }
+    const Candidate candidate = {.request_class = request_class,
+                                 .bytes = description.size_bytes,
+                                 .work = work,
+                                 .deadline = description.deadline,
+                                 .now = now};
+    RETURN_IF_ERROR(CheckFit(candidate));
+    RETURN_IF_ERROR(CheckShare(candidate));
+    RETURN_IF_ERROR(CheckDeadline(candidate));
     Flow& flow = flows_[{request_class.priority, request_class.tenant}];
     const double start = std::max(virtual_time_, flow.last_finish);
     flow.last_finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /

@@ -97,19 +97,24 @@ class RequestQueue {
     int64_t added_ns = 0;
   };
 
-  absl::Status CheckLimits(const RequestClass& request_class, int64_t job_bytes,
-                           const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckShare(const RequestClass& request_class, int64_t job_bytes,
-                          const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckDeadline(const RequestClass& request_class, TimePoint deadline,
-                             const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Check(const RequestClass& request_class, int64_t job_bytes, TimePoint deadline,
-                     const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Until a job of the class that takes so long would be taken.
-  int64_t WaitOf(const RequestClass& request_class, int64_t added_ns) const
+  /// What asks to be let in.
+  struct Candidate {
+    const RequestClass& request_class;
+    int64_t bytes = 0;
+    WorkEstimate work;
+    TimePoint deadline;
+    TimePoint now;
+  };
+
+  /// Whether it fits at all, beside its tenant's other jobs, and in time.
+  absl::Status CheckFit(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckShare(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckDeadline(const Candidate& candidate) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RefuseFor(const RequestClass& request_class, int64_t added_ns,
-                         const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Until it would be taken.
+  int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RefuseFor(const Candidate& candidate, const std::string& text) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account(const RequestClass& request_class, const Entry& entry, int sign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, int64_t)> select)
@@ -125,7 +130,6 @@ class RequestQueue {
   uint64_t next_arrival_ ABSL_GUARDED_BY(mutex_) = 0;
   QueueState state_ ABSL_GUARDED_BY(mutex_);
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimePoint now_ ABSL_GUARDED_BY(mutex_);
   TimePoint busy_until_ ABSL_GUARDED_BY(mutex_);
   double mean_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of jobs of late
   double mean_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

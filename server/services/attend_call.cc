@@ -11,10 +11,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-int64_t Nanoseconds(TimePoint::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
 }  // namespace
 
 AttendCall::AttendCall(const CallEnvironment& environment, std::string rpc, bool wants_rows)
@@ -98,10 +94,7 @@ void AttendCall::OnDone(bool) {
 
 void AttendCall::SetComputed(const BatchStats& stats) {
   computed_ = steady_clock::now();
-  record_.queue_ns = stats.queue_ns;
-  record_.compute_ns = stats.compute_ns;
-  record_.batch_id = static_cast<int64_t>(stats.batch_id);
-  record_.batch_requests = stats.batch_requests;
+  Record(stats, record_);
 }
 
 void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
@@ -122,9 +115,7 @@ void AttendCall::EndWith(const absl::Status& error) {
 
 void AttendCall::OnFinish(bool) {
   record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
-  record_.request_id = metadata_.request_id;
-  record_.traceparent = metadata_.traceparent;
-  record_.tenant = metadata_.request_class.tenant;
+  Record(metadata_, record_);
   if (record_.status.ok() && is_cancelled_) {
     record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
   }

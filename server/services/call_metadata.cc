@@ -81,6 +81,19 @@ absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context) {
   return metadata;
 }
 
+void Record(const CallMetadata& metadata, RequestRecord& record) {
+  record.request_id = metadata.request_id;
+  record.traceparent = metadata.traceparent;
+  record.tenant = metadata.request_class.tenant;
+}
+
+void Record(const BatchStats& stats, RequestRecord& record) {
+  record.queue_ns = stats.queue_ns;
+  record.compute_ns = stats.compute_ns;
+  record.batch_id = static_cast<int64_t>(stats.batch_id);
+  record.batch_requests = stats.batch_requests;
+}
+
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context) {
   const std::optional<Refusal> refusal = RefusalOf(status);
   if (refusal.has_value()) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/observability/requests.h"
 #include "server/scheduling/job.h"
 
 namespace attention {
@@ -21,6 +22,10 @@ struct CallMetadata {
 
 /// INVALID_ARGUMENT for an `attend-priority` that is none, or a value that is too long.
 absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context);
+
+/// What of a record the metadata and the scheduler know.
+void Record(const CallMetadata& metadata, RequestRecord& record);
+void Record(const BatchStats& stats, RequestRecord& record);
 
 /// Trailers of a refusal: when to try again, and what was estimated. Nothing for other errors.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);

@@ -50,10 +50,6 @@ class StepSink final : public AttendSink {
   const std::shared_ptr<DecodeAction> action_;
 };
 
-int64_t Nanoseconds(TimePoint::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
 }  // namespace
 
 void DecodeCall::Post(const DecodeEnvironment& environment) {
@@ -189,10 +185,7 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
                             const absl::Status& status, const BatchStats& stats) {
   const Hold hold(*this);
   RequestRecord& record = action->record;
-  record.queue_ns = stats.queue_ns;
-  record.compute_ns = stats.compute_ns;
-  record.batch_id = static_cast<int64_t>(stats.batch_id);
-  record.batch_requests = stats.batch_requests;
+  Record(stats, record);
   const int64_t number = action->request.message.sequence();
   {
     MutexLock lock(session_mutex_);

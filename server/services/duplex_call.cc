@@ -102,9 +102,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   RequestRecord& record = *outgoing.ended;
   const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
   record.send_ns = sent.count();
-  record.request_id = metadata_.request_id;
-  record.traceparent = metadata_.traceparent;
-  record.tenant = metadata_.request_class.tenant;
+  Record(metadata_, record);
   environment_.observer.OnEnd(record);
   environment_.admission.Leave();
   ChangeUnderWay(-1);

@@ -29,10 +29,7 @@ class InferStreamCall::Request final : public AttendSink,
   void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override {
-    record_.queue_ns = stats.queue_ns;
-    record_.compute_ns = stats.compute_ns;
-    record_.batch_id = static_cast<int64_t>(stats.batch_id);
-    record_.batch_requests = stats.batch_requests;
+    Record(stats, record_);
     if (!status.ok()) {
       Fail(status);
       return;
