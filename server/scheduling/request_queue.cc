@@ -83,20 +83,25 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
     return absl::UnavailableError("the server is draining");
   }
   if (state_.requests >= limits_.max_requests) {
-    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
-                     limits_.max_requests, " may (--max-queue-requests)"));
+    return RefuseFor(
+        candidate, absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
+                                limits_.max_requests, " may (--max-queue-requests)"));
   }
   if (state_.requests == 0) {
     return absl::OkStatus();
   }
   if (state_.bytes + candidate.bytes > limits_.max_bytes) {
-    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", candidate.bytes,
-                     " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
+    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ",
+                                             candidate.bytes, " more would pass the limit of ",
+                                             limits_.max_bytes, " (--max-queue-bytes)"));
   }
   if (state_.work_ns + candidate.work.added_ns > limits_.max_wait_ns) {
-    return RefuseFor(candidate, absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
-                     " ms, this request ", Milliseconds(candidate.work.added_ns), " ms more, at most ",
-                     Milliseconds(limits_.max_wait_ns), " ms may wait (--max-queue-wait)"));
+    return RefuseFor(
+        candidate,
+        absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
+                     " ms, this request ", Milliseconds(candidate.work.added_ns),
+                     " ms more, at most ", Milliseconds(limits_.max_wait_ns),
+                     " ms may wait (--max-queue-wait)"));
   }
   return absl::OkStatus();
 }
@@ -114,7 +119,8 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   if (exceeds(flow.bytes + candidate.bytes, limits_.max_bytes, state_.bytes) ||
       exceeds(flow.work_ns + candidate.work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
       exceeds(flow.requests + 1, limits_.max_requests, state_.requests)) {
-    return RefuseFor(candidate, absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
+    return RefuseFor(candidate,
+                     absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
                                   "that fills: ", flow.requests, " requests of ", flow.bytes,
                                   " bytes and about ", Milliseconds(flow.work_ns), " ms wait"));
   }
@@ -134,7 +140,8 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
                   {Milliseconds(wait_ns), Milliseconds(wait_ns)});
   }
   if (wait_ns + candidate.work.alone_ns > left_ns) {
-    return RefuseFor(candidate, absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
+    return RefuseFor(candidate,
+                     absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
                                   " ms and take ", Milliseconds(candidate.work.alone_ns),
                                   " ms, its deadline is in ", Milliseconds(left_ns), " ms"));
   }
