@@ -1,6 +1,7 @@
 // What became of requests: counted, by model too, and logged.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -64,6 +65,9 @@ class RequestObserver {
 
   void OnEnd(const RequestRecord& record);
 
+  LoggedRequests logged() const { return logged_; }
+  void set_logged(LoggedRequests logged) { logged_ = logged; }
+
   RequestCounts counts() const;
   /// By name and version.
   std::map<std::pair<std::string, int64_t>, RequestCounts> counts_by_model() const;
@@ -72,7 +76,7 @@ class RequestObserver {
   /// Whether another line about a failure may be written now; those that may not are counted.
   bool TakeLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const LoggedRequests logged_;
+  std::atomic<LoggedRequests> logged_;
   mutable Mutex mutex_;
   RequestCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, int64_t>, RequestCounts> by_model_ ABSL_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include "core/runtime/status_macros.h"
 #include "server/services/method_index.h"
 #include "server/services/model_info.h"
+#include "server/services/set_logging.h"
 
 namespace attention {
 namespace {
@@ -97,6 +98,11 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
             return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(dependencies, start));
           },
           nullptr, dependencies.live_calls},
+      set_logging_{service_, &AttentionAsyncService::RequestSetLogging,
+                   [&observer = dependencies.observer](const v1::SetLoggingRequest& request) {
+                     return SetLogging(request, observer);
+                   },
+                   nullptr, dependencies.live_calls},
       model_admin_(
           {service_, dependencies.loader, dependencies.admission, dependencies.live_calls}) {}
 
@@ -105,6 +111,7 @@ void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
   list_models_.queue = queue;
   get_model_.queue = queue;
   get_statistics_.queue = queue;
+  set_logging_.queue = queue;
   for (int i = 0; i < kPostedCalls; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
@@ -112,6 +119,7 @@ void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
     ListModelsCall::Post(list_models_);
     GetModelCall::Post(get_model_);
     GetStatisticsCall::Post(get_statistics_);
+    SetLoggingCall::Post(set_logging_);
   }
   model_admin_.Start(queue);
 }

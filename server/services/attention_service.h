@@ -37,6 +37,7 @@ class AttentionService {
   using ListModelsCall = Call<v1::ListModelsRequest, v1::ListModelsResponse>;
   using GetModelCall = Call<v1::GetModelRequest, v1::Model>;
   using GetStatisticsCall = Call<v1::GetStatisticsRequest, v1::ServerStatistics>;
+  using SetLoggingCall = Call<v1::SetLoggingRequest, v1::Logging>;
 
   AttentionAsyncService service_;
   NativeEnvironment native_;
@@ -44,6 +45,7 @@ class AttentionService {
   ListModelsCall::Method list_models_;
   GetModelCall::Method get_model_;
   GetStatisticsCall::Method get_statistics_;
+  SetLoggingCall::Method set_logging_;
   ModelAdmin model_admin_;
 };
 

@@ -19,7 +19,8 @@ using TypedAsyncMethods =
                     v1::AttentionService::WithAsyncMethod_UnloadModel<
                         v1::AttentionService::WithAsyncMethod_ReloadModels<
                             v1::AttentionService::WithAsyncMethod_VerifyModel<
-                                v1::AttentionService::Service>>>>>>>>;
+                                v1::AttentionService::WithAsyncMethod_SetLogging<
+                                    v1::AttentionService::Service>>>>>>>>>;
 using AttentionAsyncService = HeadersFirst<TypedAsyncMethods>;
 
 /// Of all calls of one service; outlives them.
