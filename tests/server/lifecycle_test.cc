@@ -155,13 +155,13 @@ std::string TextOf(const std::string& path) {
 TEST(LifecycleTest, SpeaksTlsToThoseWhoTrustItsCertificate) {
   const std::string folder = ATTEND_TEST_DATA "/tls/";
   const auto server = Server::Start({.listen = {"127.0.0.1:0"},
-                                     .tls_certificate = folder + "certificate.pem",
-                                     .tls_key = folder + "key.pem"});
+                                     .tls_certificate = folder + "server.pem",
+                                     .tls_key = folder + "server.key"});
   ASSERT_THAT(server, IsOk());
   const std::string address = (*server)->listening_addresses()[0];
   v1::AttendResponse response;
   const auto channel = grpc::CreateChannel(
-      address, grpc::SslCredentials({.pem_root_certs = TextOf(folder + "certificate.pem")}));
+      address, grpc::SslCredentials({.pem_root_certs = TextOf(folder + "ca.pem")}));
   channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
   AttendClient trusting(channel);
   EXPECT_TRUE(trusting.Attend(ShortRequest(), &response).ok());
@@ -169,7 +169,7 @@ TEST(LifecycleTest, SpeaksTlsToThoseWhoTrustItsCertificate) {
   EXPECT_EQ(distrusting.Attend(ShortRequest(), &response).error_code(), StatusCode::UNAVAILABLE);
   EXPECT_THAT(Server::Start({.listen = {"127.0.0.1:0"},
                              .tls_certificate = folder + "none.pem",
-                             .tls_key = folder + "key.pem"}),
+                             .tls_key = folder + "server.key"}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        StartsWith("--tls-certificate: expected a file with PEM text")));
 }
