@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -17,6 +18,16 @@
 
 namespace attention {
 namespace {
+
+Environment OwnEnvironment() {
+  Environment variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t name_end = text.find('=');
+    variables[text.substr(0, name_end)] = text.substr(std::min(name_end + 1, text.size()));
+  }
+  return variables;
+}
 
 // Blocks the signals in this thread and in those it starts later, so that only sigwait sees them.
 sigset_t BlockSignals() {
@@ -59,19 +70,29 @@ int Serve(const ServerOptions& options) {
   _exit(EXIT_SUCCESS);  // see Server::Shutdown: late callers find a closed connection, UNAVAILABLE
 }
 
+int Check(const ServerOptions& options) {
+  const absl::Status status = Server::Check(options);
+  const std::string text = status.ok() ? "a server would start" : std::string(status.message());
+  std::fprintf(status.ok() ? stdout : stderr, "attend-server: %s\n", text.c_str());
+  return status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 }  // namespace
 }  // namespace attention
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<attention::ParsedCommandLine> parsed =
-      attention::ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
+  const absl::StatusOr<attention::ParsedCommandLine> parsed = attention::ParseCommandLine(
+      std::vector<std::string>(argv + 1, argv + argc), attention::OwnEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "attend-server: %s\n", std::string(parsed.status().message()).c_str());
     return EXIT_FAILURE;
+  }
+  for (const std::string& warning : parsed->warnings) {
+    attention::Log(attention::LogLevel::kWarning, warning);
   }
   if (!parsed->text.empty()) {
     std::fputs(parsed->text.c_str(), stdout);
     return EXIT_SUCCESS;
   }
-  return attention::Serve(parsed->options);
+  return parsed->is_check ? attention::Check(parsed->options) : attention::Serve(parsed->options);
 }

@@ -137,6 +137,8 @@ struct Server::State {
             {given.max_message_bytes, given.allow_shared_memory}),
         health_service(health, live_calls) {}
 
+  /// Whatever can go wrong before anybody can see it.
+  absl::Status Prepare();
   absl::Status AddSeededModels();
   void SetReady(bool is_ready);
   absl::Status Listen();
@@ -157,10 +159,26 @@ struct Server::State {
   AttentionService attention_service;
   OpenInferenceService open_inference_service;
   HealthService health_service;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
   std::unique_ptr<CompletionThreads> completion_threads;
   std::unique_ptr<grpc::Server> server;
   std::vector<std::string> addresses;
 };
+
+absl::Status Server::State::Prepare() {
+  for (const std::string& address : options.listen) {
+    RETURN_IF_ERROR(CheckAddress(address));
+  }
+  ASSIGN_OR_RETURN(credentials, CredentialsOf(options));
+  RETURN_IF_ERROR(AddSeededModels());
+  SetReady(loader == nullptr);
+  if (loader != nullptr) {
+    if (const absl::Status status = loader->Discover(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Server::State::AddSeededModels() {
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
@@ -200,11 +218,8 @@ absl::Status Server::State::Listen() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(builder);
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                   CredentialsOf(options));
   std::vector<int> ports(options.listen.size(), 0);
   for (size_t i = 0; i < options.listen.size(); ++i) {
-    RETURN_IF_ERROR(CheckAddress(options.listen[i]));
     builder.AddListeningPort(options.listen[i], credentials, &ports[i]);
   }
   builder.RegisterService(&attention_service.grpc_service());
@@ -229,16 +244,16 @@ absl::Status Server::State::Listen() {
   return absl::OkStatus();
 }
 
+absl::Status Server::Check(const ServerOptions& options) {
+  KeepGrpcLoaded();
+  State state(options);
+  return state.Prepare();
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   KeepGrpcLoaded();
   auto state = std::make_unique<State>(options);
-  RETURN_IF_ERROR(state->AddSeededModels());
-  state->SetReady(state->loader == nullptr);
-  if (state->loader != nullptr) {
-    if (const absl::Status status = state->loader->Discover(); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
-    }
-  }
+  RETURN_IF_ERROR(state->Prepare());
   RETURN_IF_ERROR(state->Listen());
   if (state->loader != nullptr) {
     // Beside serving: what is there can be asked for meanwhile, and health tells when all is.

@@ -19,6 +19,8 @@ class Server {
   /// one name; UNAVAILABLE for an address that cannot be listened on; NOT_FOUND for a folder of
   /// models that is not there. What is wrong inside that folder is no error of the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  /// Start's error, short of listening.
+  static absl::Status Check(const ServerOptions& options);
   ~Server();
 
   /// As given, with the port that was chosen for a port 0.

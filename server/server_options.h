@@ -1,7 +1,8 @@
-// The server's flags.
+// What a server can be told, and how: by flags, in the environment, in a file.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,14 +42,24 @@ struct ServerOptions {
   absl::Duration grace_period = absl::Seconds(30);
 };
 
+/// Variables by name.
+using Environment = std::map<std::string, std::string>;
+
 /// What a command line asks for.
 struct ParsedCommandLine {
-  /// Not empty: print this and exit with success (--help, --version).
+  /// Not empty: print this and exit with success (--help, --version, --print-config).
   std::string text;
+  /// Say whether a server would start with these options, and exit (--check-config).
+  bool is_check = false;
   ServerOptions options;
+  /// To log: variables that look like options and are none.
+  std::vector<std::string> warnings;
 };
 
-/// INVALID_ARGUMENT names the flag, what was expected and what was found.
-absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+/// Flags win over the environment, that over the file (--config), that over the defaults.
+/// INVALID_ARGUMENT names flag, variable, or file and key, what was expected and what was found;
+/// NOT_FOUND: the file is not there.
+absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                                   const Environment& environment = {});
 
 }  // namespace attention

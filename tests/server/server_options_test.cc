@@ -82,11 +82,12 @@ TEST(ServerOptionsTest, RefusesModelFlagsThatSayNothing) {
   for (const char* flag : {"--models-poll=10", "--weights-dtype=bf16", "--model-versions=all"}) {
     EXPECT_THAT(ParseCommandLine({flag}), IsRefused("requires --models")) << flag;
   }
-  EXPECT_THAT(ParseCommandLine({"--models", ""}), IsRefused("--models: expected a folder"));
+  EXPECT_THAT(ParseCommandLine({"--models", ""}),
+              IsRefused("--models: expected a text, found an empty one"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=-1"}),
               IsRefused("--models-poll: expected 0 to 24 hours"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--weights-dtype=fp16"}),
-              IsRefused("--weights-dtype: expected fp32, bf16 or int8, found fp16"));
+              IsRefused("--weights-dtype: expected one of fp32|bf16|int8, found fp16"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--model-versions=newest"}),
               IsRefused("--model-versions: expected latest, all, NAME=latest, NAME=all or "
                         "NAME=1,3, found 'newest'"));

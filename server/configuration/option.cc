@@ -1,0 +1,54 @@
+#include "server/configuration/option.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+
+namespace attention {
+
+Option& Option::WithDefault(const std::string& value) {
+  default_values = {value};
+  return *this;
+}
+
+Option& Option::Needs(const std::string& other) {
+  needs = other;
+  return *this;
+}
+
+std::string VariableOf(const std::string& option) {
+  return absl::StrCat("ATTEND_", absl::AsciiStrToUpper(KeyOf(option)));
+}
+
+std::string KeyOf(const std::string& option) { return absl::StrReplaceAll(option, {{"-", "_"}}); }
+
+absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max) {
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < min || value > max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a whole number of ", min, " to ", max, ", found ", text));
+  }
+  return value;
+}
+
+absl::StatusOr<bool> ParseSwitch(const std::string& text) {
+  bool value = false;
+  if (!absl::SimpleAtob(text, &value)) {
+    return absl::InvalidArgumentError(absl::StrCat("expected true or false, found ", text));
+  }
+  return value;
+}
+
+absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
+  double seconds = 0;
+  absl::Duration duration;
+  const bool is_read = absl::SimpleAtod(text, &seconds) ? (duration = absl::Seconds(seconds), true)
+                                                        : absl::ParseDuration(text, &duration);
+  if (!is_read || duration < absl::ZeroDuration() || duration > absl::Hours(24)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
+  }
+  return duration;
+}
+
+}  // namespace attention

@@ -1,0 +1,179 @@
+// One option of the server, however it is given: as a flag, in the environment or in a file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/server_options.h"
+
+namespace attention {
+
+struct Option {
+  /// What a file's JSON has for it.
+  enum class Type {
+    kText,
+    kInteger,
+    kDuration,  // a text, or a number of seconds
+    kSwitch,
+  };
+
+  /// "max-queue-bytes": --max-queue-bytes, ATTEND_MAX_QUEUE_BYTES, "max_queue_bytes" in a file.
+  std::string name;
+  Type type = Type::kText;
+  bool is_repeatable = false;
+  /// What the help calls a value: FILE.
+  std::string placeholder = {};
+  std::string help = {};
+  /// Puts values, one unless repeatable, where they belong. INVALID_ARGUMENT says what was expected
+  /// and what was found, but not of which option.
+  std::function<absl::Status(const std::vector<std::string>& values, ServerOptions& options)>
+      apply = {};
+  /// Empty: none.
+  std::vector<std::string> default_values = {};
+  /// The option without which this one says nothing. Empty: none.
+  std::string needs = {};
+
+  Option& WithDefault(const std::string& value);
+  Option& Needs(const std::string& other);
+};
+
+/// "ATTEND_MAX_QUEUE_BYTES" and "max_queue_bytes".
+std::string VariableOf(const std::string& option);
+std::string KeyOf(const std::string& option);
+
+// Texts as values.
+absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
+absl::StatusOr<bool> ParseSwitch(const std::string& text);
+/// 0 to 24 hours: "30" (seconds), "30s", "1m30s".
+absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
+
+// Kinds of options. A field is a pointer to a member of ServerOptions, or a function that leads
+// from one to a reference to the value; what it holds in ServerOptions{} is the default.
+
+struct IntegerRange {
+  int64_t min;
+  int64_t max;
+};
+
+template <typename Field>
+Option IntegerOption(std::string name, Field field, IntegerRange range, std::string help) {
+  ServerOptions defaults;
+  return {.name = std::move(name),
+          .type = Option::Type::kInteger,
+          .placeholder = "NUMBER",
+          .help = std::move(help),
+          .apply =
+              [field, range](const std::vector<std::string>& values, ServerOptions& options) {
+                const absl::StatusOr<int64_t> value = ParseInteger(values[0], range.min, range.max);
+                if (value.ok()) {
+                  std::invoke(field, options) = *value;
+                }
+                return value.status();
+              },
+          .default_values = {absl::StrCat(std::invoke(field, defaults))}};
+}
+
+template <typename Field>
+Option DurationOption(std::string name, Field field, std::string help) {
+  ServerOptions defaults;
+  return {.name = std::move(name),
+          .type = Option::Type::kDuration,
+          .placeholder = "DURATION",
+          .help = std::move(help),
+          .apply =
+              [field](const std::vector<std::string>& values, ServerOptions& options) {
+                const absl::StatusOr<absl::Duration> value = ParseDuration(values[0]);
+                if (value.ok()) {
+                  std::invoke(field, options) = *value;
+                }
+                return value.status();
+              },
+          .default_values = {absl::FormatDuration(std::invoke(field, defaults))}};
+}
+
+template <typename Field>
+Option SwitchOption(std::string name, Field field, std::string help) {
+  return {.name = std::move(name),
+          .type = Option::Type::kSwitch,
+          .placeholder = "",
+          .help = std::move(help),
+          .apply =
+              [field](const std::vector<std::string>& values, ServerOptions& options) {
+                const absl::StatusOr<bool> value = ParseSwitch(values[0]);
+                if (value.ok()) {
+                  std::invoke(field, options) = *value;
+                }
+                return value.status();
+              },
+          .default_values = {"false"}};
+}
+
+/// A text that is not empty.
+template <typename Field>
+Option TextOption(std::string name, Field field, std::string placeholder, std::string help) {
+  ServerOptions defaults;
+  const std::string& value = std::invoke(field, defaults);
+  return {.name = std::move(name),
+          .placeholder = std::move(placeholder),
+          .help = std::move(help),
+          .apply =
+              [field](const std::vector<std::string>& values, ServerOptions& options) {
+                std::invoke(field, options) = values[0];
+                return values[0].empty()
+                           ? absl::InvalidArgumentError("expected a text, found an empty one")
+                           : absl::OkStatus();
+              },
+          .default_values =
+              value.empty() ? std::vector<std::string>() : std::vector<std::string>{value}};
+}
+
+/// Repeatable texts.
+template <typename Field>
+Option ListOption(std::string name, Field field, std::string placeholder, std::string help) {
+  ServerOptions defaults;
+  return {.name = std::move(name),
+          .is_repeatable = true,
+          .placeholder = std::move(placeholder),
+          .help = std::move(help),
+          .apply =
+              [field](const std::vector<std::string>& values, ServerOptions& options) {
+                std::invoke(field, options) = values;
+                return absl::OkStatus();
+              },
+          .default_values = std::invoke(field, defaults)};
+}
+
+/// One of a few names; the placeholder lists them: "none|failed|all".
+template <typename Field, typename Value>
+Option ChoiceOption(std::string name, Field field,
+                    const std::vector<std::pair<std::string, Value>>& choices, std::string help) {
+  ServerOptions defaults;
+  Option option = {.name = std::move(name), .placeholder = "", .help = std::move(help)};
+  for (const auto& [text, value] : choices) {
+    absl::StrAppend(&option.placeholder, option.placeholder.empty() ? "" : "|", text);
+    if (value == std::invoke(field, defaults)) {
+      option.default_values = {text};
+    }
+  }
+  option.apply = [field, choices, expected = option.placeholder](
+                     const std::vector<std::string>& values, ServerOptions& options) {
+    for (const auto& [text, value] : choices) {
+      if (text == values[0]) {
+        std::invoke(field, options) = value;
+        return absl::OkStatus();
+      }
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected one of ", expected, ", found ", values[0]));
+  };
+  return option;
+}
+
+}  // namespace attention

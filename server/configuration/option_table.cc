@@ -1,0 +1,145 @@
+#include "server/configuration/option_table.h"
+
+#include <limits>
+#include <utility>
+
+#include "core/models/version_policy.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr IntegerRange kAtLeastOne = {1, std::numeric_limits<int64_t>::max()};
+// gRPC and protobuf count the bytes of a message in an int.
+constexpr IntegerRange kMessageBytes = {1, std::numeric_limits<int>::max()};
+
+absl::Status ApplyRandomModels(const std::vector<std::string>& values, ServerOptions& options) {
+  options.random_models.clear();
+  for (const std::string& text : values) {
+    ASSIGN_OR_RETURN(SeededModelSpec spec, ParseSeededModelSpec(text));
+    options.random_models.push_back(std::move(spec));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyModelVersions(const std::vector<std::string>& values, ServerOptions& options) {
+  options.models.folder.versions = {};
+  for (const std::string& text : values) {
+    RETURN_IF_ERROR(AddVersionPolicy(text, options.models.folder.versions));
+  }
+  return absl::OkStatus();
+}
+
+OptionSection Listening() {
+  return {"Listening",
+          {ListOption("listen", &ServerOptions::listen, "ADDRESS",
+                      "Address to serve on: HOST:PORT (port 0: any free one) or unix:/PATH; "
+                      "repeatable")}};
+}
+
+OptionSection Security() {
+  return {
+      "Security",
+      {TextOption("tls-certificate", &ServerOptions::tls_certificate, "FILE",
+                  "Speak TLS on every address, with this certificate chain (PEM)")
+           .Needs("tls-key"),
+       TextOption("tls-key", &ServerOptions::tls_key, "FILE", "The certificate's private key (PEM)")
+           .Needs("tls-certificate"),
+       SwitchOption("allow-shared-memory", &ServerOptions::allow_shared_memory,
+                    "Let clients of the Open Inference Protocol pass tensors in system shared "
+                    "memory: they can\nthen name any of this machine's objects that the "
+                    "server may open")}};
+}
+
+OptionSection Models() {
+  const auto folder = [](ServerOptions& options) -> auto& { return options.models.folder.path; };
+  const auto poll = [](ServerOptions& options) -> auto& { return options.models.poll_interval; };
+  const auto dtype = [](ServerOptions& options) -> auto& { return options.models.weights_dtype; };
+  std::vector<std::pair<std::string, WeightsDtype>> dtypes;
+  for (const WeightsDtype value : {WeightsDtype::kF32, WeightsDtype::kBf16, WeightsDtype::kInt8}) {
+    dtypes.emplace_back(Name(value), value);
+  }
+  return {
+      "Models",
+      {{.name = "random-model",
+        .is_repeatable = true,
+        .placeholder = "SPEC",
+        .help = "Serve one more attention layer with seeded random weights; repeatable:\n"
+                "NAME:d_model=768,num_heads=12[,num_kv_heads=4][,head_dim=64][,value_head_dim=64]\n"
+                "[,vocab_size=1000,max_positions=2048][,dtype=fp32|bf16][,causal=true][,seed=1]",
+        .apply = ApplyRandomModels},
+       TextOption("models", folder, "DIR",
+                  "Serve the models of this folder, DIR/NAME or DIR/NAME/VERSION, each with "
+                  "config.json and\nmodel.safetensors (or model.safetensors.index.json and its "
+                  "shards)"),
+       DurationOption(
+           "models-poll", poll,
+           "Look this often whether models came, changed or went; 0: only when asked to\n"
+           "(attend models --reload)")
+           .Needs("models"),
+       ChoiceOption("weights-dtype", dtype, dtypes,
+                    "How the weights of --models are kept; attend models --verify tells what it "
+                    "costs")
+           .Needs("models"),
+       Option{.name = "model-versions",
+              .is_repeatable = true,
+              .placeholder = "POLICY",
+              .help = "Versions of --models to serve: latest (the highest that can be loaded; the "
+                      "default) or all,\nand for one model NAME=latest, NAME=all or NAME=1,3; "
+                      "repeatable",
+              .apply = ApplyModelVersions}
+           .Needs("models")}};
+}
+
+OptionSection Scheduling() {
+  return {
+      "Scheduling",
+      {IntegerOption("threads", &ServerOptions::threads, {0, 4096},
+                     "Threads that compute; 0: the cores this process may use (cgroup, affinity)"),
+       IntegerOption("max-batch-tokens", &ServerOptions::max_batch_tokens, kAtLeastOne,
+                     "Rows of requests that are computed together; a single larger request is "
+                     "computed alone"),
+       IntegerOption("max-batch-delay-us", &ServerOptions::max_batch_delay_us, {0, 1'000'000},
+                     "Microseconds that a request waits for others when the threads are free"),
+       DurationOption("grace-period", &ServerOptions::grace_period,
+                      "How long requests under way may take to finish after SIGTERM: seconds, or "
+                      "30s, 1m30s")}};
+}
+
+OptionSection Limits() {
+  return {
+      "Limits",
+      {IntegerOption("max-message-bytes", &ServerOptions::max_message_bytes, kMessageBytes,
+                     "Largest request, and largest reply of Attend"),
+       IntegerOption("max-queue-bytes", &ServerOptions::max_queue_bytes, kAtLeastOne,
+                     "Bytes of requests that may wait; also the largest reply of AttendStream"),
+       IntegerOption("max-queue-requests", &ServerOptions::max_queue_requests, kAtLeastOne,
+                     "Requests that may wait"),
+       DurationOption("max-queue-wait", &ServerOptions::max_queue_wait,
+                      "Estimated time that what waits may take: what comes then is refused, and "
+                      "told when\nto try again"),
+       IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
+                     "Memory of the keys and values of all sessions (Decode)"),
+       IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
+                     "Sessions that may be open")}};
+}
+
+OptionSection Observability() {
+  return {"Observability",
+          {ChoiceOption<LoggedRequests ServerOptions::*, LoggedRequests>(
+              "log-requests", &ServerOptions::logged_requests,
+              {{"none", LoggedRequests::kNone},
+               {"failed", LoggedRequests::kFailed},
+               {"all", LoggedRequests::kAll}},
+              "Which requests have a line in the log; of failed ones at most 20 a second")}};
+}
+
+}  // namespace
+
+const std::vector<OptionSection>& OptionSections() {
+  static const std::vector<OptionSection> sections = {Listening(),  Security(), Models(),
+                                                      Scheduling(), Limits(),   Observability()};
+  return sections;
+}
+
+}  // namespace attention

@@ -1,0 +1,226 @@
+#include "server/configuration/settings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/models/json_file.h"
+#include "core/runtime/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "server/configuration/nearest_name.h"
+#include "server/configuration/option_table.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr char kHidden[] = "hidden";
+
+template <typename Visitor>
+void ForEachOption(const Visitor& visit) {
+  for (const OptionSection& section : OptionSections()) {
+    for (const Option& option : section.options) {
+      visit(option);
+    }
+  }
+}
+
+// Variables of every service of the namespace, which one called "attend" has here (Kubernetes,
+// "Service environment variables"): ATTEND_PORT=tcp://10.0.0.1:8001, ATTEND_PORT_8001_TCP_ADDR, ...
+bool IsServiceLink(const std::string& name, const std::string& value) {
+  return absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "_SERVICE_PORT") ||
+         absl::StrContains(name, "_TCP") || absl::StrContains(name, "_UDP") ||
+         absl::StrContains(value, "://");
+}
+
+absl::Status WrongType(const std::string& expected, const json& found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", expected, ", found ", found.type_name(), " ", found.dump()));
+}
+
+absl::StatusOr<std::string> ToText(const Option& option, const json& value) {
+  switch (option.type) {
+    case Option::Type::kInteger:
+      return value.is_number() ? absl::StatusOr<std::string>(value.dump())
+                               : WrongType("a number", value);
+    case Option::Type::kSwitch:
+      return value.is_boolean() ? absl::StatusOr<std::string>(value.dump())
+                                : WrongType("true or false", value);
+    case Option::Type::kDuration:
+      if (value.is_number()) {
+        return value.dump();
+      }
+      break;
+    case Option::Type::kText:
+      break;
+  }
+  return value.is_string() ? absl::StatusOr<std::string>(value.get<std::string>())
+                           : WrongType("a string", value);
+}
+
+absl::StatusOr<std::vector<std::string>> ToTexts(const Option& option, const json& value) {
+  if (value.is_array() && !option.is_repeatable) {
+    return WrongType("one value", value);
+  }
+  std::vector<std::string> texts;
+  for (const json& element : value.is_array() ? value : json::array({value})) {
+    ASSIGN_OR_RETURN(texts.emplace_back(), ToText(option, element));
+  }
+  return texts;
+}
+
+absl::StatusOr<json> ParseFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
+  std::set<std::string> keys;
+  std::string repeated;
+  const auto note_key = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::key && depth == 1 && !keys.insert(parsed).second) {
+      repeated = parsed.get<std::string>();
+    }
+    return true;
+  };
+  json parsed;
+  try {
+    parsed = json::parse(text, note_key, /*allow_exceptions=*/true, /*ignore_comments=*/true);
+  } catch (const json::parse_error& error) {
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at …"
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", what.substr(what.find("] ") + 2)));
+  }
+  if (!repeated.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", repeated, ": given twice"));
+  }
+  if (!parsed.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a JSON object, found ", parsed.type_name()));
+  }
+  return parsed;
+}
+
+std::string HideSecret(const std::string& text) {
+  const size_t begin = text.find("://");
+  const size_t end = text.find('@');
+  const bool has_secret =
+      begin != std::string::npos && end != std::string::npos && end < text.find('/', begin + 3);
+  return has_secret ? absl::StrCat(text.substr(0, begin + 3), kHidden, text.substr(end)) : text;
+}
+
+ordered_json ToJson(const Option& option, const std::string& text) {
+  switch (option.type) {
+    case Option::Type::kInteger:
+    case Option::Type::kSwitch:
+      // What Apply takes but JSON does not, such as "+1", stays a text.
+      return ordered_json::accept(text) ? ordered_json::parse(text) : ordered_json(text);
+    default:
+      return HideSecret(text);
+  }
+}
+
+}  // namespace
+
+Settings ReadEnvironment(const Environment& environment, std::vector<std::string>& warnings) {
+  Settings settings;
+  std::vector<std::string> names = {VariableOf("config")};
+  ForEachOption([&](const Option& option) {
+    names.push_back(VariableOf(option.name));
+    const auto found = environment.find(names.back());
+    if (found == environment.end() || found->second.empty()) {
+      return;
+    }
+    Setting& setting = settings[option.name];
+    setting.source = names.back();
+    if (option.is_repeatable) {
+      setting.values = absl::StrSplit(found->second, ';', absl::SkipEmpty());
+    } else {
+      setting.values = {found->second};
+    }
+  });
+  for (const auto& [name, value] : environment) {
+    if (absl::StartsWith(name, "ATTEND_") &&
+        std::find(names.begin(), names.end(), name) == names.end() && !IsServiceLink(name, value)) {
+      warnings.push_back(
+          absl::StrCat(name, ": no option has this variable", NearestHint(name, names)));
+    }
+  }
+  return settings;
+}
+
+absl::StatusOr<Settings> ReadConfigurationFile(const std::string& path) {
+  ASSIGN_OR_RETURN(json file, ParseFile(path));
+  Settings settings;
+  std::vector<std::string> keys;
+  absl::Status status;
+  ForEachOption([&](const Option& option) {
+    keys.push_back(KeyOf(option.name));
+    const auto found = file.find(keys.back());
+    if (!status.ok() || found == file.end() || found->is_null()) {
+      return;
+    }
+    const std::string source = absl::StrCat(path, ": ", keys.back());
+    const absl::StatusOr<std::vector<std::string>> texts = ToTexts(option, *found);
+    if (!texts.ok()) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat(source, ": ", std::string(texts.status().message())));
+    } else if (!texts->empty()) {
+      settings[option.name] = {*texts, source};
+    }
+  });
+  for (const auto& [key, value] : file.items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", key, ": no option has this key", NearestHint(key, keys)));
+    }
+  }
+  RETURN_IF_ERROR(status);
+  return settings;
+}
+
+absl::Status Apply(const Settings& settings, ServerOptions& options) {
+  absl::Status status;
+  ForEachOption([&](const Option& option) {
+    const auto found = settings.find(option.name);
+    const bool is_set = found != settings.end();
+    const std::vector<std::string>& values = is_set ? found->second.values : option.default_values;
+    if (!status.ok() || values.empty()) {
+      return;
+    }
+    const std::string source = is_set ? found->second.source : absl::StrCat("--", option.name);
+    status = absl::StrContains(values[0], absl::StrCat("://", kHidden, "@"))
+                 ? absl::InvalidArgumentError(
+                       "expected the user and password that --print-config left out")
+                 : option.apply(values, options);
+    if (!status.ok()) {
+      status =
+          absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
+    } else if (!option.needs.empty() && values != option.default_values &&
+               !settings.contains(option.needs)) {
+      status = absl::InvalidArgumentError(absl::StrCat(source, " requires --", option.needs));
+    }
+  });
+  return status;
+}
+
+std::string ToJson(const Settings& settings) {
+  ordered_json file = ordered_json::object();
+  ForEachOption([&](const Option& option) {
+    const auto found = settings.find(option.name);
+    const std::vector<std::string>& values =
+        found == settings.end() ? option.default_values : found->second.values;
+    ordered_json& entry = file[KeyOf(option.name)];
+    entry = option.is_repeatable ? ordered_json::array() : ordered_json();
+    for (const std::string& value : values) {
+      if (option.is_repeatable) {
+        entry.push_back(ToJson(option, value));
+      } else {
+        entry = ToJson(option, value);
+      }
+    }
+  });
+  return file.dump(2) + "\n";
+}
+
+}  // namespace attention

@@ -1,0 +1,181 @@
+#include "server/configuration/settings.h"
+
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "server/configuration/option_table.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
+class SettingsTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<ParsedCommandLine> Parse(const std::string& file,
+                                          std::vector<std::string> arguments = {},
+                                          const Environment& environment = {}) {
+    arguments.push_back("--config=" + folder_.Write("attend.json", file));
+    return ParseCommandLine(arguments, environment);
+  }
+
+  std::string path() const { return folder_.path() + "/attend.json"; }
+
+  const TempFolder folder_;
+};
+
+TEST_F(SettingsTest, FlagsWinOverTheEnvironmentAndThatOverTheFile) {
+  const auto parsed =
+      Parse(R"({"threads": 1, "max_sessions": 1, "max_batch_tokens": 1})", {"--threads=3"},
+            {{"ATTEND_THREADS", "2"}, {"ATTEND_MAX_SESSIONS", "2"}});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ(parsed->options.threads, 3);
+  EXPECT_EQ(parsed->options.max_sessions, 2);
+  EXPECT_EQ(parsed->options.max_batch_tokens, 1);
+  EXPECT_EQ(parsed->options.max_queue_requests, 8192) << "by default";
+}
+
+TEST_F(SettingsTest, AListOfOneSourceReplacesThoseOfOthers) {
+  const std::string file = R"({"listen": ["a:1", "b:2"]})";
+  EXPECT_THAT(Parse(file)->options.listen, ElementsAre("a:1", "b:2"));
+  EXPECT_THAT(Parse(file, {}, {{"ATTEND_LISTEN", "c:3;unix:/d"}})->options.listen,
+              ElementsAre("c:3", "unix:/d"));
+  EXPECT_THAT(Parse(file, {"--listen=e:5"})->options.listen, ElementsAre("e:5"));
+}
+
+TEST_F(SettingsTest, AFileHasEachTypeAsJsonHasIt) {
+  const auto parsed = Parse(R"({
+    // why: a comment
+    "listen": "one:1", "grace_period": 1.5, "max_queue_wait": "2s", "allow_shared_memory": true,
+    "log_requests": "all", "random_model": ["a:d_model=64,num_heads=2"], "models": null})");
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_THAT(parsed->options.listen, ElementsAre("one:1"));
+  EXPECT_EQ(parsed->options.grace_period, absl::Milliseconds(1500));
+  EXPECT_EQ(parsed->options.max_queue_wait, absl::Seconds(2));
+  EXPECT_TRUE(parsed->options.allow_shared_memory);
+  EXPECT_EQ(parsed->options.logged_requests, LoggedRequests::kAll);
+  EXPECT_EQ(parsed->options.random_models[0].d_model, 64);
+  EXPECT_EQ(parsed->options.models.folder.path, "");
+}
+
+TEST_F(SettingsTest, TheEnvironmentCanNameTheFile) {
+  const std::string file = folder_.Write("other.json", R"({"threads": 5})");
+  EXPECT_EQ(ParseCommandLine({}, {{"ATTEND_CONFIG", file}})->options.threads, 5);
+  EXPECT_EQ(ParseCommandLine({"--config=" + folder_.Write("a.json", R"({"threads": 6})")},
+                             {{"ATTEND_CONFIG", file}})
+                ->options.threads,
+            6);
+}
+
+TEST_F(SettingsTest, AnEmptyVariableIsNone) {
+  EXPECT_EQ(ParseCommandLine({}, {{"ATTEND_THREADS", ""}})->options.threads, 0);
+}
+
+TEST_F(SettingsTest, ErrorsNameFileAndKey) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"threads": "two"})", ": threads: expected a number, found string \"two\""},
+      {R"({"threads": 1.5})", ": threads: expected a whole number of 0 to 4096, found 1.5"},
+      {R"({"threads": 5000})", ": threads: expected a whole number of 0 to 4096, found 5000"},
+      {R"({"threads": [1]})", ": threads: expected one value, found array [1]"},
+      {R"({"allow_shared_memory": 1})",
+       ": allow_shared_memory: expected true or false, found number 1"},
+      {R"({"listen": [1]})", ": listen: expected a string, found number 1"},
+      {R"({"log_requests": "most"})",
+       ": log_requests: expected one of none|failed|all, found most"},
+      {R"({"grace_period": "soon"})",
+       ": grace_period: expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found soon"},
+      {R"({"thread": 1})", ": thread: no option has this key; the nearest is threads"},
+      {R"({"max-sessions": 1})",
+       ": max-sessions: no option has this key; the nearest is max_sessions"},
+      {R"({"colour": 1})", ": colour: no option has this key"},
+      {R"({"threads": 1, "threads": 2})", ": threads: given twice"},
+      {R"({"weights_dtype": "bf16"})", ": weights_dtype requires --models"},
+      {"[]", ": expected a JSON object, found array"}};
+  for (const auto& [file, error] : cases) {
+    EXPECT_THAT(Parse(file), StatusIs(kInvalid, path() + error)) << file;
+  }
+  EXPECT_THAT(Parse("{\n  \"threads\": 1,\n}"), StatusIs(kInvalid, HasSubstr(": parse error at "
+                                                                             "line 3, column 1")));
+  EXPECT_THAT(ParseCommandLine({"--config=/none.json"}),
+              StatusIs(absl::StatusCode::kNotFound, "cannot read /none.json"));
+}
+
+TEST_F(SettingsTest, ErrorsNameTheVariable) {
+  EXPECT_THAT(
+      ParseCommandLine({}, {{"ATTEND_THREADS", "two"}}),
+      StatusIs(kInvalid, "ATTEND_THREADS: expected a whole number of 0 to 4096, found two"));
+  EXPECT_THAT(
+      ParseCommandLine({}, {{"ATTEND_ALLOW_SHARED_MEMORY", "maybe"}}),
+      StatusIs(kInvalid, "ATTEND_ALLOW_SHARED_MEMORY: expected true or false, found maybe"));
+}
+
+TEST_F(SettingsTest, UnknownFlagsNameTheNearest) {
+  EXPECT_THAT(ParseCommandLine({"--listne=x"}),
+              StatusIs(kInvalid,
+                       "--listne=x: no option has this name; the nearest is --listen; see "
+                       "attend-server --help"));
+}
+
+// A process cannot choose all of its environment: Kubernetes puts the services' addresses there.
+TEST_F(SettingsTest, WarnsOfUnknownVariablesButNotOfThoseThatKubernetesMakes) {
+  const auto parsed = ParseCommandLine({}, {{"ATTEND_THREAD", "1"},
+                                            {"ATTEND_SERVICE_HOST", "10.0.0.1"},
+                                            {"ATTEND_SERVICE_PORT_GRPC", "8001"},
+                                            {"ATTEND_PORT", "tcp://10.0.0.1:8001"},
+                                            {"ATTEND_PORT_8001_TCP_ADDR", "10.0.0.1"},
+                                            {"OTHER", "1"}});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_THAT(
+      parsed->warnings,
+      ElementsAre("ATTEND_THREAD: no option has this variable; the nearest is ATTEND_THREADS"));
+}
+
+TEST_F(SettingsTest, WhatIsPrintedCanBeFedBack) {
+  const auto first =
+      ParseCommandLine({"--print-config", "--threads=3", "--listen=a:1", "--listen=unix:/b",
+                        "--random-model=m:d_model=64,num_heads=2", "--allow-shared-memory",
+                        "--grace-period=1m30s", "--models=/m", "--model-versions=all"});
+  ASSERT_THAT(first, IsOk());
+  const auto printed = nlohmann::json::parse(first->text);
+  EXPECT_EQ(printed["threads"], 3);
+  EXPECT_EQ(printed["allow_shared_memory"], true);
+  EXPECT_EQ(printed["tls_key"], nullptr);
+  EXPECT_EQ(printed["max_queue_wait"], "5s");
+  const auto again = Parse(first->text, {"--print-config"});
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->text, first->text);
+  EXPECT_EQ(again->options.random_models.size(), 1);
+}
+
+TEST_F(SettingsTest, PrintsEveryOption) {
+  const auto printed = nlohmann::json::parse(ParseCommandLine({"--print-config"})->text);
+  for (const OptionSection& section : OptionSections()) {
+    for (const Option& option : section.options) {
+      EXPECT_TRUE(printed.contains(KeyOf(option.name))) << option.name;
+    }
+  }
+}
+
+TEST_F(SettingsTest, PrintsNoUserAndPasswordOfAUrl) {
+  Settings settings = {{"models", {{"https://user:word@host/path"}, "--models"}}};
+  const std::string printed = ToJson(settings);
+  EXPECT_THAT(printed, HasSubstr("\"https://hidden@host/path\""));
+  EXPECT_THAT(
+      Parse(printed),
+      StatusIs(kInvalid, EndsWith(": models: expected the user and password that --print-config "
+                                  "left out")));
+}
+
+TEST_F(SettingsTest, ChecksWithoutServing) {
+  EXPECT_TRUE(ParseCommandLine({"--check-config"})->is_check);
+  EXPECT_THAT(ParseCommandLine({"--check-config"})->text, IsEmpty());
+}
+
+}  // namespace
+}  // namespace attention
