@@ -189,7 +189,7 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
 }
 
 LoadOptions LoadOptionsOf(const BenchFlags& flags) {
-  LoadOptions options{.server = flags.server.server,
+  LoadOptions options{.connection = flags.server.connection,
                       .concurrency = flags.concurrency,
                       .connections = flags.connections,
                       .warmup = *ParseDuration(flags.warmup),

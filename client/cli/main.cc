@@ -1,10 +1,13 @@
 // `attend`: the command line client.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 
 #include "client/cli/commands.h"
 
 int main(int argc, char** argv) {
+  // What gRPC has to say is in the errors; its own log would say it twice.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
   app.get_formatter()->column_width(36);
   app.set_version_flag("--version", ATTEND_VERSION);

@@ -117,7 +117,7 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
   }
   std::vector<BlockArrival> blocks;
   ASSIGN_OR_RETURN(const AttendResult result, CallServer(*client, workload.request, flags, blocks));
-  RunReport report{.server = flags.server.server,
+  RunReport report{.server = flags.server.connection.server,
                    .request = workload.request,
                    .result = result,
                    .blocks = std::move(blocks),

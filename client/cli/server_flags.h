@@ -12,11 +12,12 @@
 namespace attention {
 
 struct ServerFlags {
-  std::string server = "127.0.0.1:8001";
+  ConnectionOptions connection = {};
   std::string timeout = "30s";
 };
 
-/// Adds --server and --timeout.
+/// Adds --server and --timeout, and those of TLS, token and metadata. A token's file is read by the
+/// parser.
 void AddServerFlags(CLI::App& command, ServerFlags& flags);
 
 /// Adds a flag whose text ParseDuration accepts.

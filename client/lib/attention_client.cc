@@ -26,11 +26,11 @@ namespace {
 absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kUnavailable) {
-    return absl::UnavailableError(absl::StrCat("server ", options.server, ": ", text));
+    return absl::UnavailableError(absl::StrCat("server ", options.connection.server, ": ", text));
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
     return absl::DeadlineExceededError(
-        absl::StrCat("server ", options.server, ": no answer within ",
+        absl::StrCat("server ", options.connection.server, ": no answer within ",
                      absl::FormatDuration(options.timeout), ": ", text));
   }
   if (absl::StrContains(text, "larger than max")) {
@@ -78,9 +78,8 @@ Request RequestFor(const std::string& model, std::optional<int64_t> version) {
 }  // namespace
 
 struct AttentionClient::State {
-  explicit State(const ClientOptions& client_options)
-      : options(client_options),
-        stub(MakeChannel(client_options.server, /*own_connection=*/false)) {}
+  State(const ClientOptions& client_options, const std::shared_ptr<grpc::Channel>& channel)
+      : options(client_options), stub(channel) {}
 
   absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method,
                                         const grpc::ByteBuffer& request) {
@@ -113,15 +112,14 @@ AttentionClient::~AttentionClient() = default;
 
 absl::StatusOr<std::unique_ptr<AttentionClient>> AttentionClient::Connect(
     const ClientOptions& options) {
-  if (options.server.empty()) {
-    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
-  }
   if (options.timeout <= absl::ZeroDuration() || options.timeout == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("timeout: expected a positive, finite duration, found ",
                      absl::FormatDuration(options.timeout)));
   }
-  return std::unique_ptr<AttentionClient>(new AttentionClient(std::make_unique<State>(options)));
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
+  return std::unique_ptr<AttentionClient>(
+      new AttentionClient(std::make_unique<State>(options, channel)));
 }
 
 absl::StatusOr<AttendResult> AttentionClient::Attend(const AttendRequest& request) {
@@ -232,7 +230,7 @@ absl::Status AttentionClient::CheckHealth(const std::string& service) {
     return absl::OkStatus();
   }
   return absl::UnavailableError(
-      absl::StrCat("server ", state_->options.server, ": service \"", service, "\" is ",
+      absl::StrCat("server ", state_->options.connection.server, ": service \"", service, "\" is ",
                    grpc::health::v1::HealthCheckResponse::ServingStatus_Name(reply.status())));
 }
 

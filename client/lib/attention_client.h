@@ -1,6 +1,7 @@
 // The C++ client of Attend: tensors in, absl::StatusOr out.
 //
-//   ASSIGN_OR_RETURN(auto client, AttentionClient::Connect({.server = "127.0.0.1:8001"}));
+//   const ConnectionOptions connection = {.server = "127.0.0.1:8001"};
+//   ASSIGN_OR_RETURN(auto client, AttentionClient::Connect({.connection = connection}));
 //   ASSIGN_OR_RETURN(AttendResult result, client->Attend({.model = "demo", .input =
 //   HiddenStatesInput{&rows}}));
 #pragma once
@@ -15,13 +16,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/lib/attend_request.h"
+#include "client/lib/connection_options.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
 struct ClientOptions {
-  /// host:port, or unix:/path.
-  std::string server = "127.0.0.1:8001";
+  ConnectionOptions connection = {};
   /// Deadline of every call, counted from its start; positive. A call never waits longer.
   absl::Duration timeout = absl::Seconds(30);
 };
@@ -32,8 +33,8 @@ struct ClientOptions {
 /// names the server's flag --max-message-bytes.
 class AttentionClient {
  public:
-  /// Opens the connection with the first call. INVALID_ARGUMENT for an empty address or a timeout
-  /// that is not positive.
+  /// Opens the connection with the first call. INVALID_ARGUMENT for a timeout that is not positive;
+  /// errors of MakeChannel.
   static absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options);
   ~AttentionClient();
 

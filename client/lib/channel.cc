@@ -5,12 +5,60 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-namespace attention {
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, bool own_connection) {
-  // Held until the process ends: gRPC 1.51 can take 10 s over its own last shutdown.
-  static const bool is_loaded = (grpc_init(), true);
-  (void)is_loaded;
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/lib/client_metadata.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// What a PEM file is to hold, and the line that says so.
+struct PemKind {
+  const char* name;
+  const char* line;
+};
+constexpr PemKind kCertificate = {"certificate", "-----BEGIN CERTIFICATE-----"};
+constexpr PemKind kKey = {"private key", "PRIVATE KEY-----"};
+
+absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
+                                    const PemKind& kind) {
+  if (path.empty()) {
+    return std::string();
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!absl::StrContains(text, kind.line)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": expected a file with a PEM ", kind.name, ", found none at ", path));
+  }
+  return text;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
+    const std::optional<TlsOptions>& tls) {
+  if (!tls.has_value()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  if (tls->certificate_file.empty() != tls->key_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("certificate and key: expected both or none, found ",
+                     tls->key_file.empty() ? "no key to " : "no certificate to ",
+                     tls->certificate_file, tls->key_file));
+  }
+  grpc::SslCredentialsOptions ssl;
+  ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem("ca", tls->ca_file, kCertificate));
+  ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem("certificate", tls->certificate_file, kCertificate));
+  ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem("key", tls->key_file, kKey));
+  return grpc::SslCredentials(ssl);
+}
+
+grpc::ChannelArguments ArgumentsOf(const ConnectionOptions& options, bool own_connection) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
@@ -18,9 +66,49 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, bool own_c
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection ? 1 : 0);
+  // A peer that vanished is found out, and balancers do not forget a connection that is idle.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   // A proxy of the environment would answer for a server that is not there.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  if (options.tls.has_value() && !options.tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  }
+  return arguments;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const ConnectionOptions& options,
+                                                                 int count, bool own_connection) {
+  // Held until the process ends: gRPC 1.51 can take 10 s over its own last shutdown.
+  static const bool is_loaded = (grpc_init(), true);
+  (void)is_loaded;
+  if (options.server.empty()) {
+    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
+  }
+  ASSIGN_OR_RETURN(const ClientMetadata metadata, MetadataOf(options));
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
+                   CredentialsOf(options.tls));
+  const grpc::ChannelArguments arguments = ArgumentsOf(options, own_connection);
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < count; ++i) {
+    channels.push_back(grpc::experimental::CreateCustomChannelWithInterceptors(
+        options.server, credentials, arguments, InterceptorsFor(metadata)));
+  }
+  return channels;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options) {
+  ASSIGN_OR_RETURN(const auto channels, Make(options, 1, /*own_connection=*/false));
+  return channels.front();
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
+    const ConnectionOptions& options, int count) {
+  return Make(options, count, /*own_connection=*/true);
 }
 
 }  // namespace attention

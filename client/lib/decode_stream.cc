@@ -84,9 +84,9 @@ class StepAssembler {
 }  // namespace
 
 struct DecodeStream::State {
-  explicit State(const DecodeStreamOptions& stream_options)
+  State(const DecodeStreamOptions& stream_options, const std::shared_ptr<grpc::Channel>& channel)
       : options(stream_options),
-        stub(MakeChannel(stream_options.server, /*own_connection=*/false)),
+        stub(channel),
         duplex(stub, kDecodeMethod, stream_options.lifetime) {}
 
   /// The session is over.
@@ -102,11 +102,12 @@ struct DecodeStream::State {
     if (status.ok()) {
       status = absl::InternalError("malformed answer: the stream ended before its last answer");
     } else if (duplex.timed_out()) {
-      status = absl::DeadlineExceededError(absl::StrCat(
-          "server ", options.server, ": no answer within ", absl::FormatDuration(options.timeout)));
+      status = absl::DeadlineExceededError(absl::StrCat("server ", options.connection.server,
+                                                        ": no answer within ",
+                                                        absl::FormatDuration(options.timeout)));
     } else if (status.code() == absl::StatusCode::kUnavailable) {
       status = absl::UnavailableError(
-          absl::StrCat("server ", options.server, ": ", std::string(status.message())));
+          absl::StrCat("server ", options.connection.server, ": ", std::string(status.message())));
     }
     broken.Update(status);
     return broken;
@@ -182,12 +183,10 @@ DecodeStream::~DecodeStream() = default;
 
 absl::StatusOr<std::unique_ptr<DecodeStream>> DecodeStream::Open(const DecodeStreamOptions& options,
                                                                  const v1::OpenSession& open) {
-  if (options.server.empty()) {
-    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
-  }
   RETURN_IF_ERROR(CheckDuration(options.timeout, "timeout"));
   RETURN_IF_ERROR(CheckDuration(options.lifetime, "lifetime"));
-  auto state = std::make_unique<State>(options);
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
+  auto state = std::make_unique<State>(options, channel);
   v1::DecodeRequest request;
   *request.mutable_open() = open;
   ASSIGN_OR_RETURN(state->opened, state->ActWithoutParts(request));

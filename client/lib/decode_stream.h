@@ -2,7 +2,7 @@
 //
 //   v1::OpenSession open;
 //   open.set_model("gpt2");
-//   ASSIGN_OR_RETURN(auto stream, DecodeStream::Open({.server = "127.0.0.1:8001"}, open));
+//   ASSIGN_OR_RETURN(auto stream, DecodeStream::Open({}, open));
 //   ASSIGN_OR_RETURN(StepResult prompt, stream->Step({.input = TokenIdsInput{{17, 4, 250}}}));
 //   ASSIGN_OR_RETURN(StepResult next, stream->Step({.input = TokenIdsInput{{9}}}));
 #pragma once
@@ -15,14 +15,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/lib/answer_codec.h"
+#include "client/lib/connection_options.h"
 #include "client/lib/decode_session.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
 struct DecodeStreamOptions {
-  /// host:port, or unix:/path.
-  std::string server = "127.0.0.1:8001";
+  ConnectionOptions connection = {};
   /// Each action waits at most so long for its answer; then the session is given up.
   absl::Duration timeout = absl::Seconds(30);
   /// Deadline of the stream as a whole.
@@ -36,7 +36,8 @@ struct DecodeStreamOptions {
 /// not closed.
 class DecodeStream {
  public:
-  /// INVALID_ARGUMENT for an empty address, or durations that are not positive and finite.
+  /// INVALID_ARGUMENT for durations that are not positive and finite; errors of MakeChannel, and
+  /// the server's.
   static absl::StatusOr<std::unique_ptr<DecodeStream>> Open(const DecodeStreamOptions& options,
                                                             const v1::OpenSession& open);
   ~DecodeStream();

@@ -66,7 +66,7 @@ absl::StatusOr<LoadReport> RunBench(AttentionClient& client, const RequestMix& m
                      CheckIfReproducible(client, workload.request, *first));
   }
   ASSIGN_OR_RETURN(const EncodedLoad load, EncodeLoad(mix, protocol, *first));
-  report.result = RunLoad(load, options);
+  ASSIGN_OR_RETURN(report.result, RunLoad(load, options));
   for (const LoadSample& sample : report.result.samples) {
     const Workload workload = mix.Make(sample.kind);
     ASSIGN_OR_RETURN(const AttendResult answer, protocol.Decode(workload.request, sample.messages));

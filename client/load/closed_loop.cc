@@ -4,11 +4,13 @@
 #include <memory>
 #include <vector>
 
+#include "client/lib/channel.h"
 #include "client/load/lane.h"
 #include "client/load/lane_pool.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -20,14 +22,14 @@ constexpr int64_t kMaxFailuresInARow = 200;
 
 class ClosedLoop {
  public:
-  ClosedLoop(const EncodedLoad& load, const LoadOptions& options)
+  ClosedLoop(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels)
       : load_(load),
         options_(options),
         window_(WindowFromNow(options)),
         recorder_(load, options, window_),
         samples_(options.num_samples, window_),
         draw_(load.weights, options.seed),
-        lanes_(load, options, queue_) {}
+        lanes_(load, options, channels, queue_) {}
 
   LoadResult Run() {
     for (int i = 0; i < options_.concurrency; ++i) {
@@ -80,8 +82,10 @@ class ClosedLoop {
 
 }  // namespace
 
-LoadResult RunClosedLoop(const EncodedLoad& load, const LoadOptions& options) {
-  return ClosedLoop(load, options).Run();
+absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const LoadChannels channels,
+                   MakeChannels(options.connection, options.connections));
+  return ClosedLoop(load, options, channels).Run();
 }
 
 }  // namespace attention

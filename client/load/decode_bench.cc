@@ -20,7 +20,8 @@ absl::StatusOr<std::vector<Tensor>> DecodeAlone(const DecodePlan& plan,
                                                 const LoadOptions& options) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<DecodeStream> stream,
-      DecodeStream::Open({.server = options.server, .timeout = options.timeout}, plan.open()));
+      DecodeStream::Open({.connection = options.connection, .timeout = options.timeout},
+                         plan.open()));
   std::vector<Tensor> outputs;
   for (int64_t i = 0; i <= plan.options().steps; ++i) {
     ASSIGN_OR_RETURN(StepResult result, stream->Step(i == 0 ? plan.Prefill() : plan.Step()));
@@ -76,7 +77,7 @@ absl::StatusOr<DecodeReport> RunDecodeBench(AttentionClient& client, const Decod
     }
   }
   ASSIGN_OR_RETURN(const EncodedSession session, EncodeSession(plan));
-  report.result = RunDecodeLoad(session, options);
+  ASSIGN_OR_RETURN(report.result, RunDecodeLoad(session, options));
   for (const DecodeSample& sample : report.result.samples) {
     ASSIGN_OR_RETURN(const Tensor output,
                      OutputOf(sample.index == 0 ? plan.Prefill() : plan.Step(), sample));

@@ -28,19 +28,16 @@ int64_t NanosecondsBetween(Clock::time_point from, Clock::time_point to) {
 
 class DecodeLoop {
  public:
-  DecodeLoop(const EncodedSession& session, const LoadOptions& options)
+  DecodeLoop(const EncodedSession& session, const LoadOptions& options,
+             const std::vector<std::shared_ptr<grpc::Channel>>& channels)
       : options_(options),
         session_timeout_(options.timeout * (session.steps + 2)),
         window_(WindowFromNow(options)),
         samples_(options.num_samples, window_),
         cpu_(window_) {
-    std::vector<std::shared_ptr<grpc::Channel>> channels;
-    for (int i = 0; i < options.connections; ++i) {
-      channels.push_back(MakeChannel(options.server, /*own_connection=*/true));
-    }
     for (int i = 0; i < options.concurrency; ++i) {
       lanes_.push_back(
-          std::make_unique<DecodeLane>(channels[i % options.connections], session, queue_));
+          std::make_unique<DecodeLane>(channels[i % channels.size()], session, queue_));
     }
     result_.window = options.duration;
   }
@@ -152,8 +149,10 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
   return session;
 }
 
-DecodeLoadResult RunDecodeLoad(const EncodedSession& session, const LoadOptions& options) {
-  return DecodeLoop(session, options).Run();
+absl::StatusOr<DecodeLoadResult> RunDecodeLoad(const EncodedSession& session,
+                                               const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const auto channels, MakeChannels(options.connection, options.connections));
+  return DecodeLoop(session, options, channels).Run();
 }
 
 }  // namespace attention

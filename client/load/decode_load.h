@@ -49,7 +49,8 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan);
 /// `options.concurrency` sessions are always under way; each begins anew when it is through, until
 /// the window ends; those that are under way then end with their next answer. A session's deadline
 /// is `options.timeout` for each of its actions. Runs on the calling thread.
-/// REQUIRES: concurrency, connections > 0; a positive duration.
-DecodeLoadResult RunDecodeLoad(const EncodedSession& session, const LoadOptions& options);
+/// REQUIRES: concurrency, connections > 0; a positive duration. Errors of MakeChannels.
+absl::StatusOr<DecodeLoadResult> RunDecodeLoad(const EncodedSession& session,
+                                               const LoadOptions& options);
 
 }  // namespace attention

@@ -32,7 +32,7 @@ DecodeRates RatesOf(const DecodeReport& report) {
 std::string LoadText(const LoadOptions& options) {
   return absl::StrFormat("%d session%s on %d connection%s to %s", options.concurrency,
                          options.concurrency == 1 ? "" : "s", options.connections,
-                         options.connections == 1 ? "" : "s", options.server);
+                         options.connections == 1 ? "" : "s", options.connection.server);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ nlohmann::json ToJson(const DecodeReport& report) {
   const LoadOptions& options = report.options;
   const DecodeRates rates = RatesOf(report);
   nlohmann::json json = {{"options",
-                          {{"server", options.server},
+                          {{"server", options.connection.server},
                            {"model", report.model},
                            {"request", report.request},
                            {"decode", true},

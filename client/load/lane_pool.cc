@@ -1,16 +1,10 @@
 #include "client/load/lane_pool.h"
 
-#include "client/lib/channel.h"
-
 namespace attention {
 
 LanePool::LanePool(const EncodedLoad& load, const LoadOptions& options,
-                   grpc::CompletionQueue& queue)
-    : load_(load), options_(options), queue_(queue) {
-  for (int i = 0; i < options.connections; ++i) {
-    channels_.push_back(MakeChannel(options.server, /*own_connection=*/true));
-  }
-}
+                   const LoadChannels& channels, grpc::CompletionQueue& queue)
+    : load_(load), options_(options), channels_(channels), queue_(queue) {}
 
 Lane& LanePool::Make() {
   MutexLock lock(mutex_);

@@ -16,11 +16,15 @@
 
 namespace attention {
 
+/// Each with a connection of its own; at least one.
+using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
+
 /// Thread-safe.
 class LanePool {
  public:
-  /// Borrows all three.
-  LanePool(const EncodedLoad& load, const LoadOptions& options, grpc::CompletionQueue& queue);
+  /// Borrows all four.
+  LanePool(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels,
+           grpc::CompletionQueue& queue);
 
   /// A new lane, which lives as long as the pool.
   Lane& Make();
@@ -36,8 +40,8 @@ class LanePool {
 
   const EncodedLoad& load_;
   const LoadOptions& options_;
+  const LoadChannels& channels_;
   grpc::CompletionQueue& queue_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);

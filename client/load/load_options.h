@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/time/time.h"
+#include "client/lib/connection_options.h"
 #include "client/load/pacer.h"
 
 namespace attention {
@@ -18,7 +18,7 @@ struct OpenLoopOptions {
 };
 
 struct LoadOptions {
-  std::string server;
+  ConnectionOptions connection = {};
   /// Requests under way at any time; without `open_loop`.
   int concurrency = 1;
   int connections = 1;

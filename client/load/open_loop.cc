@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lib/channel.h"
 #include "client/load/lane.h"
 #include "client/load/lane_pool.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -20,14 +22,14 @@ using Clock = std::chrono::steady_clock;
 
 class OpenLoop {
  public:
-  OpenLoop(const EncodedLoad& load, const LoadOptions& options)
+  OpenLoop(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels)
       : load_(load),
         options_(options),
         window_(WindowFromNow(options)),
         recorder_(load, options, window_),
         samples_(options.num_samples, window_),
         draw_(load.weights, options.seed),
-        lanes_(load, options, queue_) {}
+        lanes_(load, options, channels, queue_) {}
 
   LoadResult Run() {
     std::thread dispatcher([this] {
@@ -113,8 +115,10 @@ class OpenLoop {
 
 }  // namespace
 
-LoadResult RunOpenLoop(const EncodedLoad& load, const LoadOptions& options) {
-  return OpenLoop(load, options).Run();
+absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const LoadChannels channels,
+                   MakeChannels(options.connection, options.connections));
+  return OpenLoop(load, options, channels).Run();
 }
 
 }  // namespace attention

@@ -9,7 +9,7 @@ namespace {
 
 nlohmann::json OptionsJson(const LoadReport& report) {
   const LoadOptions& options = report.options;
-  nlohmann::json json = {{"server", options.server},
+  nlohmann::json json = {{"server", options.connection.server},
                          {"model", report.model},
                          {"request", report.request},
                          {"protocol", report.protocol},

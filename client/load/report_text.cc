@@ -11,8 +11,9 @@ namespace {
 constexpr int64_t kLateNs = 1'000'000;
 
 std::string LoadText(const LoadOptions& options) {
-  const std::string where = absl::StrFormat("on %d connection%s to %s", options.connections,
-                                            options.connections == 1 ? "" : "s", options.server);
+  const std::string where =
+      absl::StrFormat("on %d connection%s to %s", options.connections,
+                      options.connections == 1 ? "" : "s", options.connection.server);
   if (!options.open_loop.has_value()) {
     return absl::StrFormat("closed loop of %d %s", options.concurrency, where);
   }

@@ -42,8 +42,8 @@ class AttentionClientTest : public ::testing::Test {
   }
 
   InProcessServer server_{SmallMessages()};
-  const std::unique_ptr<AttentionClient> client_ =
-      *AttentionClient::Connect({.server = server_.address(), .timeout = absl::Seconds(10)});
+  const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
+      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
 };
 

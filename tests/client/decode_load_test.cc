@@ -23,7 +23,7 @@ using ::testing::Le;
 class DecodeLoadTest : public ::testing::Test {
  protected:
   LoadOptions Options() const {
-    return {.server = server_.address(),
+    return {.connection = {.server = server_.address()},
             .concurrency = 3,
             .connections = 2,
             .warmup = absl::Milliseconds(30),
@@ -41,7 +41,9 @@ class DecodeLoadTest : public ::testing::Test {
   DecodeLoadResult Run(const std::string& mode, const LoadOptions& options) {
     const auto session = EncodeSession(Plan(mode));
     EXPECT_THAT(session, IsOk());
-    return RunDecodeLoad(*session, options);
+    auto result = RunDecodeLoad(*session, options);
+    EXPECT_THAT(result, IsOk());
+    return *std::move(result);
   }
 
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {1, 2, 1});
@@ -105,7 +107,7 @@ TEST_F(DecodeLoadTest, ASessionWithoutAnswersEndsAtItsDeadline) {
 }
 
 TEST_F(DecodeLoadTest, ABenchReportsTokensAndTimes) {
-  const auto client = AttentionClient::Connect({.server = server_.address()});
+  const auto client = AttentionClient::Connect({.connection = {.server = server_.address()}});
   LoadOptions options = Options();
   options.num_samples = 3;
   const auto report = RunDecodeBench(**client, Plan("fake"), options);

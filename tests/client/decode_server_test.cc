@@ -32,8 +32,8 @@ class DecodeServerTest : public ::testing::Test {
   std::unique_ptr<DecodeStream> OpenDemo() {
     v1::OpenSession open;
     open.set_model("demo");
-    auto stream =
-        DecodeStream::Open({.server = server_.address(), .timeout = absl::Seconds(10)}, open);
+    auto stream = DecodeStream::Open(
+        {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)}, open);
     EXPECT_THAT(stream, IsOk());
     return *std::move(stream);
   }
@@ -58,7 +58,7 @@ class DecodeServerTest : public ::testing::Test {
   }
 
   LoadOptions Options() const {
-    return {.server = server_.address(),
+    return {.connection = {.server = server_.address()},
             .concurrency = 3,
             .connections = 1,
             .warmup = absl::Milliseconds(30),
@@ -68,8 +68,8 @@ class DecodeServerTest : public ::testing::Test {
   }
 
   InProcessServer server_{OneThread()};
-  const std::unique_ptr<AttentionClient> client_ =
-      *AttentionClient::Connect({.server = server_.address(), .timeout = absl::Seconds(10)});
+  const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
+      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {9, kWidth});
 };
 
@@ -120,7 +120,7 @@ TEST_F(DecodeServerTest, WhatTheServerRefusesLeavesTheSession) {
   ExpectRowsOfOneShot(step->answer.output, 0);
   v1::OpenSession absent;
   absent.set_model("absent");
-  EXPECT_THAT(DecodeStream::Open({.server = server_.address()}, absent),
+  EXPECT_THAT(DecodeStream::Open({.connection = {.server = server_.address()}}, absent),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
 }
 

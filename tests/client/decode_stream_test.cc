@@ -31,7 +31,8 @@ class DecodeStreamTest : public ::testing::Test {
                                      absl::Duration timeout = absl::Seconds(10)) {
     v1::OpenSession open;
     open.set_model(mode);
-    auto stream = DecodeStream::Open({.server = server_.address(), .timeout = timeout}, open);
+    auto stream =
+        DecodeStream::Open({.connection = {.server = server_.address()}, .timeout = timeout}, open);
     EXPECT_THAT(stream, IsOk());
     return *std::move(stream);
   }
@@ -149,7 +150,7 @@ TEST_F(DecodeStreamTest, AfterCloseNothingGoes) {
 }
 
 TEST(DecodeStreamOptionsTest, AreChecked) {
-  EXPECT_THAT(DecodeStream::Open({.server = ""}, {}),
+  EXPECT_THAT(DecodeStream::Open({.connection = {.server = ""}}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server: expected")));
   EXPECT_THAT(DecodeStream::Open({.timeout = absl::ZeroDuration()}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("timeout: expected")));
@@ -158,7 +159,8 @@ TEST(DecodeStreamOptionsTest, AreChecked) {
 }
 
 TEST(DecodeStreamOptionsTest, AServerThatIsNotThereIsNamed) {
-  EXPECT_THAT(DecodeStream::Open({.server = "127.0.0.1:1", .timeout = absl::Seconds(5)}, {}),
+  EXPECT_THAT(DecodeStream::Open(
+                  {.connection = {.server = "127.0.0.1:1"}, .timeout = absl::Seconds(5)}, {}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("server 127.0.0.1:1: ")));
 }
 

@@ -68,12 +68,12 @@ class ForeignServerTest : public ::testing::Test {
     const auto mix =
         RequestMix::OfLengths(std::move(workload), {"uniform:3..6", {3, 4, 5, 6}, {1, 1, 1, 1}});
     EXPECT_THAT(mix, IsOk());
-    const auto client = AttentionClient::Connect({.server = server_.address()});
+    const auto client = AttentionClient::Connect({.connection = {.server = server_.address()}});
     return RunBench(**client, *mix, OpenInferenceProtocol(), options);
   }
 
   LoadOptions Options() const {
-    return {.server = server_.address(),
+    return {.connection = {.server = server_.address()},
             .concurrency = 2,
             .warmup = absl::Milliseconds(20),
             .duration = absl::Milliseconds(200),

@@ -66,7 +66,7 @@ class LoadGeneratorTest : public ::testing::Test {
   }
 
   LoadOptions Options() const {
-    return {.server = server_.address(),
+    return {.connection = {.server = server_.address()},
             .concurrency = 3,
             .connections = 2,
             .warmup = absl::Milliseconds(50),
@@ -96,12 +96,14 @@ class LoadGeneratorTest : public ::testing::Test {
     const NativeProtocol protocol(is_streaming);
     const auto load = EncodeLoad(Mix(), protocol, {});
     EXPECT_THAT(load, IsOk());
-    return RunLoad(*load, options);
+    auto result = RunLoad(*load, options);
+    EXPECT_THAT(result, IsOk());
+    return *std::move(result);
   }
 
   InProcessServer server_{OneThread()};
-  const std::unique_ptr<AttentionClient> client_ =
-      *AttentionClient::Connect({.server = server_.address(), .timeout = absl::Seconds(10)});
+  const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
+      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
   AttendRequest request_;
 };
@@ -182,7 +184,7 @@ TEST_F(LoadGeneratorTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
   // call waits for its deadline.
   const SilentListener listener;
   LoadOptions options = OpenOptions();
-  options.server = listener.address();
+  options.connection.server = listener.address();
   options.timeout = absl::Seconds(2);
   options.open_loop->max_in_flight = 2;
   const LoadResult result = Send(/*is_streaming=*/false, options);

@@ -14,7 +14,7 @@ LoadReport Report() {
   LoadReport report;
   report.model = "demo";
   report.request = "hidden states [1, 128, 512] FP32";
-  report.options.server = "127.0.0.1:8001";
+  report.options.connection.server = "127.0.0.1:8001";
   LoadResult& result = report.result;
   result.window = absl::Seconds(10);
   for (int64_t ms = 1; ms <= 1000; ++ms) {

@@ -45,7 +45,7 @@ class SilentPort {
 };
 
 std::unique_ptr<AttentionClient> ClientOf(const std::string& server, absl::Duration timeout) {
-  auto client = AttentionClient::Connect({.server = server, .timeout = timeout});
+  auto client = AttentionClient::Connect({.connection = {.server = server}, .timeout = timeout});
   EXPECT_THAT(client, IsOk());
   return *std::move(client);
 }
@@ -89,12 +89,12 @@ TEST(UnreachableServerTest, GivesUpAtTheDeadline) {
 }
 
 TEST(UnreachableServerTest, RefusesOptionsThatMakeNoSense) {
-  EXPECT_THAT(AttentionClient::Connect({.server = "", .timeout = absl::Seconds(1)}),
+  EXPECT_THAT(AttentionClient::Connect({.connection = {.server = ""}, .timeout = absl::Seconds(1)}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("host:port")));
   for (const absl::Duration timeout :
        {absl::ZeroDuration(), absl::Seconds(-1), absl::InfiniteDuration()}) {
     EXPECT_THAT(
-        AttentionClient::Connect({.server = "localhost:1", .timeout = timeout}),
+        AttentionClient::Connect({.connection = {.server = "localhost:1"}, .timeout = timeout}),
         StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("timeout: expected a positive")));
   }
 }

@@ -14,7 +14,8 @@ namespace attention {
 namespace {
 
 std::unique_ptr<AttentionClient> ClientOf(const ServerProcess& server) {
-  return *AttentionClient::Connect({.server = server.address(), .timeout = absl::Seconds(8)});
+  return *AttentionClient::Connect(
+      {.connection = {.server = server.address()}, .timeout = absl::Seconds(8)});
 }
 
 TEST(ShutdownTest, AnIdleServerExitsWithZero) {
