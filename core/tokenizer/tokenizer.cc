@@ -50,7 +50,7 @@ Piece WholeText(std::string_view text) {
 struct Tokenizer::Parts {
   static absl::StatusOr<std::unique_ptr<const Parts>> Parse(const JsonObject& file);
 
-  void ShowTokens();
+  void SpellTokens();
   absl::Status CheckPostProcessor() const;
   absl::StatusOr<std::vector<Segment>> FindAddedTokens(std::string_view text) const;
   absl::Status AppendIds(Segment segment, std::vector<int32_t>& ids) const;
@@ -60,7 +60,7 @@ struct Tokenizer::Parts {
   PreTokenizer pre_tokenizer;
   std::unique_ptr<SubwordModel> model;
   PostProcessor post_processor;
-  std::vector<std::optional<std::string>> shown_tokens;  // by id; ids may have gaps
+  std::vector<std::optional<std::string>> spelled_tokens;  // bytes, by id; ids may have gaps
 };
 
 absl::StatusOr<std::unique_ptr<const Tokenizer::Parts>> Tokenizer::Parts::Parse(
@@ -72,35 +72,35 @@ absl::StatusOr<std::unique_ptr<const Tokenizer::Parts>> Tokenizer::Parts::Parse(
   ASSIGN_OR_RETURN(parts->added_tokens,
                    AddedTokens::Parse(file, parts->model->vocabulary(), parts->normalizer));
   ASSIGN_OR_RETURN(parts->post_processor, PostProcessor::Parse(file));
-  parts->ShowTokens();
+  parts->SpellTokens();
   RETURN_IF_ERROR(parts->CheckPostProcessor());
   return parts;
 }
 
-void Tokenizer::Parts::ShowTokens() {
-  const auto show = [&](int32_t id, const std::string& token) {
-    if (id >= std::ssize(shown_tokens)) {
-      shown_tokens.resize(id + 1);
+void Tokenizer::Parts::SpellTokens() {
+  const auto spell = [&](int32_t id, const std::string& bytes) {
+    if (id >= std::ssize(spelled_tokens)) {
+      spelled_tokens.resize(id + 1);
     }
-    shown_tokens[id] = token;
+    spelled_tokens[id] = bytes;
   };
   const std::string& space =
       pre_tokenizer.space().empty() ? normalizer.space() : pre_tokenizer.space();
   const Vocabulary& vocabulary = model->vocabulary();
   for (const auto& [token, id] : vocabulary.tokens()) {
     if (pre_tokenizer.is_byte_level()) {
-      show(id, ShownBytes(BytesOf(token)));
+      spell(id, attention::BytesOf(token));
     } else {
-      show(id, space.empty() ? token : absl::StrReplaceAll(token, {{space, " "}}));
+      spell(id, space.empty() ? token : absl::StrReplaceAll(token, {{space, " "}}));
     }
   }
   for (int byte = 0; model->has_byte_tokens() && byte < 256; ++byte) {
     if (const auto id = vocabulary.Find(ByteTokenName(static_cast<uint8_t>(byte)))) {
-      show(*id, ShownBytes(std::string(1, static_cast<char>(byte))));
+      spell(*id, std::string(1, static_cast<char>(byte)));
     }
   }
   for (const auto& [id, token] : added_tokens.tokens()) {
-    show(id, token.content);
+    spell(id, token.content);
   }
 }
 
@@ -108,7 +108,7 @@ void Tokenizer::Parts::ShowTokens() {
 absl::Status Tokenizer::Parts::CheckPostProcessor() const {
   for (const PostProcessor::Part& part : post_processor.parts()) {
     for (const int32_t id : part.ids) {
-      if (id >= std::ssize(shown_tokens) || !shown_tokens[id].has_value()) {
+      if (id >= std::ssize(spelled_tokens) || !spelled_tokens[id].has_value()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "post_processor: expected ids of the vocabulary or of added tokens, found ", id));
       }
@@ -186,11 +186,16 @@ absl::StatusOr<TokenizedText> Tokenizer::Encode(std::string_view text,
   TokenizedText result{
       .ids = std::move(processed.ids), .tokens = {}, .type_ids = std::move(processed.type_ids)};
   for (const int32_t id : result.ids) {
-    result.tokens.push_back(*parts_->shown_tokens[id]);
+    result.tokens.push_back(ShownBytes(*parts_->spelled_tokens[id]));
   }
   return result;
 }
 
-int64_t Tokenizer::vocab_size() const { return std::ssize(parts_->shown_tokens); }
+std::string_view Tokenizer::BytesOf(int32_t id) const {
+  const bool is_known = id >= 0 && id < vocab_size() && parts_->spelled_tokens[id].has_value();
+  return is_known ? std::string_view(*parts_->spelled_tokens[id]) : std::string_view();
+}
+
+int64_t Tokenizer::vocab_size() const { return std::ssize(parts_->spelled_tokens); }
 
 }  // namespace attention

@@ -39,6 +39,10 @@ class Tokenizer {
   /// call unknown, and for text on which a pattern of the tokenizer takes unreasonably long.
   absl::StatusOr<TokenizedText> Encode(std::string_view text, bool add_special_tokens = true) const;
 
+  /// The text that `id` stands for: " cat" where the vocabulary has "Ġcat" or "▁cat". Its bytes may
+  /// end within a character. Empty for an id that has no token.
+  std::string_view BytesOf(int32_t id) const;
+
   /// The largest id + 1, added tokens included.
   int64_t vocab_size() const;
 

@@ -220,7 +220,9 @@ void DecodeCall::SendParts(const DecodeAction& action, const AttendReply& reply,
   if (step.top_logits() > 0) {
     std::vector<float> logits(reply.width());
     Convert(reply.dtype(), reply.Output(0), Dtype::kF32, logits.data(), reply.width());
-    WriteTopLogits(logits, step.top_logits(), *response.mutable_result()->mutable_top_logits());
+    v1::TopLogits& top = *response.mutable_result()->mutable_top_logits();
+    WriteTopLogits(logits, step.top_logits(), top);
+    NameTokens(action.session->plan().target.model->tokenizer(), top);
   } else if (!step.no_output()) {
     for (const RowRange& rows : reply.SplitRows({0, 0, reply.OutputRows(0)})) {
       parts.push_back({.tokens = {}, .rows = rows, .scores = {}});

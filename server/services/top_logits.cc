@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 
 namespace attention {
 
@@ -28,6 +29,12 @@ void WriteTopLogits(const std::vector<float>& logits, int64_t k, v1::TopLogits& 
     wire.add_logits(logits[*id]);
   }
   wire.set_log_sum_exp(static_cast<float>(largest + std::log(sum)));
+}
+
+void NameTokens(const Tokenizer* tokenizer, v1::TopLogits& wire) {
+  for (int i = 0; tokenizer != nullptr && i < wire.ids_size(); ++i) {
+    wire.add_tokens(std::string(tokenizer->BytesOf(wire.ids(i))));
+  }
 }
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/tokenizer/tokenizer.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
@@ -11,5 +12,8 @@ namespace attention {
 /// The `k` largest of the logits, largest first (equal ones: the lower id first; NaN last),
 /// and the logarithm of the sum of the exponentials of all. REQUIRES: there are some.
 void WriteTopLogits(const std::vector<float>& logits, int64_t k, v1::TopLogits& wire);
+
+/// Sets what the ids stand for; nothing without a tokenizer.
+void NameTokens(const Tokenizer* tokenizer, v1::TopLogits& wire);
 
 }  // namespace attention

@@ -113,6 +113,18 @@ TEST(TokenizerTest, TokensOfBytesAreShownAsText) {
               ElementsAre(" a", "\\xC3", "\\xA9", "\n"));
   json["model"]["merges"].push_back("\u00c3 \u00a9");
   EXPECT_THAT(Encode(*Make(json.dump()), "\u00e9").tokens, ElementsAre("\u00e9"));
+  EXPECT_EQ(Make(json.dump())->BytesOf(2), "\xC3");
+  EXPECT_EQ(Make(json.dump())->BytesOf(4), " a");
+}
+
+TEST(TokenizerTest, AnIdWithoutATokenStandsForNothing) {
+  nlohmann::json json = SmallTokenizer();
+  json["model"]["vocab"]["late"] = 20;
+  const auto tokenizer = Make(json.dump());
+  EXPECT_EQ(tokenizer->BytesOf(20), "late");
+  for (const int32_t id : {-1, 19, 21}) {
+    EXPECT_EQ(tokenizer->BytesOf(id), "") << id;
+  }
 }
 
 TEST(TokenizerTest, TokensOfSpacesAndFallbackBytesAreShownAsText) {
