@@ -1,0 +1,79 @@
+// A writer of SVG pictures.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace attention {
+
+/// An attribute of an element; its value is escaped when it is written.
+struct SvgAttribute {
+  SvgAttribute(const char* its_name, const std::string& text) : name(its_name), value(text) {}
+  SvgAttribute(const char* its_name, const char* text) : name(its_name), value(text) {}
+  template <typename Number>
+    requires std::integral<Number> || std::floating_point<Number>
+  SvgAttribute(const char* its_name, Number number)
+      : name(its_name), value(Text(static_cast<double>(number))) {}
+
+  /// To 1/100: a hundredth of a pixel is not seen. What is not finite becomes 0.
+  static std::string Text(double number);
+
+  const char* name;
+  std::string value;
+};
+
+/// "M1,2L3,4": a line through points.
+class SvgPath {
+ public:
+  /// The first point after construction or Break starts a line, others go on with it.
+  SvgPath& To(double x, double y);
+  /// Leaves a gap before the next point.
+  SvgPath& Break();
+  /// Back to the start of the line.
+  SvgPath& Close();
+
+  bool empty() const { return text_.empty(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  bool is_started_ = false;
+};
+
+/// Elements in the order of painting. Names of elements and attributes are literals of the program,
+/// values and texts may be anything.
+class Svg {
+ public:
+  using Attributes = std::initializer_list<SvgAttribute>;
+
+  /// `label` is what stands for the picture where it is not seen.
+  Svg(double width, double height, const std::string& label);
+
+  Svg& Open(const char* element, Attributes attributes = {});
+  Svg& Close();
+  /// An element without content.
+  Svg& Add(const char* element, Attributes attributes);
+  /// A <text> element.
+  Svg& Text(const std::string& text, Attributes attributes);
+  /// What pointing at the open element tells.
+  Svg& Title(const std::string& text);
+
+  /// As part of a page, as wide as its place and with its colours. REQUIRES: all is closed.
+  std::string Inline() const;
+  /// As a file of its own, of its own size; `style` is CSS, such as ThemeStyle().
+  /// REQUIRES: all is closed.
+  std::string File(const std::string& style) const;
+
+ private:
+  void Start(const char* element, Attributes attributes);
+
+  double width_;
+  double height_;
+  std::string label_;
+  std::string body_;
+  std::vector<const char*> open_;
+};
+
+}  // namespace attention
