@@ -164,6 +164,7 @@ absl::StatusOr<RequestMix> MakeMixOfLengths(RequestFlags flags, const std::strin
 }  // namespace
 
 void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
+  flags.server.connection.retries = false;  // a load tester hides nothing
   AddServerFlags(command, flags.server);
   AddRequestKindFlags(command, flags);
   AddLoopFlags(command, flags);

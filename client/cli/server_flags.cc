@@ -94,7 +94,11 @@ void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
 }  // namespace
 
 void AddServerFlags(CLI::App& command, ServerFlags& flags) {
-  command.add_option("--server", flags.connection.server, "host:port or unix:/path")
+  command
+      .add_option(
+          "--server", flags.connection.server,
+          "host:port or unix:/path; several after commas, or dns:///name:port for all hosts of "
+          "that name, take turns")
       ->type_name("ADDRESS")
       ->capture_default_str()
       ->check([](const std::string& text) {
@@ -105,6 +109,12 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
       ->check([](const std::string& text) {
         return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
       })
+      ->group(kGroup);
+  command
+      .add_flag("--retries,!--no-retries", flags.connection.retries,
+                flags.connection.retries
+                    ? "Whether requests that no server could take are made again (default)"
+                    : "Make requests again that no server could take")
       ->group(kGroup);
   AddTlsFlags(command, flags);
   AddMetadataFlags(command, flags);

@@ -16,8 +16,8 @@ struct ServerFlags {
   std::string timeout = "30s";
 };
 
-/// Adds --server and --timeout, and those of TLS, token and metadata. A token's file is read by the
-/// parser.
+/// Adds --server, --timeout and --retries, and those of TLS, token and metadata, with the defaults
+/// that `flags` has now. A token's file is read by the parser.
 void AddServerFlags(CLI::App& command, ServerFlags& flags);
 
 /// Adds a flag whose text ParseDuration accepts.

@@ -12,7 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/lib/channel_target.h"
 #include "client/lib/client_metadata.h"
+#include "client/lib/retries.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -58,7 +60,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
   return grpc::SslCredentials(ssl);
 }
 
-grpc::ChannelArguments ArgumentsOf(const ConnectionOptions& options, bool own_connection) {
+grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
@@ -73,10 +75,30 @@ grpc::ChannelArguments ArgumentsOf(const ConnectionOptions& options, bool own_co
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   // A proxy of the environment would answer for a server that is not there.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  if (options.tls.has_value() && !options.tls->server_name.empty()) {
-    arguments.SetSslTargetNameOverride(options.tls->server_name);
-  }
+  // A server that is back is found soon, and one that does not answer holds up nobody for long.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   5'000);  // the time to connect, despite its name
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2'000);
+  SetCallPolicy(policy, arguments);
   return arguments;
+}
+
+/// gRPC knows one name for all certificates of a channel.
+absl::Status SetServerName(const std::optional<TlsOptions>& tls, const ChannelTarget& target,
+                           grpc::ChannelArguments& arguments) {
+  if (tls.has_value() && !tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(tls->server_name);
+  } else if (tls.has_value() && target.is_list && target.common_host.empty()) {
+    return absl::InvalidArgumentError(
+        "server_name: expected the one name of all certificates, for TLS to a list of different "
+        "hosts, found none");
+  } else if (target.is_list) {
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY,
+                        target.common_host.empty() ? "attend" : target.common_host);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const ConnectionOptions& options,
@@ -84,17 +106,18 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const Connectio
   // Held until the process ends: gRPC 1.51 can take 10 s over its own last shutdown.
   static const bool is_loaded = (grpc_init(), true);
   (void)is_loaded;
-  if (options.server.empty()) {
-    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
-  }
+  ASSIGN_OR_RETURN(const ChannelTarget target, TargetOf(options.server));
   ASSIGN_OR_RETURN(const ClientMetadata metadata, MetadataOf(options));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                    CredentialsOf(options.tls));
-  const grpc::ChannelArguments arguments = ArgumentsOf(options, own_connection);
+  // Alone, a server is asked whatever it says of itself.
+  const CallPolicy policy = {.watch_health = target.is_group, .retries = options.retries};
+  grpc::ChannelArguments arguments = ArgumentsOf(policy, own_connection);
+  RETURN_IF_ERROR(SetServerName(options.tls, target, arguments));
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < count; ++i) {
     channels.push_back(grpc::experimental::CreateCustomChannelWithInterceptors(
-        options.server, credentials, arguments, InterceptorsFor(metadata)));
+        target.uri, credentials, arguments, InterceptorsFor(metadata)));
   }
   return channels;
 }

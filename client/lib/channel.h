@@ -13,7 +13,7 @@ namespace attention {
 
 /// A channel without message limits of its own, tuned for tensors of megabytes. Connects with the
 /// first call. Files are read now. Channels of the same plaintext server share a connection. Errors
-/// name the option: INVALID_ARGUMENT for an empty address, half a certificate, a file that does
+/// name the option: those of TargetOf; INVALID_ARGUMENT for half a certificate, a file that does
 /// not hold what it should, metadata that HTTP/2 does not carry; FAILED_PRECONDITION for a token
 /// that would be sent in plaintext to another machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);

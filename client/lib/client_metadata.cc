@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+#include "client/lib/channel_target.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -62,19 +62,6 @@ absl::Status Check(const std::string& name, const std::string& value) {
                      "\" (names that end in \"-bin\" take any bytes), found something else"));
   }
   return absl::OkStatus();
-}
-
-bool IsOnThisMachine(absl::string_view server) {
-  for (const char* scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
-    if (absl::ConsumePrefix(&server, scheme)) {
-      break;
-    }
-  }
-  const absl::string_view host = server.substr(0, server.rfind(':'));
-  return absl::StartsWith(server, "unix:") || absl::StartsWith(server, "unix-abstract:") ||
-         host == "localhost" || host == "[::1]" ||
-         (absl::StartsWith(host, "127.") &&
-          host.find_first_not_of("0123456789.") == absl::string_view::npos);
 }
 
 absl::Status CheckSecrecy(const ConnectionOptions& options) {

@@ -15,12 +15,14 @@ struct TlsOptions {
   /// What the client shows of itself (mTLS); both or none.
   std::string certificate_file = {};
   std::string key_file = {};
-  /// The name that the server's certificate must have; empty: the host of the address.
+  /// The name that the certificates of all servers must have; empty: the host of the address.
   std::string server_name = {};
 };
 
 struct ConnectionOptions {
-  /// host:port, or unix:/path.
+  /// host:port or unix:/path, or several of one kind separated by commas; of one server also any
+  /// target of gRPC, such as dns:///name:port. Calls take turns on all servers that the list or the
+  /// name stands for and that can be reached.
   std::string server = "127.0.0.1:8001";
   /// Absent: plaintext.
   std::optional<TlsOptions> tls = {};
@@ -28,6 +30,8 @@ struct ConnectionOptions {
   std::string token = {};
   /// Sent with every call; names in lower case, values of names that end in "-bin" any bytes.
   std::vector<std::pair<std::string, std::string>> metadata = {};
+  /// Whether calls that a server could not take are made again, as README.md says.
+  bool retries = true;
 };
 
 }  // namespace attention

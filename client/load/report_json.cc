@@ -15,6 +15,7 @@ nlohmann::json OptionsJson(const LoadReport& report) {
                          {"protocol", report.protocol},
                          {"stream", report.is_streaming},
                          {"connections", options.connections},
+                         {"retries", options.connection.retries},
                          {"warmup_s", absl::ToDoubleSeconds(options.warmup)},
                          {"duration_s", absl::ToDoubleSeconds(options.duration)},
                          {"timeout_s", absl::ToDoubleSeconds(options.timeout)},

@@ -75,6 +75,20 @@ TEST(ChannelTest, TheServersNameIsThatOfTheAddressOrTheOneGiven) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("elsewhere.test")));
 }
 
+TEST(ChannelTest, AListHasOneNameForAllCertificates) {
+  const MetadataServer one(TlsServer("server")), other(TlsServer("renewed_server"));
+  const TlsOptions tls = {.ca_file = TlsFile("ca.pem")};
+  const std::string port = one.address().substr(one.address().rfind(':'));
+  EXPECT_THAT(Ask({.server = absl::StrCat(one.address(), ",", other.address()), .tls = tls}),
+              IsOk());
+  const std::string different = absl::StrCat("localhost", port, ",", other.address());
+  EXPECT_THAT(Ask({.server = different, .tls = tls}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server_name: expected")));
+  EXPECT_THAT(Ask({.server = different,
+                   .tls = TlsOptions{.ca_file = TlsFile("ca.pem"), .server_name = "localhost"}}),
+              IsOk());
+}
+
 TEST(ChannelTest, AServerMayAskWhoTheClientIs) {
   const MetadataServer server(TlsServer("server", /*asks_clients=*/true));
   TlsOptions tls = {.ca_file = TlsFile("ca.pem")};

@@ -88,8 +88,9 @@ class MetadataServer : public v1::AttentionService::Service {
   std::string client_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// One call, of GetModel.
-inline absl::Status Ask(const ConnectionOptions& connection) {
+/// One call, of GetModel, made once.
+inline absl::Status Ask(ConnectionOptions connection) {
+  connection.retries = false;
   const auto client =
       AttentionClient::Connect({.connection = connection, .timeout = absl::Seconds(5)});
   return client.ok() ? (*client)->GetModel("demo").status() : client.status();

@@ -46,6 +46,14 @@ TEST_F(ServerFlagsTest, PlaintextToThisMachineIsTheDefault) {
   EXPECT_EQ(flags_.timeout, "30s");
 }
 
+TEST_F(ServerFlagsTest, RetriesAreSwitched) {
+  EXPECT_TRUE(flags_.connection.retries);
+  ASSERT_EQ(Parse({"--no-retries"}), "");
+  EXPECT_FALSE(flags_.connection.retries);
+  ASSERT_EQ(Parse({"--retries"}), "");
+  EXPECT_TRUE(flags_.connection.retries);
+}
+
 TEST_F(ServerFlagsTest, TlsWithTheSystemsAuthorities) {
   ASSERT_EQ(Parse({"--server=attend.test:1", "--tls"}), "");
   ASSERT_TRUE(flags_.connection.tls.has_value());

@@ -45,7 +45,8 @@ class SilentPort {
 };
 
 std::unique_ptr<AttentionClient> ClientOf(const std::string& server, absl::Duration timeout) {
-  auto client = AttentionClient::Connect({.connection = {.server = server}, .timeout = timeout});
+  auto client = AttentionClient::Connect(
+      {.connection = {.server = server, .retries = false}, .timeout = timeout});
   EXPECT_THAT(client, IsOk());
   return *std::move(client);
 }

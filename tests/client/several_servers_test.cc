@@ -1,0 +1,120 @@
+// One client of several real servers.
+#include <array>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "client/lib/attention_client.h"
+#include "client/load/bench.h"
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "tests/support/in_process_server.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+/// With a model named `name` beside the built-in one, to be told by.
+ServerOptions Named(const std::string& name) {
+  ServerOptions options;
+  options.threads = 1;
+  SeededModelSpec model = DemoModelSpec();
+  model.name = name;
+  options.random_models = {model};
+  return options;
+}
+
+class SeveralServersTest : public ::testing::Test {
+ protected:
+  std::string addresses() const {
+    return absl::StrJoin(servers_, ",",
+                         [](std::string* out, const std::unique_ptr<InProcessServer>& server) {
+                           absl::StrAppend(out, server->address());
+                         });
+  }
+
+  LoadOptions Options() const {
+    return {.connection = {.server = addresses()},
+            .concurrency = 4,
+            .connections = 1,
+            .warmup = absl::ZeroDuration(),
+            .duration = absl::Seconds(1),
+            .timeout = absl::Seconds(5)};
+  }
+
+  /// What failed, told by code, while `disturb` runs.
+  template <typename Disturb>
+  std::map<std::string, int64_t> FailuresWhile(const Disturb& disturb, const LoadOptions& options) {
+    const auto client = *AttentionClient::Connect({.connection = options.connection});
+    Workload workload;
+    workload.request.model = "demo";
+    workload.request.input = HiddenStatesInput{&rows_};
+    std::thread thread(disturb);
+    const auto report =
+        RunBench(*client, RequestMix(std::move(workload)), NativeProtocol(false), options);
+    thread.join();
+    EXPECT_THAT(report, IsOk());
+    EXPECT_GT(report->result.answers, 10);
+    std::map<std::string, int64_t> failures;
+    for (const auto& [code, tally] : report->result.failures) {
+      failures[absl::StrCat(code, ": ", tally.first_text)] = tally.count;
+    }
+    return failures;
+  }
+
+  const Tensor rows_ = SeededTensor(1, Dtype::kF32, {1, 2, 512});
+  std::array<std::unique_ptr<InProcessServer>, 3> servers_ = {
+      std::make_unique<InProcessServer>(Named("a")), std::make_unique<InProcessServer>(Named("b")),
+      std::make_unique<InProcessServer>(Named("c"))};
+};
+
+TEST_F(SeveralServersTest, TakeTurns) {
+  const auto client = *AttentionClient::Connect({.connection = {.server = addresses()}});
+  // Turns are taken among those that are connected; the first answers say when all are.
+  std::map<std::string, int> turns;
+  for (int i = 0; i < 1000 && turns.size() < 3; ++i) {
+    turns[client->ListModels()->front().name()] += 1;
+  }
+  turns.clear();
+  for (int i = 0; i < 30; ++i) {
+    turns[client->ListModels()->front().name()] += 1;
+  }
+  EXPECT_THAT(turns, ElementsAre(Pair("a", 10), Pair("b", 10), Pair("c", 10)));
+}
+
+TEST_F(SeveralServersTest, OneThatDrainsIsNotNoticed) {
+  EXPECT_THAT(FailuresWhile([this] { servers_[1]->server().Drain(absl::Seconds(5)); }, Options()),
+              IsEmpty());
+}
+
+TEST_F(SeveralServersTest, OneThatDrainsIsSoonLeftOut) {
+  const auto client =
+      *AttentionClient::Connect({.connection = {.server = addresses(), .retries = false}});
+  AttendRequest request;
+  request.model = "demo";
+  request.input = HiddenStatesInput{&rows_};
+  ASSERT_THAT(client->Attend(request), IsOk());
+  servers_[1]->server().Drain(absl::Seconds(5));
+  // Its health tells. Of nine in a row, three would be its turn.
+  int in_a_row = 0;
+  for (const absl::Time end = absl::Now() + absl::Seconds(8); in_a_row < 9 && absl::Now() < end;) {
+    const absl::Status status = client->Attend(request).status();
+    in_a_row = status.ok() ? in_a_row + 1 : 0;
+    EXPECT_THAT(status, AnyOf(IsOk(), StatusIs(absl::StatusCode::kUnavailable,
+                                               HasSubstr("the server is draining"))));
+  }
+  EXPECT_EQ(in_a_row, 9);
+}
+
+}  // namespace
+}  // namespace attention
