@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Three servers under load: one is killed and comes back, then all are replaced one by one.
+
+Done twice: the client has the list of servers, and the client has nginx before them. Prints what was
+asked and what came of it; exits 1 when a request failed, which the client's retries should have
+prevented. Needs nobody's rights and no port: servers choose theirs, nginx has a socket.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE_S = 20
+CONCURRENCY = 6  # so that each server is at some request whenever it ends
+LOAD_S = 10
+PAUSE_S = 0.4  # of load between two disturbances
+
+NGINX = """
+daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log warn;
+events {{}}
+http {{
+  access_log {folder}/access.log;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  upstream attend {{
+    {servers}
+    keepalive 16;
+  }}
+  server {{
+    listen unix:{folder}/nginx.sock http2;
+    client_max_body_size 0;
+    # What may be sent twice only the client knows: nginx asks the next server when none was asked yet.
+    location / {{
+      grpc_pass grpc://attend;
+      error_page 502 504 = @unavailable;
+    }}
+    location @unavailable {{
+      internal;
+      default_type application/grpc;
+      add_header grpc-status 14 always;
+      add_header grpc-message "no server answered" always;
+      return 204;
+    }}
+  }}
+}}
+"""
+
+
+def wait_until(what, condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"expected {what} within {PATIENCE_S} s")
+        time.sleep(0.02)
+
+
+class Server:
+    """One attend-server, which keeps its port when it is started again."""
+
+    def __init__(self, program, folder, name):
+        self.program, self.log = program, folder / f"{name}.log"
+        self.address = "127.0.0.1:0"
+        self.start()
+
+    def start(self):
+        out = self.log.with_suffix(".out")
+        with out.open("w") as stdout, self.log.open("a") as stderr:
+            self.process = subprocess.Popen(
+                [self.program, f"--listen={self.address}", "--threads=1"],
+                env={**os.environ, "ATTEND_ADMIN_LISTEN": "none", "ATTEND_METRICS_LISTEN": "none"},
+                stdout=stdout, stderr=stderr)
+        wait_until(f"{self.program} to listen", lambda: "\n" in out.read_text())
+        self.address = re.search(r"listening on (\S+)", out.read_text()).group(1)
+
+    def end(self, how):
+        self.process.send_signal(how)
+        code = self.process.wait(PATIENCE_S)
+        if how == signal.SIGTERM and code != 0:
+            raise RuntimeError(f"{self.address}: expected exit code 0 after SIGTERM, found {code}")
+
+
+class Nginx:
+    """Balances over the servers on a socket in `folder`."""
+
+    def __init__(self, program, folder, servers):
+        config = folder / "nginx.conf"
+        config.write_text(NGINX.format(
+            folder=folder,
+            servers="\n    ".join(f"server {one.address} max_fails=0;" for one in servers)))
+        self.address = f"unix:{folder}/nginx.sock"
+        self.process = subprocess.Popen([program, "-e", folder / "nginx.log", "-c", config])
+        wait_until("nginx to listen", (folder / "nginx.sock").exists)
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+
+def disturb(servers):
+    """Kills one without a word, brings it back, and replaces all one by one."""
+    time.sleep(PAUSE_S)
+    servers[0].end(signal.SIGKILL)
+    time.sleep(PAUSE_S)
+    servers[0].start()
+    for server in servers:
+        time.sleep(PAUSE_S)
+        server.end(signal.SIGTERM)
+        server.start()
+    time.sleep(PAUSE_S)
+
+
+def load(attend, address, servers, folder):
+    """What `attend bench` says of a load during which the servers come and go, and its retries."""
+    result, log_path = folder / "load.json", folder / "load.log"
+    result.unlink(missing_ok=True)
+    with log_path.open("w") as log:
+        bench = subprocess.Popen(
+            [attend, "bench", f"--server={address}", "--retries", f"--concurrency={CONCURRENCY}",
+             f"--duration={LOAD_S}s", "--warmup=0s", "--timeout=10s", "--shape=1x64x512",
+             "--verify-sample=0", f"--json={result}"],
+            env={**os.environ, "GRPC_TRACE": "retry", "GRPC_VERBOSITY": "INFO"},
+            stdout=log, stderr=log)
+        try:
+            wait_until("a load", lambda: "measuring" in log_path.read_text() or bench.poll() is not None)
+            disturb(servers)
+            lasted = bench.poll() is None
+            bench.wait(LOAD_S + PATIENCE_S)
+        finally:
+            if bench.poll() is None:
+                bench.kill()
+    if not lasted:
+        raise RuntimeError(f"expected a load that outlasts all changes, found one of {LOAD_S} s")
+    if not result.exists():
+        raise RuntimeError(log_path.read_text()[-2000:])
+    return json.loads(result.read_text()), log_path.read_text().count("retrying failed call in")
+
+
+def report(name, result, retries):
+    failed = sum(result["errors"].values())
+    print(f"{name:6} {result['answers']:6} answers {failed:5} failed {retries:5} retries   "
+          f"p50 {result['latency_ms']['p50']:.1f} ms, longest wait {result['latency_ms']['max']:.1f} ms")
+    for code, text in result["error_texts"].items():
+        print(f"{name}: {result['errors'][code]} times {code}: {text}")
+    if retries == 0:
+        print(f"{name}: expected that a request was under way on a server that ended, found none")
+    return failed == 0 and result["answers"] > 0 and retries > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attend", required=True)
+    parser.add_argument("--attend-server", required=True)
+    parser.add_argument("--nginx", required=True)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="attend-scale-out-") as name:
+        folder = pathlib.Path(name)
+        servers, nginx = [], None
+        try:
+            for i in range(3):
+                servers.append(Server(arguments.attend_server, folder, f"server{i}"))
+            nginx = Nginx(arguments.nginx, folder, servers)
+            good = True
+            for way, address in (("list", ",".join(one.address for one in servers)),
+                                 ("nginx", nginx.address)):
+                good = report(way, *load(arguments.attend, address, servers, folder)) and good
+            return 0 if good else 1
+        finally:
+            for server in servers:
+                server.process.kill()
+                server.process.wait()
+            if nginx is not None:
+                nginx.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
