@@ -27,7 +27,18 @@ from attend.errors import (
     Unimplemented,
     Unknown,
 )
-from attend.models import Difference, Layer, Model, ModelLimits, ModelState, ServerStatistics, Verification
+from attend.models import (
+    Difference,
+    LatencyHistogram,
+    Layer,
+    Logging,
+    Model,
+    ModelLimits,
+    ModelState,
+    ModelStatistics,
+    ServerStatistics,
+    Verification,
+)
 from attend.results import (
     AttendResult,
     Block,
@@ -67,13 +78,16 @@ __all__ = [
     "FailedPrecondition",
     "Internal",
     "InvalidArgument",
+    "LatencyHistogram",
     "Layer",
     "LayerWeights",
     "LayerWeightsBlock",
     "LogSumExpBlock",
+    "Logging",
     "Model",
     "ModelLimits",
     "ModelState",
+    "ModelStatistics",
     "NotFound",
     "OutOfRange",
     "PermissionDenied",

@@ -10,7 +10,7 @@ from google.protobuf import wrappers_pb2
 from attend import models
 from attend._answers import attend_result, checked
 from attend._mirror import mirror
-from attend._proto import PACKAGE, message_class
+from attend._proto import PACKAGE, enum_number, message_class
 from attend._requests import Request
 from attend._wire import Received
 from attend.results import AttendResult
@@ -64,6 +64,15 @@ def verify_model(name: str, version: Optional[int]) -> Call[models.Verification]
 
 def statistics() -> Call[models.ServerStatistics]:
     return _call("GetStatistics", "GetStatisticsRequest", {}, "ServerStatistics", mirror)
+
+
+def set_logging(level: Optional[str], requests: Optional[str]) -> Call[models.Logging]:
+    fields = {}
+    if level is not None:
+        fields["level"] = enum_number("Logging.Level", level, "level")
+    if requests is not None:
+        fields["requests"] = enum_number("Logging.Requests", requests, "requests")
+    return _call("SetLogging", "SetLoggingRequest", fields, "Logging", mirror)
 
 
 def health(service: str) -> Call[bool]:

@@ -22,6 +22,9 @@ MIRRORS: Dict[str, Type[Any]] = {
     "VerifyModelResponse": models.Verification,
     "VerifyModelResponse.Difference": models.Difference,
     "ServerStatistics": models.ServerStatistics,
+    "LatencyHistogram": models.LatencyHistogram,
+    "ModelStatistics": models.ModelStatistics,
+    "Logging": models.Logging,
 }
 
 
@@ -33,13 +36,13 @@ def mirror(message: Any) -> Any:
 
 def _value(message: Any, name: str) -> Any:
     field = message.DESCRIPTOR.fields_by_name[name]
-    value = getattr(message, name)
+    value: Any = getattr(message, name)
     if isinstance(value, abc.Sequence) and not isinstance(value, (str, bytes)):
         return [mirror(part) if field.message_type else part for part in value]
     if field.message_type:
         return mirror(value)
     if field.enum_type:
-        return enum_name(field.enum_type.full_name[len(PACKAGE) + 1 :], value)
+        return enum_name(field.enum_type.full_name[len(PACKAGE) + 1 :], int(value))
     # Only `optional` scalars are members of a oneof of their own.
     if field.containing_oneof is not None and not message.HasField(name):
         return None

@@ -48,7 +48,9 @@ def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) 
 
 def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
     """What the answer to such rows is given in: what they are, but for float64, which travels as FP32."""
-    return np.dtype(np.float32) if array.dtype == np.float64 else array.dtype.newbyteorder("=")
+    if array.dtype.name == "bfloat16":
+        return array.dtype
+    return np.dtype(np.float32 if array.dtype == np.float64 else array.dtype.newbyteorder("="))
 
 
 def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":

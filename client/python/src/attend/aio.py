@@ -22,13 +22,14 @@ from typing import (
 import grpc
 import grpc.aio
 
-from attend import _calls, models
+from attend import _calls
 from attend._requests import attend_request, open_request
 from attend._stream import StreamReader
 from attend.aio_session import AsyncSession
 from attend.client import LIFETIME
 from attend.connection import Attempts, Connection, Retry, Tls
 from attend.errors import AttendError, from_rpc
+from attend.models import Logging, Model, ModelState, ServerStatistics, Verification
 from attend.results import AttendResult, Block, Summary
 
 if TYPE_CHECKING:
@@ -115,40 +116,45 @@ class AsyncClient:
 
         return AsyncSession(start, request, timeout or self._connection.timeout, self._connection.name)
 
-    async def models(self, *, timeout: Optional[float] = None) -> List[models.Model]:
+    async def models(self, *, timeout: Optional[float] = None) -> List[Model]:
         return await self._run(_calls.list_models(), timeout)
 
     async def model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> models.Model:
+    ) -> Model:
         return await self._run(_calls.get_model(name, version), timeout)
 
-    async def statistics(self, *, timeout: Optional[float] = None) -> models.ServerStatistics:
+    async def statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
         return await self._run(_calls.statistics(), timeout)
 
     async def health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
         return await self._run(_calls.health(service), timeout)
 
-    async def model_states(self, *, timeout: Optional[float] = None) -> List[models.ModelState]:
+    async def model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         return await self._run(_calls.list_model_states(), timeout)
 
     async def load_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> List[models.ModelState]:
+    ) -> List[ModelState]:
         return await self._run(_calls.load_model(name, version), timeout)
 
     async def unload_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> List[models.ModelState]:
+    ) -> List[ModelState]:
         return await self._run(_calls.unload_model(name, version), timeout)
 
-    async def reload_models(self, *, timeout: Optional[float] = None) -> List[models.ModelState]:
+    async def reload_models(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         return await self._run(_calls.reload_models(), timeout)
 
     async def verify_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> models.Verification:
+    ) -> Verification:
         return await self._run(_calls.verify_model(name, version), timeout)
+
+    async def set_logging(
+        self, level: Optional[str] = None, requests: Optional[str] = None, *, timeout: Optional[float] = None
+    ) -> Logging:
+        return await self._run(_calls.set_logging(level, requests), timeout)
 
     def _method(self, kind: str, name: str) -> Any:
         if name not in self._methods:

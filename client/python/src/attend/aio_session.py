@@ -57,7 +57,7 @@ class AsyncSession:
         return await self._act(self._actions.step(x, step))
 
     async def prefill(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        return await self.step(x, **{**step, "no_output": True})  # type: ignore[typeddict-item]
+        return await self._act(self._actions.step(x, {**step, "no_output": True}))
 
     async def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         return await self._act(self._actions.fork(sequence, new_sequence))

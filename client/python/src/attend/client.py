@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 
 import grpc
 
-from attend import _calls, models
+from attend import _calls
 from attend._requests import attend_request, open_request
 from attend._stream import StreamReader
 from attend.connection import Attempts, Connection, Retry, Tls
 from attend.errors import AttendError, from_rpc
+from attend.models import Logging, Model, ModelState, ServerStatistics, Verification
 from attend.results import AttendResult, Block, Summary
 from attend.session import Session
 
@@ -120,15 +121,15 @@ class Client:
 
         return Session(start, request, timeout or self._connection.timeout, self._connection.name)
 
-    def models(self, *, timeout: Optional[float] = None) -> List[models.Model]:
+    def models(self, *, timeout: Optional[float] = None) -> List[Model]:
         """What is served, in order of name, then version."""
         return self._run(_calls.list_models(), timeout)
 
-    def model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> models.Model:
+    def model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
         """NotFound for what the server does not have; the highest version unless named."""
         return self._run(_calls.get_model(name, version), timeout)
 
-    def statistics(self, *, timeout: Optional[float] = None) -> models.ServerStatistics:
+    def statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
         """What the server has done since it started, and what it is at."""
         return self._run(_calls.statistics(), timeout)
 
@@ -136,30 +137,37 @@ class Client:
         """Whether the server, or `service` ("model/NAME" for a model), is serving; NotFound for what it does not know."""
         return self._run(_calls.health(service), timeout)
 
-    def model_states(self, *, timeout: Optional[float] = None) -> List[models.ModelState]:
+    def model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         """The models of the server's folder. Those below change it, where the server allows that (--admin-listen), and
         take as long as a load does: give them a timeout that it fits into."""
         return self._run(_calls.list_model_states(), timeout)
 
     def load_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> List[models.ModelState]:
+    ) -> List[ModelState]:
         return self._run(_calls.load_model(name, version), timeout)
 
     def unload_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> List[models.ModelState]:
+    ) -> List[ModelState]:
         return self._run(_calls.unload_model(name, version), timeout)
 
-    def reload_models(self, *, timeout: Optional[float] = None) -> List[models.ModelState]:
+    def reload_models(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         """Looks at the folder now; what fails is in the answer."""
         return self._run(_calls.reload_models(), timeout)
 
     def verify_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
-    ) -> models.Verification:
+    ) -> Verification:
         """What it costs in accuracy to keep the model's weights as they are served."""
         return self._run(_calls.verify_model(name, version), timeout)
+
+    def set_logging(
+        self, level: Optional[str] = None, requests: Optional[str] = None, *, timeout: Optional[float] = None
+    ) -> Logging:
+        """What the server logs from now on: lines from `level` ("debug", "info", "warning", "error") up, and those of
+        `requests` ("none", "failed", "all"); as it is where not given."""
+        return self._run(_calls.set_logging(level, requests), timeout)
 
     def _method(self, kind: str, name: str) -> Any:
         if name not in self._methods:

@@ -113,3 +113,38 @@ class ServerStatistics:
     parked_sessions: int
     cache_bytes: int
     max_cache_bytes: int
+    latency: LatencyHistogram
+    models: List[ModelStatistics]
+    version: str
+    received_bytes: int
+    sent_bytes: int
+    cpu_ns: int
+    throttled_ns: int
+    resident_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyHistogram:
+    bounds_ns: List[int]
+    counts: List[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelStatistics:
+    model: str
+    version: int
+    succeeded: int
+    refused: int
+    failed: int
+    receive_ns: int
+    queue_ns: int
+    compute_ns: int
+    send_ns: int
+    tokens: int
+    latency: LatencyHistogram
+
+
+@dataclasses.dataclass(frozen=True)
+class Logging:
+    level: str  # "DEBUG", "INFO", "WARNING" or "ERROR"
+    requests: str  # "NONE", "FAILED" or "ALL"

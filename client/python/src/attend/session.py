@@ -63,7 +63,7 @@ class Session:
 
     def prefill(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
         """A step whose tokens are only taken in: no output comes back."""
-        return self.step(x, **{**step, "no_output": True})  # type: ignore[typeddict-item]
+        return self._act(self._actions.step(x, {**step, "no_output": True}))
 
     def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         """Makes a sequence with the same tokens; returns its number (one that this object has not used, unless named)."""
