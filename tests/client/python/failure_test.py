@@ -86,8 +86,8 @@ class ConnectionTest(unittest.TestCase):
             with attend.Client(address, retry=retry) as client:
                 for _ in range(2):
                     server = Server(listen=address)
-                    self.assertEqual([model.name for model in client.models()], ["demo"])
                     session = client.session(model="demo")
+                    self.assertEqual([model.name for model in client.models()], ["demo"])
                     server.stop()
                     with self.assertRaises(attend.AttendError):
                         session.step(tokens=[1])

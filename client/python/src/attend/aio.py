@@ -114,7 +114,7 @@ class AsyncClient:
         def start() -> Any:
             return start_call(timeout=lifetime, metadata=self._connection.headers(metadata))
 
-        return AsyncSession(start, request, timeout or self._connection.timeout, self._connection.name)
+        return AsyncSession(start, request, self._connection.attempts(timeout), self._connection.name)
 
     async def models(self, *, timeout: Optional[float] = None) -> List[Model]:
         return await self._run(_calls.list_models(), timeout)

@@ -12,6 +12,7 @@ import grpc.aio
 from attend._actions import Action, Actions
 from attend._requests import Request
 from attend._wire import MalformedMessage, Received
+from attend.connection import Attempts
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
 
@@ -28,10 +29,11 @@ class AsyncSession:
     """As Session, from AsyncClient.session(); `async with`, or open(), opens it. Tasks may act on different sequences side
     by side."""
 
-    def __init__(self, start: Callable[[], Any], opening: Request, timeout: float, server: str) -> None:
+    def __init__(self, start: Callable[[], Any], opening: Request, attempts: Attempts, server: str) -> None:
         self._start = start
         self._actions = Actions(opening)
-        self._timeout = timeout
+        self._attempts = attempts
+        self._timeout = attempts.timeout
         self._server = server
         self._waiting: Dict[int, "asyncio.Queue[_Message]"] = {}
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in an async with")
@@ -42,6 +44,16 @@ class AsyncSession:
         self.length = 0
 
     async def open(self) -> None:
+        while True:
+            try:
+                return await self._open()
+            except AttendError as error:
+                delay = self._attempts.delay_after(error)
+                if delay is None:
+                    raise
+                await asyncio.sleep(delay)
+
+    async def _open(self) -> None:
         self._broken = None
         self._call = self._start()
         self._reader = asyncio.ensure_future(self._read())

@@ -119,7 +119,15 @@ class Client:
         def start(requests: Iterator[bytes]) -> Any:
             return start_call(requests, timeout=lifetime, metadata=self._connection.headers(metadata))
 
-        return Session(start, request, timeout or self._connection.timeout, self._connection.name)
+        attempts = self._connection.attempts(timeout)
+        while True:
+            try:
+                return Session(start, request, attempts.timeout, self._connection.name)
+            except AttendError as error:
+                delay = attempts.delay_after(error)
+                if delay is None:
+                    raise
+                time.sleep(delay)
 
     def models(self, *, timeout: Optional[float] = None) -> List[Model]:
         """What is served, in order of name, then version."""
