@@ -157,6 +157,7 @@ class TopLogits:
     ids: List[int]
     logits: List[float]
     log_sum_exp: float
+    tokens: List[bytes]  # of a model with a tokenizer: the text of each id, which may end within a character
 
 
 @dataclasses.dataclass(frozen=True)
