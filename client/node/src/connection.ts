@@ -48,8 +48,9 @@ const CHANNEL: ChannelOptions = {
   "grpc.max_send_message_length": -1,
   "grpc-node.flow_control_window": 4 << 20,
   // A server that is gone is noticed, and found again when it is back.
-  "grpc.keepalive_time_ms": 30_000,
+  "grpc.keepalive_time_ms": 60_000,
   "grpc.keepalive_timeout_ms": 20_000,
+  "grpc.keepalive_permit_without_calls": 1,
   "grpc.initial_reconnect_backoff_ms": 200,
   "grpc.max_reconnect_backoff_ms": 5_000,
   // A proxy of the environment would answer for a server that is not there.
@@ -67,6 +68,9 @@ export class Connection {
     const { servers = "127.0.0.1:8001", timeoutMs = 30_000, tls = false } = options;
     const addresses = (typeof servers === "string" ? servers.split(",") : servers).map((address) => address.trim());
     this.name = addresses.join(",");
+    if (tls === false && (options.token !== undefined || hasAuthorization(options.metadata ?? {}))) {
+      checkSecrecy(addresses);
+    }
     this.timeoutMs = checkMs("timeoutMs", timeoutMs);
     const certificates = typeof tls === "object" ? tls : {};
     const channel = { ...CHANNEL };
@@ -139,6 +143,20 @@ export function checkMs(name: string, ms: number): number {
     throw new RangeError(`${name}: expected a positive, finite number, found ${ms}`);
   }
   return ms;
+}
+
+function hasAuthorization(metadata: Readonly<Record<string, string>>): boolean {
+  return Object.keys(metadata).some((key) => key.toLowerCase() === "authorization");
+}
+
+function checkSecrecy(addresses: readonly string[]): void {
+  const onThisMachine = /^(unix:|unix-abstract:|(dns:\/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$)/;
+  const away = addresses.find((address) => !onThisMachine.test(address));
+  if (away !== undefined) {
+    throw new TypeError(
+      `token: expected TLS on the way to another machine, found a plaintext connection to ${away}, on which anybody could read it`,
+    );
+  }
 }
 
 function credentialsOf(tls: boolean | Tls, { ca, key, certificate }: Tls): ChannelCredentials {

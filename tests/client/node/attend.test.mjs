@@ -117,7 +117,7 @@ describe("attend", () => {
     assert.equal((await client.statistics()).succeeded, before.succeeded + 1);
   });
 
-  test("unloads and loads models", async () => {
+  test("unloads and loads models, and changes what is logged", async () => {
     const admin = new Client({ servers: server.admin });
     const [unloaded] = await admin.unloadModel("gpt2");
     assert.deepEqual([unloaded.phase, unloaded.serving], ["UNLOADED", false]);
@@ -126,6 +126,9 @@ describe("attend", () => {
     assert.deepEqual([loaded.phase, loaded.serving], ["READY", true]);
     assert.equal((await admin.reloadModels()).length, 1);
     assert.equal((await admin.verifyModel("gpt2")).weightsDtype, "fp32");
+    const logging = await admin.setLogging({});
+    assert.deepEqual(await admin.setLogging({ level: "ERROR", requests: "ALL" }), { level: "ERROR", requests: "ALL" });
+    assert.deepEqual(await admin.setLogging(logging), logging);
     admin.close();
   });
 });
@@ -230,6 +233,7 @@ describe("session", () => {
     assert.deepEqual([output, tokens.tokens], [undefined, ["[CLS]", "the", "cat", "[SEP]"]]);
     assert.equal(topLogits.logits[0], Math.max(...whole.output.data));
     assert.equal(whole.output.data[topLogits.ids[1]], topLogits.logits[1]);
+    assert.deepEqual(topLogits.tokens.map(Buffer.isBuffer), [true, true]);
   });
 
   test("is resumed when its connection broke", async () => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import grpc from "@grpc/grpc-js";
 import { AttendError, Client, Tensor } from "@attend/client";
-import { certificate, seeded, startFakeServer, startServer, tlsFlags } from "./support.mjs";
+import { certificateAt, offersFlag, seeded, startFakeServer, startServer, tlsFlags } from "./support.mjs";
 
 const retry = { attempts: 3, initialBackoffMs: 1 };
 const x = Tensor.fp32(seeded(1024), [2, 512]);
@@ -133,15 +133,39 @@ describe("a connection", () => {
     );
   });
 
-  test("speaks TLS, to the name it expects", async () => {
+  test("speaks TLS, to the name and by the authority it expects", async () => {
+    const ca = certificateAt("ca.pem");
     await serving(tlsFlags, async ({ address }) => {
-      const tls = { ca: certificate, serverName: "localhost" };
-      await using({ servers: address, tls }, async (client) => assert.ok(await client.health()));
-      const other = { ca: readFileSync(certificate), serverName: "elsewhere" };
-      await using({ servers: address, tls: other, retry }, (client) =>
-        assert.rejects(client.health(), { code: "UNAVAILABLE" }),
-      );
+      for (const tls of [{ ca }, { ca, serverName: "localhost" }]) {
+        await using({ servers: address, tls, token: "secret" }, async (client) => assert.ok(await client.health()));
+      }
+      for (const tls of [{ ca: readFileSync(ca), serverName: "elsewhere" }, { ca: certificateAt("other_ca.pem") }]) {
+        await using({ servers: address, tls, retry }, (client) => assert.rejects(client.health(), { code: "UNAVAILABLE" }));
+      }
     });
+  });
+
+  test("shows a certificate to servers that demand one", async (t) => {
+    if (!offersFlag("--tls-client-ca")) {
+      return t.skip("this server does not demand certificates");
+    }
+    const ca = certificateAt("ca.pem");
+    const own = { certificate: certificateAt("client.pem"), key: certificateAt("client.key") };
+    await serving([...tlsFlags, `--tls-client-ca=${ca}`], async ({ address }) => {
+      await using({ servers: address, tls: { ca, ...own } }, async (client) => assert.ok(await client.models()));
+      await using({ servers: address, tls: { ca }, retry }, (client) => assert.rejects(client.models(), { code: "UNAVAILABLE" }));
+    });
+  });
+
+  test("sends no token to another machine in plaintext", () => {
+    for (const servers of ["example.com:8001", "dns:///example.com:8001", "127.example.com:1", ["127.0.0.1:1", "10.0.0.1:2"]]) {
+      for (const secret of [{ token: "secret" }, { metadata: { Authorization: "Bearer secret" } }]) {
+        assert.throws(() => new Client({ servers, ...secret }), /token: expected TLS/);
+      }
+    }
+    for (const servers of ["127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/a", "dns:///localhost:1"]) {
+      new Client({ servers, token: "secret" }).close();
+    }
   });
 
   test("refuses addresses that are none", () => {

@@ -9,15 +9,16 @@ import grpc from "@grpc/grpc-js";
 import protoLoader from "@grpc/proto-loader";
 
 export const repository = process.env.ATTEND_REPOSITORY;
-export const certificate = join(repository, "tests/data/tls/certificate.pem");
-const key = join(repository, "tests/data/tls/key.pem");
-export const tlsFlags = [`--tls-certificate=${certificate}`, `--tls-key=${key}`];
+export const certificateAt = (name) => join(repository, "tests/data/tls", name);
+export const tlsFlags = [`--tls-certificate=${certificateAt("server.pem")}`, `--tls-key=${certificateAt("server.key")}`];
 const TIMEOUT_MS = 30_000;
+
+export const offersFlag = (flag) => execFileSync(process.env.ATTEND_SERVER, ["--help"], { encoding: "utf8" }).includes(flag);
 
 /** attend-server, on a free port unless told otherwise; resolves once it listens. */
 export async function startServer(flags = [], listen = "127.0.0.1:0") {
   const program = process.env.ATTEND_SERVER;
-  const hasAdmin = execFileSync(program, ["--help"], { encoding: "utf8" }).includes("--admin-listen");
+  const hasAdmin = offersFlag("--admin-listen");
   const others = hasAdmin ? ["--admin-listen=127.0.0.1:0", "--metrics-listen=none"] : [];
   const child = spawn(program, [`--listen=${listen}`, "--log-requests=none", ...others, ...flags], {
     stdio: ["ignore", "pipe", "ignore"],

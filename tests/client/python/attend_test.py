@@ -153,6 +153,12 @@ class AttendTest(ServedTest):
             self.assertEqual(admin.verify_model("gpt2").weights_dtype, "fp32")
             self.assertEqual(admin.model_states()[0].name, "gpt2")
 
+    def test_logging_is_changed(self):
+        with attend.Client(self.server.admin) as admin:
+            before = admin.set_logging()
+            self.assertEqual(admin.set_logging("error", "all"), attend.Logging("ERROR", "ALL"))
+            self.assertEqual(admin.set_logging(before.level, before.requests), before)
+
 
 if __name__ == "__main__":
     unittest.main()

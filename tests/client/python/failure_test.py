@@ -8,7 +8,7 @@ import unittest
 import attend
 import grpc
 from attend._proto import message_class
-from support import CERTIFICATE, KEY, FakeServer, ServedTest, Server, seeded
+from support import CERTIFICATES, FakeServer, ServedTest, Server, offered_flags, seeded
 
 RETRY = attend.Retry(attempts=3, initial_backoff=0.001)
 
@@ -106,14 +106,42 @@ class ConnectionTest(unittest.TestCase):
                         counts[i] = one.statistics().succeeded
         self.assertNotIn(0, counts)
 
-    def test_tls_with_a_name_of_its_own(self):
-        server = Server(f"--tls-certificate={CERTIFICATE}", f"--tls-key={KEY}")
+    def test_tls_to_the_name_and_by_the_authority_it_expects(self):
+        server = Server(f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key")
         self.addCleanup(server.stop)
-        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATE, server_name="localhost")) as client:
-            self.assertTrue(client.health())
-        other = attend.Tls(ca=CERTIFICATE.read_bytes(), server_name="elsewhere")
-        with attend.Client([server.address], tls=other, retry=RETRY) as client, self.assertRaises(attend.Unavailable):
-            client.health()
+        ca = CERTIFICATES / "ca.pem"
+        for tls in (attend.Tls(ca=ca), attend.Tls(ca=str(ca), server_name="localhost")):
+            for servers in (server.address, [server.address, server.address]):
+                with self.subTest(tls=tls, servers=servers), attend.Client(servers, tls=tls, token="secret") as client:
+                    self.assertTrue(client.health())
+        for tls in (attend.Tls(ca=ca.read_bytes(), server_name="elsewhere"), attend.Tls(ca=CERTIFICATES / "other_ca.pem")):
+            with self.subTest(tls=tls), attend.Client(server.address, tls=tls, retry=RETRY) as client:
+                with self.assertRaises(attend.Unavailable):
+                    client.health()
+
+    def test_servers_that_demand_a_certificate_are_shown_one(self):
+        if "--tls-client-ca" not in offered_flags():
+            self.skipTest("this server does not demand certificates")
+        server = Server(
+            f"--tls-certificate={CERTIFICATES}/server.pem",
+            f"--tls-key={CERTIFICATES}/server.key",
+            f"--tls-client-ca={CERTIFICATES}/ca.pem",
+        )
+        self.addCleanup(server.stop)
+        own = dict(certificate=CERTIFICATES / "client.pem", key=CERTIFICATES / "client.key")
+        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem", **own)) as client:
+            self.assertTrue(client.models())
+        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem"), retry=RETRY) as client:
+            with self.assertRaises(attend.Unavailable):
+                client.models()
+
+    def test_tokens_do_not_leave_this_machine_in_plaintext(self):
+        for servers in ("example.com:8001", "dns:///example.com:8001", "127.example.com:1", ["127.0.0.1:1", "10.0.0.1:2"]):
+            for secret in (dict(token="secret"), dict(metadata={"Authorization": "Bearer secret"})):
+                with self.subTest(servers=servers), self.assertRaisesRegex(ValueError, "token: expected TLS"):
+                    attend.Client(servers, **secret)
+        for servers in ("127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/a", "dns:///localhost:1"):
+            attend.Client(servers, token="secret").close()
 
     def test_addresses_that_are_none(self):
         for servers in ("", [], ["a:1", ""], ["unix:/a", "b:1"], "a,b"):

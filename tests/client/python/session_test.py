@@ -46,6 +46,7 @@ class SessionTest(ServedTest):
         self.assertEqual(step.tokens.tokens, ["[CLS]", "the", "cat", "sat", "[SEP]"])
         self.assertEqual(step.top_logits.ids, list(np.argsort(-whole, kind="stable")[:3]))
         np.testing.assert_array_equal(np.float32(step.top_logits.logits), whole[step.top_logits.ids])
+        self.assertEqual([type(token) for token in step.top_logits.tokens], [bytes] * 3)
         self.assertAlmostEqual(step.top_logits.log_sum_exp, float(np.log(np.exp(np.float64(whole)).sum())), places=4)
 
     def test_forks_go_their_own_way(self):

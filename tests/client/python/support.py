@@ -18,8 +18,7 @@ import grpc
 import numpy as np
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-CERTIFICATE = REPOSITORY / "tests/data/tls/certificate.pem"
-KEY = REPOSITORY / "tests/data/tls/key.pem"
+CERTIFICATES = REPOSITORY / "tests/data/tls"
 TIMEOUT = 30.0
 
 

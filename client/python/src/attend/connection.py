@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import socket
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -60,6 +61,8 @@ class Connection:
         check_seconds("timeout", self.timeout)
         if not self.addresses or not all(self.addresses):
             raise ValueError(f"servers: expected host:port, dns:///name:port or unix:/path, found {self.servers!r}")
+        if self.token is not None or "authorization" in {key.lower() for key in self.metadata}:
+            self._check_secrecy()
 
     @property
     def addresses(self) -> List[str]:
@@ -93,6 +96,14 @@ class Connection:
         if token is not None:
             headers["authorization"] = f"Bearer {token.strip()}"
         return [(key.lower(), value) for key, value in headers.items()]
+
+    def _check_secrecy(self) -> None:
+        for address in [] if self.tls else self.addresses:
+            if not _ON_THIS_MACHINE.match(address):
+                raise ValueError(
+                    f"token: expected TLS on the way to another machine, found a plaintext connection to {address}, on "
+                    "which anybody could read it"
+                )
 
     def attempts(self, timeout: Optional[float]) -> "Attempts":
         return Attempts(self.retry, self.timeout if timeout is None else check_seconds("timeout", timeout))
@@ -135,6 +146,7 @@ def check_seconds(name: str, seconds: float) -> float:
     return seconds
 
 
+_ON_THIS_MACHINE = re.compile(r"unix:|unix-abstract:|(dns:/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$")
 _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     # Tensors are as large as they are; the server has the limit.
     ("grpc.max_receive_message_length", -1),
@@ -143,8 +155,10 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.http2.lookahead_bytes", 4 << 20),
     ("grpc.http2.max_frame_size", 1 << 20),
     # A server that is gone is noticed, and found again when it is back.
-    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),  # no limit
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5_000),
