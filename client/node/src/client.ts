@@ -1,6 +1,6 @@
 /** The client: typed arrays in, typed arrays out; every call has a deadline. */
 
-import type { ClientReadableStream } from "@grpc/grpc-js";
+import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
 import { attendResult, type AttendResult } from "./answers.js";
 import { Assembler } from "./assembler.js";
 import { Connection, type ClientOptions } from "./connection.js";
@@ -138,14 +138,14 @@ export class Client {
       try {
         return await new Promise<A>((resolve, reject) => {
           const { deadline } = attempts;
+          let started: ClientUnaryCall | undefined;
+          const cancel = (): void => started?.cancel();
           const done = (error: Error | null, answer?: A): void => {
             call.signal?.removeEventListener("abort", cancel);
             return error ? reject(error) : resolve(answer!);
           };
-          const decode = (answer: Buffer): A => kind.decode(answer);
-          const started = this.connection.grpc.makeUnaryRequest(kind.path, asIs, decode, bytes, metadata, { deadline }, done);
-          const cancel = (): void => started.cancel();
           call.signal?.addEventListener("abort", cancel);
+          started = this.connection.grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
         });
       } catch (failure) {
         await attempts.afterFailure(failure);
