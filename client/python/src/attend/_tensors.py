@@ -49,7 +49,7 @@ def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) 
 def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
     """What the answer to such rows is given in: what they are, but for float64, which travels as FP32."""
     if array.dtype.name == "bfloat16":
-        return array.dtype
+        return np.dtype(array.dtype)
     return np.dtype(np.float16 if array.dtype.itemsize == 2 else np.float32)
 
 
