@@ -1,0 +1,131 @@
+/** Messages to results. What a server sends is not trusted: what does not fit is INTERNAL. */
+
+import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
+import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
+import type { Tensor__Output } from "./generated/attention/v1/Tensor.js";
+import type { TopWeights__Output } from "./generated/attention/v1/TopWeights.js";
+import { malformed } from "./errors.js";
+import { layoutOf, type Layout, type WireInput } from "./layout.js";
+import { Tensor } from "./tensor.js";
+import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
+
+/**
+ * An answer. `output` is [B, S, E] or [T, E] as the input was (lists of sequences, tokens and texts: packed, [T, E]); [N, E],
+ * [T, V] or [N, V] as modelOutput says; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. Of the rows' dtype, and FP32
+ * for tokens and texts.
+ */
+export class AttendResult {
+  /** Rows of each sequence. */
+  readonly lengths: readonly number[];
+
+  constructor(
+    readonly output: Tensor,
+    readonly summary: Summary,
+    private readonly layout: Layout,
+    /** With returnWeights: FP32 [H, query_len, kv_len] for each sequence. */
+    readonly weights: readonly Tensor[],
+    /** With returnLogSumExp: FP32 [H, query_len] for each sequence. */
+    readonly logSumExp: readonly Tensor[],
+    /** With weightsTopK: one for each sequence. */
+    readonly topWeights: readonly TopWeights[],
+    /** Of texts: one for each. */
+    readonly tokens: readonly TokenizedText[],
+    /** With weightsChoice: for each sequence its layers, in order. */
+    readonly layerWeights: readonly LayerWeights[],
+  ) {
+    this.lengths = layout.spans.map((span) => span.queryLen);
+  }
+
+  /** The output of each sequence, without padding: views, [n, ...], or [...] when pooled. */
+  split(): Tensor[] {
+    const { leading, isPooled, spans } = this.layout;
+    const inner = this.output.shape.slice(leading.length);
+    const flat = this.output.reshape([leading.reduce((rows, extent) => rows * extent, 1), ...inner]);
+    return spans.map(({ firstRow, outputRows }) =>
+      isPooled ? flat.rows(firstRow, firstRow + 1).reshape(inner) : flat.rows(firstRow, firstRow + outputRows),
+    );
+  }
+}
+
+export function attendResult(request: WireInput, message: AttendResponse__Output): AttendResult {
+  return new AttendResult(
+    readTensor(message.output),
+    readSummary(message.summary),
+    layoutOf(request, message.tokens.map((text) => text.ids.length)),
+    message.weights.map(readTensor),
+    message.logSumExp.map(readTensor),
+    message.topWeights.map(readTopWeights),
+    message.tokens,
+    message.layerWeights.map(({ layer, sequence, weights }) => ({ layer, sequence, weights: readTensor(weights) })),
+  );
+}
+
+/** A part of a stream that is not its summary. */
+export function readBlock(message: AttendStreamResponse__Output): Block {
+  if (message.rows) {
+    const { sequence, firstRow, output } = message.rows;
+    return { kind: "rows", sequence, firstRow, rows: readTensor(output) };
+  }
+  if (message.tokens) {
+    const { sequence, firstToken, tokens } = message.tokens;
+    return { kind: "tokens", sequence, firstToken, tokens: tokens ?? { ids: [], tokens: [] } };
+  }
+  if (message.weights) {
+    const { sequence, head, firstRow, weights } = message.weights;
+    return { kind: "weights", sequence, head, firstRow, rows: readTensor(weights) };
+  }
+  if (message.logSumExp) {
+    const { sequence, head, firstRow, logSumExp } = message.logSumExp;
+    return { kind: "logSumExp", sequence, head, firstRow, rows: readTensor(logSumExp) };
+  }
+  if (message.topWeights) {
+    const { sequence, head, firstRow, topWeights } = message.topWeights;
+    const { weights, keys } = readTopWeights(topWeights);
+    return { kind: "topWeights", sequence, head, firstRow, rows: weights, keys };
+  }
+  if (message.layerWeights) {
+    const { layer, sequence, head, firstRow, weights } = message.layerWeights;
+    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: readTensor(weights) };
+  }
+  throw malformed("a message of the stream has no part");
+}
+
+export function readSummary(summary: Summary | null | undefined): Summary {
+  if (!summary) {
+    throw malformed("summary: expected one, found none");
+  }
+  return summary;
+}
+
+/** A copy, because what came may lie anywhere in its message, and typed arrays demand alignment. */
+export function readTensor(wire: Tensor__Output | null): Tensor {
+  const { dtype, shape } = wire ?? { dtype: "none", shape: [] };
+  if (dtype === "FP32") {
+    return Tensor.fp32(new Float32Array(elements(wire!, 4)), shape);
+  }
+  if (dtype === "BF16" || dtype === "FP16") {
+    return Tensor.bits(dtype, new Uint16Array(elements(wire!, 2)), shape);
+  }
+  throw malformed(`dtype of a tensor: expected FP32, BF16 or FP16, found ${dtype}`);
+}
+
+function readTopWeights(wire: TopWeights__Output | null): TopWeights {
+  if (!wire?.keys || wire.keys.dtype !== "INT32") {
+    throw malformed(`keys of the largest weights: expected INT32, found ${wire?.keys?.dtype ?? "none"}`);
+  }
+  const keys = new Int32Array(elements(wire.keys, 4));
+  const weights = readTensor(wire.weights);
+  if (keys.length !== weights.data.length) {
+    throw malformed(`keys of the largest weights: expected ${weights.data.length}, found ${keys.length}`);
+  }
+  return { weights, keys };
+}
+
+function elements(wire: Tensor__Output, elementBytes: number): ArrayBuffer {
+  const expected = wire.shape.reduce((product, extent) => product * extent, elementBytes);
+  if (wire.shape.some((extent) => extent < 0) || wire.data.length !== expected) {
+    throw malformed(`tensor [${wire.shape.join(", ")}]: expected ${expected} bytes, found ${wire.data.length}`);
+  }
+  const { buffer, byteOffset, byteLength } = wire.data;
+  return (buffer as ArrayBuffer).slice(byteOffset, byteOffset + byteLength);
+}

@@ -1,0 +1,193 @@
+/** Puts the blocks of a streamed answer together; INTERNAL for one that does not fit. */
+
+import { AttendResult } from "./answers.js";
+import { malformed } from "./errors.js";
+import { layoutOf, sum, type Layout, type WireInput } from "./layout.js";
+import { Tensor } from "./tensor.js";
+import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
+
+export interface Choice {
+  readonly topK: number;
+  readonly layers: readonly number[];
+  readonly heads: readonly number[];
+}
+
+type Elements = Float32Array | Int32Array;
+/** Of each head the blocks, in order. */
+type Heads = { rows: number; width: number; blocks: Elements[] }[];
+
+export class Assembler {
+  readonly tokens: TokenizedText[];
+  private layout: Layout | undefined;
+  private output: Tensor | undefined; // [rows, ...]: all leading extents in one
+  private received: number[] = [];
+  private readonly scores = new Map<string, Heads>(); // by kind, layer and sequence
+
+  constructor(
+    private readonly request: WireInput,
+    private readonly choice: Choice,
+  ) {
+    this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
+  }
+
+  add(block: Block): void {
+    switch (block.kind) {
+      case "tokens":
+        return this.addTokens(block);
+      case "rows":
+        return this.addRows(block);
+      case "topWeights":
+        this.addScores("topKeys", 0, block.head, block, block.keys);
+        return this.addScores("topWeights", 0, block.head, block, block.rows.toFloat32());
+      case "layerWeights": {
+        const { layers, heads } = this.choice;
+        const head = heads.length > 0 ? heads.indexOf(block.head) : block.head;
+        expect("layer of a block", layers.join(", "), block.layer, layers.includes(block.layer));
+        return this.addScores("layerWeights", block.layer, head, block, block.rows.toFloat32());
+      }
+      default:
+        return this.addScores(block.kind, 0, block.head, block, block.rows.toFloat32());
+    }
+  }
+
+  finish(summary: Summary): AttendResult {
+    const { leading, spans } = this.laidOut();
+    spans.forEach((span, i) => {
+      expect("rows of a sequence", span.outputRows, this.received[i], this.received[i] === span.outputRows);
+    });
+    const output = this.output ?? Tensor.fp32([], [leading.reduce((rows, extent) => rows * extent, 1), 0]);
+    const topKeys = this.headsOf("topKeys");
+    return new AttendResult(
+      output.reshape([...leading, ...output.shape.slice(1)]),
+      summary,
+      this.laidOut(),
+      this.headsOf("weights").map(toTensor),
+      this.headsOf("logSumExp").map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
+      this.headsOf("topWeights").map(
+        (joined, i): TopWeights => ({ weights: toTensor(joined), keys: Int32Array.from(topKeys[i]!.data) }),
+      ),
+      this.tokens,
+      this.layerWeights(),
+    );
+  }
+
+  private laidOut(): Layout {
+    if (this.layout === undefined) {
+      this.layout = layoutOf(this.request, this.tokens.map((text) => text.ids.length));
+      this.received = this.layout.spans.map(() => 0);
+    }
+    return this.layout;
+  }
+
+  private addTokens(block: Extract<Block, { kind: "tokens" }>): void {
+    const text = this.layout === undefined ? this.tokens[block.sequence] : undefined;
+    if (text === undefined) {
+      throw malformed(`tokens of text ${block.sequence}: expected those of ${this.tokens.length} texts, before all rows`);
+    }
+    expect("first token of a block", text.ids.length, block.firstToken, text.ids.length === block.firstToken);
+    text.ids.push(...block.tokens.ids);
+    text.tokens.push(...block.tokens.tokens);
+  }
+
+  private addRows(block: Extract<Block, { kind: "rows" }>): void {
+    const { leading, spans } = this.laidOut();
+    const { sequence, firstRow, rows } = block;
+    const span = spans[sequence];
+    const received = this.received[sequence];
+    if (span === undefined || received === undefined) {
+      throw malformed(`sequence of a block: expected 0 to ${spans.length - 1}, found ${sequence}`);
+    }
+    this.output ??= zeros(rows, leading.reduce((product, extent) => product * extent, 1)); // padding is never sent
+    const count = rows.shape[0] ?? 0;
+    expect("first row of a block", received, firstRow, firstRow === received);
+    expect("rows of a sequence, at most", span.outputRows, received + count, received + count <= span.outputRows);
+    const isAlike = rows.dtype === this.output.dtype && rows.rowLength === this.output.rowLength;
+    expect("elements of a row", this.output.rowLength, rows.rowLength, isAlike);
+    this.output.data.set(rows.data, (span.firstRow + received) * rows.rowLength);
+    this.received[sequence] = received + count;
+  }
+
+  private addScores(kind: string, layer: number, head: number, block: Block & { rows: Tensor; firstRow: number }, data: Elements): void {
+    const { spans } = this.laidOut();
+    expect("sequence of a block", `0 to ${spans.length - 1}`, block.sequence, spans[block.sequence] !== undefined);
+    const key = `${kind}/${layer}/${block.sequence}`;
+    const heads = this.scores.get(key) ?? [];
+    this.scores.set(key, heads);
+    const [rows = 0, width = 1] = block.rows.shape;
+    if (head === heads.length) {
+      heads.push({ rows: 0, width, blocks: [] });
+    }
+    const known = heads[head];
+    if (known === undefined) {
+      throw malformed(`head of ${kind}: expected 0 to ${heads.length}, found ${head}`);
+    }
+    expect(`first row of ${kind}`, known.rows, block.firstRow, block.firstRow === known.rows);
+    expect(`width of ${kind}`, known.width, width, width === known.width);
+    known.rows += rows;
+    known.blocks.push(data);
+  }
+
+  /** Of each sequence; none when none was sent at all. */
+  private headsOf(kind: string): Joined[] {
+    const numHeads = Math.max(0, ...[...this.scores].map(([key, heads]) => (key.startsWith(`${kind}/0/`) ? heads.length : 0)));
+    if (numHeads === 0) {
+      return [];
+    }
+    return this.laidOut().spans.map((span, sequence) => {
+      const width = kind.startsWith("top") ? Math.min(this.choice.topK, span.kvLen) : span.kvLen;
+      return join(this.scores.get(`${kind}/0/${sequence}`) ?? [], numHeads, span.queryLen, width);
+    });
+  }
+
+  private layerWeights(): LayerWeights[] {
+    const { layers, heads } = this.choice;
+    return (layers.length === 0 ? [] : this.laidOut().spans).flatMap((span, sequence) =>
+      layers.map((layer) => {
+        const ofLayer = [...this.scores].filter(([key]) => key.startsWith(`layerWeights/${layer}/`));
+        const numHeads = Math.max(1, heads.length, ...ofLayer.map(([, found]) => found.length));
+        const found = this.scores.get(`layerWeights/${layer}/${sequence}`) ?? [];
+        // Those of an encoder have the memory's rows.
+        const rows = found[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
+        return { layer, sequence, weights: toTensor(join(found, numHeads, rows, span.kvLen)) };
+      }),
+    );
+  }
+}
+
+interface Joined {
+  readonly data: Elements;
+  readonly shape: number[];
+}
+
+/** [numHeads, rows, width]; `width` where there are no blocks to tell it. */
+function join(heads: Heads, numHeads: number, rows: number, width: number): Joined {
+  const columns = heads[0]?.width ?? width;
+  const isWhole = rows === 0 || (heads.length === numHeads && heads.every((head) => head.rows === rows && head.width === columns));
+  expect("heads and rows of a sequence", `${numHeads} of ${rows}`, heads.map((head) => head.rows).join(", "), isWhole);
+  const blocks = heads.flatMap((head) => head.blocks);
+  const isKeys = blocks[0] instanceof Int32Array;
+  const size = sum(blocks.map((block) => block.length));
+  const data = isKeys ? new Int32Array(size) : new Float32Array(size);
+  let at = 0;
+  for (const block of blocks) {
+    data.set(block, at);
+    at += block.length;
+  }
+  return { data, shape: [numHeads, rows, columns] };
+}
+
+function toTensor({ data, shape }: Joined): Tensor {
+  return Tensor.fp32(data as Float32Array, shape);
+}
+
+function zeros(like: Tensor, rows: number): Tensor {
+  const shape = [rows, ...like.shape.slice(1)];
+  const size = rows * like.rowLength;
+  return like.dtype === "FP32" ? Tensor.fp32(new Float32Array(size), shape) : Tensor.bits(like.dtype, new Uint16Array(size), shape);
+}
+
+function expect(what: string, expected: unknown, found: unknown, holds: boolean): void {
+  if (!holds) {
+    throw malformed(`${what}: expected ${String(expected)}, found ${String(found)}`);
+  }
+}

@@ -1,0 +1,181 @@
+/** The client: typed arrays in, typed arrays out; every call has a deadline. */
+
+import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
+import { attendResult, type AttendResult } from "./answers.js";
+import { Assembler } from "./assembler.js";
+import { Connection, type ClientOptions } from "./connection.js";
+import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
+import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
+import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
+import type { ListModelsResponse__Output } from "./generated/attention/v1/ListModelsResponse.js";
+import type { ModelStates__Output } from "./generated/attention/v1/ModelStates.js";
+import type { HealthCheckResponse__Output } from "./generated/grpc/health/v1/HealthCheckResponse.js";
+import { method, type Method } from "./messages.js";
+import { attendRequest } from "./requests.js";
+import { Session, type SessionOptions } from "./session.js";
+import { AttendStream } from "./stream.js";
+import type {
+  AttendRequest,
+  CallOptions,
+  Logging,
+  Model,
+  ModelState,
+  ServerStatistics,
+  SessionRequest,
+  SetLoggingRequest,
+  Verification,
+} from "./types.js";
+
+const ATTEND = method<WireRequest, AttendResponse__Output>("Attend");
+const ATTEND_STREAM = method<WireRequest, AttendStreamResponse__Output>("AttendStream");
+const LIST_MODELS = method<object, ListModelsResponse__Output>("ListModels");
+const GET_MODEL = method<object, Model>("GetModel");
+const STATISTICS = method<object, ServerStatistics>("GetStatistics");
+const LIST_STATES = method<object, ModelStates__Output>("ListModelStates");
+const LOAD = method<object, ModelStates__Output>("LoadModel");
+const UNLOAD = method<object, ModelStates__Output>("UnloadModel");
+const RELOAD = method<object, ModelStates__Output>("ReloadModels");
+const VERIFY = method<object, Verification>("VerifyModel");
+const SET_LOGGING = method<SetLoggingRequest, Logging>("SetLogging");
+const HEALTH = method<object, HealthCheckResponse__Output>("Check", "grpc.health.v1.Health");
+
+const asIs = (bytes: Buffer): Buffer => bytes;
+
+/** Calls run side by side. They throw an AttendError with the status code's name and the server's own words. */
+export class Client {
+  private readonly connection: Connection;
+
+  constructor(options: ClientOptions = {}) {
+    this.connection = new Connection(options);
+  }
+
+  /** Ends the connections when calls under way have ended. */
+  close(): void {
+    this.connection.grpc.close();
+  }
+
+  /** Attention of a model's layer, its whole stack, or bare query, key and value; the answer in one message. */
+  async attend(request: AttendRequest, call: CallOptions = {}): Promise<AttendResult> {
+    const wire = attendRequest(request);
+    return attendResult(wire, await this.unary(ATTEND, wire, call));
+  }
+
+  /**
+   * The same answer, bit for bit, block by block, each as soon as it is computed. result() puts them together, unless
+   * `assemble` is false.
+   */
+  attendStream(request: AttendRequest, call: CallOptions & { assemble?: boolean } = {}): AttendStream {
+    const wire = attendRequest(request);
+    const choice = {
+      topK: Number(wire.options?.weightsTopK ?? 0),
+      layers: (wire.weightsChoice?.layers ?? []).map(Number),
+      heads: (wire.weightsChoice?.heads ?? []).map(Number),
+    };
+    return new AttendStream(this.messages(wire, call), call.assemble === false ? undefined : new Assembler(wire, choice));
+  }
+
+  /** Sequences that grow step by step, whose keys and values the server keeps until close(). */
+  async session(request: SessionRequest, options: SessionOptions = {}): Promise<Session> {
+    return Session.open(this.connection, request, options);
+  }
+
+  /** What is served, in order of name, then version. */
+  async models(call: CallOptions = {}): Promise<Model[]> {
+    return (await this.unary(LIST_MODELS, {}, call)).models;
+  }
+
+  /** NOT_FOUND for what the server does not have; the highest version unless named. */
+  async model(name: string, version?: number, call: CallOptions = {}): Promise<Model> {
+    return this.unary(GET_MODEL, { model: name, version }, call);
+  }
+
+  /** What the server has done since it started, and what it is at. */
+  async statistics(call: CallOptions = {}): Promise<ServerStatistics> {
+    return this.unary(STATISTICS, {}, call);
+  }
+
+  /** Whether the server, or `service` ("model/NAME" for a model), is serving; NOT_FOUND for what it does not know. */
+  async health(service = "", call: CallOptions = {}): Promise<boolean> {
+    return (await this.unary(HEALTH, { service }, call)).status === "SERVING";
+  }
+
+  /**
+   * The models of the server's folder. What follows changes it, where the server allows that (--admin-listen), and takes as
+   * long as a load does: give it a timeout that it fits into.
+   */
+  async modelStates(call: CallOptions = {}): Promise<ModelState[]> {
+    return (await this.unary(LIST_STATES, {}, call)).states;
+  }
+
+  async loadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
+    return (await this.unary(LOAD, { model: name, version }, call)).states;
+  }
+
+  async unloadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
+    return (await this.unary(UNLOAD, { model: name, version }, call)).states;
+  }
+
+  /** Looks at the folder now; what fails is in the answer. */
+  async reloadModels(call: CallOptions = {}): Promise<ModelState[]> {
+    return (await this.unary(RELOAD, {}, call)).states;
+  }
+
+  /** What it costs in accuracy to keep the model's weights as they are served. */
+  async verifyModel(name: string, version?: number, call: CallOptions = {}): Promise<Verification> {
+    return this.unary(VERIFY, { model: name, version }, call);
+  }
+
+  /** What the server logs from now on, as it is where not given. */
+  async setLogging(logging: SetLoggingRequest, call: CallOptions = {}): Promise<Logging> {
+    return this.unary(SET_LOGGING, logging, call);
+  }
+
+  private async unary<Q, A>(kind: Method<Q, A>, request: Q, call: CallOptions): Promise<A> {
+    const attempts = this.connection.attempts(call);
+    const bytes = kind.encode(request);
+    for (;;) {
+      const metadata = await this.connection.metadata(call);
+      try {
+        return await new Promise<A>((resolve, reject) => {
+          const { deadline } = attempts;
+          let started: ClientUnaryCall | undefined;
+          const cancel = (): void => started?.cancel();
+          const done = (error: Error | null, answer?: A): void => {
+            call.signal?.removeEventListener("abort", cancel);
+            return error ? reject(error) : resolve(answer!);
+          };
+          call.signal?.addEventListener("abort", cancel);
+          started = this.connection.grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
+        });
+      } catch (failure) {
+        await attempts.afterFailure(failure);
+      }
+    }
+  }
+
+  private async *messages(request: WireRequest, call: CallOptions): AsyncGenerator<AttendStreamResponse__Output> {
+    const attempts = this.connection.attempts(call);
+    const bytes = ATTEND_STREAM.encode(request);
+    for (let hasBegun = false; ; ) {
+      const metadata = await this.connection.metadata(call);
+      const { path, decode } = ATTEND_STREAM;
+      const started: ClientReadableStream<AttendStreamResponse__Output> = this.connection.grpc.makeServerStreamRequest(
+        ...([path, asIs, decode, bytes, metadata, { deadline: attempts.deadline }] as const),
+      );
+      const cancel = (): void => started.cancel();
+      call.signal?.addEventListener("abort", cancel);
+      try {
+        for await (const message of started) {
+          hasBegun = true;
+          yield message as AttendStreamResponse__Output;
+        }
+        return;
+      } catch (failure) {
+        await attempts.afterFailure(failure, !hasBegun);
+      } finally {
+        call.signal?.removeEventListener("abort", cancel);
+        started.cancel();
+      }
+    }
+  }
+}

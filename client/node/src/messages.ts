@@ -1,0 +1,40 @@
+/** The published .proto, loaded; a method is its path and how its messages become bytes and objects. */
+
+import { fileURLToPath } from "node:url";
+import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from "@grpc/proto-loader";
+
+const definition = loadSync(["attention/v1/attention.proto", "grpc/health/v1/health.proto"], {
+  includeDirs: [fileURLToPath(new URL("./proto/", import.meta.url))],
+  longs: Number,
+  enums: String,
+  defaults: true,
+});
+
+export interface Method<Request, Response> {
+  readonly path: string;
+  encode(request: Request): Buffer;
+  decode(bytes: Buffer): Response;
+}
+
+export function method<Request, Response>(
+  name: string,
+  service = "attention.v1.AttentionService",
+): Method<Request, Response> {
+  const found = (definition[service] as ServiceDefinition)[name]!;
+  return {
+    path: found.path,
+    encode: (request) => found.requestSerialize(request as object),
+    decode: (bytes) => found.responseDeserialize(bytes) as Response,
+  };
+}
+
+/** TypeError for a key of `object` that the message does not have, which would be left out without a word. */
+export function checkKeys(object: object, message: string, where: string): void {
+  const { type } = definition[`attention.v1.${message}`] as MessageTypeDefinition<object, object>;
+  const known = (type as { field: { name: string }[] }).field.map((field) => field.name);
+  for (const key of Object.keys(object)) {
+    if (!known.includes(key)) {
+      throw new TypeError(`${where}: expected one of ${known.join(", ")}; found ${key}`);
+    }
+  }
+}

@@ -1,0 +1,172 @@
+/** What is asked, as messages: the only place where requests are made. Everything but their form is the server's to judge. */
+
+import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
+import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
+import type { DecodeStep } from "./generated/attention/v1/DecodeStep.js";
+import type { OpenSession } from "./generated/attention/v1/OpenSession.js";
+import type { Tensor as WireTensor } from "./generated/attention/v1/Tensor.js";
+import { checkKeys } from "./messages.js";
+import { Tensor } from "./tensor.js";
+import type { AttendRequest, AttentionOptions, Ids, Input, Rows, SessionRequest, StepRequest } from "./types.js";
+
+export function attendRequest(request: AttendRequest): WireRequest {
+  const wire: WireRequest = { ...inputOf(request), ...optionsOf(request.options) };
+  if (request.model === undefined && request.query === undefined) {
+    throw new TypeError("model: expected a name, found none (only query, key and value go without)");
+  }
+  return {
+    ...wire,
+    ...defined({
+      model: request.model,
+      layer: request.layer,
+      modelVersion: request.modelVersion,
+      modelOutput: request.modelOutput,
+      weightsChoice: request.weightsChoice && {
+        layers: [...request.weightsChoice.layers],
+        heads: [...(request.weightsChoice.heads ?? [])],
+      },
+    }),
+  };
+}
+
+export function openSession(request: SessionRequest): OpenSession {
+  const { options, ...rest } = request;
+  checkKeys(rest, "OpenSession", "session");
+  return { ...defined(rest), ...optionsOf(options) };
+}
+
+export function decodeStep(step: StepRequest): DecodeStep {
+  return {
+    ...inputOf(step),
+    ...defined({ modelOutput: step.modelOutput, topLogits: step.topLogits, noOutput: step.noOutput }),
+  };
+}
+
+type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text">;
+
+function inputOf(request: Input & Partial<AttendRequest>): WireInput {
+  const kinds = (["hiddenStates", "tokens", "text", "query"] as const).filter((kind) => request[kind] !== undefined);
+  if (kinds.length === 0 && request.memory !== undefined) {
+    kinds.push("hiddenStates"); // the encoder alone
+  }
+  if (kinds.length !== 1) {
+    const found = kinds.join(" and ") || "none";
+    throw new TypeError(`input: expected one of hiddenStates, tokens, text, or query with key and value; found ${found}`);
+  }
+  switch (kinds[0]!) {
+    case "hiddenStates":
+      return { hiddenStates: hiddenStatesOf(request) };
+    case "query":
+      return { queryKeyValue: queryKeyValueOf(request) };
+    case "text": {
+      const texts = typeof request.text === "string" ? [request.text] : [...request.text!];
+      return { text: { texts, noSpecialTokens: request.noSpecialTokens ?? false } };
+    }
+    case "tokens": {
+      const ids = packIds(request.tokens!);
+      const typeIds = request.typeIds === undefined ? [] : packIds(request.typeIds).values;
+      return { tokenIds: { ids: ids.values, lengths: lengthsOf("lengths", request.lengths, ids.lengths), typeIds } };
+    }
+  }
+}
+
+function hiddenStatesOf(request: Partial<AttendRequest>): NonNullable<WireInput["hiddenStates"]> {
+  const rows = request.hiddenStates && pack(request.hiddenStates, "hiddenStates");
+  const memory = request.memory && pack(request.memory, "memory");
+  const values = request.memoryValues && pack(request.memoryValues, "memoryValues");
+  return {
+    tensor: rows ? wireTensor(rows.tensor) : null,
+    lengths: lengthsOf("lengths", request.lengths, rows?.lengths),
+    memory: memory ? wireTensor(memory.tensor) : null,
+    memoryLengths: lengthsOf("memoryLengths", request.memoryLengths, memory?.lengths),
+    memoryValues: values ? wireTensor(values.tensor) : null,
+  };
+}
+
+function queryKeyValueOf(request: Partial<AttendRequest>): NonNullable<WireInput["queryKeyValue"]> {
+  if (request.key === undefined || request.value === undefined) {
+    throw new TypeError("query: expected key and value beside it, found none");
+  }
+  const query = pack(request.query!, "query");
+  const key = pack(request.key, "key");
+  return {
+    query: wireTensor(query.tensor),
+    key: wireTensor(key.tensor),
+    value: wireTensor(pack(request.value, "value").tensor),
+    lengths: lengthsOf("lengths", request.lengths, query.lengths),
+    kvLengths: lengthsOf("kvLengths", request.kvLengths, key.lengths),
+    queryOffsets: [...(request.queryOffsets ?? [])],
+  };
+}
+
+function optionsOf(options: AttentionOptions | undefined): { options?: WireOptions } {
+  if (options === undefined) {
+    return {};
+  }
+  checkKeys(options, "AttentionOptions", "options");
+  const { bias, mask, ...rest } = options;
+  const wire: WireOptions = { ...rest };
+  if (bias !== undefined) {
+    wire.bias = { ...wireTensor(bias), shape: scoresShape(bias.shape) };
+  }
+  if (mask !== undefined) {
+    wire.mask = { dtype: "BOOL", shape: scoresShape(mask.shape), data: Buffer.from(mask.data) };
+  }
+  return { options: wire };
+}
+
+function scoresShape(shape: readonly number[]): number[] {
+  return [...Array<number>(Math.max(0, 4 - shape.length)).fill(1), ...shape];
+}
+
+/** The elements are borrowed until the message is encoded. */
+function wireTensor(tensor: Tensor): WireTensor {
+  const { buffer, byteOffset, byteLength } = tensor.data;
+  return { dtype: tensor.dtype, shape: [...tensor.shape], data: Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength) };
+}
+
+function pack(rows: Rows, name: string): { tensor: Tensor; lengths?: number[] } {
+  if (rows instanceof Tensor) {
+    return { tensor: rows };
+  }
+  const [first] = rows;
+  const inner = first?.shape.slice(1).join(", ");
+  if (first === undefined || rows.some((part) => part.dtype !== first.dtype || part.shape.slice(1).join(", ") !== inner)) {
+    const found = rows.slice(0, 4).map((part) => `${part.dtype} [${part.shape.join(", ")}]`);
+    throw new TypeError(`${name}: expected sequences [n, ...] that differ in n only, found ${found.join(", ") || "none"}`);
+  }
+  const lengths = rows.map((part) => part.shape[0]!);
+  const shape = [lengths.reduce((sum, length) => sum + length, 0), ...first.shape.slice(1)];
+  const size = rows.reduce((sum, part) => sum + part.data.length, 0);
+  const data = first.data instanceof Float32Array ? new Float32Array(size) : new Uint16Array(size);
+  let at = 0;
+  for (const part of rows) {
+    data.set(part.data, at);
+    at += part.data.length;
+  }
+  const tensor =
+    data instanceof Float32Array ? Tensor.fp32(data, shape) : Tensor.bits(first.dtype as "BF16" | "FP16", data, shape);
+  return { tensor, lengths };
+}
+
+function packIds(ids: Ids | readonly Ids[]): { values: number[]; lengths?: number[] } {
+  if (ids.length > 0 && typeof ids[0] !== "number") {
+    const parts = ids as readonly Ids[];
+    return { values: parts.flatMap((part) => [...part]), lengths: parts.map((part) => part.length) };
+  }
+  return { values: [...(ids as Ids)] };
+}
+
+function lengthsOf(name: string, given: Ids | undefined, told: number[] | undefined): number[] {
+  if (given !== undefined && told !== undefined) {
+    throw new TypeError(`${name}: expected none beside a list of sequences, found [${given.join(", ")}]`);
+  }
+  return told ?? [...(given ?? [])];
+}
+
+type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
+
+/** Without keys that are undefined. */
+function defined<T extends object>(object: T): Partial<Defined<T>> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Partial<Defined<T>>;
+}

@@ -1,0 +1,218 @@
+/** Sequences that grow step by step, whose keys and values the server keeps. */
+
+import type { ClientDuplexStream, Metadata } from "@grpc/grpc-js";
+import { readBlock, readSummary } from "./answers.js";
+import { Assembler } from "./assembler.js";
+import { checkMs, type Connection } from "./connection.js";
+import { AttendError, codeName, fromStatus, malformed } from "./errors.js";
+import type { DecodeRequest } from "./generated/attention/v1/DecodeRequest.js";
+import type { DecodeResponse__Output } from "./generated/attention/v1/DecodeResponse.js";
+import type { DecodeResult__Output } from "./generated/attention/v1/DecodeResult.js";
+import { method } from "./messages.js";
+import { decodeStep, openSession } from "./requests.js";
+import type { CallOptions, SessionRequest, SessionState, StepRequest, StepResult } from "./types.js";
+
+const DECODE = method<DecodeRequest, DecodeResponse__Output>("Decode");
+const DAY_MS = 24 * 3600 * 1000;
+
+export interface SessionOptions extends CallOptions {
+  /** Deadline of the session as a whole; `timeoutMs` is that of each action. */
+  lifetimeMs?: number;
+}
+
+interface Waiting {
+  readonly parts: Assembler | undefined;
+  readonly timer: NodeJS.Timeout;
+  readonly resolve: (result: DecodeResult__Output) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * From Client.session(). Each action is answered on its own; actions on one sequence take place in the order of the calls,
+ * which need not wait for each other. One that the server refuses leaves the session as it was. When the stream breaks, or an
+ * action is not answered in time, the session is over, and all that follows throws the same error. One that was opened with
+ * `resumeTtlMs` can be opened again by its `resumeToken` when its connection broke.
+ */
+export class Session {
+  /** What opens the session again after a break; whoever has it has the session. Empty without resumeTtlMs. */
+  resumeToken = "";
+  /** Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has. */
+  length = 0;
+
+  private readonly call: ClientDuplexStream<Buffer, DecodeResponse__Output>;
+  private readonly waiting = new Map<number, Waiting>();
+  private readonly sequences = new Set([0]);
+  private readonly timeoutMs: number;
+  private readonly ended: Promise<void>;
+  private broken: unknown;
+  private lastId = 0;
+
+  static async open(connection: Connection, request: SessionRequest, options: SessionOptions): Promise<Session> {
+    const open = openSession(request);
+    const attempts = connection.attempts(options);
+    for (;;) {
+      const session = new Session(connection, await connection.metadata(options), options, Number(open.options?.weightsTopK ?? 0));
+      try {
+        const opened = await session.act({ open });
+        session.resumeToken = opened.resumeToken;
+        session.length = opened.length;
+        return session;
+      } catch (failure) {
+        session.break(failure);
+        await attempts.afterFailure(failure);
+      }
+    }
+  }
+
+  private constructor(
+    connection: Connection,
+    metadata: Metadata,
+    options: SessionOptions,
+    private readonly topK: number,
+  ) {
+    this.timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? connection.timeoutMs);
+    const deadline = Date.now() + checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
+    const asIs = (bytes: Buffer): Buffer => bytes;
+    this.call = connection.grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
+    this.call.on("data", (message: DecodeResponse__Output) => this.receive(message));
+    const abort = (): void => this.break(options.signal!.reason);
+    options.signal?.addEventListener("abort", abort, { once: true });
+    this.ended = new Promise((resolve) => {
+      const end = (error: unknown): void => {
+        options.signal?.removeEventListener("abort", abort);
+        this.break(error);
+        resolve();
+      };
+      this.call.on("error", (error) => end(fromStatus(error, connection.name, this.timeoutMs)));
+      this.call.on("end", () => end(malformed("the stream ended before its last answer")));
+    });
+  }
+
+  /** The next tokens of a sequence. */
+  async step(step: StepRequest): Promise<StepResult> {
+    const wire = decodeStep(step);
+    const parts = new Assembler(wire, { topK: this.topK, layers: [], heads: [] });
+    const result = await this.act({ sequence: step.sequence ?? 0, step: wire }, parts);
+    const summary = readSummary(result.summary);
+    const answer = step.noOutput || step.topLogits ? undefined : parts.finish(summary);
+    return {
+      ...stateOf(result),
+      summary,
+      ...(answer && { output: answer.output }),
+      ...(answer?.weights[0] && { weights: answer.weights[0] }),
+      ...(answer?.logSumExp[0] && { logSumExp: answer.logSumExp[0] }),
+      ...(answer?.topWeights[0] && { topWeights: answer.topWeights[0] }),
+      ...(parts.tokens[0] && { tokens: parts.tokens[0] }),
+      ...(result.topLogits && { topLogits: result.topLogits }),
+    };
+  }
+
+  /** A step whose tokens are only taken in. */
+  async prefill(step: StepRequest): Promise<StepResult> {
+    return this.step({ ...step, noOutput: true });
+  }
+
+  /** One step after the other, as they come; the answers in their order. */
+  async *steps(steps: AsyncIterable<StepRequest> | Iterable<StepRequest>): AsyncGenerator<StepResult, void, undefined> {
+    for await (const step of steps) {
+      yield await this.step(step);
+    }
+  }
+
+  /** Makes a sequence with the same tokens; resolves to its number (one that this object has not used, unless named). */
+  async fork(sequence = 0, newSequence?: number): Promise<number> {
+    let number = newSequence ?? 1;
+    while (newSequence === undefined && this.sequences.has(number)) {
+      number += 1;
+    }
+    this.sequences.add(number);
+    await this.act({ sequence, fork: { newSequence: number } });
+    return number;
+  }
+
+  /** Forgets the tokens from `length` on. */
+  async truncate(length: number, sequence = 0): Promise<SessionState> {
+    return stateOf(await this.act({ sequence, truncate: { length } }));
+  }
+
+  /** The sequence and its number are free again. */
+  async release(sequence: number): Promise<SessionState> {
+    this.sequences.delete(sequence);
+    return stateOf(await this.act({ sequence, release: {} }));
+  }
+
+  /** Ends the session, when all is answered; what it kept is gone. */
+  async close(): Promise<void> {
+    if (this.broken !== undefined) {
+      return;
+    }
+    this.call.end();
+    const timer = setTimeout(() => this.cancel(), this.timeoutMs);
+    await this.ended;
+    clearTimeout(timer);
+    this.broken = new AttendError("FAILED_PRECONDITION", "the session was closed");
+  }
+
+  /** Ends the session at once, also one with `resumeTtlMs`: Node says that the requests have ended before it cancels. */
+  cancel(): void {
+    this.break(new AttendError("CANCELLED", "the session was cancelled"));
+  }
+
+  private act(action: DecodeRequest, parts?: Assembler): Promise<DecodeResult__Output> {
+    if (this.broken !== undefined) {
+      return Promise.reject(this.broken);
+    }
+    this.lastId += 1;
+    const id = this.lastId;
+    return new Promise((resolve, reject) => {
+      const late = new AttendError("DEADLINE_EXCEEDED", `session: no answer within ${this.timeoutMs} ms`);
+      const timer = setTimeout(() => this.break(late), this.timeoutMs);
+      this.waiting.set(id, { parts, timer, resolve, reject });
+      this.call.write(DECODE.encode({ ...action, id }));
+    });
+  }
+
+  private receive(message: DecodeResponse__Output): void {
+    const waiting = this.waiting.get(message.id);
+    if (waiting === undefined) {
+      return this.break(malformed(`expected an answer to an action under way, found one to ${message.id}`));
+    }
+    try {
+      if (message.part) {
+        if (waiting.parts === undefined) {
+          throw malformed("parts of an answer: expected none, found some");
+        }
+        waiting.parts.add(readBlock(message.part));
+      }
+    } catch (error) {
+      return this.break(error);
+    }
+    const { result } = message;
+    if (!result) {
+      return;
+    }
+    this.waiting.delete(message.id);
+    clearTimeout(waiting.timer);
+    if (result.code === 0) {
+      return waiting.resolve(result);
+    }
+    waiting.reject(new AttendError(codeName(result.code), result.message, result.retryAfterMs || undefined));
+  }
+
+  private break(error: unknown): void {
+    this.broken ??= error;
+    for (const { timer, reject } of this.waiting.values()) {
+      clearTimeout(timer);
+      reject(this.broken);
+    }
+    this.waiting.clear();
+    this.call.cancel();
+  }
+}
+
+function stateOf({ length, usage }: DecodeResult__Output): SessionState {
+  if (!usage) {
+    throw malformed("usage of a session: expected it, found none");
+  }
+  return { length, usage };
+}

@@ -1,0 +1,58 @@
+/** A streamed answer. */
+
+import { AttendResult, readBlock, readSummary } from "./answers.js";
+import type { Assembler } from "./assembler.js";
+import { AttendError, malformed } from "./errors.js";
+import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
+import type { Block, Summary } from "./types.js";
+
+/** Iterate over its blocks, once; ending the loop early cancels the call. */
+export class AttendStream implements AsyncIterable<Block> {
+  private summaryOf: Summary | undefined;
+  private readonly blocks: AsyncGenerator<Block, void, undefined>;
+
+  constructor(
+    messages: AsyncIterable<AttendStreamResponse__Output>,
+    private readonly assembler: Assembler | undefined,
+  ) {
+    this.blocks = this.read(messages);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Block, void, undefined> {
+    return this.blocks;
+  }
+
+  /** All blocks put together, once the last has come, for which it waits; bit for bit what attend() answers. */
+  async result(): Promise<AttendResult> {
+    for await (const block of this) {
+      void block;
+    }
+    if (this.assembler === undefined) {
+      throw new AttendError("FAILED_PRECONDITION", "result: expected a stream with assemble, found one without");
+    }
+    if (this.summaryOf === undefined) {
+      throw new AttendError("CANCELLED", "result: expected a stream that was read to its end");
+    }
+    return this.assembler.finish(this.summaryOf);
+  }
+
+  /** What became of the request; undefined until the last block has come. */
+  get summary(): Summary | undefined {
+    return this.summaryOf;
+  }
+
+  private async *read(messages: AsyncIterable<AttendStreamResponse__Output>): AsyncGenerator<Block, void, undefined> {
+    for await (const message of messages) {
+      if (message.summary) {
+        this.summaryOf = readSummary(message.summary);
+        continue;
+      }
+      const block = readBlock(message);
+      this.assembler?.add(block);
+      yield block;
+    }
+    if (this.summaryOf === undefined) {
+      throw malformed("the stream ended without a summary");
+    }
+  }
+}

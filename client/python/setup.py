@@ -1,0 +1,49 @@
+"""Compiles the published .proto to the descriptor set from which the package makes its messages."""
+
+import pathlib
+import subprocess
+import sys
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROTO = HERE.parents[1] / "proto" / "attention" / "v1" / "attention.proto"
+OUTPUT = HERE / "src" / "attend" / "attention.binpb"
+
+
+def generate() -> None:
+    if not PROTO.exists():
+        # A source distribution, which has what was compiled when it was made.
+        if not OUTPUT.exists():
+            raise SystemExit(f"{OUTPUT}: expected this file, or {PROTO} to compile it from; found neither")
+        return
+    arguments = [f"--proto_path={PROTO.parent}", f"--descriptor_set_out={OUTPUT}", str(PROTO)]
+    errors = []
+    # Old compilers of either kind do not know `optional`: what succeeds first is taken.
+    for compiler in ([sys.executable, "-m", "grpc_tools.protoc"], ["protoc"]):
+        try:
+            result = subprocess.run(compiler + arguments, capture_output=True, text=True)
+        except FileNotFoundError as error:
+            errors.append(str(error))
+            continue
+        if result.returncode == 0:
+            return
+        errors.append(result.stderr.strip())
+    raise SystemExit("protoc: expected grpcio-tools or protobuf-compiler, both failed:\n" + "\n".join(errors))
+
+
+class BuildPy(build_py):
+    def run(self) -> None:
+        generate()
+        super().run()
+
+
+class Sdist(sdist):
+    def run(self) -> None:
+        generate()
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildPy, "sdist": Sdist})

@@ -1,0 +1,106 @@
+"""Actions on a session as values: what to send, and what to make of the messages that answer. Both kinds of session run
+them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Generic, List, Mapping, Optional, Set, TypeVar, Union
+
+from attend import results
+from attend._answers import Assembler, read_block
+from attend._mirror import mirror
+from attend._proto import message_class
+from attend._requests import Request, step_request
+from attend._tensors import TensorWriter
+from attend._wire import MalformedMessage, Received
+from attend.errors import AttendError, from_result
+
+T = TypeVar("T")
+
+
+class Action(Generic[T]):
+    """One action, and its answer as far as it has come."""
+
+    def __init__(self, request: Request, finish: Callable[["Action[T]", Any], T], parts: Optional[Assembler] = None):
+        self.id: int = request.message.id
+        self.parts = parts
+        self._request = request
+        self._finish = finish
+
+    def encode(self) -> bytes:
+        return self._request.encode()
+
+    def add(self, received: Received) -> Union[None, T, AttendError]:
+        """The result once it is there, or the server's refusal. Raises when the answer does not hold together."""
+        message = received.message
+        if message.HasField("part"):
+            if self.parts is None:
+                raise MalformedMessage("parts of an answer: expected none, found some")
+            self.parts.add(read_block(received, message.part, self._request.home))
+        if not message.HasField("result"):
+            return None
+        if message.result.code != 0:
+            return from_result(message.result)
+        return self._finish(self, message.result)
+
+
+class Actions:
+    """Makes the actions of one session."""
+
+    def __init__(self, opening: Request) -> None:
+        self._opening = opening
+        self._ids = itertools.count(1)
+        self._sequences: Set[int] = {0}
+
+    def open(self) -> Action[Any]:
+        self._opening.message.id = next(self._ids)
+        return Action(self._opening, lambda _, result: result)
+
+    def step(self, x: Any, keywords: Mapping[str, Any]) -> Action[results.StepResult]:
+        request = step_request(x, keywords)
+        request.message.id = next(self._ids)
+        step = request.message.step
+        parts = Assembler(step, self._opening.message.open.options.weights_top_k)
+        has_output = step.top_logits == 0 and not step.no_output
+        return Action(request, lambda action, result: _step_result(action, result, has_output), parts)
+
+    def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:
+        number = new_sequence or next(n for n in itertools.count(1) if n not in self._sequences)
+        self._sequences.add(number)
+        return self._plain(sequence, "fork", {"new_sequence": number}, lambda *_: number)
+
+    def truncate(self, sequence: int, length: int) -> Action[results.SessionState]:
+        return self._plain(sequence, "truncate", {"length": length}, _state)
+
+    def release(self, sequence: int) -> Action[results.SessionState]:
+        self._sequences.discard(sequence)
+        return self._plain(sequence, "release", {}, _state)
+
+    def _plain(self, sequence: int, kind: str, fields: Mapping[str, Any], finish: Callable[..., T]) -> Action[T]:
+        message = message_class("DecodeRequest")(id=next(self._ids), sequence=sequence, **{kind: fields})
+        return Action(Request(message, TensorWriter(), None), finish)
+
+
+def _state(_: Any, result: Any) -> results.SessionState:
+    return results.SessionState(result.length, mirror(result.usage))
+
+
+def _step_result(action: Action[results.StepResult], result: Any, has_output: bool) -> results.StepResult:
+    assert action.parts is not None
+    summary = mirror(result.summary)
+    answer = action.parts.finish(summary) if has_output else None
+    return results.StepResult(
+        output=answer.output if answer else None,
+        top_logits=mirror(result.top_logits) if result.HasField("top_logits") else None,
+        tokens=_first(action.parts.tokens),
+        weights=_first(answer.weights) if answer else None,
+        log_sum_exp=_first(answer.log_sum_exp) if answer else None,
+        top_weights=_first(answer.top_weights) if answer else None,
+        length=result.length,
+        usage=mirror(result.usage),
+        summary=summary,
+    )
+
+
+def _first(values: List[T]) -> Optional[T]:
+    return values[0] if values else None

@@ -1,0 +1,214 @@
+"""Messages to results. What a server sends is not trusted: a block that does not fit is INTERNAL."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+
+import numpy as np
+
+from attend import results
+from attend._layout import Layout, layout_of
+from attend._mirror import mirror
+from attend._requests import Request
+from attend._tensors import read
+from attend._wire import MalformedMessage, Received
+from attend.errors import Internal
+
+Array = Any
+T = TypeVar("T")
+
+
+def checked(decode: Callable[..., T]) -> Callable[..., T]:
+    """INTERNAL for bytes that are no answer."""
+
+    @functools.wraps(decode)
+    def call(*arguments: Any) -> T:
+        try:
+            return decode(*arguments)
+        except MalformedMessage as error:
+            raise Internal(f"malformed answer: {error}") from None
+
+    return call
+
+
+@checked
+def attend_result(request: Request, data: bytes) -> results.AttendResult:
+    """From an AttendResponse."""
+    received = Received("AttendResponse", data)
+    message = received.message
+    layout = layout_of(request.message, [len(text.ids) for text in message.tokens])
+    return results.AttendResult(
+        output=read(received, message.output, request.home),
+        lengths=[span.query_len for span in layout.spans],
+        summary=mirror(message.summary),
+        weights=[read(received, weights) for weights in message.weights],
+        log_sum_exp=[read(received, sums) for sums in message.log_sum_exp],
+        top_weights=[
+            results.TopWeights(read(received, top.weights), read(received, top.keys)) for top in message.top_weights
+        ],
+        tokens=[mirror(text) for text in message.tokens],
+        layer_weights=[
+            results.LayerWeights(layer.layer, layer.sequence, read(received, layer.weights))
+            for layer in message.layer_weights
+        ],
+        _form=layout.form,
+    )
+
+
+def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]) -> results.Block:
+    """From an AttendStreamResponse that is not its stream's summary."""
+    kind = message.WhichOneof("part")
+    part = getattr(message, kind) if kind else None
+    if kind == "rows":
+        return results.RowBlock(part.sequence, part.first_row, read(received, part.output, home))
+    if kind == "tokens":
+        return results.TokensBlock(part.sequence, part.first_token, mirror(part.tokens))
+    if kind not in ("weights", "log_sum_exp", "top_weights", "layer_weights"):
+        raise MalformedMessage(f"message of a stream: expected a part of an answer, found {kind}")
+    place = (part.sequence, part.head, part.first_row)
+    if kind == "weights":
+        return results.WeightsBlock(*place, read(received, part.weights))
+    if kind == "log_sum_exp":
+        return results.LogSumExpBlock(*place, read(received, part.log_sum_exp))
+    if kind == "layer_weights":
+        return results.LayerWeightsBlock(part.layer, *place, read(received, part.weights))
+    top = part.top_weights
+    return results.TopWeightsBlock(*place, read(received, top.weights), read(received, top.keys))
+
+
+class Assembler:
+    """Puts the blocks of a streamed answer together; MalformedMessage for one that does not fit."""
+
+    def __init__(self, request: Any, top_k: int = 0, choice: Any = None) -> None:
+        """`request` is an AttendRequest or DecodeStep; `choice` its WeightsChoice."""
+        self._request = request
+        self._top_k = top_k
+        self._layers = list(choice.layers) if choice is not None else []
+        self._heads = list(choice.heads) if choice is not None else []
+        texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
+        self.tokens = [results.TokenizedText([], []) for _ in range(texts)]
+        self._layout: Optional[Layout] = None
+        self._output: Optional[Array] = None  # [rows, ...], all leading extents in one
+        self._received: List[int] = []
+        # Blocks of heads in order, by what they are of: (kind, layer, sequence).
+        self._scores: Dict[Tuple[str, int, int], List[List[Array]]] = {}
+
+    def add(self, block: results.Block) -> None:
+        if isinstance(block, results.TokensBlock):
+            self._add_tokens(block)
+        elif isinstance(block, results.RowBlock):
+            self._add_rows(block)
+        elif isinstance(block, results.LayerWeightsBlock):
+            if block.layer not in self._layers or (self._heads and block.head not in self._heads):
+                raise _wrong("layer weights", "those of a chosen layer and head", f"{block.layer}, {block.head}")
+            head = self._heads.index(block.head) if self._heads else block.head
+            self._add_scores("layer_weights", block.layer, head, block, block.rows)
+        elif isinstance(block, results.TopWeightsBlock):
+            self._add_scores("top_weights", 0, block.head, block, block.rows)
+            self._add_scores("top_keys", 0, block.head, block, block.keys)
+        else:
+            kind = "weights" if isinstance(block, results.WeightsBlock) else "log_sum_exp"
+            self._add_scores(kind, 0, block.head, block, block.rows)
+
+    def finish(self, summary: results.Summary) -> results.AttendResult:
+        layout = self._laid_out()
+        for span, received in zip(layout.spans, self._received):
+            if received != span.output_rows:
+                raise _wrong("rows of a sequence", span.output_rows, received)
+        output = self._output if self._output is not None else np.zeros((sum(layout.leading), 0), np.float32)
+        top = zip(self._heads_of("top_weights"), self._heads_of("top_keys"))
+        return results.AttendResult(
+            output=output.reshape(layout.leading + output.shape[1:]),
+            lengths=[span.query_len for span in layout.spans],
+            summary=summary,
+            weights=self._heads_of("weights"),
+            log_sum_exp=self._heads_of("log_sum_exp"),
+            top_weights=[results.TopWeights(weights, keys.astype(np.int32)) for weights, keys in top],
+            tokens=self.tokens,
+            layer_weights=self._layer_weights(),
+            _form=layout.form,
+        )
+
+    def _laid_out(self) -> Layout:
+        if self._layout is None:
+            self._layout = layout_of(self._request, [len(text.ids) for text in self.tokens])
+            self._received = [0] * len(self._layout.spans)
+        return self._layout
+
+    def _add_tokens(self, block: results.TokensBlock) -> None:
+        if self._layout is not None or not 0 <= block.sequence < len(self.tokens):
+            raise _wrong("tokens", f"those of {len(self.tokens)} texts before all rows", block.sequence)
+        text = self.tokens[block.sequence]
+        if block.first_token != len(text.ids):
+            raise _wrong("first token of a block", len(text.ids), block.first_token)
+        text.ids.extend(block.tokens.ids)
+        text.tokens.extend(block.tokens.tokens)
+
+    def _add_rows(self, block: results.RowBlock) -> None:
+        layout = self._laid_out()
+        if not 0 <= block.sequence < len(layout.spans):
+            raise _wrong("sequence of a block", f"0 to {len(layout.spans) - 1}", block.sequence)
+        if self._output is None:
+            rows = int(np.prod(layout.leading, dtype=np.int64))
+            self._output = np.zeros((rows,) + block.rows.shape[1:], block.rows.dtype)  # padding is never sent
+        span, received = layout.spans[block.sequence], self._received[block.sequence]
+        if block.first_row != received or received + len(block.rows) > span.output_rows:
+            raise _wrong("rows", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
+        if block.rows.shape[1:] != self._output.shape[1:]:
+            raise _wrong("width of a block", self._output.shape[1:], block.rows.shape[1:])
+        first = span.first_row + received
+        self._output[first : first + len(block.rows)] = block.rows
+        self._received[block.sequence] += len(block.rows)
+
+    def _add_scores(self, kind: str, layer: int, head: int, block: Any, rows: Array) -> None:
+        layout = self._laid_out()
+        heads = self._scores.setdefault((kind, layer, block.sequence), [])
+        if not 0 <= block.sequence < len(layout.spans) or not 0 <= head <= len(heads):
+            raise _wrong(f"sequence and head of {kind}", f"head 0 to {len(heads)}", f"{block.sequence}, {head}")
+        if head == len(heads):
+            heads.append([])
+        before = sum(len(part) for part in heads[head])
+        if block.first_row != before:
+            raise _wrong(f"first row of {kind}", before, block.first_row)
+        heads[head].append(rows)
+
+    def _heads_of(self, kind: str) -> List[Array]:
+        """For each sequence its heads; none when none was sent at all."""
+        num_heads = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
+        if num_heads == 0:
+            return []
+        joined = []
+        for sequence, span in enumerate(self._laid_out().spans):
+            width = min(self._top_k, span.kv_len) if kind.startswith("top") else span.kv_len
+            empty = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
+            joined.append(self._join((kind, 0, sequence), num_heads, empty))
+        return joined
+
+    def _layer_weights(self) -> List[results.LayerWeights]:
+        answer = []
+        for sequence, span in enumerate(self._laid_out().spans if self._layers else []):
+            for layer in self._layers:
+                found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
+                num_heads = max([len(self._heads), 1, *(len(heads) for heads in found)])
+                # Those of an encoder have the memory's rows.
+                first = self._scores.get(("layer_weights", layer, sequence), [])
+                rows = sum(len(part) for part in first[0]) if first else 0
+                empty = (span.kv_len if rows == span.kv_len else span.query_len, span.kv_len)
+                weights = self._join(("layer_weights", layer, sequence), num_heads, empty)
+                answer.append(results.LayerWeights(layer, sequence, weights))
+        return answer
+
+    def _join(self, key: Tuple[str, int, int], num_heads: int, shape: Tuple[int, ...]) -> Array:
+        """[num_heads, rows, ...]; `shape` is a head's, but for columns that a layer adds."""
+        heads = self._scores.get(key, [])
+        if shape[0] == 0 and not heads:
+            return np.zeros((num_heads,) + shape, np.float32)
+        rows = [sum(len(part) for part in head) for head in heads]
+        if rows != [shape[0]] * num_heads:
+            raise _wrong(f"{key[0]} of a sequence", f"{num_heads} heads of {shape[0]} rows", rows)
+        return np.stack([np.concatenate(head) for head in heads])
+
+
+def _wrong(what: str, expected: Any, found: Any) -> MalformedMessage:
+    return MalformedMessage(f"{what}: expected {expected}, found {found}")

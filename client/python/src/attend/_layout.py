@@ -1,0 +1,79 @@
+"""Which rows of an answer belong to which sequence."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, List, Sequence, Tuple
+
+from attend._proto import enum_name
+
+_POOLED = ("MEAN_POOLED", "CLS_POOLED", "LAST_LOGITS")
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A sequence; rows count over all leading extents of `output`."""
+
+    first_row: int
+    output_rows: int
+    query_len: int
+    kv_len: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    form: str  # "packed", "padded" or "pooled"
+    leading: Tuple[int, ...]  # extents of the output that count rows: (T,), (B, S) or (N,)
+    spans: List[Span]
+
+
+def layout_of(request: Any, token_counts: Sequence[int]) -> Layout:
+    """Of an AttendRequest or DecodeStep, which call their inputs alike; `token_counts` are those of its texts."""
+    leading, rows, keys = _rows_and_keys(request, token_counts)
+    spans = []
+    is_pooled = enum_name("ModelOutput", request.model_output) in _POOLED
+    for index, ((first, count), (_, kv_len)) in enumerate(zip(rows, keys)):
+        if is_pooled:
+            spans.append(Span(index, min(1, count), count, kv_len))
+        else:
+            spans.append(Span(first, count, count, kv_len))
+    if is_pooled:
+        return Layout("pooled", (len(spans),), spans)
+    return Layout("packed" if len(leading) == 1 else "padded", leading, spans)
+
+
+Rows = List[Tuple[int, int]]  # of each sequence: its first row, and how many
+
+
+def _rows_and_keys(request: Any, token_counts: Sequence[int]) -> Tuple[Tuple[int, ...], Rows, Rows]:
+    kind = request.WhichOneof("input")
+    if kind == "query_key_value":
+        wire = request.query_key_value
+        leading = tuple(wire.query.shape[:-2])
+        return leading, _cut(leading, wire.lengths), _cut(tuple(wire.key.shape[:-2]), wire.kv_lengths)
+    if kind == "hidden_states":
+        wire = request.hidden_states
+        memory = _cut(tuple(wire.memory.shape[:-1]), wire.memory_lengths) if wire.HasField("memory") else None
+        if not wire.HasField("tensor"):  # the encoder alone
+            assert memory is not None
+            return tuple(wire.memory.shape[:-1]), memory, memory
+        leading = tuple(wire.tensor.shape[:-1])
+        rows = _cut(leading, wire.lengths)
+        return leading, rows, memory or rows
+    if kind == "text":
+        leading = (sum(token_counts),)
+        rows = _cut(leading, token_counts)
+        return leading, rows, rows
+    leading = (len(request.token_ids.ids),)
+    rows = _cut(leading, request.token_ids.lengths)
+    return leading, rows, rows
+
+
+def _cut(leading: Tuple[int, ...], lengths: Sequence[int]) -> Rows:
+    if len(leading) == 2:
+        return [(b * leading[1], lengths[b] if lengths else leading[1]) for b in range(leading[0])]
+    rows, first = [], 0
+    for length in lengths or leading:
+        rows.append((first, length))
+        first += length
+    return rows

@@ -1,0 +1,209 @@
+"""Keywords to messages: the only place where requests are made."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from attend import _keywords, _proto
+from attend._tensors import TensorWriter, home_dtype, wire_dtype
+from attend._wire import encode
+
+Array = Any  # a numpy array of any dtype
+_INPUTS = ("x", "tokens", "text", "query")
+
+
+class Request:
+    """An AttendRequest or DecodeRequest, whose tensors are still the caller's, and what its answer is read by."""
+
+    def __init__(self, message: Any, writer: TensorWriter, home: Optional["np.dtype[Any]"]) -> None:
+        self.message = message
+        self.home = home  # dtype of the answer: that of the rows that were given
+        self._writer = writer
+
+    def encode(self) -> bytes:
+        return encode(self.message, self._writer.payloads)
+
+
+def attend_request(x: Any, keywords: Mapping[str, Any]) -> Request:
+    """An AttendRequest. TypeError and ValueError for what no request can say; the rest is the server's to judge."""
+    _keywords.check_names(keywords, _keywords.AttendKeywords, "attend")
+    message = _proto.message_class("AttendRequest")()
+    writer = TensorWriter()
+    message.model = keywords.get("model") or ""
+    home = _write_input(x, keywords, message, writer)
+    if message.WhichOneof("input") != "query_key_value" and not message.model:
+        raise ValueError("model: expected a name, found none (only query, key and value go without)")
+    for name, field in (("layer", "layer"), ("version", "model_version")):
+        if keywords.get(name) is not None:
+            setattr(message, field, keywords[name])
+    _write_model_output(keywords, message)
+    if keywords.get("layer_weights") is not None:
+        message.weights_choice.layers.extend(keywords["layer_weights"])
+        message.weights_choice.heads.extend(keywords.get("layer_weights_heads") or [])
+    elif keywords.get("layer_weights_heads") is not None:
+        raise ValueError("layer_weights_heads: expected layer_weights beside it, found none")
+    _write_options(keywords, message, writer)
+    return Request(message, writer, home)
+
+
+def open_request(keywords: Mapping[str, Any]) -> Request:
+    """The DecodeRequest that opens a session."""
+    _keywords.check_names(keywords, _keywords.SessionKeywords, "session")
+    message = _proto.message_class("DecodeRequest")()
+    opening = message.open
+    opening.SetInParent()
+    writer = TensorWriter()
+    for name, field in (("model", "model"), ("version", "model_version"), ("layer", "layer")):
+        if keywords.get(name) is not None:
+            setattr(opening, field, keywords[name])
+    heads = dict(keywords.get("heads") or {})
+    if heads:
+        heads["dtype"] = _proto.enum_number("DataType", heads.get("dtype", "fp32"), "heads.dtype")
+        opening.heads.MergeFrom(_proto.message_class("AttentionHeads")(**heads))
+    if keywords.get("cache_dtype") is not None:
+        opening.cache_dtype = _proto.enum_number("DataType", keywords["cache_dtype"], "cache_dtype")
+    opening.resume_ttl_ms = round(1000 * (keywords.get("resume_ttl") or 0))
+    opening.resume_token = keywords.get("resume_token") or ""
+    _write_options(keywords, opening, writer)
+    return Request(message, writer, None)
+
+
+def step_request(x: Any, keywords: Mapping[str, Any]) -> Request:
+    """The DecodeRequest of a step."""
+    _keywords.check_names(keywords, _keywords.StepKeywords, "step")
+    message = _proto.message_class("DecodeRequest")()
+    message.sequence = keywords.get("sequence", 0)
+    message.step.SetInParent()
+    writer = TensorWriter()
+    home = _write_input(x, keywords, message.step, writer)
+    _write_model_output(keywords, message.step)
+    message.step.top_logits = keywords.get("top_logits", 0)
+    message.step.no_output = keywords.get("no_output", False)
+    return Request(message, writer, home)
+
+
+def _write_input(
+    x: Any, keywords: Mapping[str, Any], message: Any, writer: TensorWriter
+) -> Optional["np.dtype[Any]"]:
+    """Returns the dtype that the answer is given in; None: float32."""
+    given = dict(keywords, x=x)
+    kinds = [name for name in _INPUTS if given.get(name) is not None]
+    if not kinds and given.get("memory") is not None:
+        kinds = ["x"]  # the encoder alone
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "none"
+        raise ValueError(f"input: expected one of x, tokens, text, or query with key and value; found {found}")
+    if kinds == ["tokens"]:
+        _write_tokens(given, message.token_ids)
+        return None
+    if kinds == ["text"]:
+        texts = given["text"]
+        message.text.texts.extend([texts] if isinstance(texts, str) else texts)
+        message.text.no_special_tokens = not given.get("special_tokens", True)
+        return None
+    write = _write_hidden_states if kinds == ["x"] else _write_query_key_value
+    return write(given, message, writer)
+
+
+def _write_hidden_states(given: Mapping[str, Any], message: Any, writer: TensorWriter) -> "np.dtype[Any]":
+    wire = message.hidden_states
+    home = None
+    for name, field, lengths in (
+        ("x", "tensor", wire.lengths),
+        ("memory", "memory", wire.memory_lengths),
+        ("memory_values", "memory_values", None),
+    ):
+        if given.get(name) is None:
+            continue
+        rows, told = rows_of(given[name], name)
+        writer.write(rows, wire_dtype(rows, given.get("dtype"), name), getattr(wire, field))
+        home = home or home_dtype(rows)
+        if lengths is not None:
+            _write_lengths(lengths, "lengths" if name == "x" else "memory_lengths", given, told)
+    assert home is not None
+    return home
+
+
+def _write_query_key_value(given: Mapping[str, Any], message: Any, writer: TensorWriter) -> "np.dtype[Any]":
+    wire = message.query_key_value
+    home = None
+    for name, lengths in (("query", wire.lengths), ("key", wire.kv_lengths), ("value", None)):
+        if given.get(name) is None:
+            raise ValueError(f"{name}: expected rows beside query, found none")
+        rows, told = rows_of(given[name], name)
+        writer.write(rows, wire_dtype(rows, given.get("dtype"), name), getattr(wire, name))
+        home = home or home_dtype(rows)
+        if lengths is not None:
+            _write_lengths(lengths, "lengths" if name == "query" else "kv_lengths", given, told)
+    wire.query_offsets.extend(_integers(given.get("query_offsets"), "query_offsets"))
+    assert home is not None
+    return home
+
+
+def _write_tokens(given: Mapping[str, Any], wire: Any) -> None:
+    ids, told = _packed_integers(given["tokens"], "tokens")
+    wire.ids.extend(ids)
+    _write_lengths(wire.lengths, "lengths", given, told)
+    if given.get("type_ids") is not None:
+        wire.type_ids.extend(_packed_integers(given["type_ids"], "type_ids")[0])
+
+
+def _write_lengths(wire: Any, name: str, given: Mapping[str, Any], told: Optional[List[int]]) -> None:
+    """`told` are those of a list of sequences."""
+    lengths = given.get(name)
+    if lengths is not None and told is not None:
+        raise ValueError(f"{name}: expected none beside a list of sequences, found {list(lengths)}")
+    wire.extend(_integers(lengths, name) if told is None else told)
+
+
+def _write_model_output(keywords: Mapping[str, Any], message: Any) -> None:
+    if keywords.get("output") is not None:
+        message.model_output = _proto.enum_number("ModelOutput", keywords["output"], "output")
+
+
+def _write_options(keywords: Mapping[str, Any], message: Any, writer: TensorWriter) -> None:
+    fields = {
+        name: value
+        for name, value in keywords.items()
+        if name in _keywords.OPTION_NAMES and name not in ("bias", "mask") and value is not None
+    }
+    if "similarity" in fields:
+        fields["similarity"] = _proto.enum_number("Similarity", fields["similarity"], "similarity")
+    if "scaling" in fields.get("rotary", {}):
+        scaling = _proto.enum_number("Rotary.Scaling", fields["rotary"]["scaling"], "rotary.scaling")
+        fields["rotary"] = dict(fields["rotary"], scaling=scaling)
+    if fields:
+        message.options.MergeFrom(_proto.message_class("AttentionOptions")(**fields))
+    for name, dtype, kind in (("bias", np.float32, "FP32"), ("mask", np.bool_, "BOOL")):
+        if keywords.get(name) is not None:
+            scores = np.asarray(keywords[name], dtype)
+            writer.write(scores.reshape((1,) * (4 - scores.ndim) + scores.shape), kind, getattr(message.options, name))
+
+
+def rows_of(value: Any, name: str) -> Tuple[Array, Optional[List[int]]]:
+    """One array, with the lengths of the sequences when a list of them was given, packed one after the other."""
+    if isinstance(value, (list, tuple)) and any(hasattr(part, "__array__") for part in value):
+        parts = [np.asarray(part) for part in value]
+        kinds = {(part.shape[1:], part.dtype) for part in parts}
+        if len(kinds) > 1 or parts[0].ndim < 2:
+            found = ", ".join(f"{part.dtype} {list(part.shape)}" for part in parts[:4])
+            raise ValueError(f"{name}: expected sequences [n, ...] that differ in n only, found {found}")
+        return np.concatenate(parts), [len(part) for part in parts]
+    return np.asarray(value), None
+
+
+def _packed_integers(value: Any, name: str) -> Tuple[List[int], Optional[List[int]]]:
+    """[n], a list of such, or [B, S]: packed, with the lengths of all but the first kind."""
+    if len(value) > 0 and np.ndim(value[0]) > 0:
+        parts = [_integers(part, name) for part in value]
+        return [id for part in parts for id in part], [len(part) for part in parts]
+    return _integers(value, name), None
+
+
+def _integers(values: Optional[Sequence[int]], name: str) -> List[int]:
+    array = np.asarray([] if values is None else values)
+    if array.size > 0 and (array.ndim != 1 or array.dtype.kind not in "iu"):
+        raise TypeError(f"{name}: expected integers [n], found {array.dtype} {list(array.shape)}")
+    return [int(value) for value in array]

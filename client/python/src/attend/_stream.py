@@ -1,0 +1,50 @@
+"""What both kinds of streamed answers do with a message."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from attend._answers import Assembler, checked, read_block
+from attend._mirror import mirror
+from attend._requests import Request
+from attend._wire import Received
+from attend.errors import FailedPrecondition, Internal
+from attend.results import AttendResult, Block, Summary
+
+
+class StreamReader:
+    """Of one AttendStream."""
+
+    def __init__(self, request: Request, assemble: bool) -> None:
+        self._request = request
+        message = request.message
+        self._assembler = (
+            Assembler(message, message.options.weights_top_k, message.weights_choice) if assemble else None
+        )
+        self.summary: Optional[Summary] = None
+
+    def read(self, data: bytes) -> Optional[Block]:
+        """A block; None for the summary, which is last."""
+        return checked(self._read)(data)
+
+    def _read(self, data: bytes) -> Optional[Block]:
+        received = Received("AttendStreamResponse", data)
+        if received.message.WhichOneof("part") == "summary":
+            self.summary = mirror(received.message.summary)
+            return None
+        block = read_block(received, received.message, self._request.home)
+        if self._assembler is not None:
+            self._assembler.add(block)
+        return block
+
+    def check_end(self) -> None:
+        """Once the stream has ended."""
+        if self.summary is None:
+            raise Internal("malformed answer: the stream ended without a summary")
+
+    def result(self) -> AttendResult:
+        """REQUIRES: check_end passed."""
+        if self._assembler is None:
+            raise FailedPrecondition("result: expected a stream with assemble=True, found one without")
+        assert self.summary is not None
+        return checked(self._assembler.finish)(self.summary)

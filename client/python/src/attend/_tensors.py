@@ -1,0 +1,90 @@
+"""numpy arrays as tensors of the wire, and back."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import numpy as np
+
+from attend import _proto
+from attend._wire import MalformedMessage, Received, reference
+
+# What an element looks like in memory; BF16 has no type in numpy itself.
+_ELEMENTS = {"FP32": "<f4", "FP16": "<f2", "BF16": "<u2", "BOOL": "u1", "INT32": "<i4"}
+_NAMES = {"float32": "FP32", "float64": "FP32", "float16": "FP16", "bfloat16": "BF16"}
+
+
+class TensorWriter:
+    """Writes arrays into messages, and collects their payloads."""
+
+    def __init__(self) -> None:
+        self.payloads: List[memoryview] = []
+
+    def write(self, array: "np.ndarray[Any, Any]", dtype: str, tensor: Any) -> None:
+        """`dtype` is the wire's name: FP32, FP16, BF16 or BOOL."""
+        if dtype == "BF16":
+            stored = array.view("<u2") if array.dtype.name == "bfloat16" else _to_bf16_bits(array)
+        else:
+            stored = array.astype(_ELEMENTS[dtype], copy=False)
+        stored = np.ascontiguousarray(stored)
+        tensor.dtype = _proto.enum_number("DataType", dtype, "dtype")
+        tensor.shape.extend(array.shape)
+        tensor.data = reference(len(self.payloads))
+        self.payloads.append(stored.reshape(-1).view(np.uint8).data)
+
+
+def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) -> str:
+    """How the rows of an array travel: as `wanted` ("fp32", "fp16", "bf16"), or as they are."""
+    if array.dtype.name not in _NAMES:
+        raise TypeError(
+            f"{name}: expected floating-point rows, found {array.dtype.name} (token ids are given as tokens=)"
+        )
+    if wanted is None:
+        return _NAMES[array.dtype.name]
+    if wanted.upper() not in ("FP32", "FP16", "BF16"):
+        raise ValueError(f"dtype: expected 'fp32', 'fp16' or 'bf16', found {wanted!r}")
+    return wanted.upper()
+
+
+def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
+    """What the answer to such rows is given in: what they are, but for float64, which travels as FP32."""
+    if array.dtype.name == "bfloat16":
+        return np.dtype(array.dtype)
+    return np.dtype(np.float16 if array.dtype.itemsize == 2 else np.float32)
+
+
+def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
+    """The elements as they came, of a tensor in a received message: read-only, perhaps unaligned; BF16 as its bits."""
+    dtype = _proto.enum_name("DataType", tensor.dtype)
+    if dtype not in _ELEMENTS:
+        raise MalformedMessage(f"dtype of a tensor: expected one that is known, found {dtype}")
+    payload = received.payload(tensor)
+    element = np.dtype(_ELEMENTS[dtype])
+    shape = tuple(tensor.shape)
+    expected = element.itemsize * int(np.prod(shape, dtype=np.int64))
+    if min(shape, default=0) < 0 or expected != len(payload):
+        raise MalformedMessage(f"tensor {list(shape)}: expected {expected} bytes, found {len(payload)}")
+    return np.frombuffer(payload, element).reshape(shape)
+
+
+def read(received: Received, tensor: Any, home: Optional["np.dtype[Any]"] = None) -> "np.ndarray[Any, Any]":
+    """A copy of a tensor, aligned and writable, in dtype `home`, or else in the one that it has (BF16: float32)."""
+    return give_home(view(received, tensor), _proto.enum_name("DataType", tensor.dtype), home)
+
+
+def give_home(stored: "np.ndarray[Any, Any]", dtype: str, home: Optional["np.dtype[Any]"]) -> "np.ndarray[Any, Any]":
+    if dtype == "BF16":
+        if home is not None and home.name == "bfloat16":
+            return stored.copy().view(home)
+        wide = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return wide.astype(home or np.float32, copy=False)
+    return stored.astype(home or stored.dtype.newbyteorder("="))
+
+
+def _to_bf16_bits(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Rounded to the nearest, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    quiet = bits | np.uint32(0x400000)
+    is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return (np.where(is_nan, quiet, rounded) >> np.uint32(16)).astype("<u2")

@@ -1,0 +1,160 @@
+"""Sequences that grow step by step, whose keys and values the server keeps."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Type, TypeVar, Union
+
+import grpc
+
+from attend._actions import Action, Actions
+from attend._requests import Request
+from attend._wire import MalformedMessage, Received
+from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
+from attend.results import SessionState, StepResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from attend._keywords import Rows, StepKeywords
+
+T = TypeVar("T")
+_Message = Union[Received, AttendError]
+
+
+class Session:
+    """From Client.session(). Thread-safe: actions on different sequences may run side by side.
+
+    Each action waits until it is answered. One that the server refuses leaves the session as it was. When the stream
+    breaks, or an action is not answered in time, the session is over, and all that follows raises the same error; one
+    that was opened with `resume_ttl` can then be opened again by its `resume_token`.
+    """
+
+    def __init__(
+        self, start: Callable[[Iterator[bytes]], Any], opening: Request, timeout: float, server: str
+    ) -> None:
+        self._actions = Actions(opening)
+        self._timeout = timeout
+        self._server = server
+        self._lock = threading.Lock()
+        self._waiting: Dict[int, "queue.SimpleQueue[_Message]"] = {}
+        self._broken: Optional[AttendError] = None
+        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
+        self._call = start(iter(self._requests.get, None))
+        self._reader = threading.Thread(target=self._read, name="attend-session", daemon=True)
+        self._reader.start()
+        try:
+            opened = self._act(self._actions.open())
+        except BaseException:
+            self.cancel()
+            raise
+        self.resume_token: str = opened.resume_token
+        """What opens the session again after a break; whoever has it has the session. Empty without resume_ttl."""
+        self.length: int = opened.length
+        """Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has."""
+
+    def step(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+        """The next tokens of a sequence: `x` [n, E], or tokens= [n], text=, or query= [n, H, D] with key= and value=.
+        StepKeywords has all keywords."""
+        return self._act(self._actions.step(x, step))
+
+    def prefill(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+        """A step whose tokens are only taken in: no output comes back."""
+        return self._act(self._actions.step(x, {**step, "no_output": True}))
+
+    def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
+        """Makes a sequence with the same tokens; returns its number (one that this object has not used, unless named)."""
+        return self._act(self._actions.fork(sequence, new_sequence))
+
+    def truncate(self, length: int, sequence: int = 0) -> SessionState:
+        """Forgets the tokens from `length` on."""
+        return self._act(self._actions.truncate(sequence, length))
+
+    def release(self, sequence: int) -> SessionState:
+        """The sequence and its number are free again."""
+        return self._act(self._actions.release(sequence))
+
+    def close(self) -> None:
+        """Ends the session; what it kept is gone."""
+        with self._lock:
+            is_open = self._broken is None
+            self._broken = self._broken or FailedPrecondition("the session was closed")
+        if not is_open:
+            return
+        self._requests.put(None)
+        self._reader.join(self._timeout)
+        if self._reader.is_alive():
+            self._call.cancel()
+
+    def cancel(self) -> None:
+        """Breaks the stream; a session with `resume_ttl` can be resumed."""
+        self._break(Cancelled("the session was cancelled"))
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        """Closes the session; after an exception, breaks it."""
+        if error is None:
+            self.close()
+        else:
+            self.cancel()
+
+    def _act(self, action: Action[T]) -> T:
+        deadline = time.monotonic() + self._timeout
+        messages: "queue.SimpleQueue[_Message]" = queue.SimpleQueue()
+        data = action.encode()
+        with self._lock:
+            if self._broken is not None:
+                raise self._broken
+            self._waiting[action.id] = messages
+            self._requests.put(data)
+        try:
+            while True:
+                message = messages.get(timeout=max(0.0, deadline - time.monotonic()))
+                if isinstance(message, AttendError):
+                    raise message
+                result = action.add(message)
+                if isinstance(result, AttendError):
+                    raise result
+                if result is not None:
+                    return result
+        except queue.Empty:
+            late = DeadlineExceeded(f"server {self._server}: no answer within {self._timeout:g} s")
+            raise self._break(late) from None
+        except MalformedMessage as error:
+            raise self._break(Internal(f"malformed answer: {error}")) from None
+        finally:
+            with self._lock:
+                self._waiting.pop(action.id, None)
+
+    def _break(self, error: AttendError) -> AttendError:
+        """Returns what the session was broken by."""
+        with self._lock:
+            self._broken = self._broken or error
+            for messages in self._waiting.values():
+                messages.put(self._broken)
+        self._requests.put(None)
+        self._call.cancel()
+        return self._broken
+
+    def _read(self) -> None:
+        """On a thread of its own: a call's messages cannot be waited for with a timeout."""
+        error: AttendError = Internal("malformed answer: the stream ended before its last answer")
+        try:
+            for data in self._call:
+                received = Received("DecodeResponse", data)
+                with self._lock:
+                    messages = self._waiting.get(received.message.id)
+                if messages is not None:
+                    messages.put(received)
+        except grpc.RpcError as status:
+            error = from_rpc(status, self._server, self._timeout)
+        except MalformedMessage as malformed:
+            error = Internal(f"malformed answer: {malformed}")
+        self._break(error)

@@ -1,0 +1,257 @@
+// Answers: against attention in plain loops, and against each other.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { Client, Tensor } from "@attend/client";
+import { errorOf, plainAttention, seeded, startProxy, startServerWithModels } from "./support.mjs";
+
+const F32 = 6e-7;
+let server;
+let client;
+before(async () => {
+  server = await startServerWithModels(Client);
+  client = new Client({ servers: server.address });
+});
+after(async () => {
+  client?.close();
+  await server?.stop();
+});
+
+const rows = (n, seed) => Tensor.fp32(seeded(n * 512, seed), [n, 512]);
+const heads = (n, h, seed) => Tensor.fp32(seeded(n * h * 16, seed), [n, h, 16]);
+
+async function collect(iterable) {
+  const all = [];
+  for await (const item of iterable) {
+    all.push(item);
+  }
+  return all;
+}
+
+describe("attend", () => {
+  test("agrees with attention in plain loops", async () => {
+    const [q, k, v] = [heads(7, 4, 1), heads(9, 2, 2), heads(9, 2, 3)];
+    const result = await client.attend({ query: q, key: k, value: v, options: { causal: true } });
+    assert.deepEqual(result.output.shape, [7, 4, 16]);
+    assert.ok(errorOf(result.output.data, plainAttention(q, k, v, { causal: true })) < F32);
+    assert.ok(result.summary.computeNs > 0);
+  });
+
+  test("packs lists of sequences, and splits their answer", async () => {
+    const q = [5, 1, 3].map((n) => heads(n, 2, n));
+    const k = [6, 4, 3].map((n) => heads(n, 2, n + 9));
+    const result = await client.attend({ query: q, key: k, value: k });
+    assert.deepEqual([result.output.shape, result.lengths], [[9, 2, 16], [5, 1, 3]]);
+    result.split().forEach((part, i) => assert.ok(errorOf(part.data, plainAttention(q[i], k[i], k[i])) < F32));
+  });
+
+  test("cuts padding off", async () => {
+    const x = rows(10);
+    const result = await client.attend({ model: "demo", hiddenStates: x.reshape([2, 5, 512]), lengths: [5, 2] });
+    assert.deepEqual(result.split().map((part) => part.shape), [[5, 512], [2, 512]]);
+    const single = await client.attend({ model: "demo", hiddenStates: x.rows(5, 7) });
+    assert.deepEqual(result.split()[1].data, single.output.data);
+  });
+
+  test("takes arrays that lie anywhere in their buffer", async () => {
+    const x = rows(4);
+    const shifted = new Float32Array(new ArrayBuffer(4 + 4 * x.data.length), 4);
+    shifted.set(x.data);
+    const moved = await client.attend({ model: "demo", hiddenStates: Tensor.fp32(shifted, [4, 512]) });
+    assert.deepEqual(moved.output.data, (await client.attend({ model: "demo", hiddenStates: x })).output.data);
+  });
+
+  test("gives weights, log-sum-exp and the largest weights", async () => {
+    const q = heads(6, 2);
+    const options = { returnWeights: true, returnLogSumExp: true, weightsTopK: 2 };
+    const { weights, logSumExp, topWeights } = await client.attend({ query: q, key: q, value: q, options });
+    assert.deepEqual([weights[0].shape, logSumExp[0].shape, topWeights[0].weights.shape], [[2, 6, 6], [2, 6], [2, 6, 2]]);
+    for (let row = 0; row < 12; row++) {
+      const values = [...weights[0].data.subarray(row * 6, row * 6 + 6)];
+      assert.ok(Math.abs(values.reduce((a, b) => a + b) - 1) < 1e-5);
+      assert.equal(values[topWeights[0].keys[row * 2]], Math.max(...values));
+    }
+  });
+
+  test("takes masks and bias", async () => {
+    const q = heads(6, 2);
+    const data = Uint8Array.from({ length: 36 }, (_, i) => (i % 6 <= Math.floor(i / 6) ? 1 : 0));
+    const causal = await client.attend({ query: q, key: q, value: q, options: { causal: true } });
+    const masked = await client.attend({ query: q, key: q, value: q, options: { mask: { shape: [6, 6], data } } });
+    const bias = Tensor.fp32(Float32Array.from(data, (seen) => (seen ? 0 : -Infinity)), [6, 6]);
+    const biased = await client.attend({ query: q, key: q, value: q, options: { bias } });
+    assert.deepEqual(masked.output.data, causal.output.data);
+    assert.ok(errorOf(biased.output.data, Float64Array.from(causal.output.data)) < F32);
+  });
+
+  test("answers BF16 and FP16 in kind", async () => {
+    const wide = heads(32, 2);
+    const expected = plainAttention(wide, wide, wide);
+    for (const [kind, bound] of [["bf16", 1.2e-2], ["fp16", 2e-3]]) {
+      const q = Tensor[kind](wide.data, wide.shape);
+      const { output } = await client.attend({ query: q, key: q, value: q });
+      assert.equal(output.dtype, kind.toUpperCase());
+      assert.ok(errorOf(output.toFloat32(), expected) < bound);
+    }
+  });
+
+  test("runs texts, tokens, layers and stacks", async () => {
+    const text = await client.attend({ model: "gpt2", text: ["the cat sat", "on the mat"], modelOutput: "LOGITS" });
+    assert.deepEqual(text.tokens[0].tokens, ["[CLS]", "the", "cat", "sat", "[SEP]"]);
+    const tokens = text.tokens.map(({ ids }) => Int32Array.from(ids));
+    const ids = await client.attend({ model: "gpt2", tokens, modelOutput: "LOGITS" });
+    assert.deepEqual(ids.output.data, text.output.data);
+    const last = await client.attend({ model: "gpt2", tokens, modelOutput: "LAST_LOGITS" });
+    assert.deepEqual(last.split()[1].data, text.split()[1].rows(4, 5).data);
+    const model = await client.model("gpt2");
+    const x = Tensor.fp32(seeded(4 * model.dModel), [4, model.dModel]);
+    const layer = await client.attend({ model: "gpt2", modelVersion: model.version, layer: 1, hiddenStates: x });
+    assert.deepEqual(layer.output.shape, [4, model.dModel]);
+  });
+
+  test("says what servers say of themselves", async () => {
+    const models = await client.models();
+    assert.deepEqual(models.map(({ name, seed }) => [name, seed]), [["demo", 1], ["gpt2", undefined]]);
+    assert.ok((await client.health()) && (await client.health("model/gpt2")));
+    const before = await client.statistics();
+    await client.attend({ model: "demo", tokens: [1] });
+    assert.equal((await client.statistics()).succeeded, before.succeeded + 1);
+  });
+
+  test("unloads and loads models, and changes what is logged", async () => {
+    const admin = new Client({ servers: server.admin });
+    const [unloaded] = await admin.unloadModel("gpt2");
+    assert.deepEqual([unloaded.phase, unloaded.serving], ["UNLOADED", false]);
+    await assert.rejects(client.model("gpt2"), { code: "NOT_FOUND" });
+    const [loaded] = await admin.loadModel("gpt2", 1);
+    assert.deepEqual([loaded.phase, loaded.serving], ["READY", true]);
+    assert.equal((await admin.reloadModels()).length, 1);
+    assert.equal((await admin.verifyModel("gpt2")).weightsDtype, "fp32");
+    const logging = await admin.setLogging({});
+    assert.deepEqual(await admin.setLogging({ level: "ERROR", requests: "ALL" }), { level: "ERROR", requests: "ALL" });
+    assert.deepEqual(await admin.setLogging(logging), logging);
+    admin.close();
+  });
+});
+
+describe("attendStream", () => {
+  const everything = { causal: true, returnWeights: true, returnLogSumExp: true, weightsTopK: 3 };
+  const q = [5, 1, 3].map((n) => heads(n, 2, n));
+  const requests = {
+    padded: { model: "demo", hiddenStates: rows(10).reshape([2, 5, 512]), options: everything },
+    shorter: { model: "demo", hiddenStates: rows(10).reshape([2, 5, 512]), lengths: [2, 5] },
+    bf16: { model: "demo", hiddenStates: Tensor.bf16(seeded(512), [1, 512]) },
+    ragged: { query: q, key: q, value: q, options: everything },
+    logits: { model: "gpt2", tokens: [[1, 2, 3], [4]], modelOutput: "LOGITS" },
+    pooled: { model: "gpt2", tokens: [[1, 2, 3], [4]], modelOutput: "LAST_LOGITS" },
+    texts: { model: "gpt2", text: ["the cat", "sat"], weightsChoice: { layers: [0, 1], heads: [1, 2] } },
+  };
+  for (const [name, request] of Object.entries(requests)) {
+    test(`equals attend bit for bit: ${name}`, async () => {
+      const whole = await client.attend(request);
+      const streamed = await client.attendStream(request).result();
+      for (const part of ["output", "lengths", "weights", "logSumExp", "topWeights", "tokens", "layerWeights"]) {
+        assert.deepEqual(streamed[part], whole[part], part);
+      }
+      assert.deepEqual(streamed.split(), whole.split());
+    });
+  }
+
+  test("gives blocks in row order, and then the summary", async () => {
+    const long = Tensor.fp32(seeded(3000 * 4 * 64), [3000, 4, 64]);
+    const key = long.rows(0, 64);
+    const stream = client.attendStream({ query: long, key, value: key }, { assemble: false });
+    const blocks = await collect(stream);
+    assert.ok(blocks.length > 2);
+    let next = 0;
+    for (const block of blocks) {
+      assert.deepEqual([block.kind, block.sequence, block.firstRow], ["rows", 0, next]);
+      next += block.rows.shape[0];
+    }
+    assert.deepEqual([next, stream.summary.batchTokens], [3000, 3000]);
+    await assert.rejects(stream.result(), { code: "FAILED_PRECONDITION" });
+  });
+
+  test("ends the call when the loop ends early", async () => {
+    const long = Tensor.fp32(seeded(3000 * 4 * 64), [3000, 4, 64]);
+    const key = long.rows(0, 64);
+    const stream = client.attendStream({ query: long, key, value: key });
+    for await (const block of stream) {
+      assert.equal(block.firstRow, 0);
+      break;
+    }
+    await assert.rejects(stream.result(), { code: "CANCELLED" });
+  });
+});
+
+describe("session", () => {
+  test("equals one request bit for bit, however it is cut", async () => {
+    const x = rows(9);
+    const whole = await client.attend({ model: "demo", hiddenStates: x, options: { causal: true } });
+    const session = await client.session({ model: "demo" });
+    const steps = [[0, 4], [4, 5], [5, 9]].map(([first, last]) => ({ hiddenStates: x.rows(first, last) }));
+    const results = await collect(session.steps(steps));
+    await session.close();
+    assert.deepEqual(results.flatMap(({ output }) => [...output.data]), [...whole.output.data]);
+    assert.deepEqual(results.map(({ length }) => length), [4, 5, 9]);
+    await assert.rejects(session.step(steps[0]), { code: "FAILED_PRECONDITION" });
+  });
+
+  test("answers what its options ask for", async () => {
+    const [q, k] = [heads(6, 4, 1), heads(6, 2, 2)];
+    const options = { window: 3, returnWeights: true, returnLogSumExp: true, weightsTopK: 2 };
+    const whole = await client.attend({ query: q, key: k, value: k, options: { ...options, causal: true } });
+    const session = await client.session({ heads: { numHeads: 4, numKvHeads: 2, headDim: 16 }, options });
+    const step = await session.step({ query: q, key: k, value: k });
+    await session.close();
+    for (const part of ["weights", "logSumExp", "topWeights"]) {
+      assert.deepEqual(step[part], whole[part][0], part);
+    }
+    assert.deepEqual(step.output, whole.output);
+  });
+
+  test("forks, truncates and releases; steps of many sequences side by side", async () => {
+    const session = await client.session({ model: "gpt2", cacheDtype: "FP32" });
+    assert.equal((await session.prefill({ tokens: [1, 2, 3] })).output, undefined);
+    assert.deepEqual([await session.fork(), await session.fork(), await session.fork(1, 7)], [1, 2, 7]);
+    session.truncate(2, 2); // actions on a sequence take place in the order of the calls
+    const [first, second] = await Promise.all([
+      session.step({ sequence: 1, tokens: [4], modelOutput: "LOGITS" }),
+      session.step({ sequence: 2, tokens: [3, 4], modelOutput: "LOGITS" }),
+    ]);
+    assert.deepEqual(second.output.rows(1, 2).data, first.output.data);
+    assert.equal((await session.release(7)).usage.sequences, 3);
+    await assert.rejects(session.truncate(99), { code: "INVALID_ARGUMENT", message: /truncate.length: expected 0 to 3/ });
+    assert.equal((await session.step({ tokens: [5] })).length, 4);
+    await session.close();
+  });
+
+  test("gives the largest logits of texts", async () => {
+    const whole = await client.attend({ model: "gpt2", text: "the cat", modelOutput: "LAST_LOGITS" });
+    const session = await client.session({ model: "gpt2" });
+    const { topLogits, output, tokens } = await session.step({ text: "the cat", topLogits: 2 });
+    await session.close();
+    assert.deepEqual([output, tokens.tokens], [undefined, ["[CLS]", "the", "cat", "[SEP]"]]);
+    assert.equal(topLogits.logits[0], Math.max(...whole.output.data));
+    assert.equal(whole.output.data[topLogits.ids[1]], topLogits.logits[1]);
+    assert.deepEqual(topLogits.tokens.map(Buffer.isBuffer), [true, true]);
+  });
+
+  test("is resumed when its connection broke", async () => {
+    const x = rows(5);
+    const proxy = await startProxy(server.address);
+    const broken = new Client({ servers: proxy.address });
+    const whole = await client.attend({ model: "demo", hiddenStates: x, options: { causal: true } });
+    const session = await broken.session({ model: "demo", resumeTtlMs: 60_000 });
+    await session.step({ hiddenStates: x.rows(0, 3) });
+    proxy.stop();
+    await assert.rejects(session.step({ hiddenStates: x }), { code: "UNAVAILABLE" });
+    broken.close();
+    const deadline = Date.now() + 30_000;
+    while ((await client.statistics()).parkedSessions === 0 && Date.now() < deadline);
+    const resumed = await client.session({ resumeToken: session.resumeToken });
+    assert.equal(resumed.length, 3);
+    const { output } = await resumed.step({ hiddenStates: x.rows(3, 5) });
+    assert.deepEqual(output.data, whole.output.rows(3, 5).data);
+    await resumed.close();
+  });
+});

@@ -1,0 +1,123 @@
+"""AsyncClient has Client's surface and Client's answers."""
+
+import asyncio
+import inspect
+import unittest
+
+import attend
+import numpy as np
+from support import FakeServer, ServedTest, seeded
+
+
+class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.client = attend.AsyncClient(self.server.address)
+        self.addAsyncCleanup(self.client.close)
+
+    def whole(self, x, **keywords):
+        with attend.Client(self.server.address) as client:
+            return client.attend(x, **keywords)
+
+    async def test_many_calls_at_once_have_their_own_answers(self):
+        inputs = [seeded(n % 7 + 1, 512, seed=n) for n in range(40)]
+        results = await asyncio.gather(*(self.client.attend(x, model="demo", causal=True) for x in inputs))
+        for x, result in zip(inputs, results):
+            np.testing.assert_array_equal(result.output, self.whole(x, model="demo", causal=True).output)
+
+    async def test_streams_equal_unary(self):
+        x = seeded(2, 5, 512)
+        stream = self.client.stream(x, model="demo", return_weights=True)
+        kinds = {type(block) async for block in stream}
+        self.assertEqual(kinds, {attend.RowBlock, attend.WeightsBlock})
+        result, whole = await stream.result(), self.whole(x, model="demo", return_weights=True)
+        np.testing.assert_array_equal(result.output, whole.output)
+        np.testing.assert_array_equal(result.weights[1], whole.weights[1])
+
+    async def test_sessions_equal_one_request(self):
+        x = seeded(12, 512)
+        whole = self.whole(x, model="demo", causal=True).output
+        async with self.client.session(model="demo", resume_ttl=1) as session:
+            self.assertNotEqual(session.resume_token, "")
+            await session.prefill(x[:3])
+            sequences = [0] + [await session.fork() for _ in range(3)]
+
+            async def decode(sequence):
+                steps = [await session.step(x[i : i + 1], sequence=sequence) for i in range(3, 12)]
+                return np.concatenate([step.output for step in steps])
+
+            for output in await asyncio.gather(*map(decode, sequences)):
+                np.testing.assert_array_equal(output, whole[3:])
+            with self.assertRaises(attend.InvalidArgument):
+                await session.truncate(99)
+            self.assertEqual((await session.truncate(2)).length, 2)
+            self.assertEqual((await session.release(1)).usage.sequences, 3)
+        with self.assertRaises(attend.FailedPrecondition):
+            await session.step(x)
+
+    async def test_what_servers_say_and_errors(self):
+        self.assertIn("demo", [model.name for model in await self.client.models()])
+        self.assertTrue(await self.client.health())
+        self.assertGreaterEqual((await self.client.statistics()).succeeded, 0)
+        self.assertEqual((await self.client.model("gpt2")).name, "gpt2")
+        with self.assertRaisesRegex(attend.NotFound, 'found "nobody"'):
+            await self.client.model("nobody")
+        with self.assertRaises(attend.InvalidArgument):
+            await self.client.stream(seeded(2, 3), model="demo").result()
+        with self.assertRaises(attend.NotFound):
+            async with self.client.session(model="nobody"):
+                pass
+
+    async def test_cancelling_a_task_cancels_its_call(self):
+        cancelled = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+
+        def answer(_, __, context):
+            context.add_callback(lambda: loop.call_soon_threadsafe(cancelled.set_result, True))
+            began.wait_for_end()
+            return [b""]
+
+        began = _Began()
+        server = FakeServer(lambda *call: (began.set(), answer(*call))[1])
+        self.addCleanup(server.stop)
+        async with attend.AsyncClient(server.address) as client:
+            task = asyncio.ensure_future(client.attend(tokens=[1], model="demo"))
+            await asyncio.get_running_loop().run_in_executor(None, began.wait)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertTrue(await asyncio.wait_for(cancelled, 10))
+        began.end()
+
+    def test_both_clients_have_the_same_calls_with_the_same_arguments(self):
+        for sync, other in (
+            (attend.Client, attend.AsyncClient),
+            (attend.AttendStream, attend.AsyncAttendStream),
+            (attend.Session, attend.AsyncSession),
+        ):
+            for name, member in inspect.getmembers(sync):
+                if not name.startswith("_") and inspect.isfunction(member):
+                    self.assertEqual(
+                        inspect.signature(member).parameters.keys(),
+                        inspect.signature(getattr(other, name)).parameters.keys(),
+                        name,
+                    )
+
+
+class _Began:
+    """Whether a call has begun, and whether it may end."""
+
+    def __init__(self):
+        import threading
+
+        self._began, self._ended = threading.Event(), threading.Event()
+        self.set, self.end = self._began.set, self._ended.set
+
+    def wait(self):
+        assert self._began.wait(10)
+
+    def wait_for_end(self):
+        self._ended.wait(10)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,288 @@
+"""What goes wrong: refusals, deadlines, servers that go away, answers that do not hold together."""
+
+import pathlib
+import tempfile
+import time
+import unittest
+
+import attend
+import grpc
+from attend._proto import message_class
+from support import CERTIFICATES, FakeServer, ServedTest, Server, offered_flags, seeded
+
+RETRY = attend.Retry(attempts=3, initial_backoff=0.001)
+
+
+class RefusalTest(ServedTest):
+    def setUp(self):
+        self.client = attend.Client(self.server.address)
+        self.addCleanup(self.client.close)
+
+    def test_the_servers_words_under_the_codes_class(self):
+        x = seeded(2, 3)
+        with self.assertRaises(attend.InvalidArgument) as caught:
+            self.client.attend(x, model="demo")
+        self.assertEqual(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(caught.exception.message, "hidden_states.tensor.shape: expected rows of 512, found [2, 3]")
+        self.assertEqual(str(caught.exception), f"INVALID_ARGUMENT: {caught.exception.message}")
+        with self.assertRaises(attend.NotFound):
+            self.client.attend(x, model="demo", version=7)
+        with attend.Client(self.server.admin) as admin, self.assertRaises(attend.FailedPrecondition):
+            admin.unload_model("demo")
+
+    def test_deadlines_are_those_of_the_call(self):
+        with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 1e-06 s"):
+            self.client.attend(seeded(2, 512), model="demo", timeout=1e-6)
+
+    def test_request_ids_come_back(self):
+        with self.assertRaises(attend.NotFound) as caught:
+            self.client.attend(tokens=[1], model="nobody", metadata={"X-Request-Id": "abc-1"})
+        self.assertEqual(caught.exception.trailers["x-request-id"], "abc-1")
+
+    def test_requests_that_say_nothing_or_too_much_are_not_sent(self):
+        x = seeded(2, 512)
+        for error, words, request in (
+            (ValueError, "input: expected one of .*; found none", dict(model="demo")),
+            (ValueError, "found x and tokens", dict(x=x, tokens=[1], model="demo")),
+            (ValueError, "model: expected a name", dict(x=x)),
+            (ValueError, "key: expected rows beside query", dict(query=x)),
+            (ValueError, "lengths: expected none beside a list", dict(x=[x], lengths=[2], model="demo")),
+            (ValueError, "differ in n only", dict(x=[x, x[:, :3]], model="demo")),
+            (ValueError, "dtype: expected 'fp32', 'fp16' or 'bf16', found 'int8'", dict(x=x, model="demo", dtype="int8")),
+            (ValueError, "similarity: expected one of 'dot_product'", dict(x=x, model="demo", similarity="cosine")),
+            (TypeError, "unexpected keyword argument 'casual'", dict(x=x, model="demo", casual=True)),
+            (TypeError, "x: expected floating-point rows, found int64", dict(x=[[1, 2]], model="demo")),
+            (TypeError, "tokens: expected integers", dict(tokens=[1.5], model="demo")),
+            (ValueError, "timeout: expected positive", dict(x=x, model="demo", timeout=0)),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(error, words):
+                self.client.attend(**request)
+
+    def test_messages_past_the_servers_limit_name_its_flag(self):
+        server = Server("--max-message-bytes=10000")
+        self.addCleanup(server.stop)
+        with attend.Client(server.address) as client:
+            with self.assertRaisesRegex(attend.ResourceExhausted, "--max-message-bytes"):
+                client.attend(seeded(20, 512), model="demo")
+
+    def test_sessions_past_the_servers_limit_are_refused(self):
+        server = Server("--max-sessions=1")
+        self.addCleanup(server.stop)
+        with attend.Client(server.address) as client, client.session(model="demo"):
+            with self.assertRaises(attend.ResourceExhausted):
+                client.session(model="demo")
+
+
+class ConnectionTest(unittest.TestCase):
+    def test_a_server_that_is_not_there_is_named(self):
+        with attend.Client("unix:/nonexistent/attend.sock", retry=RETRY) as client:
+            with self.assertRaisesRegex(attend.Unavailable, "server unix:/nonexistent/attend.sock: "):
+                client.models()
+
+    def test_a_server_that_comes_back_is_found_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"unix:{folder}/attend.sock"
+            retry = attend.Retry(attempts=200, initial_backoff=0.05, max_backoff=0.1)
+            with attend.Client(address, retry=retry) as client:
+                for _ in range(2):
+                    server = Server(listen=address)
+                    session = client.session(model="demo")
+                    self.assertEqual([model.name for model in client.models()], ["demo"])
+                    server.stop()
+                    with self.assertRaises(attend.AttendError):
+                        session.step(tokens=[1])
+
+    def test_several_servers_take_turns(self):
+        servers = [Server(), Server()]
+        for server in servers:
+            self.addCleanup(server.stop)
+        deadline = time.monotonic() + 20
+        with attend.Client([server.address for server in servers]) as client:
+            counts = [0, 0]
+            while 0 in counts and time.monotonic() < deadline:  # until both connections are there
+                client.attend(tokens=[1], model="demo")
+                for i, server in enumerate(servers):
+                    with attend.Client(server.address) as one:
+                        counts[i] = one.statistics().succeeded
+        self.assertNotIn(0, counts)
+
+    def test_tls_to_the_name_and_by_the_authority_it_expects(self):
+        server = Server(f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key")
+        self.addCleanup(server.stop)
+        ca = CERTIFICATES / "ca.pem"
+        for tls in (attend.Tls(ca=ca), attend.Tls(ca=str(ca), server_name="localhost")):
+            for servers in (server.address, [server.address, server.address]):
+                with self.subTest(tls=tls, servers=servers), attend.Client(servers, tls=tls, token="secret") as client:
+                    self.assertTrue(client.health())
+        for tls in (attend.Tls(ca=ca.read_bytes(), server_name="elsewhere"), attend.Tls(ca=CERTIFICATES / "other_ca.pem")):
+            with self.subTest(tls=tls), attend.Client(server.address, tls=tls, retry=RETRY) as client:
+                with self.assertRaises(attend.Unavailable):
+                    client.health()
+
+    def test_servers_that_demand_a_certificate_are_shown_one(self):
+        if "--tls-client-ca" not in offered_flags():
+            self.skipTest("this server does not demand certificates")
+        server = Server(
+            f"--tls-certificate={CERTIFICATES}/server.pem",
+            f"--tls-key={CERTIFICATES}/server.key",
+            f"--tls-client-ca={CERTIFICATES}/ca.pem",
+        )
+        self.addCleanup(server.stop)
+        own = dict(certificate=CERTIFICATES / "client.pem", key=CERTIFICATES / "client.key")
+        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem", **own)) as client:
+            self.assertTrue(client.models())
+        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem"), retry=RETRY) as client:
+            with self.assertRaises(attend.Unavailable):
+                client.models()
+
+    def test_tokens_do_not_leave_this_machine_in_plaintext(self):
+        for servers in ("example.com:8001", "dns:///example.com:8001", "127.example.com:1", ["127.0.0.1:1", "10.0.0.1:2"]):
+            for secret in (dict(token="secret"), dict(metadata={"Authorization": "Bearer secret"})):
+                with self.subTest(servers=servers), self.assertRaisesRegex(ValueError, "token: expected TLS"):
+                    attend.Client(servers, **secret)
+        for servers in ("127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/a", "dns:///localhost:1"):
+            attend.Client(servers, token="secret").close()
+
+    def test_addresses_that_are_none(self):
+        for servers in ("", [], ["a:1", ""], ["unix:/a", "b:1"], "a,b"):
+            with self.subTest(servers), self.assertRaisesRegex(ValueError, "servers: expected"):
+                attend.Client(servers)
+
+
+class RetryTest(unittest.TestCase):
+    """Against a server that fails as it is told to."""
+
+    def client_of(self, answer, **options):
+        self.fake = FakeServer(answer)
+        self.addCleanup(self.fake.stop)
+        client = attend.Client(self.fake.address, **{"retry": RETRY, **options})
+        self.addCleanup(client.close)
+        return client
+
+    def failing(self, code, times, pushback=None):
+        def answer(_, __, context):
+            if len(self.fake.calls) <= times:
+                if pushback is not None:
+                    context.set_trailing_metadata((("grpc-retry-pushback-ms", pushback),))
+                context.abort(code, "as told")
+            return [message_class("ListModelsResponse")().SerializeToString()]
+
+        return answer
+
+    def test_unavailable_is_tried_again(self):
+        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 2)).models(), [])
+        self.assertEqual(len(self.fake.calls), 3)
+
+    def test_only_so_often(self):
+        with self.assertRaisesRegex(attend.Unavailable, "as told"):
+            self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 9)).models()
+        self.assertEqual(len(self.fake.calls), 3)
+
+    def test_resource_exhausted_is_tried_again_when_the_server_says_when(self):
+        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 2, "1")).models(), [])
+        with self.assertRaises(attend.ResourceExhausted):
+            self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1)).models()
+        self.assertEqual(len(self.fake.calls), 1)
+
+    def test_not_when_that_is_past_the_deadline(self):
+        client = self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, "60000"), timeout=10)
+        with self.assertRaises(attend.ResourceExhausted) as caught:
+            client.models()
+        self.assertEqual((caught.exception.retry_after, len(self.fake.calls)), (60, 1))
+
+    def test_nothing_else_is_tried_again(self):
+        for code in grpc.StatusCode:
+            if code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE):
+                continue
+            with self.subTest(code), self.assertRaises(attend.AttendError) as caught:
+                self.client_of(self.failing(code, 1)).models()
+            self.assertEqual((caught.exception.code, len(self.fake.calls)), (code, 1))
+
+    def test_streams_are_tried_again_until_they_begin(self):
+        def answer(_, __, context):
+            if len(self.fake.calls) < 3:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "as told")
+            yield message_class("AttendStreamResponse")(rows={"output": {"dtype": 1, "shape": [0, 4]}}).SerializeToString()
+            context.abort(grpc.StatusCode.UNAVAILABLE, "too late")
+
+        stream = self.client_of(answer).stream(tokens=[1], model="demo")
+        self.assertEqual(next(stream).rows.shape, (0, 4))
+        with self.assertRaisesRegex(attend.Unavailable, "too late"):
+            next(stream)
+        self.assertEqual(len(self.fake.calls), 3)
+
+    def test_tokens_are_asked_for_with_each_call(self):
+        seen = []
+
+        def answer(_, metadata, __):
+            seen.append((metadata["authorization"], metadata["attend-priority"]))
+            return [b""]
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "token"
+            client = self.client_of(answer, token=attend.token_from_file(path), metadata={"attend-priority": "low"})
+            for token in ("first\n", "second"):
+                path.write_text(token)
+                client.models()
+        self.assertEqual(seen, [("Bearer first", "low"), ("Bearer second", "low")])
+
+
+class MalformedAnswerTest(unittest.TestCase):
+    def answers(self, *messages):
+        fake = FakeServer(lambda *_: list(messages))
+        self.addCleanup(fake.stop)
+        client = attend.Client(fake.address)
+        self.addCleanup(client.close)
+        return client
+
+    def rows(self, **block):
+        shape = block.pop("shape", [1, 4])
+        data = bytes(4 * shape[0] * shape[1])
+        output = message_class("Tensor")(dtype=1, shape=shape, data=data)
+        return message_class("AttendStreamResponse")(rows={"output": output, **block}).SerializeToString()
+
+    def test_bytes_that_are_no_message(self):
+        for data in (b"\xff", b"\x0a\x7f", b"\x0a\x05\x12\x01\x02\x1a\x09"):
+            with self.subTest(data), self.assertRaisesRegex(attend.Internal, "malformed answer"):
+                self.answers(data).attend(tokens=[1], model="demo")
+
+    def test_tensors_that_lie_about_their_size(self):
+        for shape in ([2, 2], [-1, -4], [2**62, 4]):
+            tensor = {"dtype": 1, "shape": shape, "data": b"1234"}
+            answer = message_class("AttendResponse")(output=tensor).SerializeToString()
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, "malformed answer: tensor"):
+                self.answers(answer).attend(tokens=[1], model="demo")
+
+    def test_blocks_out_of_order(self):
+        for block in (dict(first_row=1), dict(sequence=1), dict(sequence=-1), dict(shape=[2, 4])):
+            with self.subTest(block), self.assertRaisesRegex(attend.Internal, "malformed answer"):
+                self.answers(self.rows(**block)).stream(tokens=[1], model="demo").result()
+
+    def test_streams_that_end_early(self):
+        with self.assertRaisesRegex(attend.Internal, "ended without a summary"):
+            self.answers(self.rows()).stream(tokens=[1], model="demo").result()
+
+    def test_sessions_whose_stream_ends(self):
+        with self.assertRaisesRegex(attend.Internal, "ended before its last answer"):
+            self.answers().session(model="demo")
+
+    def test_an_action_without_an_answer_ends_the_session(self):
+        opened = message_class("DecodeResponse")(id=1, result={"length": 0}).SerializeToString()
+
+        def answer(_, __, context):
+            yield opened
+            while context.is_active():
+                time.sleep(0.01)
+
+        fake = FakeServer(answer)
+        self.addCleanup(fake.stop)
+        with attend.Client(fake.address) as client:
+            session = client.session(model="demo", timeout=0.5)
+            with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 0.5 s"):
+                session.step(tokens=[1])
+            with self.assertRaises(attend.DeadlineExceeded):
+                session.step(tokens=[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

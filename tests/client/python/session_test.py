@@ -1,0 +1,112 @@
+"""Sessions: however a sequence is cut into steps, the answer is that of one request."""
+
+import concurrent.futures
+import time
+import unittest
+
+import attend
+import numpy as np
+from support import TIMEOUT, ServedTest, seeded
+
+
+class SessionTest(ServedTest):
+    def setUp(self):
+        self.client = attend.Client(self.server.address)
+        self.addCleanup(self.client.close)
+
+    def test_steps_equal_one_request_bit_for_bit(self):
+        x = seeded(9, 512)
+        whole = self.client.attend(x, model="demo", causal=True).output
+        with self.client.session(model="demo") as session:
+            parts = [session.step(x[first:last]) for first, last in ((0, 4), (4, 5), (5, 9))]
+        np.testing.assert_array_equal(np.concatenate([part.output for part in parts]), whole)
+        self.assertEqual([part.length for part in parts], [4, 5, 9])
+
+    def test_query_key_value_with_options_and_a_small_cache(self):
+        q = seeded(6, 4, 16)
+        heads = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
+        options = dict(window=3, return_weights=True, return_log_sum_exp=True, weights_top_k=2)
+        whole = self.client.attend(query=q, key=q[:, :2], value=q[:, :2], causal=True, **options)
+        with self.client.session(heads=heads, **options) as session:
+            session.step(query=q[:5], key=q[:5, :2], value=q[:5, :2])
+            last = session.step(query=q[5:], key=q[5:, :2], value=q[5:, :2])
+        np.testing.assert_array_equal(last.output[0], whole.output[5])
+        np.testing.assert_array_equal(last.weights[:, 0], whole.weights[0][:, 5])
+        np.testing.assert_array_equal(last.log_sum_exp[:, 0], whole.log_sum_exp[0][:, 5])
+        np.testing.assert_array_equal(last.top_weights.keys[:, 0], whole.top_weights[0].keys[:, 5])
+        with self.client.session(heads=heads, cache_dtype="int8") as small:
+            usage = small.step(query=q, key=q[:, :2], value=q[:, :2]).usage
+        self.assertGreater(usage.cache_bytes, 0)
+
+    def test_top_logits_of_texts(self):
+        whole = self.client.attend(text="the cat sat", model="gpt2", output="last_logits").output[0]
+        with self.client.session(model="gpt2") as session:
+            step = session.step(text="the cat sat", top_logits=3)
+        self.assertIsNone(step.output)
+        self.assertEqual(step.tokens.tokens, ["[CLS]", "the", "cat", "sat", "[SEP]"])
+        self.assertEqual(step.top_logits.ids, list(np.argsort(-whole, kind="stable")[:3]))
+        np.testing.assert_array_equal(np.float32(step.top_logits.logits), whole[step.top_logits.ids])
+        self.assertEqual([type(token) for token in step.top_logits.tokens], [bytes] * 3)
+        self.assertAlmostEqual(step.top_logits.log_sum_exp, float(np.log(np.exp(np.float64(whole)).sum())), places=4)
+
+    def test_forks_go_their_own_way(self):
+        with self.client.session(model="gpt2") as session:
+            self.assertIsNone(session.prefill(tokens=[1, 2, 3]).output)
+            self.assertEqual((session.fork(), session.fork(), session.fork(1, 7)), (1, 2, 7))
+            first = session.step(tokens=[4], sequence=1, output="logits").output
+            session.truncate(2, sequence=2)
+            second = session.step(tokens=[3, 4], sequence=2, output="logits").output
+            np.testing.assert_array_equal(first[0], second[1])
+            self.assertEqual(session.release(7).usage.sequences, 3)
+            self.assertEqual(session.step(tokens=[5]).length, 4)
+
+    def test_a_refused_action_leaves_the_session_as_it_was(self):
+        with self.client.session(model="gpt2") as session:
+            session.prefill(tokens=[1, 2])
+            with self.assertRaisesRegex(attend.InvalidArgument, "truncate.length: expected 0 to 2, found 9"):
+                session.truncate(9)
+            with self.assertRaises(attend.AttendError):
+                session.step(tokens=[1], sequence=5)
+            self.assertEqual(session.step(tokens=[3]).length, 3)
+
+    def test_threads_share_a_session(self):
+        x = seeded(20, 512)
+        whole = self.client.attend(x, model="demo", causal=True).output
+
+        def decode(sequence):
+            return np.concatenate([session.step(x[i : i + 1], sequence=sequence).output for i in range(20)])
+
+        with self.client.session(model="demo") as session:
+            sequences = [0] + [session.fork() for _ in range(3)]
+            with concurrent.futures.ThreadPoolExecutor(4) as threads:
+                for output in threads.map(decode, sequences):
+                    np.testing.assert_array_equal(output, whole)
+
+    def test_a_broken_session_is_resumed(self):
+        x = seeded(5, 512)
+        whole = self.client.attend(x, model="demo", causal=True).output
+        session = self.client.session(model="demo", resume_ttl=60)
+        session.step(x[:3])
+        session.cancel()
+        with self.assertRaises(attend.Cancelled):
+            session.step(x[3:])
+        deadline = time.monotonic() + TIMEOUT
+        while self.client.statistics().parked_sessions == 0 and time.monotonic() < deadline:
+            pass  # the server has yet to hear of it
+        with self.client.session(resume_token=session.resume_token) as resumed:
+            self.assertEqual(resumed.length, 3)
+            np.testing.assert_array_equal(resumed.step(x[3:]).output, whole[3:])
+        with self.assertRaises(attend.FailedPrecondition):
+            resumed.step(x)
+
+    def test_what_cannot_be_opened_says_why(self):
+        with self.assertRaisesRegex(attend.NotFound, 'found "nobody"'):
+            self.client.session(model="nobody")
+
+    def test_closing_frees_the_server(self):
+        self.client.session(model="demo").close()
+        self.assertEqual(self.client.statistics().sessions, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

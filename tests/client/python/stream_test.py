@@ -1,0 +1,74 @@
+"""Streamed answers are unary ones in pieces."""
+
+import unittest
+
+import attend
+import numpy as np
+from support import ServedTest, seeded
+
+
+class StreamTest(ServedTest):
+    def setUp(self):
+        self.client = attend.Client(self.server.address)
+        self.addCleanup(self.client.close)
+
+    def assert_same(self, streamed, whole):
+        np.testing.assert_array_equal(streamed.output, whole.output)
+        self.assertEqual((streamed.lengths, streamed.output.dtype), (whole.lengths, whole.output.dtype))
+        self.assertEqual(streamed.tokens, whole.tokens)
+        for name in ("weights", "log_sum_exp"):
+            self.assertEqual(len(getattr(streamed, name)), len(getattr(whole, name)))
+            for a, b in zip(getattr(streamed, name), getattr(whole, name)):
+                np.testing.assert_array_equal(a, b)
+        self.assertEqual(len(streamed.top_weights), len(whole.top_weights))
+        for a, b in zip(streamed.top_weights, whole.top_weights):
+            np.testing.assert_array_equal(a.weights, b.weights)
+            np.testing.assert_array_equal(a.keys, b.keys)
+        self.assertEqual(len(streamed.layer_weights), len(whole.layer_weights))
+        for a, b in zip(streamed.layer_weights, whole.layer_weights):
+            self.assertEqual((a.layer, a.sequence), (b.layer, b.sequence))
+            np.testing.assert_array_equal(a.weights, b.weights)
+
+    def test_equals_unary_bit_for_bit(self):
+        everything = dict(causal=True, return_weights=True, return_log_sum_exp=True, weights_top_k=3)
+        q = [seeded(n, 2, 16, seed=n) for n in (5, 1, 3)]
+        x = seeded(2, 5, 512)
+        for request in (
+            dict(x=x, model="demo", **everything),
+            dict(x=x, model="demo", lengths=[2, 5], dtype="bf16"),
+            dict(x=[x[0], x[1, :1]], model="demo", **everything),
+            dict(query=q, key=q, value=q, **everything),
+            dict(tokens=[[1, 2, 3], [4]], model="gpt2", output="logits"),
+            dict(tokens=[[1, 2, 3], [4]], model="gpt2", output="last_logits"),
+            dict(text=["the cat", "sat"], model="gpt2", layer_weights=[0, 1], layer_weights_heads=[1, 2]),
+        ):
+            with self.subTest(request=sorted(request)):
+                self.assert_same(self.client.stream(**request).result(), self.client.attend(**request))
+
+    def test_blocks_come_in_row_order_and_end_with_the_summary(self):
+        q = seeded(3000, 4, 64)  # 3 MB: several blocks
+        stream = self.client.stream(query=q, key=q[:64], value=q[:64], assemble=False)
+        self.assertIsNone(stream.summary)
+        next_row = 0
+        blocks = list(stream)
+        for block in blocks:
+            self.assertIsInstance(block, attend.RowBlock)
+            self.assertEqual((block.sequence, block.first_row), (0, next_row))
+            next_row += len(block.rows)
+        self.assertEqual(next_row, 3000)
+        self.assertGreater(len(blocks), 2)
+        self.assertEqual(stream.summary.batch_tokens, 3000)
+        with self.assertRaises(attend.FailedPrecondition):
+            stream.result()
+
+    def test_what_is_left_of_a_cancelled_stream_does_not_come(self):
+        q = seeded(3000, 4, 64)
+        with self.client.stream(query=q, key=q[:64], value=q[:64]) as stream:
+            next(stream)
+        with self.assertRaises(attend.Cancelled):
+            stream.result()
+        self.assertTrue(self.client.health())
+
+
+if __name__ == "__main__":
+    unittest.main()
