@@ -140,6 +140,7 @@ void ReadSummary(const v1::Summary& summary, AttendResult& result) {
   result.timings.queue = absl::Nanoseconds(summary.queue_ns());
   result.timings.compute = absl::Nanoseconds(summary.compute_ns());
   result.timings.server_total = absl::Nanoseconds(summary.total_ns());
+  result.timings.receive = absl::Nanoseconds(summary.receive_ns());
   result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
                   summary.batch_tokens()};
 }

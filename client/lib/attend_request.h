@@ -79,6 +79,8 @@ struct AttendRequest {
 struct Timings {
   /// By the server's clock: waiting for a batch, computing, and from arrival to answer.
   absl::Duration queue, compute, server_total;
+  /// By the server's too: from the arrival of the call until all of the request was there.
+  absl::Duration receive;
   /// By the client's: from encoding the request to the decoded answer.
   absl::Duration client_total;
 

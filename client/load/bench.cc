@@ -1,81 +1,134 @@
 #include "client/load/bench.h"
 
-#include <map>
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include "client/load/encoded_load.h"
-#include "client/load/length_mix.h"
-#include "client/load/load_generator.h"
-#include "client/load/same_bits.h"
-#include "client/load/workload.h"
+#include "client/load/machine.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-/// What requests get that are alone, each kind asked once.
-class AnswersAlone {
- public:
-  AnswersAlone(AttentionClient& client, const RequestMix& mix, const Protocol& protocol)
-      : client_(client), mix_(mix), protocol_(protocol) {}
+/// Parts of a window whose variation is reported when there are no trials.
+constexpr int kParts = 10;
 
-  /// The pointer stays valid.
-  absl::StatusOr<const AttendResult*> Of(size_t kind) {
-    if (const auto found = answers_.find(kind); found != answers_.end()) {
-      return &found->second;
+LoadOptions AtLevel(LoadOptions options, double level) {
+  if (options.open_loop.has_value()) {
+    options.open_loop->arrivals.rate_per_s = level;
+  } else {
+    options.concurrency = static_cast<int>(std::lround(level));
+  }
+  return options;
+}
+
+class Bench {
+ public:
+  Bench(BenchRunner& runner, const BenchPlan& plan, const BenchWatch& watch)
+      : runner_(runner), plan_(plan), watch_(watch) {
+    report_.subject = runner.Subject();
+    report_.started = absl::Now();
+    report_.machine = DescribeMachine();
+    report_.slo = plan.slo;
+  }
+
+  absl::StatusOr<BenchReport> Run() {
+    if (plan_.search.has_value()) {
+      RETURN_IF_ERROR(Search(*plan_.search));
+    } else if (plan_.levels.empty()) {
+      RETURN_IF_ERROR(Try(LevelValue(plan_.options)).status());
+    } else {
+      RETURN_IF_ERROR(RunRange());
     }
-    const Workload workload = mix_.Make(kind);
-    ASSIGN_OR_RETURN(AttendResult answer, protocol_.Ask(client_, workload.request));
-    return &answers_.emplace(kind, std::move(answer)).first->second;
+    if (plan_.search.has_value() || (plan_.levels.size() > 1 && !plan_.slo.empty())) {
+      report_.search = verdict_;
+    }
+    return std::move(report_);
   }
 
  private:
-  AttentionClient& client_;
-  const RequestMix& mix_;
-  const Protocol& protocol_;
-  std::map<size_t, AttendResult> answers_;
-};
-
-LoadReport DescribeRun(const RequestMix& mix, const Protocol& protocol,
-                       const LoadOptions& options) {
-  LoadReport report;
-  report.model = mix.request().model;
-  report.request = mix.Describe();
-  report.protocol = protocol.name();
-  report.lengths = mix.lengths_text();
-  report.is_streaming = protocol.is_streaming();
-  if (mix.request().options.has_causal()) {
-    report.causal = mix.request().options.causal();
+  absl::Status RunRange() {
+    for (const double level : plan_.levels) {
+      ASSIGN_OR_RETURN(const bool is_met, Try(level));
+      if ((!is_met && !plan_.slo.empty()) || is_stopped_) {
+        break;
+      }
+    }
+    return absl::OkStatus();
   }
-  report.options = options;
-  return report;
-}
+
+  /// The highest level of a doubling, or the plan's, and then between the highest that was met and
+  /// the lowest that was missed.
+  absl::Status Search(const SearchPlan& search) {
+    RETURN_IF_ERROR(Try(search.lowest).status());
+    while (!is_stopped_ && !verdict_.lowest_missed.has_value() &&
+           verdict_.highest_met.has_value() &&
+           *verdict_.highest_met < search.highest.value_or(SearchPlan::kMaxLevel)) {
+      const double next = search.highest.value_or(
+          std::min(SearchPlan::kMaxLevel, 2.0 * *verdict_.highest_met));
+      RETURN_IF_ERROR(Try(next).status());
+    }
+    while (!is_stopped_ && verdict_.highest_met.has_value() &&
+           verdict_.lowest_missed.has_value() && Distance() > Resolution(search)) {
+      RETURN_IF_ERROR(Try(Middle()).status());
+    }
+    return absl::OkStatus();
+  }
+
+  double Distance() const { return *verdict_.lowest_missed - *verdict_.highest_met; }
+
+  double Resolution(const SearchPlan& search) const {
+    const double resolution = search.resolution.value_or(0.05 * *verdict_.highest_met);
+    return plan_.options.open_loop.has_value() ? resolution : std::max(1.0, resolution);
+  }
+
+  double Middle() const {
+    const double middle = (*verdict_.lowest_missed + *verdict_.highest_met) / 2.0;
+    return plan_.options.open_loop.has_value() ? middle : std::floor(middle);
+  }
+
+  /// Whether it met its targets.
+  absl::StatusOr<bool> Try(double value) {
+    const LoadOptions options = AtLevel(plan_.options, value);
+    if (watch_.on_level != nullptr) {
+      watch_.on_level(options);
+    }
+    ASSIGN_OR_RETURN(BenchLevel level, runner_.Run(options, watch_.control));
+    const StabilityRule rule = options.stability.value_or(StabilityRule());
+    level.stability = JudgeStability(
+        level.result.series,
+        options.stability.has_value() ? options.duration : level.result.window / kParts, rule);
+    for (const SloTarget& target : plan_.slo) {
+      level.slo.push_back(CheckSlo(target, level.result));
+    }
+    const bool is_met = MeetsTargets(level);
+    is_stopped_ = level.result.was_stopped;
+    if (!is_stopped_) {
+      auto& bound = is_met ? verdict_.highest_met : verdict_.lowest_missed;
+      bound = !bound.has_value() ? value
+              : is_met           ? std::max(*bound, value)
+                                 : std::min(*bound, value);
+    }
+    if (watch_.on_result != nullptr) {
+      watch_.on_result(level);
+    }
+    report_.levels.push_back(std::move(level));
+    return is_met;
+  }
+
+  BenchRunner& runner_;
+  const BenchPlan& plan_;
+  const BenchWatch& watch_;
+  BenchReport report_;
+  SearchVerdict verdict_;
+  bool is_stopped_ = false;
+};
 
 }  // namespace
 
-absl::StatusOr<LoadReport> RunBench(AttentionClient& client, const RequestMix& mix,
-                                    const Protocol& protocol, const LoadOptions& options) {
-  LoadReport report = DescribeRun(mix, protocol, options);
-  AnswersAlone alone(client, mix, protocol);
-  const size_t first_kind = WeightedDraw(mix.weights(), options.seed).Next();
-  ASSIGN_OR_RETURN(const AttendResult* const first, alone.Of(first_kind));
-  if (options.num_samples > 0) {
-    report.verification.emplace();
-    const Workload workload = mix.Make(first_kind);
-    ASSIGN_OR_RETURN(report.verification->reference,
-                     CheckIfReproducible(client, workload.request, *first));
-  }
-  ASSIGN_OR_RETURN(const EncodedLoad load, EncodeLoad(mix, protocol, *first));
-  ASSIGN_OR_RETURN(report.result, RunLoad(load, options));
-  for (const LoadSample& sample : report.result.samples) {
-    const Workload workload = mix.Make(sample.kind);
-    ASSIGN_OR_RETURN(const AttendResult answer, protocol.Decode(workload.request, sample.messages));
-    ASSIGN_OR_RETURN(const AttendResult* const expected, alone.Of(sample.kind));
-    ++report.verification->sampled;
-    report.verification->identical += SameBits(answer.output, expected->output) ? 1 : 0;
-  }
-  report.result.samples.clear();
-  return report;
+absl::StatusOr<BenchReport> RunBench(BenchRunner& runner, const BenchPlan& plan,
+                                     const BenchWatch& watch) {
+  return Bench(runner, plan, watch).Run();
 }
 
 }  // namespace attention

@@ -1,15 +1,13 @@
-#include <grpcpp/completion_queue.h>
-
 #include <chrono>
-#include <memory>
-#include <vector>
 
 #include "client/lib/channel.h"
+#include "client/load/event_queue.h"
 #include "client/load/lane.h"
 #include "client/load/lane_pool.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"
+#include "client/load/window_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -17,53 +15,60 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// More failures in a row than this end the run.
-constexpr int64_t kMaxFailuresInARow = 200;
-
 class ClosedLoop {
  public:
-  ClosedLoop(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels)
+  ClosedLoop(const EncodedLoad& load, const LoadOptions& options, const LoadControl& control,
+             const LoadChannels& channels)
       : load_(load),
         options_(options),
-        window_(WindowFromNow(options)),
-        recorder_(load, options, window_),
-        samples_(options.num_samples, window_),
+        window_(options),
+        recorder_(options, control, window_.window()),
+        samples_(options, window_.window()),
         draw_(load.weights, options.seed),
-        lanes_(load, options, channels, queue_) {}
+        lanes_(load, options, channels, events_.queue()) {}
 
   LoadResult Run() {
-    for (int i = 0; i < options_.concurrency; ++i) {
+    for (int i = 0; i < options_.concurrency && MayStart(Clock::now()); ++i) {
+      ++under_way_;
       Start(lanes_.Make(), Clock::now());
     }
-    int under_way = options_.concurrency;
-    bool gave_up = false;
-    void* tag = nullptr;
-    bool ok = false;
-    while (under_way > 0 && queue_.Next(&tag, &ok)) {
-      Lane& lane = *static_cast<Lane*>(tag);
-      if (!lane.Advance(ok)) {
-        continue;
-      }
+    while (under_way_ > 0) {
+      events_.Next([this](void* tag, bool ok) { Take(*static_cast<Lane*>(tag), ok); });
       const Clock::time_point now = Clock::now();
-      recorder_.Count(lane, now);
-      gave_up = gave_up || recorder_.failures_in_a_row() > kMaxFailuresInARow;
-      if (now < window_.end && !gave_up) {
-        Start(lane, now);
-      } else {
-        --under_way;
-      }
+      recorder_.Watch(now, under_way_);
+      window_.EndIfAsked(now);
     }
-    queue_.Shutdown();
-    while (queue_.Next(&tag, &ok)) {
-    }
+    events_.ShutDown();
     LoadResult result = recorder_.Finish();
-    result.gave_up = gave_up;
+    result.gave_up = gave_up_;
     return result;
   }
 
  private:
+  void Take(Lane& lane, bool ok) {
+    if (!lane.Advance(ok)) {
+      return;
+    }
+    const Clock::time_point now = Clock::now();
+    --under_way_;
+    recorder_.Count(load_, lane, now);
+    window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
+    gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
+    if (MayStart(now)) {
+      ++under_way_;
+      Start(lane, now);
+    }
+  }
+
+  /// Not when those under way are all that are wanted.
+  bool MayStart(Clock::time_point now) const {
+    return !gave_up_ && window_.IsOpen(now) &&
+           !window_.IsEnough(now, recorder_.num_measured() + under_way_);
+  }
+
   void Start(Lane& lane, Clock::time_point now) {
     const size_t kind = draw_.Next();
+    recorder_.CountSent(now);
     lane.Start({.kind = kind,
                 .bytes = load_.kinds[kind].bytes,
                 .due = {},
@@ -72,20 +77,23 @@ class ClosedLoop {
 
   const EncodedLoad& load_;
   const LoadOptions& options_;
-  const PaceWindow window_;
+  ClosedWindow window_;
   Recorder recorder_;
   SampleSchedule samples_;
   WeightedDraw draw_;
-  grpc::CompletionQueue queue_;
+  EventQueue events_;
   LanePool lanes_;
+  int64_t under_way_ = 0;
+  bool gave_up_ = false;
 };
 
 }  // namespace
 
-absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options) {
+absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
+                                         const LoadControl& control) {
   ASSIGN_OR_RETURN(const LoadChannels channels,
                    MakeChannels(options.connection, options.connections));
-  return ClosedLoop(load, options, channels).Run();
+  return ClosedLoop(load, options, control, channels).Run();
 }
 
 }  // namespace attention

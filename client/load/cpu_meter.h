@@ -1,47 +1,61 @@
-// How busy this process was.
+// How busy the client was.
 #pragma once
 
 #include <chrono>
 #include <optional>
 
-#include "client/load/pacer.h"
+#include "client/load/measured_window.h"
 
 namespace attention {
 
-/// CPU time of all threads of this process, since it began.
-double ProcessCpuSeconds();
+/// Seconds of CPU time since the beginning: of all threads of this process; and those that the
+/// calling thread wanted to run but waited for a CPU (0 where the kernel does not say).
+struct CpuTimes {
+  double used_s = 0.0;
+  double waited_s = 0.0;
+};
+CpuTimes ReadCpuTimes();
 
-/// Measures over a window, as nearly as it is looked at. Not thread-safe.
+/// Measures over a window, as nearly as it is looked at. One thread, that which takes the answers.
 class CpuMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit CpuMeter(const PaceWindow& window) : window_(window) {}
+  /// Borrows the window.
+  explicit CpuMeter(const MeasuredWindow& window) : window_(window) {}
 
   /// To be called often, also after the window.
   void Look(Clock::time_point now) {
     if (!start_.has_value()) {
-      if (now >= window_.start) {
-        start_ = {now, ProcessCpuSeconds()};
+      if (now >= window_.start()) {
+        start_ = {now, ReadCpuTimes()};
       }
-    } else if (!share_.has_value() && now >= window_.end) {
-      const std::chrono::duration<double> elapsed = now - start_->at;
-      share_ = (ProcessCpuSeconds() - start_->cpu_seconds) / elapsed.count();
+    } else if (!end_.has_value() && now >= window_.end()) {
+      end_ = {now, ReadCpuTimes()};
     }
   }
 
-  /// CPU time over the window's length; 0 when the window has not passed.
-  double share() const { return share_.value_or(0.0); }
+  /// Of the window's length; 0 when the window has not passed.
+  double used_share() const { return Share(&CpuTimes::used_s); }
+  double waited_share() const { return Share(&CpuTimes::waited_s); }
 
  private:
   struct Mark {
     Clock::time_point at;
-    double cpu_seconds = 0.0;
+    CpuTimes times;
   };
 
-  const PaceWindow window_;
+  double Share(double CpuTimes::* seconds) const {
+    if (!end_.has_value() || end_->at <= start_->at) {
+      return 0.0;
+    }
+    const std::chrono::duration<double> elapsed = end_->at - start_->at;
+    return (end_->times.*seconds - start_->times.*seconds) / elapsed.count();
+  }
+
+  const MeasuredWindow& window_;
   std::optional<Mark> start_;
-  std::optional<double> share_;
+  std::optional<Mark> end_;
 };
 
 }  // namespace attention

@@ -37,6 +37,7 @@ void DecodeLane::Go(bool stop, bool keep) {
   }
   keep_ = keep;
   messages_.clear();
+  answered_bytes_ = 0;
   action_started_ = Clock::now();
   Write(num_sent_ == 1 ? session_.prefill : session_.step);
 }
@@ -91,6 +92,7 @@ void DecodeLane::Read() {
 }
 
 DecodeLane::Event DecodeLane::TakeMessage() {
+  answered_bytes_ += static_cast<int64_t>(message_.Length());
   v1::DecodeResponse response;
   const absl::Status decoded =
       DecodeEnvelope(message_, PayloadFieldsOf<v1::DecodeResponse>(), response);

@@ -25,6 +25,8 @@ struct EncodedSession {
   grpc::ByteBuffer prefill;
   grpc::ByteBuffer step;
   int64_t steps = 0;
+  int64_t prefill_tokens = 0;
+  int64_t step_tokens = 1;  // of each
 };
 
 /// Each action is sent when the one before is answered. Not thread-safe; its address is the tag of
@@ -55,6 +57,7 @@ class DecodeLane {
   Clock::time_point action_started() const { return action_started_; }
   /// Of the last action.
   const v1::Summary& summary() const { return result_.summary(); }
+  int64_t answered_bytes() const { return answered_bytes_; }
   bool keeps() const { return keep_; }
   const std::vector<grpc::ByteBuffer>& messages() const { return messages_; }
   /// Why a session that ended did so before its time; OK when it did not.
@@ -82,6 +85,7 @@ class DecodeLane {
   int64_t num_sent_ = 0;     // actions
   bool is_stopped_ = false;  // after its last action
   bool keep_ = false;
+  int64_t answered_bytes_ = 0;
   grpc::ByteBuffer message_;
   std::vector<grpc::ByteBuffer> messages_;
   v1::DecodeResult result_;

@@ -1,16 +1,15 @@
 #include "client/load/decode_load.h"
 
-#include <grpcpp/completion_queue.h>
-
+#include <algorithm>
 #include <chrono>
 #include <memory>
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
-#include "client/load/cpu_meter.h"
+#include "client/load/event_queue.h"
 #include "client/load/recorder.h"
+#include "client/load/window_plan.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
@@ -19,121 +18,106 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// More failures in a row than this end the run.
-constexpr int64_t kMaxFailuresInARow = 200;
-
-int64_t NanosecondsBetween(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::nanoseconds(to - from).count();
-}
-
 class DecodeLoop {
  public:
-  DecodeLoop(const EncodedSession& session, const LoadOptions& options,
+  DecodeLoop(const EncodedSession& session, const LoadOptions& options, const LoadControl& control,
              const std::vector<std::shared_ptr<grpc::Channel>>& channels)
-      : options_(options),
+      : session_(session),
         session_timeout_(options.timeout * (session.steps + 2)),
-        window_(WindowFromNow(options)),
-        samples_(options.num_samples, window_),
-        cpu_(window_) {
+        window_(options),
+        recorder_(options, control, window_.window()),
+        samples_(options, window_.window()) {
     for (int i = 0; i < options.concurrency; ++i) {
-      lanes_.push_back(
-          std::make_unique<DecodeLane>(channels[i % channels.size()], session, queue_));
+      lanes_.push_back(std::make_unique<DecodeLane>(channels[i % channels.size()], session,
+                                                    events_.queue()));
     }
-    result_.window = options.duration;
   }
 
-  DecodeLoadResult Run() {
+  LoadResult Run() {
     for (const auto& lane : lanes_) {
       Start(*lane);
     }
     under_way_ = std::ssize(lanes_);
-    void* tag = nullptr;
-    bool ok = false;
-    while (under_way_ > 0 && queue_.Next(&tag, &ok)) {
-      DecodeLane& lane = *static_cast<DecodeLane*>(tag);
-      const DecodeLane::Event event = lane.Advance(ok);
+    while (under_way_ > 0) {
+      events_.Next([this](void* tag, bool ok) {
+        DecodeLane& lane = *static_cast<DecodeLane*>(tag);
+        Take(lane.Advance(ok), lane, Clock::now());
+      });
       const Clock::time_point now = Clock::now();
-      cpu_.Look(now);
-      Take(event, lane, now);
+      recorder_.Watch(now, under_way_);
+      window_.EndIfAsked(now);
     }
-    queue_.Shutdown();
-    while (queue_.Next(&tag, &ok)) {
-    }
-    cpu_.Look(Clock::now());
-    result_.client_cpu_share = cpu_.share();
-    return std::move(result_);
+    events_.ShutDown();
+    LoadResult result = recorder_.Finish();
+    result.gave_up = gave_up_;
+    return result;
   }
 
  private:
   void Start(DecodeLane& lane) { lane.Start(absl::ToChronoTime(absl::Now() + session_timeout_)); }
 
-  bool IsOver(Clock::time_point now) const { return now >= window_.end || result_.gave_up; }
+  bool IsOver(Clock::time_point now) const { return gave_up_ || !window_.IsOpen(now); }
 
   void Take(DecodeLane::Event event, DecodeLane& lane, Clock::time_point now) {
     switch (event) {
       case DecodeLane::Event::kNone:
         return;
       case DecodeLane::Event::kPrefilled:
+        recorder_.CountPrefill(session_.prefill_tokens, lane.session_started(), now);
+        break;
       case DecodeLane::Event::kStepped:
-        Count(event, lane, now);
-        [[fallthrough]];
+        CountStep(lane, now);
+        break;
       case DecodeLane::Event::kOpened:
-        lane.Go(IsOver(now), samples_.Take(now));
-        return;
+        break;
       case DecodeLane::Event::kEnded:
-        CountEnd(lane, now);
-        if (IsOver(now)) {
-          --under_way_;
-        } else {
-          Start(lane);
-        }
+        TakeEnd(lane, now);
+        return;
     }
-  }
-
-  void Count(DecodeLane::Event event, const DecodeLane& lane, Clock::time_point now) {
-    failures_in_a_row_ = 0;
     if (lane.keeps()) {
-      result_.samples.push_back({lane.index(), lane.messages()});
+      recorder_.Keep({static_cast<size_t>(lane.index()), lane.messages()});
     }
-    if (now < window_.start || now >= window_.end) {
-      return;
-    }
-    if (event == DecodeLane::Event::kPrefilled) {
-      ++result_.prefills;
-      result_.first_answer_ns.Record(NanosecondsBetween(lane.session_started(), now));
-      return;
-    }
-    ++result_.steps;
-    result_.step_ns.Record(NanosecondsBetween(lane.action_started(), now));
-    result_.account.queue_ns += lane.summary().queue_ns();
-    result_.account.compute_ns += lane.summary().compute_ns();
-    result_.account.batch_requests += lane.summary().batch_requests();
+    lane.Go(IsOver(now), samples_.Take(now));
   }
 
-  void CountEnd(const DecodeLane& lane, Clock::time_point now) {
-    if (lane.failure().ok()) {
-      return;
-    }
-    FailureTally& tally = result_.failures[absl::StatusCodeToString(lane.failure().code())];
-    if (tally.count++ == 0) {
-      tally.first_text = std::string(lane.failure().message());
-    }
-    if (now >= window_.start && now < window_.end) {
-      tally.latency_ns.Record(NanosecondsBetween(lane.action_started(), now));
-    }
-    result_.gave_up = result_.gave_up || ++failures_in_a_row_ > kMaxFailuresInARow;
+  void CountStep(const DecodeLane& lane, Clock::time_point now) {
+    const v1::Summary& summary = lane.summary();
+    recorder_.CountAnswer(
+        {.due = lane.action_started(),
+         .started = lane.action_started(),
+         .ended = now,
+         .tokens = session_.step_tokens,
+         .request_bytes = static_cast<int64_t>(session_.step.Length()),
+         .answered_bytes = lane.answered_bytes(),
+         .account = ServerAccount{.receive_ns = summary.receive_ns(),
+                                  .queue_ns = summary.queue_ns(),
+                                  .compute_ns = summary.compute_ns(),
+                                  .batch_requests = summary.batch_requests()},
+         .is_stream = true});
+    window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
   }
 
-  const LoadOptions& options_;
+  void TakeEnd(DecodeLane& lane, Clock::time_point now) {
+    if (!lane.failure().ok()) {
+      recorder_.CountFailure(lane.failure(), lane.action_started(), now);
+      gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
+    }
+    if (IsOver(now)) {
+      --under_way_;
+    } else {
+      Start(lane);
+    }
+  }
+
+  const EncodedSession& session_;
   const absl::Duration session_timeout_;
-  const PaceWindow window_;
+  ClosedWindow window_;
+  Recorder recorder_;
   SampleSchedule samples_;
-  CpuMeter cpu_;
-  grpc::CompletionQueue queue_;
+  EventQueue events_;
   std::vector<std::unique_ptr<DecodeLane>> lanes_;
-  DecodeLoadResult result_;
   int64_t under_way_ = 0;
-  int64_t failures_in_a_row_ = 0;
+  bool gave_up_ = false;
 };
 
 }  // namespace
@@ -146,13 +130,15 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
   ASSIGN_OR_RETURN(session.prefill, EncodeStep({}, plan.Prefill()));
   ASSIGN_OR_RETURN(session.step, EncodeStep({}, plan.Step()));
   session.steps = plan.options().steps;
+  session.prefill_tokens = plan.options().prefill;
+  session.step_tokens = plan.options().step_tokens;
   return session;
 }
 
-absl::StatusOr<DecodeLoadResult> RunDecodeLoad(const EncodedSession& session,
-                                               const LoadOptions& options) {
+absl::StatusOr<LoadResult> RunDecodeLoad(const EncodedSession& session, const LoadOptions& options,
+                                         const LoadControl& control) {
   ASSIGN_OR_RETURN(const auto channels, MakeChannels(options.connection, options.connections));
-  return DecodeLoop(session, options, channels).Run();
+  return DecodeLoop(session, options, control, channels).Run();
 }
 
 }  // namespace attention

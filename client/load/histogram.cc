@@ -4,13 +4,18 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace attention {
 namespace {
 
 constexpr int kPartBits = 7;
 constexpr uint64_t kParts = uint64_t{1} << kPartBits;
-constexpr uint64_t kNumBuckets = (64 - kPartBits) * kParts;
 
 /// Values below kParts have a bucket each; above, the top kPartBits + 1 bits choose it.
 size_t BucketOf(uint64_t value) {
@@ -27,11 +32,13 @@ int64_t UpperEnd(size_t bucket) {
 
 }  // namespace
 
-Histogram::Histogram() : counts_(kNumBuckets, 0) {}
-
 void Histogram::Record(int64_t value) {
   value = std::max<int64_t>(0, value);
-  ++counts_[BucketOf(static_cast<uint64_t>(value))];
+  const size_t bucket = BucketOf(static_cast<uint64_t>(value));
+  if (bucket >= counts_.size()) {
+    counts_.resize(bucket + 1);
+  }
+  ++counts_[bucket];
   min_ = count_ == 0 ? value : std::min(min_, value);
   max_ = std::max(max_, value);
   sum_ += static_cast<double>(value);
@@ -42,7 +49,8 @@ void Histogram::Merge(const Histogram& other) {
   if (other.count_ == 0) {
     return;
   }
-  for (size_t i = 0; i < counts_.size(); ++i) {
+  counts_.resize(std::max(counts_.size(), other.counts_.size()));
+  for (size_t i = 0; i < other.counts_.size(); ++i) {
     counts_[i] += other.counts_[i];
   }
   min_ = count_ == 0 ? other.min_ : std::min(min_, other.min_);
@@ -62,6 +70,40 @@ int64_t Histogram::Percentile(double percent) const {
     }
   }
   return max_;
+}
+
+std::string Histogram::Counts() const {
+  std::string text;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] > 0) {
+      absl::StrAppend(&text, text.empty() ? "" : " ", UpperEnd(i), ":", counts_[i]);
+    }
+  }
+  return text;
+}
+
+absl::StatusOr<Histogram> Histogram::FromCounts(const std::string& counts, int64_t min, int64_t max,
+                                                double mean) {
+  Histogram histogram;
+  for (const absl::string_view pair : absl::StrSplit(counts, ' ', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(pair, ':');
+    int64_t end = 0, count = 0;
+    if (!absl::SimpleAtoi(parts.first, &end) || !absl::SimpleAtoi(parts.second, &count) ||
+        end < 0 || count <= 0 || UpperEnd(BucketOf(static_cast<uint64_t>(end))) != end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("histogram: expected UPPER_END:COUNT, found \"", std::string(pair), "\""));
+    }
+    const size_t bucket = BucketOf(static_cast<uint64_t>(end));
+    histogram.counts_.resize(std::max(histogram.counts_.size(), bucket + 1));
+    histogram.counts_[bucket] += count;
+    histogram.count_ += count;
+  }
+  if (histogram.count_ > 0) {
+    histogram.min_ = min;
+    histogram.max_ = max;
+    histogram.sum_ = mean * static_cast<double>(histogram.count_);
+  }
+  return histogram;
 }
 
 }  // namespace attention

@@ -1,16 +1,17 @@
 // Latencies in log-linear buckets: each power of two is cut into 128 equal parts (the idea of
-// HdrHistogram, Tene), so any value is known to within 1/128 whatever its size, in a fixed 58 KiB.
+// HdrHistogram, Tene), so any value is known to within 1/128 whatever its size, in at most 58 KiB.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace attention {
 
 class Histogram {
  public:
-  Histogram();
-
   /// Negative values count as 0.
   void Record(int64_t value);
 
@@ -27,8 +28,15 @@ class Histogram {
   /// do not exceed; 0 when empty.
   int64_t Percentile(double percent) const;
 
+  /// "1023:5 1031:17": for each bucket that holds any its upper end, and how many it holds,
+  /// ascending.
+  std::string Counts() const;
+  /// The histogram whose Counts, min, max and mean are these. INVALID_ARGUMENT for what is none.
+  static absl::StatusOr<Histogram> FromCounts(const std::string& counts, int64_t min, int64_t max,
+                                              double mean);
+
  private:
-  std::vector<int64_t> counts_;
+  std::vector<int64_t> counts_;  // up to the last bucket that holds any
   int64_t count_ = 0;
   int64_t min_ = 0;
   int64_t max_ = 0;

@@ -15,6 +15,7 @@ void Lane::Start(LaneCall call) {
   context_->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout_));
   answered_bytes_ = 0;
   first_message_.reset();
+  message_gaps_ns_.clear();
   started_ = Clock::now();
   // Once an event is asked for, another thread may be here with it: nothing of this call is touched
   // after that. gRPC orders the two, where ThreadSanitizer does not see it.
@@ -65,9 +66,13 @@ void Lane::Clear() {
 }
 
 void Lane::TakeMessage() {
-  if (!first_message_.has_value()) {
-    first_message_ = Clock::now();
+  const Clock::time_point now = Clock::now();
+  if (first_message_.has_value()) {
+    message_gaps_ns_.push_back(std::chrono::nanoseconds(now - last_message_).count());
+  } else {
+    first_message_ = now;
   }
+  last_message_ = now;
   answered_bytes_ += static_cast<int64_t>(message_.Length());
   if (!call_.keep_all) {
     answer_.clear();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "client/load/protocol.h"
@@ -52,6 +53,8 @@ class Lane {
   Clock::time_point due() const { return call_.due.value_or(started_); }
   /// When the first message of a stream came.
   std::optional<Clock::time_point> first_message() const { return first_message_; }
+  /// From each message of a stream to the next.
+  const std::vector<int64_t>& message_gaps_ns() const { return message_gaps_ns_; }
   /// Of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
   const LoadAnswer& answer() const { return answer_; }
@@ -82,6 +85,8 @@ class Lane {
   grpc::Status status_;
   Clock::time_point started_;
   std::optional<Clock::time_point> first_message_;
+  Clock::time_point last_message_;
+  std::vector<int64_t> message_gaps_ns_;
   int64_t answered_bytes_ = 0;
   LoadAnswer answer_;
 };

@@ -1,5 +1,4 @@
-#include <grpcpp/completion_queue.h>
-
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -8,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lib/channel.h"
+#include "client/load/event_queue.h"
 #include "client/load/lane.h"
 #include "client/load/lane_pool.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"
+#include "client/load/window_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -22,21 +23,22 @@ using Clock = std::chrono::steady_clock;
 
 class OpenLoop {
  public:
-  OpenLoop(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels)
+  OpenLoop(const EncodedLoad& load, const LoadOptions& options, const LoadControl& control,
+           const LoadChannels& channels)
       : load_(load),
         options_(options),
-        window_(WindowFromNow(options)),
-        recorder_(load, options, window_),
-        samples_(options.num_samples, window_),
+        start_(Clock::now()),
+        plan_(PlanOpenWindow(options, start_)),
+        window_(plan_.start, plan_.end),
+        recorder_(options, control, window_),
+        samples_(options, window_),
         draw_(load.weights, options.seed),
-        lanes_(load, options, channels, queue_) {}
+        lanes_(load, options, channels, events_.queue()) {}
 
   LoadResult Run() {
     std::thread dispatcher([this] {
-      tally_ =
-          Pace(Schedule(options_.open_loop->arrivals,
-                        window_.start - absl::ToChronoNanoseconds(options_.warmup)),
-               PacerClock::Real(), window_, [this](Clock::time_point due) { return Send(due); });
+      tally_ = Pace(Schedule(options_.open_loop->arrivals, start_), PacerClock::Real(), window_,
+                    [this](Clock::time_point due) { return Send(due); });
       Release();
     });
     TakeAnswers();
@@ -48,6 +50,7 @@ class OpenLoop {
       tally.first_text = absl::StrCat(options_.open_loop->max_in_flight,
                                       " requests were under way (--max-in-flight)");
     }
+    result.series.Merge(std::exchange(tally_.series, TimeSeries()));
     result.pace = std::move(tally_);
     return result;
   }
@@ -57,7 +60,7 @@ class OpenLoop {
 
   bool Send(Clock::time_point due) {
     // Also when it cannot be sent, so that what comes next does not depend on how the server fares.
-    const size_t kind = draw_.Next();
+    const size_t kind = NextKind();
     Lane* const lane = lanes_.Take(options_.open_loop->max_in_flight);
     if (lane == nullptr) {
       ++not_sent_;
@@ -71,34 +74,42 @@ class OpenLoop {
     return true;
   }
 
+  size_t NextKind() {
+    const ArrivalTrace* const trace = options_.open_loop->arrivals.trace.get();
+    return trace == nullptr || trace->kinds.empty() ? draw_.Next() : trace->kinds[num_due_++];
+  }
+
   // Of either thread.
 
   /// The last one out, call or dispatcher, ends the queue.
   void Release() {
     if (under_way_.fetch_sub(1) == 1) {
-      queue_.Shutdown();
+      events_.queue().Shutdown();
     }
   }
 
   // Of the calling thread.
 
   void TakeAnswers() {
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
+    const auto take = [this](void* tag, bool ok) {
       Lane& lane = *static_cast<Lane*>(tag);
       if (lane.Advance(ok)) {
-        recorder_.Count(lane, Clock::now());
+        recorder_.Count(load_, lane, Clock::now());
         lanes_.GiveBack(lane);
         Release();
       }
+    };
+    while (events_.Next(take)) {
+      recorder_.Watch(Clock::now(), std::max<int64_t>(0, under_way_.load() - 1));
     }
   }
 
   const EncodedLoad& load_;
   const LoadOptions& options_;
-  const PaceWindow window_;
-  grpc::CompletionQueue queue_;
+  const Clock::time_point start_;
+  const OpenWindow plan_;
+  MeasuredWindow window_;
+  EventQueue events_;
 
   // Of the calling thread.
   Recorder recorder_;
@@ -106,6 +117,7 @@ class OpenLoop {
   // Of the dispatcher, until it is joined.
   SampleSchedule samples_;
   WeightedDraw draw_;
+  size_t num_due_ = 0;
   int64_t not_sent_ = 0;
   PaceTally tally_;
 
@@ -115,10 +127,11 @@ class OpenLoop {
 
 }  // namespace
 
-absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options) {
+absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
+                                       const LoadControl& control) {
   ASSIGN_OR_RETURN(const LoadChannels channels,
                    MakeChannels(options.connection, options.connections));
-  return OpenLoop(load, options, channels).Run();
+  return OpenLoop(load, options, control, channels).Run();
 }
 
 }  // namespace attention

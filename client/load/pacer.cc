@@ -2,12 +2,47 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
 #include "client/load/uniform.h"
 
 namespace attention {
+namespace {
+
+using Time = PacerClock::Steady::time_point;
+
+/// How soon a sleeping pacer sees that the window is asked to end.
+constexpr std::chrono::milliseconds kNap{100};
+
+/// False when the window is asked to end first.
+bool SleepUntil(Time due, const PacerClock& clock, const MeasuredWindow& window) {
+  for (Time now = clock.now(); now < due; now = clock.now()) {
+    if (window.is_asked_to_end()) {
+      return false;
+    }
+    clock.sleep_until(std::min(due, now + kNap));
+  }
+  return !window.is_asked_to_end();
+}
+
+void Count(Time due, Time now, bool is_sent, const MeasuredWindow& window, PaceTally& tally) {
+  ++tally.due;
+  TimeSlice& slice = tally.series.At(absl::FromChrono(due - window.start()));
+  ++slice.due;
+  if (!is_sent) {
+    ++tally.not_sent;
+    ++slice.not_sent;
+    return;
+  }
+  tally.lag_ns.Record(std::chrono::nanoseconds(now - due).count());
+  if (window.Contains(now)) {
+    ++tally.series.At(absl::FromChrono(now - window.start())).sent;
+  }
+}
+
+}  // namespace
 
 PacerClock PacerClock::Real() {
   return {.now = Steady::now, .sleep_until = [](Steady::time_point until) {
@@ -18,40 +53,58 @@ PacerClock PacerClock::Real() {
           }};
 }
 
-Schedule::Schedule(const ArrivalOptions& options, PacerClock::Steady::time_point start)
+Schedule::Schedule(const ArrivalOptions& options, Time start)
     : options_(options), start_(start), generator_(options.seed), due_(start) {
-  if (options_.arrivals == Arrivals::kPoisson) {
+  if (options_.trace != nullptr || options_.arrivals == Arrivals::kPoisson) {
+    index_ = -1;
     Advance();
   }
 }
 
 void Schedule::Advance() {
   ++index_;
-  since_start_s_ = options_.arrivals == Arrivals::kConstant
-                       ? static_cast<double>(index_) / options_.rate_per_s
-                       : since_start_s_ + Gap();
-  due_ = start_ + std::chrono::nanoseconds(std::llround(since_start_s_ * 1e9));
+  if (options_.trace != nullptr) {
+    due_ = index_ < std::ssize(options_.trace->times) ? start_ + options_.trace->times[index_]
+                                                      : Time::max();
+    return;
+  }
+  requests_ =
+      options_.arrivals == Arrivals::kConstant ? static_cast<double>(index_) : requests_ + Gap();
+  due_ = start_ + std::chrono::nanoseconds(std::llround(SecondsUntil(requests_) * 1e9));
 }
 
-double Schedule::Gap() { return -std::log1p(-DrawUniform(generator_)) / options_.rate_per_s; }
+double Schedule::Gap() { return -std::log1p(-DrawUniform(generator_)); }
 
-PaceTally Pace(Schedule schedule, const PacerClock& clock, const PaceWindow& window,
-               const std::function<bool(PacerClock::Steady::time_point)>& send) {
+/// The time by which the rate, integrated, has come to `requests`.
+double Schedule::SecondsUntil(double requests) const {
+  const double from = options_.rate_per_s;
+  if (!options_.ramp.has_value() || requests <= from * options_.ramp->start_s) {
+    return requests / from;
+  }
+  const auto& [to, start_s, length_s] = *options_.ramp;
+  const double within = requests - from * start_s;
+  const double of_ramp = (from + to) / 2.0 * length_s;
+  if (within >= of_ramp) {
+    return start_s + length_s + (within - of_ramp) / to;
+  }
+  // from * t + growth / 2 * t^2 = within, in the form that is stable for a growth near 0.
+  const double growth = (to - from) / length_s;
+  return start_s + 2.0 * within / (from + std::sqrt(from * from + 2.0 * growth * within));
+}
+
+PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& window,
+               const std::function<bool(Time)>& send) {
   PaceTally tally;
-  for (; schedule.due() < window.end; schedule.Advance()) {
-    if (clock.now() < schedule.due()) {
-      clock.sleep_until(schedule.due());
+  tally.series = TimeSeries(TimeSeries::SliceFor(absl::FromChrono(window.length())));
+  for (; schedule.due() < window.end(); schedule.Advance()) {
+    if (!SleepUntil(schedule.due(), clock, window)) {
+      window.EndAt(schedule.due());
+      break;
     }
-    const PacerClock::Steady::time_point now = clock.now();
+    const Time now = clock.now();
     const bool is_sent = send(schedule.due());
-    if (schedule.due() < window.start) {
-      continue;
-    }
-    ++tally.due;
-    if (is_sent) {
-      tally.lag_ns.Record(std::chrono::nanoseconds(now - schedule.due()).count());
-    } else {
-      ++tally.not_sent;
+    if (schedule.due() >= window.start()) {
+      Count(schedule.due(), now, is_sent, window, tally);
     }
   }
   return tally;

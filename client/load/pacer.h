@@ -5,9 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <random>
 
+#include "client/load/arrival_trace.h"
 #include "client/load/histogram.h"
+#include "client/load/measured_window.h"
+#include "client/load/time_series.h"
 
 namespace attention {
 
@@ -16,10 +21,20 @@ enum class Arrivals {
   kPoisson,   // after exponentially distributed gaps
 };
 
+/// A rate that changes evenly over time, and then stays.
+struct Ramp {
+  double to_rate_per_s = 1.0;  // > 0
+  double start_s = 0.0;        // after the first request was due
+  double length_s = 1.0;       // > 0
+};
+
 struct ArrivalOptions {
-  double rate_per_s = 1.0;  // > 0
+  double rate_per_s = 1.0;  // > 0; with a ramp before it begins; of a trace its mean
   Arrivals arrivals = Arrivals::kConstant;
   uint64_t seed = 0;  // of kPoisson
+  std::optional<Ramp> ramp = std::nullopt;
+  /// When requests came once, instead of all the above.
+  std::shared_ptr<const ArrivalTrace> trace = nullptr;
 };
 
 /// Where time comes from; tests bring their own.
@@ -38,25 +53,22 @@ class Schedule {
  public:
   Schedule(const ArrivalOptions& options, PacerClock::Steady::time_point start);
 
-  /// When the next request is due. The first is due at the start when arrivals are constant.
+  /// When the next request is due; the end of time when a trace has no more. The first is due at
+  /// the start when arrivals are constant.
   PacerClock::Steady::time_point due() const { return due_; }
   void Advance();
 
  private:
   double Gap();
+  double SecondsUntil(double requests) const;
 
   const ArrivalOptions options_;
   const PacerClock::Steady::time_point start_;
   std::mt19937_64 generator_;
   int64_t index_ = 0;
-  double since_start_s_ = 0.0;
+  /// How many requests a constant rate would have made due by now; of kPoisson random.
+  double requests_ = 0.0;
   PacerClock::Steady::time_point due_;
-};
-
-/// The part of a run that counts.
-struct PaceWindow {
-  PacerClock::Steady::time_point start;
-  PacerClock::Steady::time_point end;
 };
 
 /// Of the requests that were due within the window.
@@ -65,12 +77,16 @@ struct PaceTally {
   int64_t not_sent = 0;
   /// From when a request was due until it was sent.
   Histogram lag_ns;
+  /// TimeSlice's due, not_sent and sent.
+  TimeSeries series;
 };
 
 /// Calls `send(due)` for each request that is due before the window's end, as soon as it is due.
 /// One that could not be sent then is sent as soon as possible: none is left out, and none is put
-/// off to keep a distance. `send` returns false when it does not send. Blocks its thread meanwhile.
-PaceTally Pace(Schedule schedule, const PacerClock& clock, const PaceWindow& window,
+/// off to keep a distance. `send` returns false when it does not send. Blocks its thread meanwhile;
+/// when the window is asked to end, it ends when the first request is due that is not sent any
+/// more.
+PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& window,
                const std::function<bool(PacerClock::Steady::time_point)>& send);
 
 }  // namespace attention

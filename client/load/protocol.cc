@@ -28,7 +28,8 @@ absl::StatusOr<AttendResult> SummaryOf(const LoadAnswer& answer, bool is_streami
 absl::StatusOr<std::optional<ServerAccount>> NativeProtocol::ReadAccount(
     const LoadAnswer& answer) const {
   ASSIGN_OR_RETURN(const AttendResult summary, SummaryOf(answer, is_streaming_));
-  return ServerAccount{.queue_ns = absl::ToInt64Nanoseconds(summary.timings.queue),
+  return ServerAccount{.receive_ns = absl::ToInt64Nanoseconds(summary.timings.receive),
+                       .queue_ns = absl::ToInt64Nanoseconds(summary.timings.queue),
                        .compute_ns = absl::ToInt64Nanoseconds(summary.timings.compute),
                        .batch_requests = summary.batch.requests};
 }

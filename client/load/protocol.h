@@ -21,6 +21,7 @@ using LoadAnswer = std::vector<grpc::ByteBuffer>;
 
 /// The server's own account of one answer.
 struct ServerAccount {
+  int64_t receive_ns = 0;
   int64_t queue_ns = 0;
   int64_t compute_ns = 0;
   int64_t batch_requests = 0;

@@ -1,97 +1,210 @@
 #include "client/load/recorder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "client/load/load_rates.h"
+#include "client/load/stability.h"
 #include "proto/codec/status.h"
 
 namespace attention {
 namespace {
 
-int64_t NanosecondsBetween(Recorder::Clock::time_point from, Recorder::Clock::time_point to) {
+using Time = Recorder::Clock::time_point;
+
+constexpr std::chrono::milliseconds kTellEvery{250};
+
+int64_t NanosecondsBetween(Time from, Time to) {
   return std::chrono::nanoseconds(to - from).count();
+}
+
+/// What of the service time the account leaves is that of the answer's way, and of the call's.
+void CountPhases(const ServerAccount& account, int64_t service_ns, LoadResult& result) {
+  ++result.accounts;
+  result.batch_requests += account.batch_requests;
+  result.phases.send_ns.Record(account.receive_ns);
+  result.phases.queue_ns.Record(account.queue_ns);
+  result.phases.compute_ns.Record(account.compute_ns);
+  result.phases.receive_ns.Record(service_ns - account.receive_ns - account.queue_ns -
+                                  account.compute_ns);
 }
 
 }  // namespace
 
-PaceWindow WindowFromNow(const LoadOptions& options) {
-  const auto start = Recorder::Clock::now() + absl::ToChronoNanoseconds(options.warmup);
-  return {start, start + absl::ToChronoNanoseconds(options.duration)};
+Recorder::Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window)
+    : options_(options),
+      control_(control),
+      window_(window),
+      cpu_(window),
+      told_at_(Clock::now()) {
+  const absl::Duration planned =
+      options.open_loop.has_value()   ? absl::FromChrono(window.length())
+      : options.stability.has_value() ? options.duration * options.stability->max_trials
+                                      : options.duration;
+  result_.series = TimeSeries(TimeSeries::SliceFor(planned));
 }
 
-Recorder::Recorder(const EncodedLoad& load, const LoadOptions& options, const PaceWindow& window)
-    : load_(load), options_(options), window_(window), cpu_(window) {
-  result_.window = options.duration;
-}
-
-void Recorder::Count(const Lane& lane, Clock::time_point now) {
-  cpu_.Look(now);
-  if (!lane.status().ok()) {
-    CountError(lane, ToAbslStatus(lane.status()), now);
-    return;
+void Recorder::CountSent(Time now) {
+  if (window_.Contains(now)) {
+    TimeSlice& slice = SliceAt(now);
+    ++slice.due;
+    ++slice.sent;
   }
+}
+
+void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   const absl::StatusOr<std::optional<ServerAccount>> account =
-      load_.protocol->ReadAccount(lane.answer());
+      lane.status().ok() ? load.protocol->ReadAccount(lane.answer())
+                         : absl::StatusOr<std::optional<ServerAccount>>(ToAbslStatus(lane.status()));
   if (!account.ok()) {
-    CountError(lane, account.status(), now);
+    CountFailure(account.status(), lane.due(), now);
     return;
   }
-  failures_in_a_row_ = 0;
-  if (IsWithin(now)) {
-    CountAnswer(lane, *account);
+  const EncodedRequest& request = load.kinds[lane.call().kind];
+  const Answered answered{.due = lane.due(),
+                          .started = lane.started(),
+                          .ended = now,
+                          .tokens = request.tokens,
+                          .request_bytes = static_cast<int64_t>(request.bytes.Length()),
+                          .answered_bytes = lane.answered_bytes(),
+                          .account = *account,
+                          .is_stream = load.protocol->is_streaming()};
+  if (answered.is_stream && IsMeasured(lane.due(), now)) {
+    CountMessages(lane);
   }
-  if (IsMeasured(lane, now)) {
-    CountLatency(lane, now);
-  }
+  CountAnswer(answered);
   if (lane.call().keep_all) {
-    result_.samples.push_back({lane.call().kind, lane.answer()});
+    Keep({lane.call().kind, lane.answer()});
   }
 }
 
-LoadResult Recorder::Finish() {
-  cpu_.Look(Clock::now());
-  result_.client_cpu_share = cpu_.share();
-  return std::move(result_);
+void Recorder::CountAnswer(const Answered& answered) {
+  const bool is_measured = IsMeasured(answered.due, answered.ended);
+  const int64_t latency_ns = NanosecondsBetween(answered.due, answered.ended);
+  const int64_t service_ns = NanosecondsBetween(answered.started, answered.ended);
+  failures_in_a_row_ = 0;
+  CountEnd(is_measured);
+  untold_ns_.Record(latency_ns);
+  if (window_.Contains(answered.ended)) {
+    ++result_.answers;
+    result_.tokens += answered.tokens;
+    result_.request_bytes += answered.request_bytes;
+    result_.answered_bytes += answered.answered_bytes;
+    TimeSlice& slice = SliceAt(answered.ended);
+    ++slice.answers;
+    slice.tokens += answered.tokens;
+  }
+  if (!is_measured) {
+    return;
+  }
+  result_.latency_ns.Record(latency_ns);
+  SliceAt(options_.open_loop.has_value() ? answered.due : answered.ended)
+      .latency_ns.Record(latency_ns);
+  if (options_.open_loop.has_value()) {
+    result_.service_ns.Record(service_ns);
+  }
+  if (answered.is_stream) {
+    result_.token_ns.Record(service_ns / std::max<int64_t>(1, answered.tokens));
+  }
+  if (answered.account.has_value()) {
+    CountPhases(*answered.account, service_ns, result_);
+  }
 }
 
-bool Recorder::IsMeasured(const Lane& lane, Clock::time_point now) const {
-  return IsWithin(options_.open_loop.has_value() ? lane.due() : now);
+void Recorder::CountMessages(const Lane& lane) {
+  result_.first_message_ns.Record(NanosecondsBetween(lane.due(), *lane.first_message()));
+  for (const int64_t gap_ns : lane.message_gaps_ns()) {
+    result_.message_gap_ns.Record(gap_ns);
+  }
 }
 
-void Recorder::CountError(const Lane& lane, const absl::Status& status, Clock::time_point now) {
+void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
+  failures_in_a_row_ = 0;
+  if (window_.Contains(now)) {
+    ++result_.prefills;
+    result_.prefill_tokens += tokens;
+    result_.first_message_ns.Record(NanosecondsBetween(started, now));
+  }
+}
+
+void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
+  const bool is_measured = IsMeasured(due, now);
+  CountEnd(is_measured);
+  ++num_failed_;
+  ++failures_in_a_row_;
   FailureTally& tally = result_.failures[absl::StatusCodeToString(status.code())];
   if (tally.count++ == 0) {
     tally.first_text = std::string(status.message());
   }
-  if (IsMeasured(lane, now)) {
-    tally.latency_ns.Record(NanosecondsBetween(lane.due(), now));
+  if (is_measured) {
+    tally.latency_ns.Record(NanosecondsBetween(due, now));
   }
-  ++failures_in_a_row_;
-}
-
-void Recorder::CountAnswer(const Lane& lane, const std::optional<ServerAccount>& account) {
-  const EncodedRequest& request = load_.kinds[lane.call().kind];
-  ++result_.answers;
-  result_.tokens += request.tokens;
-  result_.request_bytes += static_cast<int64_t>(request.bytes.Length());
-  result_.answered_bytes += lane.answered_bytes();
-  if (account.has_value()) {
-    ++result_.accounts;
-    result_.account.queue_ns += account->queue_ns;
-    result_.account.compute_ns += account->compute_ns;
-    result_.account.batch_requests += account->batch_requests;
+  if (window_.Contains(now)) {
+    ++SliceAt(now).errors;
   }
 }
 
-void Recorder::CountLatency(const Lane& lane, Clock::time_point now) {
-  result_.latency_ns.Record(NanosecondsBetween(lane.due(), now));
-  if (options_.open_loop.has_value()) {
-    result_.service_ns.Record(NanosecondsBetween(lane.started(), now));
+void Recorder::CountEnd(bool is_measured) {
+  ++num_ended_;
+  num_measured_ += is_measured ? 1 : 0;
+}
+
+void Recorder::Watch(Time now, int64_t in_flight) {
+  cpu_.Look(now);
+  if (now - told_at_ < kTellEvery) {
+    return;
   }
-  if (load_.protocol->is_streaming()) {
-    result_.first_message_ns.Record(NanosecondsBetween(lane.due(), *lane.first_message()));
+  TellProgress(now, in_flight);
+  if (control_.stop != nullptr && control_.stop->load() && now < window_.end()) {
+    result_.was_stopped = true;
+    window_.AskToEnd();
   }
+  if (IsSettled(now)) {
+    window_.AskToEnd();
+  }
+}
+
+void Recorder::TellProgress(Time now, int64_t in_flight) {
+  if (control_.on_progress != nullptr) {
+    const std::chrono::duration<double> elapsed = now - told_at_;
+    control_.on_progress({.elapsed = absl::FromChrono(now - window_.start()),
+                          .answers_per_s = untold_ns_.count() / elapsed.count(),
+                          .p99_ms = Milliseconds(untold_ns_.Percentile(99.0)),
+                          .errors = num_failed_,
+                          .in_flight = in_flight});
+  }
+  told_at_ = now;
+  untold_ns_ = Histogram();
+}
+
+/// Looks once after each trial.
+bool Recorder::IsSettled(Time now) {
+  if (!options_.stability.has_value() ||
+      now < window_.start() + (trials_judged_ + 1) * absl::ToChronoNanoseconds(options_.duration)) {
+    return false;
+  }
+  ++trials_judged_;
+  return JudgeStability(result_.series, options_.duration, *options_.stability)
+      .is_stable.value_or(false);
+}
+
+LoadResult Recorder::Finish() {
+  cpu_.Look(Clock::now());
+  result_.client_cpu_share = cpu_.used_share();
+  result_.client_wait_share = cpu_.waited_share();
+  result_.window = absl::FromChrono(window_.length());
+  result_.started = absl::Now() - absl::FromChrono(Clock::now() - window_.start());
+  return std::move(result_);
+}
+
+bool Recorder::IsMeasured(Time due, Time now) const {
+  return window_.Contains(options_.open_loop.has_value() ? due : now);
+}
+
+TimeSlice& Recorder::SliceAt(Time time) {
+  return result_.series.At(absl::FromChrono(time - window_.start()));
 }
 
 }  // namespace attention

@@ -1,10 +1,10 @@
-// Counts the calls of a load run as they end.
+// Counts the calls of a load as they end, and watches the load.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "client/load/cpu_meter.h"
@@ -12,55 +12,99 @@
 #include "client/load/lane.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"
+#include "client/load/measured_window.h"
 
 namespace attention {
 
-/// The window of a run that starts now.
-PaceWindow WindowFromNow(const LoadOptions& options);
+/// More failures in a row than this end a closed loop.
+inline constexpr int64_t kMaxFailuresInARow = 200;
 
-/// Not thread-safe.
+/// An answer, and what is counted of it.
+struct Answered {
+  using Time = std::chrono::steady_clock::time_point;
+
+  Time due, started, ended;
+  int64_t tokens = 0;
+  int64_t request_bytes = 0;
+  int64_t answered_bytes = 0;
+  std::optional<ServerAccount> account;
+  /// Whether the time of a token is of interest.
+  bool is_stream = false;
+};
+
+/// One thread: that which takes the answers.
 class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Borrows `load` and `options`.
-  Recorder(const EncodedLoad& load, const LoadOptions& options, const PaceWindow& window);
+  /// Borrows all three.
+  Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window);
 
-  /// Counts a call that ended at `now`.
-  void Count(const Lane& lane, Clock::time_point now);
+  /// Of a closed loop; an open one's pacer counts what it sends.
+  void CountSent(Clock::time_point now);
+  /// What became of a call that ended at `now`.
+  void Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);
+
+  void CountAnswer(const Answered& answered);
+  /// Of a session that began at `started`.
+  void CountPrefill(int64_t tokens, Clock::time_point started, Clock::time_point now);
+  void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point now);
+  void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
+
+  /// Of the whole run.
+  int64_t num_ended() const { return num_ended_; }
+  /// Of those, the ones that count.
+  int64_t num_measured() const { return num_measured_; }
   /// Failures since the last answer.
   int64_t failures_in_a_row() const { return failures_in_a_row_; }
+
+  /// To be called often: tells of progress, and asks the window to end when the load is to stop or
+  /// is stable.
+  void Watch(Clock::time_point now, int64_t in_flight);
 
   /// What was counted. REQUIRES: called once, at the end.
   LoadResult Finish();
 
  private:
-  bool IsWithin(Clock::time_point time) const {
-    return time >= window_.start && time < window_.end;
-  }
-  void CountError(const Lane& lane, const absl::Status& status, Clock::time_point now);
-  void CountAnswer(const Lane& lane, const std::optional<ServerAccount>& account);
-  void CountLatency(const Lane& lane, Clock::time_point now);
-  bool IsMeasured(const Lane& lane, Clock::time_point now) const;
+  void CountEnd(bool is_measured);
+  void CountMessages(const Lane& lane);
+  bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
+  TimeSlice& SliceAt(Clock::time_point time);
+  void TellProgress(Clock::time_point now, int64_t in_flight);
+  bool IsSettled(Clock::time_point now);
 
-  const EncodedLoad& load_;
   const LoadOptions& options_;
-  const PaceWindow window_;
+  const LoadControl& control_;
+  MeasuredWindow& window_;
   LoadResult result_;
   CpuMeter cpu_;
+  int64_t num_ended_ = 0;
+  int64_t num_measured_ = 0;
+  int64_t num_failed_ = 0;
   int64_t failures_in_a_row_ = 0;
+  int trials_judged_ = 0;
+
+  // Since the last time that progress was told.
+  Clock::time_point told_at_;
+  Histogram untold_ns_;
 };
 
 /// Which requests are kept whole: so many, at even distances over the window.
 class SampleSchedule {
  public:
-  SampleSchedule(int num_samples, const PaceWindow& window)
-      : num_samples_(num_samples), window_(window) {}
+  /// Borrows both.
+  SampleSchedule(const LoadOptions& options, const MeasuredWindow& window)
+      : options_(options), window_(window) {}
 
   /// Whether the request that is sent at `now` is one of them.
   bool Take(std::chrono::steady_clock::time_point now) {
-    if (num_taken_ >= num_samples_ ||
-        now < window_.start + num_taken_ * (window_.end - window_.start) / num_samples_) {
+    if (num_taken_ >= options_.num_samples) {
+      return false;
+    }
+    // How long a window is that ends with a number of requests is not known: the first will do.
+    const absl::Duration distance =
+        options_.requests > 0 ? absl::ZeroDuration() : options_.duration / options_.num_samples;
+    if (now < window_.start() + num_taken_ * absl::ToChronoNanoseconds(distance)) {
       return false;
     }
     ++num_taken_;
@@ -68,8 +112,8 @@ class SampleSchedule {
   }
 
  private:
-  const int num_samples_;
-  const PaceWindow window_;
+  const LoadOptions& options_;
+  const MeasuredWindow& window_;
   int num_taken_ = 0;
 };
 

@@ -1,55 +1,36 @@
-// What a load run found, for people and for programs.
+// A benchmark's result, for people and for programs.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "client/load/answer_check.h"
-#include "client/load/load_options.h"
-#include "client/load/load_result.h"
+#include "absl/status/statusor.h"
+#include "client/load/bench_report.h"
 
 namespace attention {
 
-/// How far the answers were checked.
-struct LoadVerification {
-  /// One answer against the reference; absent when the model cannot be reproduced.
-  std::optional<AnswerCheck> reference;
-  /// Sampled answers, and those of them that equal the answer to the same request alone, bit for
-  /// bit.
-  int64_t sampled = 0;
-  int64_t identical = 0;
+/// Of one level aligned lines, at most 100 columns but for the texts of errors; of several a table
+/// with a line for each, and what is to be said of all.
+std::string ToText(const BenchReport& report);
 
-  bool agreed() const {
-    return (!reference.has_value() || reference->agreed()) && identical == sampled;
-  }
-};
+/// Which form of JSON this is; another one whenever a reader of the old would misread it.
+inline constexpr char kReportFormat[] = "attend-bench-1";
 
-struct LoadReport {
-  std::string model;    // empty for query_key_value
-  std::string request;  // Describe() of the call
-  std::string protocol = "native";
-  std::string lengths;  // the mix of lengths; empty for one kind of request
-  bool is_streaming = false;
-  std::optional<bool> causal;
-  LoadOptions options;
-  LoadResult result;
-  std::optional<LoadVerification> verification;
-};
+/// Everything, as README.md of this folder says: durations in milliseconds, throughput per second,
+/// histograms that can be merged.
+nlohmann::json ToJson(const BenchReport& report);
 
-/// No failed request, and every checked answer agreed, and at least one answer.
-bool Succeeded(const LoadReport& report);
+/// A header and a line for each level; the columns that perf_analyzer has too have its names and
+/// units (microseconds).
+std::string ToCsv(const BenchReport& report);
 
-/// Why the numbers may be the client's own rather than the server's: it was busy, or sent late;
-/// empty when there is no such reason.
-std::string ClientWarning(const LoadReport& report);
+/// What ToJson wrote; of a schedule the path alone is known. INVALID_ARGUMENT names what is missing
+/// or wrong.
+absl::StatusOr<BenchReport> ReadReport(const nlohmann::json& json);
 
-/// Aligned lines, at most 100 columns but for the texts of errors.
-std::string ToText(const LoadReport& report);
-
-/// The same and more: durations in milliseconds, throughput per second, the machine
-/// (DescribeMachine) and the errors.
-nlohmann::json ToJson(const LoadReport& report);
+/// The sum of several clients' runs: level by level, which must be as many and of one kind.
+/// INVALID_ARGUMENT says which differ. REQUIRES: at least one.
+absl::StatusOr<BenchReport> MergeReports(const std::vector<BenchReport>& reports);
 
 }  // namespace attention

@@ -1,23 +1,31 @@
 #include "client/load/report_parts.h"
 
-#include <array>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/load/load_rates.h"
 
 namespace attention {
 namespace {
 
-struct Quantile {
-  const char* name;
-  double percent;
-};
-constexpr std::array kQuantiles = {Quantile{"p50", 50.0}, Quantile{"p90", 90.0},
-                                   Quantile{"p95", 95.0}, Quantile{"p99", 99.0},
-                                   Quantile{"p99.9", 99.9}};
+std::string ArrivalsText(const ArrivalOptions& arrivals) {
+  if (arrivals.trace != nullptr) {
+    return absl::StrFormat("open loop of the %d requests of %s", arrivals.trace->times.size(),
+                           arrivals.trace->path);
+  }
+  const char* const how = arrivals.arrivals == Arrivals::kPoisson ? "poisson" : "constant";
+  if (arrivals.ramp.has_value()) {
+    return absl::StrFormat("open loop of %.6g to %.6g requests/s, %s arrivals", arrivals.rate_per_s,
+                           arrivals.ramp->to_rate_per_s, how);
+  }
+  return absl::StrFormat("open loop of %.6g requests/s, %s arrivals", arrivals.rate_per_s, how);
+}
 
-/// Above this share of a core the client may have been the bottleneck.
-constexpr double kBusyClient = 0.9;
+std::string UnitOf(const BenchReport& report) {
+  return report.levels.front().options.open_loop.has_value() ? "requests/s"
+         : report.subject.decode.has_value()                 ? "sessions"
+                                                             : "under way";
+}
 
 }  // namespace
 
@@ -35,43 +43,37 @@ nlohmann::json LatencyJson(const Histogram& nanoseconds) {
   nlohmann::json json = {{"count", nanoseconds.count()},
                          {"mean", Milliseconds(nanoseconds.mean())},
                          {"min", Milliseconds(nanoseconds.min())},
-                         {"max", Milliseconds(nanoseconds.max())}};
+                         {"max", Milliseconds(nanoseconds.max())},
+                         {"histogram", nanoseconds.Counts()}};
   for (const Quantile& quantile : kQuantiles) {
     json[quantile.name] = Milliseconds(nanoseconds.Percentile(quantile.percent));
   }
   return json;
 }
 
-int64_t NumFailures(const Failures& failures) {
-  int64_t total = 0;
-  for (const auto& [code, failure] : failures) {
-    total += failure.count;
+std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
+  if (options.open_loop.has_value()) {
+    return ArrivalsText(options.open_loop->arrivals);
   }
-  return total;
+  if (subject.decode.has_value()) {
+    return absl::StrFormat("%d session%s", options.concurrency,
+                           options.concurrency == 1 ? "" : "s");
+  }
+  return absl::StrFormat("closed loop of %d", options.concurrency);
 }
 
-void AddFailures(const Failures& failures, bool gave_up, ReportLines& lines) {
-  for (const auto& [code, failure] : failures) {
+void AddFailures(const LoadResult& result, ReportLines& lines) {
+  for (const auto& [code, failure] : result.failures) {
     lines.Add("failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text));
     if (failure.latency_ns.count() > 0) {
       lines.Add("", absl::StrCat("after ", LatencyText(failure.latency_ns)));
     }
   }
-  if (gave_up) {
+  if (result.gave_up) {
     lines.Add("stopped", "early, because nothing but errors came");
   }
-}
-
-void AddFailures(const Failures& failures, nlohmann::json& json) {
-  json["errors"] = nlohmann::json::object();
-  json["error_texts"] = nlohmann::json::object();
-  json["error_latency_ms"] = nlohmann::json::object();
-  for (const auto& [code, failure] : failures) {
-    json["errors"][code] = failure.count;
-    json["error_texts"][code] = failure.first_text;
-    if (failure.latency_ns.count() > 0) {
-      json["error_latency_ms"][code] = LatencyJson(failure.latency_ns);
-    }
+  if (result.was_stopped) {
+    lines.Add("stopped", "early, by hand");
   }
 }
 
@@ -87,24 +89,28 @@ std::string VerificationText(const LoadVerification& verification) {
   return text;
 }
 
-nlohmann::json VerificationJson(const LoadVerification& verification) {
-  nlohmann::json json = {{"agreed", verification.agreed()},
-                         {"sampled", verification.sampled},
-                         {"identical", verification.identical}};
-  if (verification.reference.has_value()) {
-    json["relative_l2"] = verification.reference->relative_l2;
-    json["tolerance"] = verification.reference->tolerance;
+std::string SloText(const SloCheck& check) {
+  const std::string measured = check.target.of == SloTarget::Of::kErrors
+                                   ? absl::StrFormat("%.3g%%", 100.0 * check.measured)
+                                   : absl::StrFormat("%.3f ms", check.measured);
+  return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
+}
+
+std::string SearchText(const BenchReport& report) {
+  const SearchVerdict& verdict = *report.search;
+  const std::string targets =
+      absl::StrJoin(report.slo, ", ", [](std::string* out, const SloTarget& target) {
+        absl::StrAppend(out, target.text);
+      });
+  const std::string missed =
+      verdict.lowest_missed.has_value()
+          ? absl::StrFormat("%.6g missed", *verdict.lowest_missed)
+          : "none missed";
+  if (!verdict.highest_met.has_value()) {
+    return absl::StrCat("NO level meets ", targets, " (", missed, ")");
   }
-  return json;
-}
-
-std::string BusyWarning(double client_cpu_share) {
-  return client_cpu_share > kBusyClient ? "the client itself may be the limit: it was busy" : "";
-}
-
-std::string ClientText(double client_cpu_share, const std::string& warning) {
-  return absl::StrFormat("%.0f%% of one core%s", 100.0 * client_cpu_share,
-                         warning.empty() ? "" : ": " + warning);
+  return absl::StrFormat("%.6g %s is the highest level found that meets %s (%s)",
+                         *verdict.highest_met, UnitOf(report), targets, missed);
 }
 
 }  // namespace attention

@@ -1,33 +1,32 @@
 // What reports of load have in common.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "client/load/bench_report.h"
 #include "client/load/histogram.h"
-#include "client/load/load_result.h"
-#include "client/load/report.h"
 
 namespace attention {
 
-using Failures = std::map<std::string, FailureTally>;
+struct Quantile {
+  const char* name;
+  double percent;
+};
+inline constexpr std::array kQuantiles = {
+    Quantile{"p50", 50.0}, Quantile{"p90", 90.0},   Quantile{"p95", 95.0},
+    Quantile{"p99", 99.0}, Quantile{"p99.9", 99.9}, Quantile{"p99.99", 99.99}};
 
-inline double Milliseconds(double nanoseconds) { return nanoseconds / 1e6; }
-
-/// 0 when there is nothing to divide by.
-inline double Share(double part, double whole) { return whole == 0.0 ? 0.0 : part / whole; }
-
-/// "mean 1.250  p50 1.199  p90 ...  p99.9 ...  max 9.811 ms".
+/// "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
 std::string LatencyText(const Histogram& nanoseconds);
 
-/// {"count", "mean", "min", "max", "p50", "p90", "p95", "p99", "p99.9"}, in milliseconds.
+/// {"count", "mean", "min", "max", "p50", ..., "p99.99"}, in milliseconds, and "histogram".
 nlohmann::json LatencyJson(const Histogram& nanoseconds);
 
-/// Of the whole run.
-int64_t NumFailures(const Failures& failures);
+/// "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
+std::string LoadText(const BenchSubject& subject, const LoadOptions& options);
 
 /// "NAME        value" lines.
 class ReportLines {
@@ -41,17 +40,15 @@ class ReportLines {
   std::string text_;
 };
 
-/// A line or two for each kind of failure, and one when the run gave up.
-void AddFailures(const Failures& failures, bool gave_up, ReportLines& lines);
-/// "errors", "error_texts" and "error_latency_ms", by code.
-void AddFailures(const Failures& failures, nlohmann::json& json);
+/// A line or two for each kind of failure, and one when the run ended early.
+void AddFailures(const LoadResult& result, ReportLines& lines);
 
 std::string VerificationText(const LoadVerification& verification);
-nlohmann::json VerificationJson(const LoadVerification& verification);
 
-/// Why the numbers may be the client's own, when it was busy; else empty.
-std::string BusyWarning(double client_cpu_share);
-/// "43% of one core", and the warning.
-std::string ClientText(double client_cpu_share, const std::string& warning);
+/// "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
+std::string SloText(const SloCheck& check);
+
+/// "highest level that meets p99=50ms: 120 requests/s (126 missed it)".
+std::string SearchText(const BenchReport& report);
 
 }  // namespace attention

@@ -1,5 +1,8 @@
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/load/load_rates.h"
 #include "client/load/report.h"
 #include "client/load/report_parts.h"
@@ -7,85 +10,212 @@
 namespace attention {
 namespace {
 
-/// Requests that are sent later than this are late; one of a hundred may be.
-constexpr int64_t kLateNs = 1'000'000;
-
-std::string LoadText(const LoadOptions& options) {
-  const std::string where =
-      absl::StrFormat("on %d connection%s to %s", options.connections,
-                      options.connections == 1 ? "" : "s", options.connection.server);
-  if (!options.open_loop.has_value()) {
-    return absl::StrFormat("closed loop of %d %s", options.concurrency, where);
-  }
-  const ArrivalOptions& arrivals = options.open_loop->arrivals;
-  return absl::StrFormat("open loop of %.6g requests/s, %s arrivals, %s", arrivals.rate_per_s,
-                         arrivals.arrivals == Arrivals::kPoisson ? "poisson" : "constant", where);
+/// Answers below which a percentile is one answer's: 1 / (1 - q).
+bool IsBackedUp(const Histogram& latency, double percent) {
+  return static_cast<double>(latency.count()) * (100.0 - percent) >= 100.0 - 1e-9;
 }
 
-void AddRates(const LoadReport& report, const LoadRates& rates, ReportLines& lines) {
-  const LoadResult& result = report.result;
+/// One line for each latency, under the names of the quantiles.
+class LatencyTable {
+ public:
+  LatencyTable() {
+    absl::StrAppendFormat(&text_, "%-11s %10s", "ms", "mean");
+    for (const Quantile& quantile : kQuantiles) {
+      absl::StrAppendFormat(&text_, " %10s", quantile.name);
+    }
+    absl::StrAppendFormat(&text_, " %10s\n", "max");
+  }
+
+  void Add(const char* name, const Histogram& nanoseconds) {
+    if (nanoseconds.count() == 0) {
+      return;
+    }
+    absl::StrAppendFormat(&text_, "%-11s %10.3f", name, Milliseconds(nanoseconds.mean()));
+    for (const Quantile& quantile : kQuantiles) {
+      const std::string value =
+          absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(quantile.percent)));
+      absl::StrAppendFormat(&text_, " %10s",
+                            IsBackedUp(nanoseconds, quantile.percent) ? value : "-");
+    }
+    absl::StrAppendFormat(&text_, " %10.3f\n", Milliseconds(nanoseconds.max()));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string SubjectText(const BenchSubject& subject) {
+  return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
+                      subject.causal.value_or(false) ? ", causal" : "",
+                      subject.is_streaming && !subject.decode.has_value() ? ", streamed" : "",
+                      subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
+}
+
+std::string WhereText(const LoadOptions& options) {
+  return absl::StrFormat("on %d connection%s to %s", options.connections,
+                         options.connections == 1 ? "" : "s", options.connection.server);
+}
+
+void AddCounts(const BenchReport& report, const BenchLevel& level, ReportLines& lines) {
+  const LoadResult& result = level.result;
+  const LoadRates rates = RatesOf(result);
   if (result.pace.has_value()) {
     lines.Add("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
                                       rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
   }
-  lines.Add("answers",
-            absl::StrFormat("%d in %.1f s, %d failed", result.answers,
-                            absl::ToDoubleSeconds(result.window), NumFailures(result.failures)));
-  lines.Add("throughput",
-            absl::StrFormat("%.1f requests/s   %.0f tokens/s   %.3f GB/s", rates.requests_per_s,
-                            rates.tokens_per_s, rates.gigabytes_per_s));
+  const std::string what = report.subject.decode.has_value()
+                               ? absl::StrFormat("%d steps and %d prompts", result.answers,
+                                                 result.prefills)
+                               : absl::StrCat(result.answers);
+  lines.Add("answers", absl::StrFormat("%s in %.1f s, %d failed", what,
+                                       absl::ToDoubleSeconds(result.window),
+                                       NumFailures(result.failures)));
+  std::string throughput = absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s",
+                                           rates.requests_per_s,
+                                           report.subject.decode.has_value() ? "steps" : "requests",
+                                           rates.tokens_per_s, rates.gigabytes_per_s);
+  if (report.subject.decode.has_value()) {
+    absl::StrAppendFormat(&throughput, "   %.0f tokens/s of prompts", rates.prefill_tokens_per_s);
+  }
+  lines.Add("throughput", throughput);
 }
 
-void AddLatencies(const LoadReport& report, ReportLines& lines) {
-  const LoadResult& result = report.result;
-  lines.Add("latency", LatencyText(result.latency_ns));
-  if (report.is_streaming) {
-    lines.Add("first block", LatencyText(result.first_message_ns));
-  }
+std::string LatenciesText(const BenchReport& report, const LoadResult& result) {
+  const bool is_decode = report.subject.decode.has_value();
+  LatencyTable table;
+  table.Add(is_decode ? "step" : "latency", result.latency_ns);
+  table.Add(is_decode ? "first token" : "first block", result.first_message_ns);
+  table.Add("next block", result.message_gap_ns);
+  table.Add("per token", result.token_ns);
+  table.Add("service", result.service_ns);
   if (result.pace.has_value()) {
-    lines.Add("service", LatencyText(result.service_ns));
-    lines.Add("sent late", LatencyText(result.pace->lag_ns));
+    table.Add("sent late", result.pace->lag_ns);
   }
+  table.Add("  send", result.phases.send_ns);
+  table.Add("  queue", result.phases.queue_ns);
+  table.Add("  compute", result.phases.compute_ns);
+  table.Add("  receive", result.phases.receive_ns);
+  return table.text();
+}
+
+std::string StabilityText(const BenchLevel& level) {
+  const Stability& stability = level.stability;
+  std::string text = absl::StrFormat(
+      "throughput varies by %.1f%%, latency by %.1f%%, over %d parts of %s",
+      100.0 * stability.throughput_cv, 100.0 * stability.latency_cv, stability.windows.size(),
+      absl::FormatDuration(stability.window));
+  if (level.options.stability.has_value()) {
+    absl::StrAppendFormat(&text, "; %s (%.4g%%)",
+                          stability.is_stable.value_or(false) ? "stable" : "NOT STABLE",
+                          level.options.stability->percentage);
+  }
+  return text;
+}
+
+std::string ClientText(const BenchLevel& level) {
+  const std::string warning = ClientWarning(level);
+  return absl::StrFormat("%.0f%% of one core%s", 100.0 * level.result.client_cpu_share,
+                         warning.empty() ? "" : ": " + warning);
+}
+
+/// What is to be said of a level beyond its counts and latencies.
+void AddRemarks(const BenchLevel& level, ReportLines& lines) {
+  const LoadRates rates = RatesOf(level.result);
+  if (level.result.accounts > 0) {
+    lines.Add("server", absl::StrFormat("%.1f requests per batch", rates.requests_per_batch));
+  }
+  if (level.stability.windows.size() > 1) {
+    lines.Add("stability", StabilityText(level));
+  }
+  lines.Add("client", ClientText(level));
+  if (level.verification.has_value()) {
+    lines.Add("verified", VerificationText(*level.verification));
+  }
+  for (const SloCheck& check : level.slo) {
+    lines.Add("target", SloText(check));
+  }
+  AddFailures(level.result, lines);
+}
+
+std::string OneLevelText(const BenchReport& report) {
+  const BenchLevel& level = report.levels.front();
+  ReportLines head, remarks;
+  head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
+  head.Add("load", absl::StrCat(LoadText(report.subject, level.options), ", ",
+                                WhereText(level.options)));
+  AddCounts(report, level, head);
+  AddRemarks(level, remarks);
+  return absl::StrCat(head.text(), LatenciesText(report, level.result), remarks.text());
+}
+
+std::string RemarkText(const BenchLevel& level) {
+  std::vector<std::string> remarks;
+  for (const SloCheck& check : level.slo) {
+    if (!check.is_met) {
+      remarks.push_back(absl::StrCat("missed ", check.target.text));
+    }
+  }
+  if (level.options.stability.has_value() && !level.stability.is_stable.value_or(false)) {
+    remarks.push_back("not stable");
+  }
+  if (!ClientWarning(level).empty()) {
+    remarks.push_back("client?");
+  }
+  if (level.verification.has_value() && !level.verification->agreed()) {
+    remarks.push_back("WRONG");
+  }
+  return absl::StrJoin(remarks, ", ");
+}
+
+std::string LevelsText(const BenchReport& report) {
+  const bool is_open = report.levels.front().options.open_loop.has_value();
+  std::string text = absl::StrFormat("%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n",
+                                     is_open ? "rate" : "under way", "answers/s", "tokens/s",
+                                     "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "failed",
+                                     "remarks");
+  for (const BenchLevel& level : report.levels) {
+    const LoadRates rates = RatesOf(level.result);
+    const Histogram& latency = level.result.latency_ns;
+    const auto ms = [&](double percent) { return Milliseconds(latency.Percentile(percent)); };
+    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9.3f %9.3f %9.3f %9.3f %9.3f %7d  %s\n",
+                          LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
+                          ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
+                          NumFailures(level.result.failures), RemarkText(level));
+  }
+  return text;
+}
+
+/// Of the levels that have something to say.
+std::string ManyLevelsText(const BenchReport& report) {
+  ReportLines head, tail;
+  head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
+  head.Add("load", absl::StrFormat("%d levels of %s, %s", report.levels.size(),
+                                   report.levels.front().options.open_loop.has_value()
+                                       ? "an open loop"
+                                       : "a closed loop",
+                                   WhereText(report.levels.front().options)));
+  for (const BenchLevel& level : report.levels) {
+    const std::string name = absl::StrFormat("%.6g", LevelValue(level.options));
+    if (const std::string warning = ClientWarning(level); !warning.empty()) {
+      tail.Add(name.c_str(), warning);
+    }
+    if (level.verification.has_value() && !level.verification->agreed()) {
+      tail.Add(name.c_str(), VerificationText(*level.verification));
+    }
+    AddFailures(level.result, tail);
+  }
+  if (report.search.has_value()) {
+    tail.Add("found", SearchText(report));
+  }
+  return absl::StrCat(head.text(), LevelsText(report), tail.text());
 }
 
 }  // namespace
 
-std::string ClientWarning(const LoadReport& report) {
-  const LoadResult& result = report.result;
-  const std::string busy = BusyWarning(result.client_cpu_share);
-  if (!result.pace.has_value() || result.pace->lag_ns.Percentile(99.0) <= kLateNs) {
-    return busy;
-  }
-  const std::string late =
-      absl::StrFormat("one request of a hundred was sent more than %.1f ms late",
-                      Milliseconds(result.pace->lag_ns.Percentile(99.0)));
-  return busy.empty() ? absl::StrCat("the client itself may be the limit: ", late)
-                      : absl::StrCat(busy, ", and ", late);
-}
-
-std::string ToText(const LoadReport& report) {
-  const LoadResult& result = report.result;
-  const LoadRates rates = RatesOf(result);
-  ReportLines lines;
-  lines.Add("request",
-            absl::StrCat(report.model.empty() ? "" : report.model + ", ", report.request,
-                         report.causal.value_or(false) ? ", causal" : "",
-                         report.is_streaming ? ", streamed" : "",
-                         report.protocol == "oip" ? ", by the Open Inference Protocol" : ""));
-  lines.Add("load", LoadText(report.options));
-  AddRates(report, rates, lines);
-  AddLatencies(report, lines);
-  if (result.accounts > 0) {
-    lines.Add("server",
-              absl::StrFormat("queue %.3f ms   compute %.3f ms   %.1f requests per batch (means)",
-                              rates.queue_ms, rates.compute_ms, rates.requests_per_batch));
-  }
-  lines.Add("client", ClientText(result.client_cpu_share, ClientWarning(report)));
-  if (report.verification.has_value()) {
-    lines.Add("verified", VerificationText(*report.verification));
-  }
-  AddFailures(result.failures, result.gave_up, lines);
-  return lines.text();
+std::string ToText(const BenchReport& report) {
+  return report.levels.size() == 1 && !report.search.has_value() ? OneLevelText(report)
+                                                                 : ManyLevelsText(report);
 }
 
 }  // namespace attention

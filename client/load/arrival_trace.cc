@@ -1,0 +1,123 @@
+#include "client/load/arrival_trace.h"
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// A year, and the longest length of a LengthMix.
+constexpr double kMaxMilliseconds = 365.0 * 24 * 3600 * 1000;
+constexpr int64_t kMaxLength = 100'000'000;
+
+struct Entry {
+  double at_ms = 0.0;
+  std::optional<int64_t> length;
+};
+
+/// The error says what was expected.
+absl::StatusOr<Entry> ParseEntry(const std::vector<std::string>& words) {
+  Entry entry;
+  if (!absl::SimpleAtod(words[0], &entry.at_ms) ||
+      !(entry.at_ms >= 0.0 && entry.at_ms <= kMaxMilliseconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected milliseconds since the start, found \"", words[0], "\""));
+  }
+  if (words.size() == 1) {
+    return entry;
+  }
+  int64_t length = 0;
+  if (!absl::SimpleAtoi(words[1], &length) || length < 1 || length > kMaxLength) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a length of 1 to ", kMaxLength, ", found \"", words[1], "\""));
+  }
+  if (words.size() > 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a time and a length, found \"", words[2], "\" too"));
+  }
+  entry.length = length;
+  return entry;
+}
+
+absl::Status CheckFollows(const Entry& entry, const std::vector<Entry>& before) {
+  if (before.empty()) {
+    return absl::OkStatus();
+  }
+  if (entry.at_ms < before.back().at_ms) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a time not before ",
+                                                   before.back().at_ms, " ms of the line above, ",
+                                                   "found ", entry.at_ms));
+  }
+  if (entry.length.has_value() != before.back().length.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a length on all lines or on none, found ",
+                     entry.length.has_value() ? "one here" : "none here"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Entry>> ReadEntries(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat(path, ": expected a file of times, found none"));
+  }
+  std::vector<Entry> entries;
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const std::vector<std::string> words = absl::StrSplit(
+        line.substr(0, line.find('#')), absl::ByAnyChar(", \t\r"), absl::SkipWhitespace());
+    if (words.empty()) {
+      continue;
+    }
+    const absl::StatusOr<Entry> entry = ParseEntry(words);
+    const absl::Status status = entry.ok() ? CheckFollows(*entry, entries) : entry.status();
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ", line ", number, ": ", std::string(status.message())));
+    }
+    entries.push_back(*entry);
+  }
+  if (entries.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected times, found none"));
+  }
+  return entries;
+}
+
+}  // namespace
+
+absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, ReadEntries(path));
+  ArrivalTrace trace{.path = path, .times = {}, .kinds = {}, .lengths = {}};
+  std::map<int64_t, double> counts;
+  for (const Entry& entry : entries) {
+    trace.times.emplace_back(std::llround(entry.at_ms * 1e6));
+    if (entry.length.has_value()) {
+      ++counts[*entry.length];
+    }
+  }
+  std::map<int64_t, size_t> kinds;
+  for (const auto& [length, count] : counts) {
+    kinds.emplace(length, kinds.size());
+    trace.lengths.lengths.push_back(length);
+    trace.lengths.weights.push_back(count);
+  }
+  trace.lengths.text = counts.empty() ? "" : absl::StrCat("schedule:", path);
+  for (const Entry& entry : entries) {
+    if (entry.length.has_value()) {
+      trace.kinds.push_back(kinds.at(*entry.length));
+    }
+  }
+  return trace;
+}
+
+}  // namespace attention

@@ -1,0 +1,125 @@
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "client/lib/answer_codec.h"
+#include "client/lib/decode_stream.h"
+#include "client/load/answer_check.h"
+#include "client/load/bench_runner.h"
+#include "client/load/decode_load.h"
+#include "client/load/same_bits.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// The outputs of the prompt and of each step.
+absl::StatusOr<std::vector<Tensor>> DecodeAlone(const DecodePlan& plan,
+                                                const LoadOptions& options) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<DecodeStream> stream,
+      DecodeStream::Open({.connection = options.connection, .timeout = options.timeout},
+                         plan.open()));
+  std::vector<Tensor> outputs;
+  for (int64_t i = 0; i <= plan.options().steps; ++i) {
+    ASSIGN_OR_RETURN(StepResult result, stream->Step(i == 0 ? plan.Prefill() : plan.Step()));
+    outputs.push_back(std::move(result.answer.output));
+  }
+  RETURN_IF_ERROR(stream->Close());
+  return outputs;
+}
+
+/// As the answer to all tokens at once. REQUIRES: outputs of one row a token, of one dtype.
+AttendResult Join(const std::vector<Tensor>& outputs) {
+  Shape shape = outputs[0].shape();
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    shape[0] += outputs[i].shape()[0];
+  }
+  AttendResult result;
+  result.output = Tensor(outputs[0].dtype(), std::move(shape));
+  auto* target = static_cast<std::byte*>(result.output.data());
+  for (const Tensor& output : outputs) {
+    if (output.size_bytes() > 0) {
+      std::memcpy(target, output.data(), output.size_bytes());
+      target += output.size_bytes();
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<Tensor> OutputOf(const StepRequest& step, const LoadSample& sample) {
+  AttendRequest request;
+  request.input = step.input;
+  request.model_output = step.model_output;
+  ASSIGN_OR_RETURN(AttendResult answer, DecodeSessionAnswer(request, sample.messages));
+  return std::move(answer.output);
+}
+
+class DecodeRunner : public BenchRunner {
+ public:
+  explicit DecodeRunner(const DecodePlan& plan) : plan_(plan) {}
+
+  absl::Status Prepare(AttentionClient& client, const LoadOptions& options) {
+    ASSIGN_OR_RETURN(alone_, DecodeAlone(plan_, options));
+    if (options.num_samples > 0) {
+      verification_.emplace();
+      if (plan_.Step().model_output == v1::LAST_HIDDEN_STATES &&
+          plan_.options().cache_dtype == v1::FP32) {
+        const Workload at_once = plan_.AtOnce();
+        ASSIGN_OR_RETURN(verification_->reference,
+                         CheckIfReproducible(client, at_once.request, Join(alone_)));
+      }
+    }
+    ASSIGN_OR_RETURN(session_, EncodeSession(plan_));
+    return absl::OkStatus();
+  }
+
+  BenchSubject Subject() const override {
+    return {.model = plan_.open().model(),
+            .request = plan_.Describe(),
+            .protocol = "native",
+            .lengths = "",
+            .is_streaming = true,
+            .causal = {},
+            .decode = plan_.options()};
+  }
+
+  absl::StatusOr<BenchLevel> Run(const LoadOptions& options, const LoadControl& control) override {
+    ASSIGN_OR_RETURN(LoadResult result, RunDecodeLoad(session_, options, control));
+    BenchLevel level{.options = options,
+                     .result = std::move(result),
+                     .verification = verification_,
+                     .stability = {},
+                     .slo = {}};
+    for (const LoadSample& sample : level.result.samples) {
+      ASSIGN_OR_RETURN(const Tensor output,
+                       OutputOf(sample.kind == 0 ? plan_.Prefill() : plan_.Step(), sample));
+      ++level.verification->sampled;
+      level.verification->identical += SameBits(output, alone_[sample.kind]) ? 1 : 0;
+    }
+    level.result.samples.clear();
+    return level;
+  }
+
+ private:
+  const DecodePlan& plan_;
+  /// The answers of a session that was alone.
+  std::vector<Tensor> alone_;
+  EncodedSession session_;
+  /// Without samples so far.
+  std::optional<LoadVerification> verification_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BenchRunner>> MakeDecodeRunner(AttentionClient& client,
+                                                              const DecodePlan& plan,
+                                                              const LoadOptions& options) {
+  auto runner = std::make_unique<DecodeRunner>(plan);
+  RETURN_IF_ERROR(runner->Prepare(client, options));
+  return runner;
+}
+
+}  // namespace attention

@@ -1,0 +1,42 @@
+// The part of a run that counts.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+namespace attention {
+
+/// Begins and ends when it is said to, which may be later or sooner than planned. Thread-safe.
+class MeasuredWindow {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  MeasuredWindow(Time start, Time end) : start_(start), end_(end) {}
+
+  Time start() const { return start_.load(std::memory_order_acquire); }
+  Time end() const { return end_.load(std::memory_order_acquire); }
+  std::chrono::nanoseconds length() const { return end() - start(); }
+  bool Contains(Time time) const { return time >= start() && time < end(); }
+
+  void Move(Time start, Time end) {
+    start_.store(start, std::memory_order_release);
+    end_.store(end, std::memory_order_release);
+  }
+  /// From `time` on nothing counts. Without effect when it has ended before.
+  void EndAt(Time time) {
+    if (time < end()) {
+      end_.store(time < start() ? start() : time, std::memory_order_release);
+    }
+  }
+
+  /// Asks whoever sends to end it.
+  void AskToEnd() { is_asked_to_end_.store(true, std::memory_order_release); }
+  bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<Time> start_;
+  std::atomic<Time> end_;
+  std::atomic<bool> is_asked_to_end_ = false;
+};
+
+}  // namespace attention

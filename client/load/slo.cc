@@ -1,0 +1,94 @@
+#include "client/load/slo.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "client/load/load_rates.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::Status Malformed(const std::string& text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or ",
+                   "errors=0.1%"));
+}
+
+/// A share such as 0.1% or 0.001.
+bool ParseShare(const std::string& text, double& share) {
+  absl::string_view number = text;
+  const bool is_percent = absl::ConsumeSuffix(&number, "%");
+  if (!absl::SimpleAtod(number, &share)) {
+    return false;
+  }
+  share /= is_percent ? 100.0 : 1.0;
+  return share >= 0.0 && share <= 1.0;
+}
+
+absl::Status ParseName(const std::string& name, SloTarget& target) {
+  if (name == "mean" || name == "avg") {
+    target.of = SloTarget::Of::kMean;
+  } else if (name == "max") {
+    target.of = SloTarget::Of::kMax;
+  } else if (name == "errors") {
+    target.of = SloTarget::Of::kErrors;
+  } else if (name.size() < 2 || name[0] != 'p' ||
+             !absl::SimpleAtod(name.substr(1), &target.percent) ||
+             !(target.percent > 0.0 && target.percent <= 100.0)) {
+    return Malformed(target.text);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SloTarget> ParseSlo(const std::string& text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  SloTarget target{.text = text};
+  RETURN_IF_ERROR(ParseName(parts.first, target));
+  if (target.of == SloTarget::Of::kErrors) {
+    return ParseShare(parts.second, target.limit) ? absl::StatusOr<SloTarget>(target)
+                                                  : Malformed(text);
+  }
+  absl::Duration limit;
+  if (!absl::ParseDuration(parts.second, &limit) || limit <= absl::ZeroDuration()) {
+    return Malformed(text);
+  }
+  target.limit = absl::ToDoubleMilliseconds(limit);
+  return target;
+}
+
+double ErrorShare(const LoadResult& result) {
+  const auto failed = static_cast<double>(NumFailures(result.failures));
+  return Share(failed, failed + static_cast<double>(result.latency_ns.count()));
+}
+
+SloCheck CheckSlo(const SloTarget& target, const LoadResult& result) {
+  SloCheck check{.target = target};
+  const Histogram& latency = result.latency_ns;
+  switch (target.of) {
+    case SloTarget::Of::kErrors:
+      check.measured = ErrorShare(result);
+      check.is_met = check.measured <= target.limit;
+      return check;
+    case SloTarget::Of::kMean:
+      check.measured = Milliseconds(latency.mean());
+      break;
+    case SloTarget::Of::kMax:
+      check.measured = Milliseconds(latency.max());
+      break;
+    case SloTarget::Of::kPercentile:
+      check.measured = Milliseconds(latency.Percentile(target.percent));
+  }
+  check.is_met = latency.count() > 0 && check.measured <= target.limit;
+  return check;
+}
+
+}  // namespace attention

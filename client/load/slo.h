@@ -1,0 +1,38 @@
+// What a load is to keep to: "p99=50ms", "errors=0.1%".
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/load/load_result.h"
+
+namespace attention {
+
+struct SloTarget {
+  enum class Of { kPercentile, kMean, kMax, kErrors };
+
+  std::string text;  // as it was written
+  Of of = Of::kPercentile;
+  double percent = 99.0;  // of kPercentile
+  /// At most: milliseconds, or for kErrors a share of the requests, 0 to 1.
+  double limit = 0.0;
+};
+
+/// "p50=…" to "p99.99=…", "mean=…" or "avg=…", "max=…" with a duration; "errors=…" with a share
+/// such as 0.1% or 0.001. INVALID_ARGUMENT quotes what is wrong.
+absl::StatusOr<SloTarget> ParseSlo(const std::string& text);
+
+struct SloCheck {
+  SloTarget target;
+  /// In the unit of its limit.
+  double measured = 0.0;
+  bool is_met = false;
+};
+
+/// A load without answers meets no target of latency.
+SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
+
+/// Requests that failed or were not sent over all that were to be.
+double ErrorShare(const LoadResult& result);
+
+}  // namespace attention

@@ -1,0 +1,61 @@
+// How a load went from moment to moment.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/load/histogram.h"
+
+namespace attention {
+
+/// One slice of the window's time.
+struct TimeSlice {
+  /// Requests that were due (open loop; else those that were sent), and those that were not sent.
+  int64_t due = 0;
+  int64_t not_sent = 0;
+  /// Really sent.
+  int64_t sent = 0;
+  /// OK answers that arrived, and their tokens.
+  int64_t answers = 0;
+  int64_t tokens = 0;
+  /// Requests that ended otherwise.
+  int64_t errors = 0;
+  /// Of OK answers, as LoadResult::latency_ns: to requests that were due in this slice (open loop),
+  /// or that arrived in it.
+  Histogram latency_ns;
+
+  void Merge(const TimeSlice& other);
+};
+
+/// Slices of one length from the window's start on. As time goes by they become longer, never more
+/// than kMaxSlices.
+class TimeSeries {
+ public:
+  static constexpr int kMaxSlices = 600;
+
+  /// A length that cuts `duration` into 50 to 120 slices of at most 1 s, or up to kMaxSlices longer
+  /// ones; for an infinite one 10 ms.
+  static absl::Duration SliceFor(absl::Duration duration);
+
+  /// REQUIRES: slice > 0.
+  explicit TimeSeries(absl::Duration slice = absl::Seconds(1)) : slice_(slice) {}
+
+  absl::Duration slice() const { return slice_; }
+  const std::vector<TimeSlice>& slices() const { return slices_; }
+
+  /// The one that `since_start` >= 0 is in.
+  TimeSlice& At(absl::Duration since_start);
+
+  /// Adds what `other` counted, which began `later` after this one.
+  void Merge(const TimeSeries& other, absl::Duration later = absl::ZeroDuration());
+
+ private:
+  /// Makes one of every two slices.
+  void Coarsen();
+
+  std::vector<TimeSlice> slices_;
+  absl::Duration slice_;
+};
+
+}  // namespace attention

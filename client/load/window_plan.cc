@@ -1,0 +1,89 @@
+#include "client/load/window_plan.h"
+
+#include <algorithm>
+
+namespace attention {
+namespace {
+
+using Time = MeasuredWindow::Time;
+
+/// Of all trials.
+absl::Duration LongestWindow(const LoadOptions& options) {
+  return options.stability.has_value() ? options.duration * options.stability->max_trials
+                                       : options.duration;
+}
+
+Time Later(Time time, absl::Duration duration) {
+  return duration == absl::InfiniteDuration() ? Time::max()
+                                              : time + absl::ToChronoNanoseconds(duration);
+}
+
+}  // namespace
+
+ClosedWindow::ClosedWindow(const LoadOptions& options)
+    : options_(options), window_(Time::max(), Time::max()) {
+  if (options.warmup_requests == 0) {
+    const Time start = Later(Time::clock::now(), options.warmup);
+    window_.Move(start, Later(start, LongestWindow(options)));
+    has_begun_ = true;
+  } else {
+    earliest_ = Later(Time::clock::now(), options.warmup);
+  }
+}
+
+void ClosedWindow::Advance(Time now, int64_t num_ended, int64_t num_measured) {
+  if (!has_begun_ && now >= earliest_ && num_ended >= options_.warmup_requests) {
+    window_.Move(now, Later(now, LongestWindow(options_)));
+    has_begun_ = true;
+  }
+  if (has_begun_ && options_.requests > 0 && num_measured >= options_.requests) {
+    window_.EndAt(now);
+  }
+}
+
+void ClosedWindow::EndIfAsked(Time now) {
+  if (!window_.is_asked_to_end()) {
+    return;
+  }
+  if (now < window_.start()) {
+    window_.Move(now, now);
+  }
+  window_.EndAt(now);
+}
+
+bool ClosedWindow::IsOpen(Time now) const { return now < window_.end(); }
+
+bool ClosedWindow::IsEnough(Time now, int64_t num_measured) const {
+  return options_.requests > 0 && now >= window_.start() && num_measured >= options_.requests;
+}
+
+OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
+  const ArrivalOptions& arrivals = options.open_loop->arrivals;
+  Schedule schedule(arrivals, start);
+  for (int64_t i = 0; i < options.warmup_requests; ++i) {
+    schedule.Advance();
+  }
+  OpenWindow window;
+  window.start = Later(start, options.warmup);
+  if (options.warmup_requests > 0) {
+    window.start = std::max(window.start, schedule.due());
+  }
+  window.end = Later(window.start, LongestWindow(options));
+  if (arrivals.trace != nullptr) {
+    window.end = std::min(window.end, start + arrivals.trace->times.back() +
+                                          std::chrono::nanoseconds(1));
+    window.start = std::min(window.start, window.end);
+  }
+  if (options.requests > 0) {
+    while (schedule.due() < window.start) {
+      schedule.Advance();
+    }
+    for (int64_t i = 0; i < options.requests && schedule.due() < window.end; ++i) {
+      schedule.Advance();
+    }
+    window.end = std::min(window.end, schedule.due());
+  }
+  return window;
+}
+
+}  // namespace attention
