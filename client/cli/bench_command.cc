@@ -1,13 +1,12 @@
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/bench_flags.h"
+#include "client/cli/bench_output.h"
+#include "client/cli/bench_watch.h"
 #include "client/cli/commands.h"
 #include "client/load/bench.h"
-#include "client/load/decode_bench.h"
+#include "client/load/bench_runner.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -18,64 +17,58 @@ constexpr char kExamples[] =
     "starts the next. The load\n"
     "slows down with the server: it finds the throughput, but latencies are not what users see who "
     "arrive regardless.\n"
-    "An open loop (--rate): requests are sent when they are due, and latencies count from then, so "
+    "An open loop (--rate, --ramp, --schedule): requests are sent when they are due, and latencies "
+    "count from then, so\n"
     "that no delay is hidden.\n"
+    "Short names are those of ghz, further long ones those of perf_analyzer. The first Ctrl-C ends "
+    "the measurement and\n"
+    "reports it, the second ends the program.\n"
     "\n"
     "Examples:\n"
     "  attend bench                                            demo, [1, 128, d_model], one at a "
     "time\n"
-    "  attend bench --shape 1x16x512 -c 8 -z 10s\n"
+    "  attend bench --shape 1x16x512 -c 8 -z 10s               or -n 10000\n"
+    "  attend bench --shape 1x16x512 -c 1:16:5 --csv levels.csv\n"
     "  attend bench --rate 500 --arrivals poisson --lengths uniform:8..512 --timeout 1s\n"
+    "  attend bench --rate 100:2000 --slo p99=50ms --search    the highest rate that keeps to it\n"
+    "  attend bench --ramp 100:1000 -z 60s                     or --schedule FILE\n"
     "  attend bench --tokens-shape 4x64 --causal --stream -c 4\n"
     "  attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64 "
     "--dtype bf16\n"
-    "  attend bench --decode -c 64 --prefill 256 --steps 128  sessions that grow token by token\n"
+    "  attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token\n"
     "  attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0    any server "
-    "of "
-    "that protocol\n"
-    "  attend bench -c 4 --json result.json\n"
+    "of that protocol\n"
+    "  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json\n"
     "\n"
-    "Exit codes: 0 every request was answered and every checked answer agreed, 1 not so, 2 wrong "
-    "usage.";
+    "Exit codes: 0 every request was answered, every checked answer agreed, every target was met (of "
+    "a range or a\n"
+    "search: by one level); 1 not so; 2 wrong usage.";
 
-absl::Status WriteJson(const std::string& path, const nlohmann::json& json) {
-  if (path == "-") {
-    std::cout << json.dump(2) << "\n";
-    return absl::OkStatus();
+absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(const BenchPlan plan, PlanOf(flags));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  const BenchWatch watch = WatchFromTerminal();
+  if (flags.decode) {
+    ASSIGN_OR_RETURN(const DecodePlan session, MakeDecodePlan(flags, plan, *client));
+    ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,
+                     MakeDecodeRunner(*client, session, plan.options));
+    return RunBench(*runner, plan, watch);
   }
-  std::ofstream file(path);
-  file << json.dump(2) << "\n";
-  file.close();
-  return file ? absl::OkStatus()
-              : absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  ASSIGN_OR_RETURN(const RequestMix mix, MakeRequestMix(flags, plan, *client));
+  const std::unique_ptr<const Protocol> protocol = ProtocolOf(flags);
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,
+                   MakeRequestRunner(*client, mix, *protocol, plan.options));
+  return RunBench(*runner, plan, watch);
 }
 
 /// Whether all went well.
-template <typename Report>
-absl::StatusOr<bool> Show(const Report& report, const std::string& json) {
-  if (json != "-") {
-    std::cout << ToText(report);
-  }
-  if (!json.empty()) {
-    RETURN_IF_ERROR(WriteJson(json, ToJson(report)));
-  }
-  return Succeeded(report);
-}
-
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
-  const LoadOptions options = LoadOptionsOf(flags);
-  std::cerr << "attend: measuring for " << absl::FormatDuration(options.duration) << " after "
-            << absl::FormatDuration(options.warmup) << " of warm-up\n";
-  if (flags.decode) {
-    ASSIGN_OR_RETURN(const DecodePlan plan, MakeDecodePlan(flags, *client));
-    ASSIGN_OR_RETURN(const DecodeReport report, RunDecodeBench(*client, plan, options));
-    return Show(report, flags.json);
-  }
-  ASSIGN_OR_RETURN(const RequestMix mix, MakeRequestMix(flags, *client));
-  const std::unique_ptr<const Protocol> protocol = ProtocolOf(flags);
-  ASSIGN_OR_RETURN(const LoadReport report, RunBench(*client, mix, *protocol, options));
-  return Show(report, flags.json);
+  ASSIGN_OR_RETURN(BenchReport report,
+                   flags.merge.empty() ? Measure(flags) : MergeFiles(flags.merge));
+  report.command = CommandLine();
+  report.tags.insert(flags.tags.begin(), flags.tags.end());
+  RETURN_IF_ERROR(WriteReport(report, {.json = flags.json, .csv = flags.csv}));
+  return Succeeded(report);
 }
 
 }  // namespace

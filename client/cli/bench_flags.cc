@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/shape_text.h"
 #include "client/load/length_mix.h"
 #include "core/runtime/status_macros.h"
@@ -12,7 +13,8 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "Load";
+constexpr char kGroup[] = "Requests";
+constexpr char kReportGroup[] = "Report";
 constexpr char kDecodeGroup[] = "Decoding";
 
 std::string CheckLengths(const std::string& text) {
@@ -42,53 +44,6 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
   command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")->group(kGroup);
 }
 
-void AddLoopFlags(CLI::App& command, BenchFlags& flags) {
-  command.add_option("-c,--concurrency", flags.concurrency, "Requests under way at any time")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000).description(""))
-      ->group(kGroup);
-  command.add_option("--connections", flags.connections, "TCP connections they are spread over")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000).description(""))
-      ->group(kGroup);
-  AddDuration(command, "-z,--duration", flags.duration, "How long to measure")
-      ->check([](const std::string& text) {
-        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-      })
-      ->group(kGroup);
-  AddDuration(command, "--warmup", flags.warmup, "Load that comes before and is not counted")
-      ->group(kGroup);
-}
-
-/// REQUIRES: --concurrency is there.
-void AddOpenLoopFlags(CLI::App& command, BenchFlags& flags) {
-  CLI::Option* const rate =
-      command
-          .add_option("--rate", flags.rate,
-                      "Requests a second, sent when they are due whatever is under way")
-          ->type_name("R")
-          ->check(CLI::Range(1e-3, 1e6).description(""))
-          ->excludes("--concurrency")
-          ->group(kGroup);
-  command
-      .add_option("--arrivals", flags.arrivals, "constant, or poisson: random, as of many users")
-      ->type_name("HOW")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"constant", "poisson"}).description(""))
-      ->needs(rate)
-      ->group(kGroup);
-  command
-      .add_option("--max-in-flight", flags.max_in_flight,
-                  "With --rate: what is due while so many are under way is not sent, an error")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->needs(rate)
-      ->group(kGroup);
-}
-
 void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
   CLI::Option* const decode =
       command
@@ -96,6 +51,8 @@ void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
                     "Sessions that take in a prompt and make steps, over and over; of what to send "
                     "only the kind and widths matter")
           ->excludes("--rate")
+          ->excludes("--ramp")
+          ->excludes("--schedule")
           ->excludes("--lengths")
           ->excludes("--stream")
           ->excludes("--protocol")
@@ -131,14 +88,38 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
       .add_option("--verify-sample", flags.verify_sample,
                   "Check the first answer in double precision, and that so many others equal what "
                   "the same request gets alone, bit for bit")
+      ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000).description(""))
-      ->group(kGroup);
+      ->group(kReportGroup);
+  const auto add_file = [&](const char* names, std::string& path, const char* help) {
+    command.add_option(names, path, help)->type_name("FILE")->group(kReportGroup);
+  };
+  add_file("--json", flags.json, "Also write the result as JSON; - for stdout, instead of text");
+  add_file("-f,--csv", flags.csv, "Also write a line for each level; - as above");
   command
-      .add_option("--json", flags.json,
-                  "Also write the result as JSON; - for stdout, instead of text")
-      ->type_name("FILE")
-      ->group(kGroup);
+      .add_option_function<std::vector<std::string>>(
+          "--tag",
+          [&flags](const std::vector<std::string>& tags) {
+            for (const std::string& tag : tags) {
+              flags.tags.insert(absl::StrSplit(tag, absl::MaxSplits('=', 1)));
+            }
+          },
+          "Kept with the result; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) {
+        return text.find('=') == std::string::npos ? "expected KEY=VALUE" : "";
+      })
+      ->group(kReportGroup);
+  command
+      .add_option("--merge", flags.merge,
+                  "Measure nothing: add up JSON results, of clients that ran at one time or one "
+                  "after the other")
+      ->type_name("FILE...")
+      ->check(CLI::ExistingFile.description(""))
+      ->group(kReportGroup);
 }
 
 /// `text`, BxSxE or BxS, with S replaced.
@@ -152,13 +133,26 @@ absl::StatusOr<std::string> WithLength(const std::string& text, int64_t length) 
   return absl::StrJoin(shape, "x");
 }
 
-absl::StatusOr<RequestMix> MakeMixOfLengths(RequestFlags flags, const std::string& lengths,
+absl::StatusOr<RequestMix> MakeMixOfLengths(RequestFlags flags, LengthMix mix,
                                             AttentionClient& client) {
-  ASSIGN_OR_RETURN(LengthMix mix, ParseLengthMix(lengths));
   std::string& shape = flags.random.empty() ? flags.random_tokens : flags.random;
   ASSIGN_OR_RETURN(shape, WithLength(shape, mix.lengths.back()));
   ASSIGN_OR_RETURN(Workload longest, MakeWorkload(flags, client));
   return RequestMix::OfLengths(std::move(longest), std::move(mix));
+}
+
+/// Of the flags, or the plan's schedule.
+absl::StatusOr<std::optional<LengthMix>> LengthsOf(const BenchFlags& flags, const BenchPlan& plan) {
+  if (flags.has_length_mix()) {
+    return ParseLengthMix(flags.lengths);
+  }
+  if (plan.options.open_loop.has_value()) {
+    const ArrivalTrace* const trace = plan.options.open_loop->arrivals.trace.get();
+    if (trace != nullptr && !trace->kinds.empty()) {
+      return trace->lengths;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -167,8 +161,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
   flags.server.connection.retries = false;  // a load tester hides nothing
   AddServerFlags(command, flags.server);
   AddRequestKindFlags(command, flags);
-  AddLoopFlags(command, flags);
-  AddOpenLoopFlags(command, flags);
+  AddLoadFlags(command, flags.load);
   AddDecodeFlags(command, flags);
   AddReportFlags(command, flags);
 }
@@ -177,6 +170,16 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
   if (flags.stream && flags.protocol == "oip") {
     return absl::InvalidArgumentError("--stream goes with --protocol native");
   }
+  if (flags.json == "-" && flags.csv == "-") {
+    return absl::InvalidArgumentError("only one of --json and --csv goes to stdout");
+  }
+  if (flags.decode && flags.load.is_open()) {
+    return absl::InvalidArgumentError("--decode --search goes with --concurrency");
+  }
+  if (!flags.lengths.empty() && !flags.load.schedule.empty()) {
+    return absl::InvalidArgumentError("--lengths goes without --schedule, whose lines have lengths");
+  }
+  RETURN_IF_ERROR(CheckLoadFlags(flags.load));
   RequestFlags request = flags.request;
   if (flags.has_length_mix()) {
     if (request.has_input() && request.random.empty() && request.random_tokens.empty()) {
@@ -189,24 +192,12 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
   return request.has_input() ? CheckRequestFlags(request) : absl::OkStatus();
 }
 
-LoadOptions LoadOptionsOf(const BenchFlags& flags) {
-  LoadOptions options{.connection = flags.server.connection,
-                      .concurrency = flags.concurrency,
-                      .connections = flags.connections,
-                      .warmup = *ParseDuration(flags.warmup),
-                      .duration = *ParseDuration(flags.duration),
-                      .timeout = *ParseDuration(flags.server.timeout),
-                      .num_samples = flags.verify_sample,
-                      .seed = flags.request.seed};
-  if (flags.rate > 0.0) {
-    options.open_loop =
-        OpenLoopOptions{.arrivals = {.rate_per_s = flags.rate,
-                                     .arrivals = flags.arrivals == "poisson" ? Arrivals::kPoisson
-                                                                             : Arrivals::kConstant,
-                                     .seed = flags.request.seed},
-                        .max_in_flight = flags.max_in_flight};
-  }
-  return options;
+absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(BenchPlan plan, PlanOf(flags.load, flags.request.seed));
+  plan.options.connection = flags.server.connection;
+  plan.options.timeout = *ParseDuration(flags.server.timeout);
+  plan.options.num_samples = flags.verify_sample;
+  return plan;
 }
 
 std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags) {
@@ -216,22 +207,25 @@ std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags) {
   return std::make_unique<NativeProtocol>(flags.stream);
 }
 
-absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, AttentionClient& client) {
+absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPlan& plan,
+                                          AttentionClient& client) {
   RequestFlags request = flags.request;
   if (!request.has_input()) {
     ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model, request.run.version));
     request.random = absl::StrCat("1x128x", model.d_model());
   }
-  if (flags.has_length_mix()) {
-    return MakeMixOfLengths(std::move(request), flags.lengths, client);
+  ASSIGN_OR_RETURN(std::optional<LengthMix> lengths, LengthsOf(flags, plan));
+  if (lengths.has_value()) {
+    return MakeMixOfLengths(std::move(request), *std::move(lengths), client);
   }
   request.lengths = flags.lengths;
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(request, client));
   return RequestMix(std::move(workload));
 }
 
-absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, AttentionClient& client) {
-  ASSIGN_OR_RETURN(const RequestMix like, MakeRequestMix(flags, client));
+absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, const BenchPlan& plan,
+                                          AttentionClient& client) {
+  ASSIGN_OR_RETURN(const RequestMix like, MakeRequestMix(flags, plan, client));
   return DecodePlan::Make(like.request(), flags.decode_options, flags.request.seed);
 }
 

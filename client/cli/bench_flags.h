@@ -2,14 +2,17 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/load_flags.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/server_flags.h"
+#include "client/load/bench.h"
 #include "client/load/decode_plan.h"
-#include "client/load/load_options.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
 
@@ -26,16 +29,14 @@ struct BenchFlags {
   bool decode = false;
   DecodeOptions decode_options;
 
-  int concurrency = 1;
-  int connections = 1;
-  double rate = 0.0;  // > 0: an open loop
-  std::string arrivals = "constant";
-  int max_in_flight = 10000;
-  std::string duration = "10s";
-  std::string warmup = "1s";
+  LoadFlags load;
 
   int verify_sample = 4;
+  std::map<std::string, std::string> tags;
   std::string json;
+  std::string csv;
+  /// Results to be added up, instead of a load.
+  std::vector<std::string> merge;
 
   bool has_length_mix() const { return lengths.find(':') != std::string::npos; }
 };
@@ -46,16 +47,19 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckBenchFlags(const BenchFlags& flags);
 
-/// REQUIRES, as those below: CheckBenchFlags is OK.
-LoadOptions LoadOptionsOf(const BenchFlags& flags);
+/// Errors of PlanOf(LoadFlags). REQUIRES, as those below: CheckBenchFlags is OK.
+absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags);
 
 std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
 
 /// Reads or generates the tensors. Asks the server for the width of a model only when no flag says
-/// what to send, and for its vocabulary if tokens are to be random.
-absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, AttentionClient& client);
+/// what to send, and for its vocabulary if tokens are to be random. Lengths are those of the plan's
+/// schedule if it has some.
+absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPlan& plan,
+                                          AttentionClient& client);
 
 /// Of `decode`, in the widths of what would be sent without it.
-absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, AttentionClient& client);
+absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, const BenchPlan& plan,
+                                          AttentionClient& client);
 
 }  // namespace attention

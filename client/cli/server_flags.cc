@@ -71,7 +71,7 @@ void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
       ->group(kGroup);
   command
       .add_option_function<std::vector<std::string>>(
-          "--metadata",
+          "-m,--metadata",
           [&flags](const std::vector<std::string>& pairs) {
             for (const std::string& text : pairs) {
               const std::pair<std::string, std::string> pair =
@@ -105,7 +105,7 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
         return text.empty() ? "expected host:port or unix:/path" : "";
       })
       ->group(kGroup);
-  AddDuration(command, "--timeout", flags.timeout, "Give up on a request after this long")
+  AddDuration(command, "-t,--timeout", flags.timeout, "Give up on a request after this long")
       ->check([](const std::string& text) {
         return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
       })

@@ -165,7 +165,7 @@ std::string RemarkText(const BenchLevel& level) {
   if (level.verification.has_value() && !level.verification->agreed()) {
     remarks.push_back("WRONG");
   }
-  return absl::StrJoin(remarks, ", ");
+  return remarks.empty() ? "" : absl::StrCat("  ", absl::StrJoin(remarks, ", "));
 }
 
 std::string LevelsText(const BenchReport& report) {
@@ -178,7 +178,7 @@ std::string LevelsText(const BenchReport& report) {
     const LoadRates rates = RatesOf(level.result);
     const Histogram& latency = level.result.latency_ns;
     const auto ms = [&](double percent) { return Milliseconds(latency.Percentile(percent)); };
-    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9.3f %9.3f %9.3f %9.3f %9.3f %7d  %s\n",
+    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9.3f %9.3f %9.3f %9.3f %9.3f %7d%s\n",
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
                           ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
                           NumFailures(level.result.failures), RemarkText(level));
@@ -196,7 +196,7 @@ std::string ManyLevelsText(const BenchReport& report) {
                                        : "a closed loop",
                                    WhereText(report.levels.front().options)));
   for (const BenchLevel& level : report.levels) {
-    const std::string name = absl::StrFormat("%.6g", LevelValue(level.options));
+    const std::string name = absl::StrFormat("at %.6g", LevelValue(level.options));
     if (const std::string warning = ClientWarning(level); !warning.empty()) {
       tail.Add(name.c_str(), warning);
     }

@@ -1,17 +1,20 @@
 #include "client/cli/bench_flags.h"
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class BenchFlagsTest : public ::testing::Test {
  protected:
@@ -32,41 +35,31 @@ class BenchFlagsTest : public ::testing::Test {
     EXPECT_EQ(Parse(std::move(arguments)), "");
     EXPECT_THAT(CheckBenchFlags(flags_), IsOk());
     const auto client = AttentionClient::Connect({});  // connects with the first call only
-    return MakeRequestMix(flags_, **client);
+    return MakeRequestMix(flags_, *PlanOf(flags_), **client);
   }
 
   CLI::App app_;
   BenchFlags flags_;
 };
 
-TEST_F(BenchFlagsTest, IsAClosedLoopUnlessThereIsARate) {
-  ASSERT_EQ(Parse({"-c", "3", "--connections=2", "-z", "1500ms", "--warmup=0", "--timeout=1s"}),
-            "");
-  const LoadOptions options = LoadOptionsOf(flags_);
-  EXPECT_EQ(options.concurrency, 3);
-  EXPECT_EQ(options.connections, 2);
-  EXPECT_EQ(options.duration, absl::Milliseconds(1500));
-  EXPECT_EQ(options.warmup, absl::ZeroDuration());
-  EXPECT_EQ(options.timeout, absl::Seconds(1));
-  EXPECT_FALSE(options.open_loop.has_value());
+TEST_F(BenchFlagsTest, ConnectionTimeoutAndSamplesGoWithThePlan) {
+  ASSERT_EQ(Parse({"--server=a:1", "-t", "1s", "--verify-sample=9", "--seed=7", "-m", "k=v"}), "");
+  const auto plan = PlanOf(flags_);
+  ASSERT_THAT(plan, IsOk());
+  EXPECT_EQ(plan->options.connection.server, "a:1");
+  EXPECT_THAT(plan->options.connection.metadata, ElementsAre(Pair("k", "v")));
+  EXPECT_EQ(plan->options.timeout, absl::Seconds(1));
+  EXPECT_EQ(plan->options.num_samples, 9);
+  EXPECT_EQ(plan->options.seed, 7u);
 }
 
-TEST_F(BenchFlagsTest, ARateMakesAnOpenLoop) {
-  ASSERT_EQ(Parse({"--rate=250.5", "--arrivals=poisson", "--max-in-flight=7", "--seed=9"}), "");
-  const LoadOptions options = LoadOptionsOf(flags_);
-  ASSERT_TRUE(options.open_loop.has_value());
-  EXPECT_EQ(options.open_loop->arrivals.rate_per_s, 250.5);
-  EXPECT_EQ(options.open_loop->arrivals.arrivals, Arrivals::kPoisson);
-  EXPECT_EQ(options.open_loop->arrivals.seed, 9u);
-  EXPECT_EQ(options.open_loop->max_in_flight, 7);
+TEST_F(BenchFlagsTest, TagsAreKept) {
+  ASSERT_EQ(Parse({"--tag=commit=abc=d", "--tag", "host=h"}), "");
+  EXPECT_THAT(flags_.tags, ElementsAre(Pair("commit", "abc=d"), Pair("host", "h")));
+  EXPECT_THAT(Parse({"--tag=x"}), HasSubstr("KEY=VALUE"));
 }
 
 TEST_F(BenchFlagsTest, RefusesWhatDoesNotGoTogether) {
-  EXPECT_THAT(Parse({"--rate=5", "-c", "2"}), HasSubstr("excludes"));
-  EXPECT_THAT(Parse({"--arrivals=poisson"}), HasSubstr("requires --rate"));
-  EXPECT_THAT(Parse({"--max-in-flight=5"}), HasSubstr("requires --rate"));
-  EXPECT_THAT(Parse({"--rate=0"}), HasSubstr("--rate"));
-  EXPECT_THAT(Parse({"--arrivals=sometimes", "--rate=5"}), HasSubstr("sometimes"));
   EXPECT_THAT(Parse({"--lengths=uniform:9..8"}), HasSubstr("found 9 to 8"));
   EXPECT_THAT(Parse({"--lengths=3,b"}), HasSubstr("found \"b\""));
   flags_ = BenchFlags();
@@ -111,18 +104,19 @@ TEST_F(BenchFlagsTest, ADecodePlanHasTheWidthsOfWhatWouldBeSent) {
             "");
   ASSERT_THAT(CheckBenchFlags(flags_), IsOk());
   const auto client = AttentionClient::Connect({});
-  const auto plan = MakeDecodePlan(flags_, **client);
+  const auto plan = MakeDecodePlan(flags_, *PlanOf(flags_), **client);
   ASSERT_THAT(plan, IsOk());
   EXPECT_EQ(plan->open().model(), "m");
   EXPECT_EQ(plan->open().cache_dtype(), v1::INT8);
   EXPECT_EQ(plan->options().steps, 4);
   EXPECT_EQ(plan->Describe(),
             "4 steps of 2 after prompts of 16, hidden states [n, 8] FP32, cached in INT8");
-  EXPECT_EQ(LoadOptionsOf(flags_).concurrency, 7);
+  EXPECT_EQ(PlanOf(flags_)->options.concurrency, 7);
 }
 
 TEST_F(BenchFlagsTest, WhatDoesNotGoWithDecoding) {
   EXPECT_THAT(Parse({"--decode", "--rate=5"}), HasSubstr("excludes"));
+  EXPECT_THAT(Parse({"--decode", "--ramp=1:5"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--decode", "--stream"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--decode", "--lengths=fixed:3"}), HasSubstr("excludes"));
   EXPECT_THAT(Parse({"--decode", "--protocol=oip"}), HasSubstr("excludes"));
@@ -136,6 +130,17 @@ TEST_F(BenchFlagsTest, AMixNeedsAShapeThatHasALength) {
   flags_ = BenchFlags();
   EXPECT_THAT(Make({"--shape=5x8", "--lengths=fixed:3", "--model=m"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[B, S, d_model]")));
+}
+
+TEST_F(BenchFlagsTest, AScheduleBringsItsLengths) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/schedule";
+  std::ofstream(path) << "0 3\n10 7\n20 3\n";
+  const auto mix = Make({"--shape=1x1x8", "--model=m", "--schedule", path});
+  ASSERT_THAT(mix, IsOk());
+  EXPECT_THAT(mix->weights(), ElementsAre(2.0, 1.0));
+  EXPECT_THAT(std::get<HiddenStatesInput>(mix->request().input).tensor->shape(),
+              ElementsAre(1, 7, 8));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "client/load/decode_bench.h"
+#include "client/load/bench.h"
+#include "client/load/bench_runner.h"
+#include "client/load/report.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/client/fake_decode_server.h"
@@ -38,10 +40,10 @@ class DecodeLoadTest : public ::testing::Test {
     return *DecodePlan::Make(like, {.prefill = 5, .steps = 4, .step_tokens = 2}, 1);
   }
 
-  DecodeLoadResult Run(const std::string& mode, const LoadOptions& options) {
+  LoadResult Run(const std::string& mode, const LoadOptions& options) {
     const auto session = EncodeSession(Plan(mode));
     EXPECT_THAT(session, IsOk());
-    auto result = RunDecodeLoad(*session, options);
+    auto result = RunDecodeLoad(*session, options, {});
     EXPECT_THAT(result, IsOk());
     return *std::move(result);
   }
@@ -51,27 +53,31 @@ class DecodeLoadTest : public ::testing::Test {
 };
 
 TEST_F(DecodeLoadTest, SessionsFollowEachOtherAndStepsAreCounted) {
-  const DecodeLoadResult result = Run("fake", Options());
+  const LoadResult result = Run("fake", Options());
   EXPECT_THAT(result.failures, ElementsAre());
-  EXPECT_GT(result.steps, 12);
+  EXPECT_GT(result.answers, 12);
   EXPECT_GT(result.prefills, 3);
   EXPECT_GT(server_.num_sessions(), 3);
   // Each lane may be within a session at either end of the window.
-  EXPECT_THAT(result.steps, AllOf(Ge(4 * (result.prefills - 3)), Le(4 * (result.prefills + 3))));
-  EXPECT_EQ(result.step_ns.count(), result.steps);
-  EXPECT_EQ(result.first_answer_ns.count(), result.prefills);
-  EXPECT_EQ(result.account.compute_ns, 5 * result.steps);
-  EXPECT_EQ(result.account.queue_ns, 7 * result.steps);
+  EXPECT_THAT(result.answers, AllOf(Ge(4 * (result.prefills - 3)), Le(4 * (result.prefills + 3))));
+  EXPECT_EQ(result.latency_ns.count(), result.answers);
+  EXPECT_EQ(result.token_ns.count(), result.answers);
+  EXPECT_EQ(result.tokens, 2 * result.answers);
+  EXPECT_EQ(result.prefill_tokens, 5 * result.prefills);
+  EXPECT_EQ(result.first_message_ns.count(), result.prefills);
+  EXPECT_EQ(result.phases.compute_ns.count(), result.answers);
+  EXPECT_EQ(result.phases.compute_ns.max(), 5);
+  EXPECT_EQ(result.phases.queue_ns.max(), 7);
   EXPECT_FALSE(result.gave_up);
 }
 
 TEST_F(DecodeLoadTest, SamplesAreKeptWhole) {
   LoadOptions options = Options();
   options.num_samples = 5;
-  const DecodeLoadResult sampled = Run("fake", options);
+  const LoadResult sampled = Run("fake", options);
   EXPECT_THAT(sampled.samples.size(), AllOf(Ge(1u), Le(5u)));
-  for (const DecodeSample& sample : sampled.samples) {
-    EXPECT_THAT(sample.index, AllOf(Ge(0), Le(4)));
+  for (const LoadSample& sample : sampled.samples) {
+    EXPECT_LE(sample.kind, 4u);
     // Two blocks of rows, and the result.
     EXPECT_EQ(sample.messages.size(), 3u);
   }
@@ -88,9 +94,9 @@ TEST_F(DecodeLoadTest, GivesUpWhenNothingButErrorsCome) {
                {"breaks", "UNAVAILABLE", "going away"},
                {"ends", "INTERNAL", "before its last answer"}};
   for (const auto& [mode, code, text] : cases) {
-    const DecodeLoadResult result = Run(mode, options);
+    const LoadResult result = Run(mode, options);
     EXPECT_TRUE(result.gave_up) << mode;
-    EXPECT_EQ(result.steps, 0);
+    EXPECT_EQ(result.answers, 0);
     ASSERT_THAT(result.failures, ElementsAre(Key(code)));
     EXPECT_GE(result.failures.at(code).count, 200);
     EXPECT_THAT(result.failures.at(code).first_text, HasSubstr(text));
@@ -100,8 +106,8 @@ TEST_F(DecodeLoadTest, GivesUpWhenNothingButErrorsCome) {
 TEST_F(DecodeLoadTest, ASessionWithoutAnswersEndsAtItsDeadline) {
   LoadOptions options = Options();
   options.timeout = absl::Milliseconds(100);  // for each of 6 actions
-  const DecodeLoadResult result = Run("silent", options);
-  EXPECT_EQ(result.steps, 0);
+  const LoadResult result = Run("silent", options);
+  EXPECT_EQ(result.answers, 0);
   EXPECT_THAT(result.failures, ElementsAre(Key("DEADLINE_EXCEEDED")));
   EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 3);
 }
@@ -110,20 +116,24 @@ TEST_F(DecodeLoadTest, ABenchReportsTokensAndTimes) {
   const auto client = AttentionClient::Connect({.connection = {.server = server_.address()}});
   LoadOptions options = Options();
   options.num_samples = 3;
-  const auto report = RunDecodeBench(**client, Plan("fake"), options);
+  const DecodePlan plan = Plan("fake");
+  const auto runner = MakeDecodeRunner(**client, plan, options);
+  ASSERT_THAT(runner, IsOk());
+  const auto report = RunBench(**runner, {.options = options}, {});
   ASSERT_THAT(report, IsOk());
   EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-  EXPECT_FALSE(report->verification->reference.has_value());
-  EXPECT_THAT(report->verification->sampled, AllOf(Ge(1), Le(3)));
-  EXPECT_EQ(report->verification->identical, report->verification->sampled);
+  const LoadVerification& verification = *report->levels[0].verification;
+  EXPECT_FALSE(verification.reference.has_value());
+  EXPECT_THAT(verification.sampled, AllOf(Ge(1), Le(3)));
+  EXPECT_EQ(verification.identical, verification.sampled);
   EXPECT_THAT(ToText(*report),
               AllOf(HasSubstr("fake, 4 steps of 2 after prompts of 5, hidden states [n, 1] FP32"),
-                    HasSubstr("3 sessions on 2 connections"), HasSubstr("tokens/s in "),
-                    HasSubstr("\nto first ")));
+                    HasSubstr("3 sessions, on 2 connections"), HasSubstr(" steps/s "),
+                    HasSubstr("\nfirst token ")));
   const nlohmann::json json = ToJson(*report);
-  EXPECT_EQ(json["options"]["prefill"], 5);
-  EXPECT_DOUBLE_EQ(json["tokens_per_s"], 2 * json["steps_per_s"].get<double>());
-  EXPECT_EQ(json["step_ms"]["count"], json["steps"]);
+  EXPECT_EQ(json["options"]["decode"]["prefill"], 5);
+  EXPECT_DOUBLE_EQ(json["tokens_per_s"], 2 * json["requests_per_s"].get<double>());
+  EXPECT_EQ(json["latency_ms"]["count"], json["answers"]);
 }
 
 TEST(DecodePlanTest, AllAtOnceIsThePromptAndThenTheSteps) {

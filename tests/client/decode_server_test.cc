@@ -6,7 +6,9 @@
 
 #include "client/lib/attention_client.h"
 #include "client/lib/decode_stream.h"
-#include "client/load/decode_bench.h"
+#include "client/load/bench.h"
+#include "client/load/bench_runner.h"
+#include "client/load/report.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/in_process_server.h"
@@ -65,6 +67,11 @@ class DecodeServerTest : public ::testing::Test {
             .duration = absl::Milliseconds(300),
             .timeout = absl::Seconds(5),
             .num_samples = 3};
+  }
+
+  absl::StatusOr<BenchReport> RunSessions(const DecodePlan& plan) {
+    const auto runner = MakeDecodeRunner(*client_, plan, Options());
+    return runner.ok() ? RunBench(**runner, {.options = Options()}, {}) : runner.status();
   }
 
   InProcessServer server_{OneThread()};
@@ -137,13 +144,14 @@ TEST_F(DecodeServerTest, ALoadOfSessionsIsCheckedAgainstTheReference) {
   for (const AttendRequest& like : {layer, tokens, bare}) {
     const auto plan = DecodePlan::Make(like, {.prefill = 5, .steps = 4, .step_tokens = 2}, 1);
     ASSERT_THAT(plan, IsOk());
-    const auto report = RunDecodeBench(*client_, *plan, Options());
+    const auto report = RunSessions(*plan);
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    ASSERT_TRUE(report->verification->reference.has_value());
-    EXPECT_THAT(report->verification->sampled, Ge(1));
-    EXPECT_GT(report->result.steps, 0);
-    EXPECT_GT(report->result.account.compute_ns, 0);
+    const BenchLevel& level = report->levels[0];
+    ASSERT_TRUE(level.verification->reference.has_value());
+    EXPECT_THAT(level.verification->sampled, Ge(1));
+    EXPECT_GT(level.result.answers, 0);
+    EXPECT_GT(level.result.phases.compute_ns.min(), 0);
   }
 }
 
@@ -154,11 +162,12 @@ TEST_F(DecodeServerTest, RoundedKeysAndValuesAreComparedToTheirOwnKindOnly) {
   const auto plan = DecodePlan::Make(
       like, {.prefill = 5, .steps = 4, .step_tokens = 1, .cache_dtype = v1::INT8}, 1);
   ASSERT_THAT(plan, IsOk());
-  const auto report = RunDecodeBench(*client_, *plan, Options());
+  const auto report = RunSessions(*plan);
   ASSERT_THAT(report, IsOk());
   EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-  EXPECT_FALSE(report->verification->reference.has_value());
-  EXPECT_EQ(report->verification->identical, report->verification->sampled);
+  const LoadVerification& verification = *report->levels[0].verification;
+  EXPECT_FALSE(verification.reference.has_value());
+  EXPECT_EQ(verification.identical, verification.sampled);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/load/bench.h"
+#include "client/load/bench_runner.h"
+#include "client/load/report.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/inference/open_inference.grpc.pb.h"
@@ -59,7 +61,7 @@ class EchoServer : public inference::GRPCInferenceService::Service {
 
 class ForeignServerTest : public ::testing::Test {
  protected:
-  absl::StatusOr<LoadReport> Run(const std::string& model, const LoadOptions& options) {
+  absl::StatusOr<BenchReport> Run(const std::string& model, const LoadOptions& options) {
     Workload workload;
     workload.tensors.push_back(
         std::make_unique<const Tensor>(SeededTensor(1, Dtype::kF32, {1, 6, 8})));
@@ -69,7 +71,9 @@ class ForeignServerTest : public ::testing::Test {
         RequestMix::OfLengths(std::move(workload), {"uniform:3..6", {3, 4, 5, 6}, {1, 1, 1, 1}});
     EXPECT_THAT(mix, IsOk());
     const auto client = AttentionClient::Connect({.connection = {.server = server_.address()}});
-    return RunBench(**client, *mix, OpenInferenceProtocol(), options);
+    const OpenInferenceProtocol protocol;
+    const auto runner = MakeRequestRunner(**client, *mix, protocol, options);
+    return runner.ok() ? RunBench(**runner, {.options = options}, {}) : runner.status();
   }
 
   LoadOptions Options() const {
@@ -90,12 +94,13 @@ TEST_F(ForeignServerTest, IsAskedNothingButModelInfer) {
     const auto report = Run("anything", options);
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    EXPECT_GT(report->result.answers, 5);
-    EXPECT_GT(report->result.tokens, 3 * report->result.answers);
-    EXPECT_GT(server_.num_calls(), report->result.answers);
+    const LoadResult& result = report->levels[0].result;
+    EXPECT_GT(result.answers, 5);
+    EXPECT_GT(result.tokens, 3 * result.answers);
+    EXPECT_GT(server_.num_calls(), result.answers);
     EXPECT_THAT(ToText(*report), HasSubstr("by the Open Inference Protocol"));
     EXPECT_THAT(ToText(*report), Not(HasSubstr("\nserver ")));
-    EXPECT_FALSE(ToJson(*report).contains("server_ms"));
+    EXPECT_FALSE(ToJson(*report).contains("phases_ms"));
     EXPECT_EQ(ToJson(*report)["options"]["protocol"], "oip");
   }
 }

@@ -5,12 +5,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/load/bench.h"
+#include "client/load/bench_runner.h"
+#include "client/load/report.h"
 #include "client/load/encoded_load.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
@@ -87,8 +91,13 @@ class LoadGeneratorTest : public ::testing::Test {
     return RequestMix(std::move(workload));
   }
 
-  absl::StatusOr<LoadReport> Run(bool is_streaming, const LoadOptions& options) {
-    return RunBench(*client_, Mix(), NativeProtocol(is_streaming), options);
+  absl::StatusOr<BenchReport> Run(const RequestMix& mix, const Protocol& protocol,
+                                  const LoadOptions& options) {
+    const auto runner = MakeRequestRunner(*client_, mix, protocol, options);
+    return runner.ok() ? RunBench(**runner, {.options = options}, {}) : runner.status();
+  }
+  absl::StatusOr<BenchReport> Run(bool is_streaming, const LoadOptions& options) {
+    return Run(Mix(), NativeProtocol(is_streaming), options);
   }
 
   /// Without asking first whether the request is one.
@@ -96,7 +105,7 @@ class LoadGeneratorTest : public ::testing::Test {
     const NativeProtocol protocol(is_streaming);
     const auto load = EncodeLoad(Mix(), protocol, {});
     EXPECT_THAT(load, IsOk());
-    auto result = RunLoad(*load, options);
+    auto result = RunLoad(*load, options, control_);
     EXPECT_THAT(result, IsOk());
     return *std::move(result);
   }
@@ -106,6 +115,7 @@ class LoadGeneratorTest : public ::testing::Test {
       {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
   AttendRequest request_;
+  LoadControl control_;
 };
 
 TEST_F(LoadGeneratorTest, AnswersAreCountedSampledAndChecked) {
@@ -113,21 +123,25 @@ TEST_F(LoadGeneratorTest, AnswersAreCountedSampledAndChecked) {
     const auto report = Run(is_streaming, Options());
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    const LoadResult& result = report->result;
+    const LoadResult& result = report->levels[0].result;
     EXPECT_GT(result.answers, 3);
     EXPECT_EQ(result.latency_ns.count(), result.answers);
     EXPECT_EQ(result.first_message_ns.count(), is_streaming ? result.latency_ns.count() : 0);
     EXPECT_GE(result.answered_bytes,
               result.latency_ns.count() * static_cast<int64_t>(rows_.size_bytes()));
     EXPECT_EQ(result.accounts, result.answers);
-    EXPECT_GT(result.account.compute_ns, 0);
-    EXPECT_GE(result.account.batch_requests, result.answers);
+    EXPECT_EQ(result.phases.compute_ns.count(), result.answers);
+    EXPECT_GT(result.phases.compute_ns.min(), 0);
+    EXPECT_GE(result.batch_requests, result.answers);
+    EXPECT_EQ(result.message_gap_ns.count() > 0, is_streaming);
+    EXPECT_EQ(result.token_ns.count(), is_streaming ? result.answers : 0);
     EXPECT_EQ(result.tokens, 10 * result.answers);
     EXPECT_FALSE(result.pace.has_value());
-    ASSERT_TRUE(report->verification.has_value());
-    EXPECT_TRUE(report->verification->reference.has_value());
-    EXPECT_THAT(report->verification->sampled, AllOf(Ge(1), Le(3)));
-    EXPECT_EQ(report->verification->identical, report->verification->sampled);
+    const std::optional<LoadVerification>& verification = report->levels[0].verification;
+    ASSERT_TRUE(verification.has_value());
+    EXPECT_TRUE(verification->reference.has_value());
+    EXPECT_THAT(verification->sampled, AllOf(Ge(1), Le(3)));
+    EXPECT_EQ(verification->identical, verification->sampled);
   }
 }
 
@@ -151,7 +165,7 @@ TEST_F(LoadGeneratorTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
     const auto report = Run(is_streaming, OpenOptions());
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    const LoadResult& result = report->result;
+    const LoadResult& result = report->levels[0].result;
     ASSERT_TRUE(result.pace.has_value());
     EXPECT_EQ(result.pace->due, 40);
     EXPECT_EQ(result.pace->not_sent, 0);
@@ -162,8 +176,17 @@ TEST_F(LoadGeneratorTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
     EXPECT_GE(result.latency_ns.max(), result.service_ns.min());
     EXPECT_GE(result.latency_ns.mean(), result.service_ns.mean());
     EXPECT_EQ(result.first_message_ns.count(), is_streaming ? 40 : 0);
-    EXPECT_EQ(report->verification->sampled, 3);
-    EXPECT_EQ(report->verification->identical, 3);
+    EXPECT_EQ(report->levels[0].verification->sampled, 3);
+    EXPECT_EQ(report->levels[0].verification->identical, 3);
+    int64_t due = 0, sent = 0, latencies = 0;
+    for (const TimeSlice& slice : result.series.slices()) {
+      due += slice.due;
+      sent += slice.sent;
+      latencies += slice.latency_ns.count();
+    }
+    EXPECT_EQ(due, 40);
+    EXPECT_LE(sent, 40);
+    EXPECT_EQ(latencies, 40);
   }
 }
 
@@ -205,13 +228,13 @@ TEST_F(LoadGeneratorTest, TheOpenInferenceProtocolIsCheckedAsTheNativeOneIs) {
   bare.options.set_window(2);
   for (const AttendRequest& request : {request_, tokens, bare}) {
     request_ = request;
-    const auto report = RunBench(*client_, Mix(), OpenInferenceProtocol(), OpenOptions());
+    const auto report = Run(Mix(), OpenInferenceProtocol(), OpenOptions());
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    EXPECT_EQ(report->result.accounts, 0);
-    ASSERT_TRUE(report->verification.has_value());
-    EXPECT_TRUE(report->verification->reference.has_value());
-    EXPECT_EQ(report->verification->sampled, 3);
+    EXPECT_EQ(report->levels[0].result.accounts, 0);
+    ASSERT_TRUE(report->levels[0].verification.has_value());
+    EXPECT_TRUE(report->levels[0].verification->reference.has_value());
+    EXPECT_EQ(report->levels[0].verification->sampled, 3);
   }
 }
 
@@ -223,13 +246,14 @@ TEST_F(LoadGeneratorTest, LengthsAreMixedAndCheckedEach) {
         std::move(longest), {"uniform:1..5", {1, 2, 3, 4, 5}, {1.0, 1.0, 1.0, 1.0, 1.0}});
     ASSERT_THAT(mix, IsOk());
     const auto report =
-        RunBench(*client_, *mix, NativeProtocol(false), is_open ? OpenOptions() : Options());
+        Run(*mix, NativeProtocol(false), is_open ? OpenOptions() : Options());
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    EXPECT_EQ(report->lengths, "uniform:1..5");
-    EXPECT_GT(report->result.tokens, 2 * report->result.answers);
-    EXPECT_LT(report->result.tokens, 10 * report->result.answers);
-    EXPECT_GE(report->verification->sampled, 1);
+    EXPECT_EQ(report->subject.lengths, "uniform:1..5");
+    const BenchLevel& level = report->levels[0];
+    EXPECT_GT(level.result.tokens, 2 * level.result.answers);
+    EXPECT_LT(level.result.tokens, 10 * level.result.answers);
+    EXPECT_GE(level.verification->sampled, 1);
   }
 }
 
@@ -237,6 +261,97 @@ TEST_F(LoadGeneratorTest, AFirstRequestThatFailsEndsTheRun) {
   request_.model = "absent";
   EXPECT_THAT(Run(false, Options()),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
+}
+
+TEST_F(LoadGeneratorTest, AClosedLoopEndsAfterSoManyRequestsAndWarmsUpBySoMany) {
+  LoadOptions options = Options();
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::InfiniteDuration();
+  for (const int64_t warmup_requests : {0, 20}) {
+    options.warmup_requests = warmup_requests;
+    for (const int64_t requests : {1, 2, 50}) {
+      options.requests = requests;
+      const LoadResult result = Send(/*is_streaming=*/false, options);
+      EXPECT_EQ(result.answers, requests) << warmup_requests;
+      EXPECT_EQ(result.latency_ns.count(), requests);
+      EXPECT_GT(result.window, absl::ZeroDuration());
+      EXPECT_LT(result.window, absl::Seconds(8));
+    }
+  }
+}
+
+TEST_F(LoadGeneratorTest, AnOpenLoopEndsAfterSoManyRequestsAndWarmsUpBySoMany) {
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::InfiniteDuration();
+  options.warmup_requests = 5;
+  options.requests = 12;
+  const LoadResult result = Send(/*is_streaming=*/false, options);
+  EXPECT_EQ(result.pace->due, 12);
+  EXPECT_EQ(result.latency_ns.count(), 12);
+  EXPECT_EQ(result.window, absl::Milliseconds(120));
+}
+
+TEST_F(LoadGeneratorTest, WhoStopsALoadGetsWhatItCounted) {
+  for (const bool is_open : {false, true}) {
+    LoadOptions options = is_open ? OpenOptions() : Options();
+    options.duration = absl::Seconds(60);
+    std::atomic<bool> stop = false;
+    int64_t told = 0;
+    control_.stop = &stop;
+    control_.on_progress = [&](const LoadProgress& progress) {
+      ++told;
+      stop = progress.elapsed > absl::Milliseconds(400);
+      EXPECT_EQ(progress.errors, 0);
+    };
+    const LoadResult result = Send(/*is_streaming=*/false, options);
+    EXPECT_TRUE(result.was_stopped);
+    EXPECT_GT(told, 1);
+    EXPECT_GT(result.answers, 3);
+    EXPECT_LT(result.window, absl::Seconds(8));
+    EXPECT_EQ(result.latency_ns.count(), is_open ? result.pace->due : result.answers);
+    EXPECT_TRUE(result.failures.empty());
+  }
+}
+
+TEST_F(LoadGeneratorTest, ALoadThatSettlesEndsAndOneThatCannotUsesAllItsTrials) {
+  for (const bool is_open : {false, true}) {
+    LoadOptions options = is_open ? OpenOptions() : Options();
+    options.duration = absl::Milliseconds(200);
+    options.stability = StabilityRule{.percentage = 100'000.0, .max_trials = 40};
+    const LoadResult settled = Send(/*is_streaming=*/false, options);
+    EXPECT_GE(settled.window, absl::Milliseconds(600));
+    EXPECT_LT(settled.window, absl::Seconds(4));
+    EXPECT_FALSE(settled.was_stopped);
+    options.stability = StabilityRule{.percentage = 1e-9, .max_trials = 4};
+    EXPECT_EQ(Send(/*is_streaming=*/false, options).window, absl::Milliseconds(800));
+  }
+}
+
+TEST_F(LoadGeneratorTest, AScheduleIsSentWithItsLengths) {
+  ArrivalTrace trace{.path = "trace",
+                     .times = {std::chrono::milliseconds(0), std::chrono::milliseconds(5),
+                               std::chrono::milliseconds(20)},
+                     .kinds = {1, 0, 1},
+                     .lengths = {"schedule:trace", {2, 5}, {1.0, 2.0}}};
+  Workload longest;
+  longest.request = request_;
+  const auto mix = RequestMix::OfLengths(std::move(longest), trace.lengths);
+  ASSERT_THAT(mix, IsOk());
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::InfiniteDuration();
+  options.open_loop->arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
+  const auto report = Run(*mix, NativeProtocol(false), options);
+  ASSERT_THAT(report, IsOk());
+  EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
+  const LoadResult& result = report->levels[0].result;
+  EXPECT_EQ(result.pace->due, 3);
+  EXPECT_EQ(result.latency_ns.count(), 3);
+  // Of the two sequences of each: all that came within the window, which ends with the last's
+  // sending.
+  EXPECT_LE(result.tokens, 2 * (5 + 2 + 5));
+  EXPECT_EQ(result.window, absl::Milliseconds(20) + absl::Nanoseconds(1));
 }
 
 }  // namespace

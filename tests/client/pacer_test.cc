@@ -1,6 +1,7 @@
 #include "client/load/pacer.h"
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -33,9 +34,10 @@ int64_t MillisecondsOf(Time time) {
   return std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
 }
 
-PaceWindow Window(int start_ms, int end_ms) {
-  return {Time(milliseconds(start_ms)), Time(milliseconds(end_ms))};
-}
+struct Window : MeasuredWindow {
+  Window(int start_ms, int end_ms)
+      : MeasuredWindow(Time(milliseconds(start_ms)), Time(milliseconds(end_ms))) {}
+};
 
 TEST(ScheduleTest, ConstantArrivalsDoNotDriftOverAnHour) {
   Schedule schedule({.rate_per_s = 3.0}, Time{});
@@ -77,8 +79,9 @@ TEST(ScheduleTest, SeedsDiffer) {
 TEST(PaceTest, SendsWhenDueUntilTheWindowEnds) {
   StillClock time;
   std::vector<int64_t> sent_at_ms;
+  Window window(20, 50);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), Window(20, 50), [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
         EXPECT_EQ(due, time.now());
         sent_at_ms.push_back(MillisecondsOf(time.now()));
         return true;
@@ -93,8 +96,9 @@ TEST(PaceTest, SendsWhenDueUntilTheWindowEnds) {
 TEST(PaceTest, AfterAStallEverythingOverdueIsSentAtOnceWithTheTimeItWasDue) {
   StillClock time;
   std::vector<int64_t> due_ms, sent_at_ms;
+  Window window(0, 60);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), Window(0, 60), [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
         due_ms.push_back(MillisecondsOf(due));
         sent_at_ms.push_back(MillisecondsOf(time.now()));
         if (due_ms.size() == 2) {
@@ -112,8 +116,9 @@ TEST(PaceTest, SleepingTooLongIsLagAndShiftsNothing) {
   StillClock time;
   time.OversleepBy(milliseconds(3));
   std::vector<int64_t> due_ms;
+  Window window(0, 40);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), Window(0, 40), [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
         due_ms.push_back(MillisecondsOf(due));
         return true;
       });
@@ -124,8 +129,9 @@ TEST(PaceTest, SleepingTooLongIsLagAndShiftsNothing) {
 TEST(PaceTest, WhatCannotBeSentIsCountedAndHasNoLag) {
   StillClock time;
   int calls = 0;
+  Window window(20, 60);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), Window(20, 60), [&](Time) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time) {
         return ++calls % 2 == 1;  // the 1st, 3rd and 5th, due at 0, 20 and 40 ms
       });
   EXPECT_EQ(calls, 6);
@@ -137,11 +143,98 @@ TEST(PaceTest, WhatCannotBeSentIsCountedAndHasNoLag) {
 TEST(PaceTest, AnEmptyWindowSendsNothing) {
   StillClock time;
   std::vector<Time> sent;
-  Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), Window(0, 0), [&](Time due) {
+  Window window(0, 0);
+  Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
     sent.push_back(due);
     return true;
   });
   EXPECT_THAT(sent, IsEmpty());
+}
+
+TEST(ScheduleTest, ARampMakesAsManyDueAsItsAreaSays) {
+  // 10/s for 2 s, then rising to 30/s over 4 s, then 30/s: 20, 100 by the ramp's end, 130 a second
+  // later.
+  const ArrivalOptions options{.rate_per_s = 10.0,
+                               .ramp = Ramp{.to_rate_per_s = 30.0, .start_s = 2.0, .length_s = 4.0}};
+  Schedule schedule(options, Time{});
+  std::vector<int64_t> at_ms;
+  for (int i = 0; i <= 130; ++i) {
+    at_ms.push_back(MillisecondsOf(schedule.due()));
+    schedule.Advance();
+  }
+  EXPECT_EQ(at_ms[20], 2000);
+  // Half-way through the ramp the rate is 20/s: 10 * 2 + (10 + 20) / 2 * 2 are due.
+  EXPECT_EQ(at_ms[50], 4000);
+  EXPECT_EQ(at_ms[100], 6000);
+  EXPECT_EQ(at_ms[130], 7000);
+}
+
+TEST(ScheduleTest, ARampMayFallAndMayBePoisson) {
+  const ArrivalOptions options{
+      .rate_per_s = 2000.0,
+      .arrivals = Arrivals::kPoisson,
+      .seed = 3,
+      .ramp = Ramp{.to_rate_per_s = 1.0, .start_s = 0.0, .length_s = 10.0}};
+  Schedule schedule(options, Time{});
+  int count = 0, in_first_half = 0;
+  for (; schedule.due() < Time(std::chrono::seconds(10)); schedule.Advance()) {
+    ++count;
+    in_first_half += schedule.due() < Time(std::chrono::seconds(5)) ? 1 : 0;
+  }
+  EXPECT_NEAR(count, 10'005, 400);
+  EXPECT_NEAR(static_cast<double>(in_first_half) / count, 0.75, 0.02);
+}
+
+TEST(ScheduleTest, ATraceIsSentAsItWasAndThenEnds) {
+  auto trace = std::make_shared<ArrivalTrace>();
+  trace->times = {milliseconds(0), milliseconds(5), milliseconds(5), milliseconds(40)};
+  StillClock time;
+  std::vector<int64_t> due_ms;
+  Window window(5, 1000);
+  const PaceTally tally = Pace(Schedule({.trace = trace}, Time{}), time.clock(), window,
+                               [&](Time due) {
+                                 due_ms.push_back(MillisecondsOf(due));
+                                 return true;
+                               });
+  EXPECT_THAT(due_ms, ElementsAre(0, 5, 5, 40));
+  EXPECT_EQ(tally.due, 3);
+}
+
+TEST(PaceTest, EndsWhenAskedAndWhatWasSentByThenCounts) {
+  StillClock time;
+  Window window(0, 1000);
+  const PaceTally tally =
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+        if (due == Time(milliseconds(30))) {
+          window.AskToEnd();
+        }
+        return true;
+      });
+  EXPECT_EQ(tally.due, 4);
+  EXPECT_EQ(window.end(), Time(milliseconds(40)));
+}
+
+TEST(PaceTest, SlicesSayWhatWasDueAndWhenItWasSent) {
+  StillClock time;
+  Window window(0, 60);
+  const PaceTally tally =
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+        if (due == Time(milliseconds(10))) {
+          time.Pass(milliseconds(32));
+        }
+        return due != Time(milliseconds(50));
+      });
+  const absl::Duration ten = absl::Milliseconds(10);
+  TimeSeries by_ten(ten);
+  by_ten.Merge(tally.series);
+  std::vector<int64_t> due, sent;
+  for (const TimeSlice& slice : by_ten.slices()) {
+    due.push_back(slice.due);
+    sent.push_back(slice.sent);
+  }
+  EXPECT_THAT(due, ElementsAre(1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(sent, ElementsAre(1, 1, 0, 0, 3, 0));
+  EXPECT_EQ(by_ten.slices()[5].not_sent, 1);
 }
 
 }  // namespace

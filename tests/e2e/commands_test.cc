@@ -89,7 +89,7 @@ TEST_F(CommandsTest, BenchDecodes) {
                                   "400ms", "--warmup=50ms", "--model=small"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("small, 5 steps of 1 after prompts of 7"),
+              AllOf(HasSubstr("small, 5 steps of 1 after prompts of 7"), HasSubstr("first token"),
                     HasSubstr("agrees with the reference"), HasSubstr("samples bit-identical")));
 }
 

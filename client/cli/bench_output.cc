@@ -1,0 +1,86 @@
+#include "client/cli/bench_output.h"
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/load/report.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+absl::Status Write(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text;
+    return absl::OkStatus();
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+}
+
+/// As a shell would have it.
+std::string Quoted(const std::string& word) {
+  const bool is_plain = !word.empty() && word.find_first_of(" \t\n\"'\\$&|;<>()*?#~`") ==
+                                             std::string::npos;
+  return is_plain ? word : absl::StrCat("'", word, "'");
+}
+
+/// KEY=VALUE without the value.
+std::string WithoutValue(const std::string& pair) {
+  return absl::StrCat(pair.substr(0, pair.find('=')), "=...");
+}
+
+}  // namespace
+
+absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
+  if (outputs.json != "-" && outputs.csv != "-") {
+    std::cout << ToText(report);
+  }
+  if (!outputs.json.empty()) {
+    RETURN_IF_ERROR(Write(outputs.json, absl::StrCat(ToJson(report).dump(1), "\n")));
+  }
+  if (!outputs.csv.empty()) {
+    RETURN_IF_ERROR(Write(outputs.csv, ToCsv(report)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths) {
+  std::vector<BenchReport> reports;
+  for (const std::string& path : paths) {
+    const nlohmann::json json =
+        nlohmann::json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+    absl::StatusOr<BenchReport> report = ReadReport(json);
+    if (!report.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", std::string(report.status().message())));
+    }
+    reports.push_back(*std::move(report));
+  }
+  return MergeReports(reports);
+}
+
+std::string CommandLine() {
+  std::ifstream file("/proc/self/cmdline");
+  std::string line;
+  bool is_metadata = false;
+  for (std::string word; std::getline(file, word, '\0');) {
+    const bool is_joined = absl::StartsWith(word, "--metadata=");
+    const std::string shown =
+        is_metadata ? WithoutValue(word)
+        : is_joined ? absl::StrCat("--metadata=", WithoutValue(word.substr(11)))
+                    : word;
+    is_metadata = word == "--metadata" || word == "-m";
+    absl::StrAppend(&line, line.empty() ? "" : " ", Quoted(shown));
+  }
+  return line;
+}
+
+}  // namespace attention

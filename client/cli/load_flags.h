@@ -1,0 +1,56 @@
+// The flags of `bench` that say how much load, for how long, and what it is to keep to. Short names
+// are those of ghz, further long ones those of perf_analyzer.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/load/bench.h"
+
+namespace attention {
+
+struct LoadFlags {
+  // A closed loop, unless one of the next three is there. Empty: not given.
+  std::string concurrency;
+  std::string rate;
+  std::string ramp;
+  std::string schedule;
+  std::string arrivals = "constant";
+  int max_in_flight = 10000;
+  int connections = 1;
+
+  // Empty or 0: not given.
+  std::string duration;
+  int64_t requests = 0;
+  std::string warmup;
+  int64_t warmup_requests = 0;
+
+  std::optional<double> stability_percentage;
+  std::optional<double> percentile;
+  std::optional<int> max_trials;
+  bool require_stable = false;
+
+  std::vector<std::string> slo;
+  std::optional<double> latency_threshold_ms;
+  bool search = false;
+
+  bool is_open() const {
+    return !rate.empty() || !ramp.empty() || !schedule.empty() || (search && concurrency.empty());
+  }
+};
+
+/// Adds the flags to `command`; texts that do not parse are refused by the parser.
+void AddLoadFlags(CLI::App& command, LoadFlags& flags);
+
+/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+absl::Status CheckLoadFlags(const LoadFlags& flags);
+
+/// All but the connection, the timeout and the samples. Reads the schedule; errors are those of
+/// ReadArrivalTrace. REQUIRES: CheckLoadFlags is OK.
+absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed);
+
+}  // namespace attention

@@ -1,0 +1,161 @@
+// Slices of time, stability and targets: what is made of counts.
+#include <cmath>
+#include <vector>
+
+#include "client/load/slo.h"
+#include "client/load/stability.h"
+#include "client/load/time_series.h"
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Answers of so many a slice of 100 ms, each after `latency_ms`.
+TimeSeries Series(const std::vector<int>& answers, const std::vector<int>& latency_ms) {
+  TimeSeries series(absl::Milliseconds(100));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    TimeSlice& slice = series.At(absl::Milliseconds(100) * static_cast<int64_t>(i));
+    slice.answers = answers[i];
+    for (int k = 0; k < answers[i]; ++k) {
+      slice.latency_ns.Record(int64_t{1'000'000} * latency_ms[i]);
+    }
+  }
+  return series;
+}
+
+std::vector<int64_t> AnswersOf(const TimeSeries& series) {
+  std::vector<int64_t> answers;
+  for (const TimeSlice& slice : series.slices()) {
+    answers.push_back(slice.answers);
+  }
+  return answers;
+}
+
+TEST(TimeSeriesTest, SlicesAreFineAndFew) {
+  EXPECT_EQ(TimeSeries::SliceFor(absl::Seconds(10)), absl::Milliseconds(100));
+  EXPECT_EQ(TimeSeries::SliceFor(absl::Milliseconds(400)), absl::Milliseconds(5));
+  EXPECT_EQ(TimeSeries::SliceFor(absl::Minutes(10)), absl::Seconds(1));
+  for (const double seconds : {0.01, 0.3, 7.0, 61.0, 601.0, 86400.0, 3e6}) {
+    const absl::Duration duration = absl::Seconds(seconds);
+    EXPECT_LE(duration / TimeSeries::SliceFor(duration), TimeSeries::kMaxSlices) << seconds;
+  }
+}
+
+TEST(TimeSeriesTest, BecomesCoarserInsteadOfLonger) {
+  TimeSeries series(absl::Milliseconds(10));
+  for (int i = 0; i < 601; ++i) {
+    ++series.At(absl::Milliseconds(10) * i).answers;
+  }
+  EXPECT_EQ(series.slice(), absl::Milliseconds(20));
+  ASSERT_EQ(series.slices().size(), 301u);
+  EXPECT_EQ(series.slices()[0].answers, 2);
+  EXPECT_EQ(series.slices()[299].answers, 2);
+  EXPECT_EQ(series.slices()[300].answers, 1);
+}
+
+TEST(TimeSeriesTest, MergesWhatBeganLaterAndWasFiner) {
+  TimeSeries series = Series({1, 2, 3}, {1, 1, 1});
+  TimeSeries finer(absl::Milliseconds(50));
+  finer.At(absl::ZeroDuration()).answers = 10;
+  finer.At(absl::Milliseconds(50)).answers = 20;
+  finer.At(absl::Milliseconds(250)).answers = 40;
+  series.Merge(finer, absl::Milliseconds(100));
+  EXPECT_THAT(AnswersOf(series), ElementsAre(1, 32, 3, 40));
+  finer.Merge(Series({1, 2}, {1, 1}));
+  EXPECT_EQ(finer.slice(), absl::Milliseconds(100));
+  EXPECT_THAT(AnswersOf(finer), ElementsAre(31, 2, 40));
+}
+
+TEST(StabilityTest, TheLastThreeWindowsDecide) {
+  const std::vector<int> even(8, 10);
+  // Windows of two slices: 4, 20, 21, 20 answers.
+  const Stability settled = JudgeStability(Series({2, 2, 10, 10, 11, 10, 10, 10}, even),
+                                           absl::Milliseconds(200), {.percentage = 10.0});
+  ASSERT_EQ(settled.windows.size(), 4u);
+  EXPECT_DOUBLE_EQ(settled.windows[0].answers_per_s, 20.0);
+  EXPECT_DOUBLE_EQ(settled.windows[2].answers_per_s, 105.0);
+  EXPECT_NEAR(settled.windows[2].latency_ms, 10.0, 1e-9);
+  EXPECT_EQ(settled.is_stable, true);
+  const Stability strict = JudgeStability(Series({2, 2, 10, 10, 11, 10, 10, 10}, even),
+                                          absl::Milliseconds(200), {.percentage = 4.0});
+  EXPECT_EQ(strict.is_stable, false);
+}
+
+TEST(StabilityTest, LatencyMustSettleTooByMeanOrPercentile) {
+  // The mean is even, one answer in ten of the last window is slow.
+  TimeSeries series = Series({10, 10, 9}, {10, 10, 10});
+  TimeSlice& last = series.At(absl::Milliseconds(200));
+  last.answers = 10;
+  last.latency_ns.Record(12'000'000);
+  const absl::Duration window = absl::Milliseconds(100);
+  EXPECT_EQ(JudgeStability(series, window, {.percentage = 5.0}).is_stable, true);
+  EXPECT_EQ(JudgeStability(series, window, {.percentage = 5.0, .percentile = 99.0}).is_stable,
+            false);
+}
+
+TEST(StabilityTest, FewerThanThreeWindowsSayNothingAndNoAnswersAreNotStable) {
+  const absl::Duration window = absl::Milliseconds(100);
+  EXPECT_FALSE(JudgeStability(Series({1, 1}, {1, 1}), window, {}).is_stable.has_value());
+  EXPECT_EQ(JudgeStability(Series({0, 0, 0}, {1, 1, 1}), window, {}).is_stable, false);
+}
+
+TEST(StabilityTest, VariationIsDeviationOverMean) {
+  const Stability stability =
+      JudgeStability(Series({8, 12, 8, 12}, {10, 10, 10, 10}), absl::Milliseconds(100), {});
+  // Deviations of 2 from 10, by n - 1.
+  EXPECT_NEAR(stability.throughput_cv, 0.2 * std::sqrt(4.0 / 3.0), 1e-9);
+  EXPECT_NEAR(stability.latency_cv, 0.0, 1e-9);
+}
+
+LoadResult Latencies(int count) {
+  LoadResult result;
+  for (int ms = 1; ms <= count; ++ms) {
+    result.latency_ns.Record(int64_t{1'000'000} * ms);
+  }
+  return result;
+}
+
+TEST(SloTest, TargetsAreReadAsTheyAreWritten) {
+  const auto p = ParseSlo("p99.9=1.5s");
+  ASSERT_THAT(p, IsOk());
+  EXPECT_EQ(p->of, SloTarget::Of::kPercentile);
+  EXPECT_EQ(p->percent, 99.9);
+  EXPECT_EQ(p->limit, 1500.0);
+  EXPECT_EQ(ParseSlo("avg=2ms")->of, SloTarget::Of::kMean);
+  EXPECT_EQ(ParseSlo("max=2ms")->of, SloTarget::Of::kMax);
+  EXPECT_DOUBLE_EQ(ParseSlo("errors=0.1%")->limit, 0.001);
+  EXPECT_DOUBLE_EQ(ParseSlo("errors=0.25")->limit, 0.25);
+  for (const char* text : {"", "p99", "p0=1ms", "p101=1ms", "px=1ms", "p99=fast", "p99=0ms",
+                           "p99=-1s", "errors=2", "errors=-1%", "errors=nan", "speed=1ms"}) {
+    EXPECT_THAT(ParseSlo(text), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("expected a target such as p99=50ms")))
+        << text;
+  }
+}
+
+TEST(SloTest, ATargetIsMetUpToItsLimit) {
+  const LoadResult result = Latencies(100);
+  EXPECT_TRUE(CheckSlo(*ParseSlo("max=100ms"), result).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("max=99ms"), result).is_met);
+  EXPECT_TRUE(CheckSlo(*ParseSlo("mean=50.5ms"), result).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("mean=50ms"), result).is_met);
+  EXPECT_TRUE(CheckSlo(*ParseSlo("p50=51ms"), result).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p50=49ms"), result).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p50=1h"), LoadResult()).is_met) << "without answers";
+}
+
+TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSent) {
+  LoadResult result = Latencies(95);
+  result.failures["UNAVAILABLE"].count = 3;
+  result.failures[kNotSent].count = 2;
+  EXPECT_DOUBLE_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);
+  EXPECT_TRUE(CheckSlo(*ParseSlo("errors=5%"), result).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("errors=4.9%"), result).is_met);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,159 @@
+// `attend bench` against real servers that fare badly, and people who interrupt it.
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/programs.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using BenchTest = ProgramsTest;
+
+nlohmann::json JsonOf(const Outcome& outcome) {
+  const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
+  EXPECT_FALSE(json.is_discarded()) << outcome.out << outcome.err;
+  return json;
+}
+
+TEST_F(BenchTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--model=small",
+                 "--shape=1x1x64", "--rate=200", "-z", "4s", "--warmup=0", "--verify-sample=0",
+                 "--json=-", "--timeout=8s"});
+  ASSERT_TRUE(bench.WaitForStderr("measuring for 4s", kPatience)) << bench.err();
+  // The freeze may begin at any time of the first second; the length is what matters.
+  EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(500)).has_value());
+  server_.process().Signal(SIGSTOP);
+  EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(2000)).has_value());
+  server_.process().Signal(SIGCONT);
+  ASSERT_EQ(bench.WaitForExit(std::chrono::milliseconds(20000)), 0) << bench.err();
+  const nlohmann::json json = nlohmann::json::parse(bench.out());
+  // All that were due were sent, answered and counted, those of the freeze from when they were due.
+  EXPECT_EQ(json["due"], 800);
+  EXPECT_EQ(json["latency_ms"]["count"], 800);
+  EXPECT_EQ(json["not_sent"], 0);
+  EXPECT_GE(json["latency_ms"]["p99"], 1900.0);
+  EXPECT_GE(json["latency_ms"]["max"], 1950.0);
+  // Half of the run: the median of those that came into it waited for a second.
+  EXPECT_GE(json["latency_ms"]["p90"], 1000.0);
+  int64_t due = 0;
+  for (const nlohmann::json& slice : json["series"]["slices"]) {
+    due += slice["due"].get<int64_t>();
+  }
+  EXPECT_EQ(due, 800);
+}
+
+TEST_F(BenchTest, TheFirstInterruptReportsWhatWasMeasured) {
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512",
+                 "-z", "60s", "--warmup=0", "--json=-"});
+  ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience)) << bench.err();
+  EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(700)).has_value());
+  bench.Signal(SIGINT);
+  ASSERT_EQ(bench.WaitForExit(kPatience), 0) << bench.err();
+  const nlohmann::json json = nlohmann::json::parse(bench.out());
+  EXPECT_EQ(json["stopped"], true);
+  EXPECT_GT(json["answers"], 0);
+  EXPECT_LT(json["window_s"], 20.0);
+  EXPECT_EQ(json["succeeded"], true);
+}
+
+TEST_F(BenchTest, TheSecondInterruptEndsIt) {
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512",
+                 "-z", "60s", "--warmup=0", "--verify-sample=0"});
+  ASSERT_TRUE(bench.WaitForStderr("measuring for", kPatience)) << bench.err();
+  server_.process().Signal(SIGSTOP);
+  bench.Signal(SIGINT);
+  ASSERT_TRUE(bench.WaitForStderr("waiting for what is under way", kPatience)) << bench.err();
+  bench.Signal(SIGINT);
+  EXPECT_EQ(bench.WaitForExit(kPatience), 128 + SIGINT);
+  server_.process().Signal(SIGCONT);
+}
+
+TEST_F(BenchTest, ARangeIsATableAndAFileOfLines) {
+  const std::string path = PathOf("levels.csv");
+  const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-c", "1:5:2", "-n",
+                                  "40", "--warmup-requests=5", "--csv", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("3 levels of a closed loop"), HasSubstr("p99.9 ms")));
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], HasSubstr("Concurrency,Request Rate,Inferences/Second"));
+  EXPECT_EQ(lines[3].substr(0, 3), "5,,");
+  EXPECT_THAT(lines[3], HasSubstr(",40,0,"));  // answers, errors
+}
+
+TEST_F(BenchTest, AMissedTargetIsAnExitCode) {
+  const std::vector<std::string> bench = {"bench",     "--model=small", "--shape=1x8x64", "-n",
+                                          "50",        "--rate=100",    "--json=-"};
+  std::vector<std::string> easy = bench, hard = bench;
+  easy.push_back("--slo=p99=1m");
+  hard.push_back("--slo=p50=1us");
+  const Outcome met = Attend(easy), missed = Attend(hard);
+  EXPECT_EQ(met.exit_code, 0) << met.err;
+  EXPECT_EQ(missed.exit_code, 1) << missed.err;
+  const nlohmann::json json = JsonOf(missed);
+  EXPECT_EQ(json["slo"][0]["met"], false);
+  EXPECT_EQ(json["latency_ms"]["count"], 50);
+  EXPECT_TRUE(json["errors"].empty());
+}
+
+TEST_F(BenchTest, ASearchFindsTheHighestRateOfItsRange) {
+  const Outcome outcome =
+      Attend({"bench", "--model=small", "--shape=1x8x64", "--rate=20:80:20", "--search",
+              "--slo=p99=1m", "-z", "200ms", "--warmup=50ms", "--json=-", "--tag=run=7"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = JsonOf(outcome);
+  EXPECT_EQ(json["search"]["highest_met"], 80.0);
+  EXPECT_EQ(json["levels"].size(), 2u);
+  EXPECT_EQ(json["tags"]["run"], "7");
+  EXPECT_THAT(json["command"].get<std::string>(), HasSubstr("bench --server="));
+}
+
+TEST_F(BenchTest, ResultsAreAddedUp) {
+  const std::string a = PathOf("a.json"), b = PathOf("b.json");
+  for (const std::string& path : {a, b}) {
+    ASSERT_EQ(Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "60", "--json", path})
+                  .exit_code,
+              0);
+  }
+  const Outcome merged = RunAttend({"bench", "--merge", a, b, "--json=-"});
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  const nlohmann::json json = JsonOf(merged);
+  EXPECT_EQ(json["answers"], 120);
+  EXPECT_EQ(json["latency_ms"]["count"], 120);
+  const Outcome text = RunAttend({"bench", "--merge", a, b});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("120 in "), HasSubstr("p99.99")));
+  const std::string other = PathOf("other.json");
+  std::ofstream(other) << "{}";
+  const Outcome wrong = RunAttend({"bench", "--merge", a, other});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("other.json: not a result of attend bench"));
+}
+
+TEST_F(BenchTest, AScheduleIsSentAndAWrongLineIsNamed) {
+  const std::string path = PathOf("schedule");
+  std::ofstream(path) << "0 4\n20 8\n20 4\n60 16\n";
+  const Outcome outcome = Attend(
+      {"bench", "--model=small", "--shape=1x1x64", "--schedule", path, "--json=-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = JsonOf(outcome);
+  EXPECT_EQ(json["due"], 4);
+  EXPECT_EQ(json["options"]["schedule"], path);
+  std::ofstream(path) << "0\n5\n4\n";
+  const Outcome wrong = Attend({"bench", "--shape=1x1x512", "--schedule", path});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("schedule, line 3: expected a time not before 5 ms"));
+}
+
+}  // namespace
+}  // namespace attention
