@@ -40,7 +40,8 @@ constexpr char kExamples[] =
     "of that protocol\n"
     "  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json\n"
     "\n"
-    "Exit codes: 0 every request was answered, every checked answer agreed, every target was met (of "
+    "Exit codes: 0 every request was answered, every checked answer agreed, every target was met "
+    "(of "
     "a range or a\n"
     "search: by one level); 1 not so; 2 wrong usage.";
 

@@ -177,7 +177,8 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
     return absl::InvalidArgumentError("--decode --search goes with --concurrency");
   }
   if (!flags.lengths.empty() && !flags.load.schedule.empty()) {
-    return absl::InvalidArgumentError("--lengths goes without --schedule, whose lines have lengths");
+    return absl::InvalidArgumentError(
+        "--lengths goes without --schedule, whose lines have lengths");
   }
   RETURN_IF_ERROR(CheckLoadFlags(flags.load));
   RequestFlags request = flags.request;

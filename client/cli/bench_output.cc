@@ -27,8 +27,8 @@ absl::Status Write(const std::string& path, const std::string& text) {
 
 /// As a shell would have it.
 std::string Quoted(const std::string& word) {
-  const bool is_plain = !word.empty() && word.find_first_of(" \t\n\"'\\$&|;<>()*?#~`") ==
-                                             std::string::npos;
+  const bool is_plain =
+      !word.empty() && word.find_first_of(" \t\n\"'\\$&|;<>()*?#~`") == std::string::npos;
   return is_plain ? word : absl::StrCat("'", word, "'");
 }
 
@@ -73,10 +73,10 @@ std::string CommandLine() {
   bool is_metadata = false;
   for (std::string word; std::getline(file, word, '\0');) {
     const bool is_joined = absl::StartsWith(word, "--metadata=");
-    const std::string shown =
-        is_metadata ? WithoutValue(word)
-        : is_joined ? absl::StrCat("--metadata=", WithoutValue(word.substr(11)))
-                    : word;
+    const std::string shown = is_metadata ? WithoutValue(word)
+                              : is_joined
+                                  ? absl::StrCat("--metadata=", WithoutValue(word.substr(11)))
+                                  : word;
     is_metadata = word == "--metadata" || word == "-m";
     absl::StrAppend(&line, line.empty() ? "" : " ", Quoted(shown));
   }

@@ -29,7 +29,7 @@ void Interrupt(int) {
 }
 
 void CatchFirstInterrupt() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = Interrupt;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
@@ -44,14 +44,13 @@ void TellLevel(const LoadOptions& options) {
   const std::string warmup = options.warmup_requests > 0
                                  ? absl::StrFormat("%d requests", options.warmup_requests)
                                  : absl::FormatDuration(options.warmup);
-  const std::string length =
-      options.duration == absl::InfiniteDuration() && options.requests > 0
-          ? absl::StrFormat("%d requests", options.requests)
-      : options.duration == absl::InfiniteDuration() ? "the schedule"
-      : options.stability.has_value()
-          ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
-                            absl::FormatDuration(options.duration))
-          : absl::FormatDuration(options.duration);
+  const std::string length = options.duration == absl::InfiniteDuration() && options.requests > 0
+                                 ? absl::StrFormat("%d requests", options.requests)
+                             : options.duration == absl::InfiniteDuration() ? "the schedule"
+                             : options.stability.has_value()
+                                 ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
+                                                   absl::FormatDuration(options.duration))
+                                 : absl::FormatDuration(options.duration);
   std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
             << warmup << " of warm-up\n";
 }
@@ -59,12 +58,12 @@ void TellLevel(const LoadOptions& options) {
 void TellProgress(const LoadProgress& progress) {
   const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
   std::cerr << kClearLine
-            << absl::StrFormat("%s  %.1f answers/s  p99 %.3f ms  %d failed  %d under way",
-                               is_warming_up ? "warm-up"
-                                             : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(
-                                                                             progress.elapsed)),
-                               progress.answers_per_s, progress.p99_ms, progress.errors,
-                               progress.in_flight)
+            << absl::StrFormat(
+                   "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d under way",
+                   is_warming_up
+                       ? "warm-up"
+                       : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(progress.elapsed)),
+                   progress.answers_per_s, progress.p99_ms, progress.errors, progress.in_flight)
             << std::flush;
 }
 

@@ -44,8 +44,8 @@ absl::Status CheckWithin(const LevelRange& range, double min, double max, double
   }
   const double steps = (range.end - range.start) / range.step.value_or(default_step);
   if (steps >= kMaxLevels) {
-    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxLevels,
-                                                   " levels, found ", std::floor(steps) + 1.0));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMaxLevels, " levels, found ", std::floor(steps) + 1.0));
   }
   return absl::OkStatus();
 }

@@ -39,15 +39,15 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
           ->check(Accepts(ParseRates))
           ->excludes(concurrency)
           ->group(kGroup);
-  CLI::Option* const ramp =
-      command
-          .add_option("--ramp", flags.ramp, "A rate that goes evenly from one to the other, "
+  CLI::Option* const ramp = command
+                                .add_option("--ramp", flags.ramp,
+                                            "A rate that goes evenly from one to the other, "
                                             "falling or rising, over the duration")
-          ->type_name("FROM:TO")
-          ->check(Accepts(ParseRamp))
-          ->excludes(concurrency)
-          ->excludes(rate)
-          ->group(kGroup);
+                                ->type_name("FROM:TO")
+                                ->check(Accepts(ParseRamp))
+                                ->excludes(concurrency)
+                                ->excludes(rate)
+                                ->group(kGroup);
   command
       .add_option("--schedule", flags.schedule,
                   "Send requests as they came once: a file with a line for each, milliseconds "
@@ -62,17 +62,16 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
 void AddLoopFlags(CLI::App& command, LoadFlags& flags) {
   command
       .add_option("--arrivals,--request-distribution", flags.arrivals,
-                  "Of a rate: constant, or poisson: random, as of many users")
+                  "Of a rate: constant (default), or poisson: random, as of many users")
       ->type_name("HOW")
-      ->capture_default_str()
       ->check(CLI::IsMember({"constant", "poisson"}).description(""))
       ->excludes("--concurrency")
       ->group(kGroup);
   command
       .add_option("--max-in-flight", flags.max_in_flight,
-                  "Of a rate: what is due while so many are under way is not sent, an error")
+                  "Of a rate: what is due while so many are under way is not sent, an error "
+                  "(default 10000)")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(1, 1000000).description(""))
       ->excludes("--concurrency")
       ->group(kGroup);
@@ -117,8 +116,7 @@ void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
       ->type_name("%")
       ->check(CLI::Range(0.01, 1000.0).description(""))
       ->group(kTimeGroup);
-  command
-      .add_option("--max-trials", flags.max_trials, "At most so many trials (default 10)")
+  command.add_option("--max-trials", flags.max_trials, "At most so many trials (default 10)")
       ->type_name("N")
       ->check(CLI::Range(3, 1000).description(""))
       ->group(kTimeGroup);
@@ -144,8 +142,7 @@ void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
       ->check(CLI::Range(1e-3, 1e9).description(""))
       ->group(kTargetGroup);
   command
-      .add_option("--percentile", flags.percentile,
-                  "What -l and -s look at, instead of the mean")
+      .add_option("--percentile", flags.percentile, "What -l and -s look at, instead of the mean")
       ->type_name("P")
       ->check(CLI::Range(1.0, 100.0).description(""))
       ->group(kTargetGroup);

@@ -19,8 +19,8 @@ struct LoadFlags {
   std::string rate;
   std::string ramp;
   std::string schedule;
-  std::string arrivals = "constant";
-  int max_in_flight = 10000;
+  std::string arrivals;
+  std::optional<int> max_in_flight;
   int connections = 1;
 
   // Empty or 0: not given.

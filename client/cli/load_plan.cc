@@ -105,6 +105,10 @@ absl::Status CheckLoadFlags(const LoadFlags& flags) {
       {has_stability && (flags.requests > 0 || has_shape),
        "trials (--stability-percentage, --max-trials, --require-stable) go with a duration and a "
        "level: without --requests, --ramp and --schedule"},
+      {!flags.arrivals.empty() && (!flags.is_open() || !flags.schedule.empty()),
+       "--arrivals goes with --rate or --ramp"},
+      {flags.max_in_flight.has_value() && !flags.is_open(),
+       "--max-in-flight goes with --rate, --ramp or --schedule"},
       {!flags.ramp.empty() && is_endless, "--ramp goes with --duration"},
       {!flags.ramp.empty() && flags.warmup_requests > 0, "--ramp goes with --warmup by time"},
   };
@@ -130,8 +134,9 @@ absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed) {
   plan.slo = TargetsOf(flags);
   if (flags.is_open()) {
     ASSIGN_OR_RETURN(ArrivalOptions arrivals, ArrivalsOf(flags, seed));
-    plan.options.open_loop = OpenLoopOptions{.arrivals = std::move(arrivals),
-                                             .max_in_flight = flags.max_in_flight};
+    plan.options.open_loop = OpenLoopOptions{.arrivals = std::move(arrivals)};
+    plan.options.open_loop->max_in_flight =
+        flags.max_in_flight.value_or(plan.options.open_loop->max_in_flight);
   }
   if (flags.search) {
     plan.search = SearchPlan{.lowest = range.start, .highest = {}, .resolution = range.step};

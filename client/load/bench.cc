@@ -64,12 +64,12 @@ class Bench {
     while (!is_stopped_ && !verdict_.lowest_missed.has_value() &&
            verdict_.highest_met.has_value() &&
            *verdict_.highest_met < search.highest.value_or(SearchPlan::kMaxLevel)) {
-      const double next = search.highest.value_or(
-          std::min(SearchPlan::kMaxLevel, 2.0 * *verdict_.highest_met));
+      const double next =
+          search.highest.value_or(std::min(SearchPlan::kMaxLevel, 2.0 * *verdict_.highest_met));
       RETURN_IF_ERROR(Try(next).status());
     }
-    while (!is_stopped_ && verdict_.highest_met.has_value() &&
-           verdict_.lowest_missed.has_value() && Distance() > Resolution(search)) {
+    while (!is_stopped_ && verdict_.highest_met.has_value() && verdict_.lowest_missed.has_value() &&
+           Distance() > Resolution(search)) {
       RETURN_IF_ERROR(Try(Middle()).status());
     }
     return absl::OkStatus();

@@ -17,8 +17,8 @@ struct SearchPlan {
   double lowest = 1.0;
   /// Absent: the level is doubled until it misses, or is kMaxLevel.
   std::optional<double> highest = std::nullopt;
-  /// The distance at which it ends; absent: 5% of the highest level that was met, but at least 1 for
-  /// requests under way.
+  /// The distance at which it ends; absent: 5% of the highest level that was met, but at least 1
+  /// for requests under way.
   std::optional<double> resolution = std::nullopt;
 
   static constexpr double kMaxLevel = 1e6;
@@ -43,8 +43,8 @@ struct BenchWatch {
 };
 
 /// Runs the levels in turn. A range with targets ends with the first level that misses one, and any
-/// plan when the load is stopped from outside, after the level that was cut short by that. Fills all
-/// of the report but the command and the tags. Errors of BenchRunner::Run.
+/// plan when the load is stopped from outside, after the level that was cut short by that. Fills
+/// all of the report but the command and the tags. Errors of BenchRunner::Run.
 absl::StatusOr<BenchReport> RunBench(BenchRunner& runner, const BenchPlan& plan,
                                      const BenchWatch& watch);
 

@@ -87,8 +87,8 @@ bool Succeeded(const BenchLevel& level);
 /// Succeeded, and all targets were met.
 bool MeetsTargets(const BenchLevel& level);
 
-/// Every level met its targets; of a search or a range with targets: one did, and all checked answers
-/// of all levels agreed.
+/// Every level met its targets; of a search or a range with targets: one did, and all checked
+/// answers of all levels agreed.
 bool Succeeded(const BenchReport& report);
 
 /// Why the numbers may be the client's own rather than the server's: it was busy, or sent late;

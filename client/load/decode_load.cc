@@ -28,8 +28,8 @@ class DecodeLoop {
         recorder_(options, control, window_.window()),
         samples_(options, window_.window()) {
     for (int i = 0; i < options.concurrency; ++i) {
-      lanes_.push_back(std::make_unique<DecodeLane>(channels[i % channels.size()], session,
-                                                    events_.queue()));
+      lanes_.push_back(
+          std::make_unique<DecodeLane>(channels[i % channels.size()], session, events_.queue()));
     }
   }
 
@@ -82,18 +82,17 @@ class DecodeLoop {
 
   void CountStep(const DecodeLane& lane, Clock::time_point now) {
     const v1::Summary& summary = lane.summary();
-    recorder_.CountAnswer(
-        {.due = lane.action_started(),
-         .started = lane.action_started(),
-         .ended = now,
-         .tokens = session_.step_tokens,
-         .request_bytes = static_cast<int64_t>(session_.step.Length()),
-         .answered_bytes = lane.answered_bytes(),
-         .account = ServerAccount{.receive_ns = summary.receive_ns(),
-                                  .queue_ns = summary.queue_ns(),
-                                  .compute_ns = summary.compute_ns(),
-                                  .batch_requests = summary.batch_requests()},
-         .is_stream = true});
+    recorder_.CountAnswer({.due = lane.action_started(),
+                           .started = lane.action_started(),
+                           .ended = now,
+                           .tokens = session_.step_tokens,
+                           .request_bytes = static_cast<int64_t>(session_.step.Length()),
+                           .answered_bytes = lane.answered_bytes(),
+                           .account = ServerAccount{.receive_ns = summary.receive_ns(),
+                                                    .queue_ns = summary.queue_ns(),
+                                                    .compute_ns = summary.compute_ns(),
+                                                    .batch_requests = summary.batch_requests()},
+                           .is_stream = true});
     window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
   }
 

@@ -34,15 +34,11 @@ void CountPhases(const ServerAccount& account, int64_t service_ns, LoadResult& r
 }  // namespace
 
 Recorder::Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window)
-    : options_(options),
-      control_(control),
-      window_(window),
-      cpu_(window),
-      told_at_(Clock::now()) {
-  const absl::Duration planned =
-      options.open_loop.has_value()   ? absl::FromChrono(window.length())
-      : options.stability.has_value() ? options.duration * options.stability->max_trials
-                                      : options.duration;
+    : options_(options), control_(control), window_(window), cpu_(window), told_at_(Clock::now()) {
+  const absl::Duration planned = options.open_loop.has_value() ? absl::FromChrono(window.length())
+                                 : options.stability.has_value()
+                                     ? options.duration * options.stability->max_trials
+                                     : options.duration;
   result_.series = TimeSeries(TimeSeries::SliceFor(planned));
 }
 
@@ -56,8 +52,9 @@ void Recorder::CountSent(Time now) {
 
 void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   const absl::StatusOr<std::optional<ServerAccount>> account =
-      lane.status().ok() ? load.protocol->ReadAccount(lane.answer())
-                         : absl::StatusOr<std::optional<ServerAccount>>(ToAbslStatus(lane.status()));
+      lane.status().ok()
+          ? load.protocol->ReadAccount(lane.answer())
+          : absl::StatusOr<std::optional<ServerAccount>>(ToAbslStatus(lane.status()));
   if (!account.ok()) {
     CountFailure(account.status(), lane.due(), now);
     return;

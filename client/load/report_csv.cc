@@ -9,14 +9,32 @@
 namespace attention {
 namespace {
 
-constexpr std::array kColumns = {
-    "Concurrency",         "Request Rate",         "Inferences/Second", "Client Send",
-    "Network+Server Send/Recv", "Server Queue",    "Server Compute Infer",
-    "p50 latency",         "p90 latency",          "p95 latency",       "p99 latency",
-    "Avg latency",         "p99.9 latency",        "p99.99 latency",    "Max latency",
-    "Offered/Second",      "Sent/Second",          "Tokens/Second",     "Answers",
-    "Errors",              "First block p50",      "First block p99",   "Token p50",
-    "Token p99",           "Stable",               "Met"};
+constexpr std::array kColumns = {"Concurrency",
+                                 "Request Rate",
+                                 "Inferences/Second",
+                                 "Client Send",
+                                 "Network+Server Send/Recv",
+                                 "Server Queue",
+                                 "Server Compute Infer",
+                                 "p50 latency",
+                                 "p90 latency",
+                                 "p95 latency",
+                                 "p99 latency",
+                                 "Avg latency",
+                                 "p99.9 latency",
+                                 "p99.99 latency",
+                                 "Max latency",
+                                 "Offered/Second",
+                                 "Sent/Second",
+                                 "Tokens/Second",
+                                 "Answers",
+                                 "Errors",
+                                 "First block p50",
+                                 "First block p99",
+                                 "Token p50",
+                                 "Token p99",
+                                 "Stable",
+                                 "Met"};
 
 std::string Microseconds(double nanoseconds) { return absl::StrFormat("%.0f", nanoseconds / 1e3); }
 

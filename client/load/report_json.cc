@@ -41,10 +41,11 @@ Json OptionsJson(const BenchSubject& subject, const LoadOptions& options) {
   }
   if (options.stability.has_value()) {
     const StabilityRule& rule = *options.stability;
-    json["stability"] = {{"percentage", rule.percentage},
-                         {"percentile", rule.percentile.has_value() ? Json(*rule.percentile) : Json()},
-                         {"max_trials", rule.max_trials},
-                         {"required", rule.is_required}};
+    json["stability"] = {
+        {"percentage", rule.percentage},
+        {"percentile", rule.percentile.has_value() ? Json(*rule.percentile) : Json()},
+        {"max_trials", rule.max_trials},
+        {"required", rule.is_required}};
   }
   return json;
 }
@@ -105,8 +106,7 @@ Json SeriesJson(const TimeSeries& series) {
 Json StabilityJson(const Stability& stability) {
   Json windows = Json::array();
   for (const StabilityWindow& window : stability.windows) {
-    windows.push_back(
-        {{"answers_per_s", window.answers_per_s}, {"latency_ms", window.latency_ms}});
+    windows.push_back({{"answers_per_s", window.answers_per_s}, {"latency_ms", window.latency_ms}});
   }
   return {{"window_s", absl::ToDoubleSeconds(stability.window)},
           {"windows", windows},

@@ -14,10 +14,9 @@ absl::Status CheckAlike(const BenchReport& report, const BenchReport& first) {
   if (report.subject.request != first.subject.request ||
       report.subject.model != first.subject.model ||
       report.subject.protocol != first.subject.protocol) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("merge: expected runs of one request, found ", first.subject.model, " ",
-                     first.subject.request, " and ", report.subject.model, " ",
-                     report.subject.request));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "merge: expected runs of one request, found ", first.subject.model, " ",
+        first.subject.request, " and ", report.subject.model, " ", report.subject.request));
   }
   if (report.levels.size() != first.levels.size()) {
     return absl::InvalidArgumentError(absl::StrCat("merge: expected runs of as many levels, found ",
@@ -68,9 +67,8 @@ BenchLevel MergeLevel(const std::vector<BenchReport>& reports, size_t index) {
     merged.options.connections += level.options.connections;
   }
   merged.result = MergeResults(std::move(results));
-  merged.stability =
-      JudgeStability(merged.result.series, merged.stability.window,
-                     merged.options.stability.value_or(StabilityRule()));
+  merged.stability = JudgeStability(merged.result.series, merged.stability.window,
+                                    merged.options.stability.value_or(StabilityRule()));
   for (SloCheck& check : merged.slo) {
     check = CheckSlo(check.target, merged.result);
   }

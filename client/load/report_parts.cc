@@ -98,14 +98,12 @@ std::string SloText(const SloCheck& check) {
 
 std::string SearchText(const BenchReport& report) {
   const SearchVerdict& verdict = *report.search;
-  const std::string targets =
-      absl::StrJoin(report.slo, ", ", [](std::string* out, const SloTarget& target) {
-        absl::StrAppend(out, target.text);
-      });
-  const std::string missed =
-      verdict.lowest_missed.has_value()
-          ? absl::StrFormat("%.6g missed", *verdict.lowest_missed)
-          : "none missed";
+  const std::string targets = absl::StrJoin(
+      report.slo, ", ",
+      [](std::string* out, const SloTarget& target) { absl::StrAppend(out, target.text); });
+  const std::string missed = verdict.lowest_missed.has_value()
+                                 ? absl::StrFormat("%.6g missed", *verdict.lowest_missed)
+                                 : "none missed";
   if (!verdict.highest_met.has_value()) {
     return absl::StrCat("NO level meets ", targets, " (", missed, ")");
   }

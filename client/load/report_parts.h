@@ -15,9 +15,9 @@ struct Quantile {
   const char* name;
   double percent;
 };
-inline constexpr std::array kQuantiles = {
-    Quantile{"p50", 50.0}, Quantile{"p90", 90.0},   Quantile{"p95", 95.0},
-    Quantile{"p99", 99.0}, Quantile{"p99.9", 99.9}, Quantile{"p99.99", 99.99}};
+inline constexpr std::array kQuantiles = {Quantile{"p50", 50.0},   Quantile{"p90", 90.0},
+                                          Quantile{"p95", 95.0},   Quantile{"p99", 99.0},
+                                          Quantile{"p99.9", 99.9}, Quantile{"p99.99", 99.99}};
 
 /// "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
 std::string LatencyText(const Histogram& nanoseconds);

@@ -83,10 +83,10 @@ BenchSubject SubjectOf(const Json& options) {
 }
 
 ArrivalOptions ArrivalsOf(const Json& options) {
-  ArrivalOptions arrivals{.rate_per_s = options.at("rate_per_s"),
-                          .arrivals = options.at("arrivals") == "poisson" ? Arrivals::kPoisson
-                                                                          : Arrivals::kConstant,
-                          .seed = options.at("seed")};
+  ArrivalOptions arrivals{
+      .rate_per_s = options.at("rate_per_s"),
+      .arrivals = options.at("arrivals") == "poisson" ? Arrivals::kPoisson : Arrivals::kConstant,
+      .seed = options.at("seed")};
   if (options.contains("ramp_to_per_s")) {
     arrivals.ramp = Ramp{.to_rate_per_s = options.at("ramp_to_per_s")};
   }
@@ -121,8 +121,8 @@ LoadOptions OptionsOf(const Json& json) {
                       .num_samples = 0,
                       .seed = json.at("seed")};
   if (json.contains("rate_per_s")) {
-    options.open_loop = OpenLoopOptions{.arrivals = ArrivalsOf(json),
-                                        .max_in_flight = json.at("max_in_flight")};
+    options.open_loop =
+        OpenLoopOptions{.arrivals = ArrivalsOf(json), .max_in_flight = json.at("max_in_flight")};
   }
   if (json.contains("stability")) {
     options.stability = RuleOf(json.at("stability"));
@@ -141,14 +141,14 @@ TimeSeries SeriesOf(const Json& json) {
   for (size_t i = 0; i < json.at("slices").size(); ++i) {
     const Json& from = json.at("slices")[i];
     // The middle, so that no rounding makes it the one before.
-    series.At(slice * (static_cast<double>(i) + 0.5)) = {.due = from.at("due"),
-                                                         .not_sent = from.at("not_sent"),
-                                                         .sent = from.at("sent"),
-                                                         .answers = from.at("answers"),
-                                                         .tokens = from.at("tokens"),
-                                                         .errors = from.at("errors"),
-                                                         .latency_ns =
-                                                             LatencyOf(from.at("latency_ms"))};
+    series.At(slice * (static_cast<double>(i) + 0.5)) = {
+        .due = from.at("due"),
+        .not_sent = from.at("not_sent"),
+        .sent = from.at("sent"),
+        .answers = from.at("answers"),
+        .tokens = from.at("tokens"),
+        .errors = from.at("errors"),
+        .latency_ns = LatencyOf(from.at("latency_ms"))};
   }
   return series;
 }

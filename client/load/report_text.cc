@@ -64,17 +64,17 @@ void AddCounts(const BenchReport& report, const BenchLevel& level, ReportLines& 
     lines.Add("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
                                       rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
   }
-  const std::string what = report.subject.decode.has_value()
-                               ? absl::StrFormat("%d steps and %d prompts", result.answers,
-                                                 result.prefills)
-                               : absl::StrCat(result.answers);
-  lines.Add("answers", absl::StrFormat("%s in %.1f s, %d failed", what,
-                                       absl::ToDoubleSeconds(result.window),
-                                       NumFailures(result.failures)));
-  std::string throughput = absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s",
-                                           rates.requests_per_s,
-                                           report.subject.decode.has_value() ? "steps" : "requests",
-                                           rates.tokens_per_s, rates.gigabytes_per_s);
+  const std::string what =
+      report.subject.decode.has_value()
+          ? absl::StrFormat("%d steps and %d prompts", result.answers, result.prefills)
+          : absl::StrCat(result.answers);
+  lines.Add("answers",
+            absl::StrFormat("%s in %.1f s, %d failed", what, absl::ToDoubleSeconds(result.window),
+                            NumFailures(result.failures)));
+  std::string throughput =
+      absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s", rates.requests_per_s,
+                      report.subject.decode.has_value() ? "steps" : "requests", rates.tokens_per_s,
+                      rates.gigabytes_per_s);
   if (report.subject.decode.has_value()) {
     absl::StrAppendFormat(&throughput, "   %.0f tokens/s of prompts", rates.prefill_tokens_per_s);
   }
@@ -101,10 +101,10 @@ std::string LatenciesText(const BenchReport& report, const LoadResult& result) {
 
 std::string StabilityText(const BenchLevel& level) {
   const Stability& stability = level.stability;
-  std::string text = absl::StrFormat(
-      "throughput varies by %.1f%%, latency by %.1f%%, over %d parts of %s",
-      100.0 * stability.throughput_cv, 100.0 * stability.latency_cv, stability.windows.size(),
-      absl::FormatDuration(stability.window));
+  std::string text =
+      absl::StrFormat("throughput varies by %.1f%%, latency by %.1f%%, over %d parts of %s",
+                      100.0 * stability.throughput_cv, 100.0 * stability.latency_cv,
+                      stability.windows.size(), absl::FormatDuration(stability.window));
   if (level.options.stability.has_value()) {
     absl::StrAppendFormat(&text, "; %s (%.4g%%)",
                           stability.is_stable.value_or(false) ? "stable" : "NOT STABLE",
@@ -142,8 +142,8 @@ std::string OneLevelText(const BenchReport& report) {
   const BenchLevel& level = report.levels.front();
   ReportLines head, remarks;
   head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
-  head.Add("load", absl::StrCat(LoadText(report.subject, level.options), ", ",
-                                WhereText(level.options)));
+  head.Add("load",
+           absl::StrCat(LoadText(report.subject, level.options), ", ", WhereText(level.options)));
   AddCounts(report, level, head);
   AddRemarks(level, remarks);
   return absl::StrCat(head.text(), LatenciesText(report, level.result), remarks.text());
@@ -170,10 +170,9 @@ std::string RemarkText(const BenchLevel& level) {
 
 std::string LevelsText(const BenchReport& report) {
   const bool is_open = report.levels.front().options.open_loop.has_value();
-  std::string text = absl::StrFormat("%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n",
-                                     is_open ? "rate" : "under way", "answers/s", "tokens/s",
-                                     "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "failed",
-                                     "remarks");
+  std::string text = absl::StrFormat(
+      "%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n", is_open ? "rate" : "under way", "answers/s",
+      "tokens/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "failed", "remarks");
   for (const BenchLevel& level : report.levels) {
     const LoadRates rates = RatesOf(level.result);
     const Histogram& latency = level.result.latency_ns;
@@ -190,11 +189,11 @@ std::string LevelsText(const BenchReport& report) {
 std::string ManyLevelsText(const BenchReport& report) {
   ReportLines head, tail;
   head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
-  head.Add("load", absl::StrFormat("%d levels of %s, %s", report.levels.size(),
-                                   report.levels.front().options.open_loop.has_value()
-                                       ? "an open loop"
-                                       : "a closed loop",
-                                   WhereText(report.levels.front().options)));
+  head.Add("load",
+           absl::StrFormat("%d levels of %s, %s", report.levels.size(),
+                           report.levels.front().options.open_loop.has_value() ? "an open loop"
+                                                                               : "a closed loop",
+                           WhereText(report.levels.front().options)));
   for (const BenchLevel& level : report.levels) {
     const std::string name = absl::StrFormat("at %.6g", LevelValue(level.options));
     if (const std::string warning = ClientWarning(level); !warning.empty()) {

@@ -1,9 +1,8 @@
-#include "client/load/bench_runner.h"
-
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "client/load/bench_runner.h"
 #include "client/load/encoded_load.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"

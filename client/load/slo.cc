@@ -16,9 +16,8 @@ namespace attention {
 namespace {
 
 absl::Status Malformed(const std::string& text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or ",
-                   "errors=0.1%"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or ", "errors=0.1%"));
 }
 
 /// A share such as 0.1% or 0.001.

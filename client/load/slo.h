@@ -32,7 +32,7 @@ struct SloCheck {
 /// A load without answers meets no target of latency.
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
 
-/// Requests that failed or were not sent over all that were to be.
+/// Requests that failed or were not sent, warm-up too, over these and the answers that count.
 double ErrorShare(const LoadResult& result);
 
 }  // namespace attention

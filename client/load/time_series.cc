@@ -16,8 +16,8 @@ void TimeSlice::Merge(const TimeSlice& other) {
 }
 
 absl::Duration TimeSeries::SliceFor(absl::Duration duration) {
-  constexpr std::array kMilliseconds = {1,     2,     5,      10,     20,     50,      100,
-                                        200,   500,   1'000,  2'000,  5'000,  10'000,  20'000,
+  constexpr std::array kMilliseconds = {1,      2,      5,       10,      20,      50,       100,
+                                        200,    500,    1'000,   2'000,   5'000,   10'000,   20'000,
                                         30'000, 60'000, 120'000, 300'000, 600'000, 3'600'000};
   if (duration == absl::InfiniteDuration()) {
     return absl::Milliseconds(10);

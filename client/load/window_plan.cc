@@ -70,8 +70,8 @@ OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
   }
   window.end = Later(window.start, LongestWindow(options));
   if (arrivals.trace != nullptr) {
-    window.end = std::min(window.end, start + arrivals.trace->times.back() +
-                                          std::chrono::nanoseconds(1));
+    window.end =
+        std::min(window.end, start + arrivals.trace->times.back() + std::chrono::nanoseconds(1));
     window.start = std::min(window.start, window.end);
   }
   if (options.requests > 0) {

@@ -1,5 +1,5 @@
-// A server that costs next to nothing: one thread that gives every AttendRequest the same answer, of
-// shape (1, 1, 64). What `attend bench` measures of it is `attend bench` and gRPC.
+// A server that costs next to nothing: one thread that gives every AttendRequest the same answer,
+// of shape (1, 1, 64). What `attend bench` measures of it is `attend bench` and gRPC.
 //
 //   attend-echo-server [PORT]     on loopback; prints where, and runs until it is killed
 #include <grpcpp/completion_queue.h>

@@ -130,9 +130,8 @@ TEST(HistogramTest, ItsCountsAreTextThatMakesItAgain) {
   }
   // 1000 is in the bucket from 1000 to 1003, which is a part of 512..1023 in 128 of 4.
   EXPECT_EQ(small.Counts(), "3:2 200:1 1003:1");
-  for (const Histogram& histogram :
-       {Histogram(), small, Recorded(Values(8, 2000)),
-        Recorded({std::numeric_limits<int64_t>::max(), 0})}) {
+  for (const Histogram& histogram : {Histogram(), small, Recorded(Values(8, 2000)),
+                                     Recorded({std::numeric_limits<int64_t>::max(), 0})}) {
     const auto again = Histogram::FromCounts(histogram.Counts(), histogram.min(), histogram.max(),
                                              histogram.mean());
     ASSERT_TRUE(again.ok()) << again.status();

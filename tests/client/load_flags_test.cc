@@ -147,6 +147,8 @@ TEST_F(LoadFlagsTest, SaysWhatIsWrong) {
       {{"--rate=5", "-c", "2"}, "excludes"},
       {{"--ramp=1:5", "--rate=2"}, "excludes"},
       {{"--arrivals=poisson", "-c", "2"}, "excludes"},
+      {{"--arrivals=poisson"}, "--arrivals goes with --rate"},
+      {{"--max-in-flight=5"}, "--max-in-flight goes with --rate"},
       {{"--rate=0"}, "expected N, START:END"},
       {{"--rate=1:2:3:4"}, "expected N, START:END"},
       {{"--rate=5:4"}, "found 5 to 4"},

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
-#include "client/load/report.h"
 #include "client/load/encoded_load.h"
+#include "client/load/report.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/in_process_server.h"
@@ -245,8 +245,7 @@ TEST_F(LoadGeneratorTest, LengthsAreMixedAndCheckedEach) {
     const auto mix = RequestMix::OfLengths(
         std::move(longest), {"uniform:1..5", {1, 2, 3, 4, 5}, {1.0, 1.0, 1.0, 1.0, 1.0}});
     ASSERT_THAT(mix, IsOk());
-    const auto report =
-        Run(*mix, NativeProtocol(false), is_open ? OpenOptions() : Options());
+    const auto report = Run(*mix, NativeProtocol(false), is_open ? OpenOptions() : Options());
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
     EXPECT_EQ(report->subject.lengths, "uniform:1..5");

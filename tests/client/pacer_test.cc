@@ -154,8 +154,8 @@ TEST(PaceTest, AnEmptyWindowSendsNothing) {
 TEST(ScheduleTest, ARampMakesAsManyDueAsItsAreaSays) {
   // 10/s for 2 s, then rising to 30/s over 4 s, then 30/s: 20, 100 by the ramp's end, 130 a second
   // later.
-  const ArrivalOptions options{.rate_per_s = 10.0,
-                               .ramp = Ramp{.to_rate_per_s = 30.0, .start_s = 2.0, .length_s = 4.0}};
+  const ArrivalOptions options{
+      .rate_per_s = 10.0, .ramp = Ramp{.to_rate_per_s = 30.0, .start_s = 2.0, .length_s = 4.0}};
   Schedule schedule(options, Time{});
   std::vector<int64_t> at_ms;
   for (int i = 0; i <= 130; ++i) {
@@ -191,11 +191,11 @@ TEST(ScheduleTest, ATraceIsSentAsItWasAndThenEnds) {
   StillClock time;
   std::vector<int64_t> due_ms;
   Window window(5, 1000);
-  const PaceTally tally = Pace(Schedule({.trace = trace}, Time{}), time.clock(), window,
-                               [&](Time due) {
-                                 due_ms.push_back(MillisecondsOf(due));
-                                 return true;
-                               });
+  const PaceTally tally =
+      Pace(Schedule({.trace = trace}, Time{}), time.clock(), window, [&](Time due) {
+        due_ms.push_back(MillisecondsOf(due));
+        return true;
+      });
   EXPECT_THAT(due_ms, ElementsAre(0, 5, 5, 40));
   EXPECT_EQ(tally.due, 3);
 }

@@ -10,7 +10,6 @@ namespace attention {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -42,7 +41,8 @@ TEST(ReportTest, SucceedsWithAnswersAndWithoutErrors) {
 
 TEST(ReportTest, AnyErrorFailsIt) {
   BenchReport report = Report();
-  report.levels[0].result.failures["UNAVAILABLE"] = {.count = 3, .first_text = "draining", .latency_ns = {}};
+  report.levels[0].result.failures["UNAVAILABLE"] = {
+      .count = 3, .first_text = "draining", .latency_ns = {}};
   EXPECT_FALSE(Succeeded(report));
   EXPECT_THAT(ToText(report), HasSubstr("3 x UNAVAILABLE: draining"));
   EXPECT_EQ(ToJson(report)["errors"]["UNAVAILABLE"], 3);
@@ -50,7 +50,8 @@ TEST(ReportTest, AnyErrorFailsIt) {
 
 TEST(ReportTest, ASampleThatDiffersFailsIt) {
   BenchReport report = Report();
-  report.levels[0].verification = LoadVerification{.reference = std::nullopt, .sampled = 4, .identical = 4};
+  report.levels[0].verification =
+      LoadVerification{.reference = std::nullopt, .sampled = 4, .identical = 4};
   EXPECT_TRUE(Succeeded(report));
   report.levels[0].verification->identical = 3;
   EXPECT_FALSE(Succeeded(report));
@@ -129,7 +130,7 @@ TEST(ReportTest, WarnsWhenTheClientWasBusy) {
 
 TEST(ReportTest, APercentileOfTooFewAnswersIsLeftOut) {
   // 1000 answers back p99.9 with one, p99.99 with none.
-  EXPECT_THAT(ToText(Report()), ContainsRegex("latency .* 9[0-9][0-9]\\.[0-9]+ +- +1000\\.000\n"));
+  EXPECT_THAT(ToText(Report()), HasSubstr("   1000.000          -   1000.000\n"));
 }
 
 TEST(ReportTest, AMissedTargetFailsAndIsSaid) {
@@ -191,7 +192,7 @@ TEST(ReportTest, CsvHasALineForEachLevelInMicroseconds) {
   EXPECT_EQ(cells[0], "8");
   EXPECT_EQ(cells[1], "");
   EXPECT_EQ(cells[2], "100.000");
-  EXPECT_EQ(cells[5], "2000");  // queue
+  EXPECT_EQ(cells[5], "2000");      // queue
   EXPECT_EQ(cells[14], "2000000");  // max
   EXPECT_EQ(cells.back(), "0");
 }

@@ -30,6 +30,7 @@ inline BenchReport Report() {
   result.phases.queue_ns.Record(2'000'000);
   result.phases.compute_ns.Record(8'000'000);
   result.batch_requests = 1500;
+  level.stability = JudgeStability(result.series, absl::Seconds(1), {});
   return report;
 }
 

@@ -50,8 +50,8 @@ TEST_F(BenchTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
 }
 
 TEST_F(BenchTest, TheFirstInterruptReportsWhatWasMeasured) {
-  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512",
-                 "-z", "60s", "--warmup=0", "--json=-"});
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
+                 "60s", "--warmup=0", "--json=-"});
   ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience)) << bench.err();
   EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(700)).has_value());
   bench.Signal(SIGINT);
@@ -64,8 +64,8 @@ TEST_F(BenchTest, TheFirstInterruptReportsWhatWasMeasured) {
 }
 
 TEST_F(BenchTest, TheSecondInterruptEndsIt) {
-  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512",
-                 "-z", "60s", "--warmup=0", "--verify-sample=0"});
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
+                 "60s", "--warmup=0", "--verify-sample=0"});
   ASSERT_TRUE(bench.WaitForStderr("measuring for", kPatience)) << bench.err();
   server_.process().Signal(SIGSTOP);
   bench.Signal(SIGINT);
@@ -93,8 +93,8 @@ TEST_F(BenchTest, ARangeIsATableAndAFileOfLines) {
 }
 
 TEST_F(BenchTest, AMissedTargetIsAnExitCode) {
-  const std::vector<std::string> bench = {"bench",     "--model=small", "--shape=1x8x64", "-n",
-                                          "50",        "--rate=100",    "--json=-"};
+  const std::vector<std::string> bench = {"bench", "--model=small", "--shape=1x8x64", "-n",
+                                          "50",    "--rate=100",    "--json=-"};
   std::vector<std::string> easy = bench, hard = bench;
   easy.push_back("--slo=p99=1m");
   hard.push_back("--slo=p50=1us");
@@ -122,9 +122,9 @@ TEST_F(BenchTest, ASearchFindsTheHighestRateOfItsRange) {
 TEST_F(BenchTest, ResultsAreAddedUp) {
   const std::string a = PathOf("a.json"), b = PathOf("b.json");
   for (const std::string& path : {a, b}) {
-    ASSERT_EQ(Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "60", "--json", path})
-                  .exit_code,
-              0);
+    ASSERT_EQ(
+        Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "60", "--json", path}).exit_code,
+        0);
   }
   const Outcome merged = RunAttend({"bench", "--merge", a, b, "--json=-"});
   ASSERT_EQ(merged.exit_code, 0) << merged.err;
@@ -143,8 +143,8 @@ TEST_F(BenchTest, ResultsAreAddedUp) {
 TEST_F(BenchTest, AScheduleIsSentAndAWrongLineIsNamed) {
   const std::string path = PathOf("schedule");
   std::ofstream(path) << "0 4\n20 8\n20 4\n60 16\n";
-  const Outcome outcome = Attend(
-      {"bench", "--model=small", "--shape=1x1x64", "--schedule", path, "--json=-"});
+  const Outcome outcome =
+      Attend({"bench", "--model=small", "--shape=1x1x64", "--schedule", path, "--json=-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json json = JsonOf(outcome);
   EXPECT_EQ(json["due"], 4);
