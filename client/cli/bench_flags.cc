@@ -117,7 +117,7 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
       .add_option("--merge", flags.merge,
                   "Measure nothing: add up JSON results, of clients that ran at one time or one "
                   "after the other")
-      ->type_name("FILE...")
+      ->type_name("FILE")
       ->check(CLI::ExistingFile.description(""))
       ->group(kReportGroup);
 }

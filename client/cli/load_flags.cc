@@ -9,8 +9,8 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "Load: how much";
-constexpr char kTimeGroup[] = "Load: how long";
+constexpr char kGroup[] = "How much load";
+constexpr char kTimeGroup[] = "For how long";
 constexpr char kTargetGroup[] = "Targets";
 
 CLI::Option* AddNumber(CLI::App& command, const std::string& names, int64_t& number,
