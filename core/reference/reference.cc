@@ -40,18 +40,6 @@ T ElementOf(const Extents& e, const std::vector<T>& tensor, int64_t h, int64_t i
   return tensor[((has_heads ? h : 0) * e.query_len + i) * e.kv_len + j];
 }
 
-bool Sees(const Extents& e, const Options& options, int64_t h, int64_t i, int64_t j) {
-  if (!options.mask.empty() && ElementOf(e, options.mask, h, i, j) == 0) {
-    return false;
-  }
-  const int64_t p = PositionOf(e, options, i);
-  if (j < options.prefix || IsGlobal(options, j) || IsGlobal(options, p)) {
-    return true;
-  }
-  return (!options.causal || j <= p) && (options.window == 0 || j > p - options.window) &&
-         (options.window_right == 0 || j <= p + options.window_right);
-}
-
 int64_t KvHead(const Extents& extents, int64_t head) {
   return head / (extents.num_heads / extents.num_kv_heads);
 }
@@ -231,6 +219,18 @@ double Norm(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t row, int64_t key) {
+  if (!options.mask.empty() && ElementOf(extents, options.mask, head, row, key) == 0) {
+    return false;
+  }
+  const int64_t p = PositionOf(extents, options, row);
+  if (key < options.prefix || IsGlobal(options, key) || IsGlobal(options, p)) {
+    return true;
+  }
+  return (!options.causal || key <= p) && (options.window == 0 || key > p - options.window) &&
+         (options.window_right == 0 || key <= p + options.window_right);
+}
 
 AttentionResult Attention(const Extents& e, const std::vector<double>& query,
                           const std::vector<double>& key, const std::vector<double>& value,

@@ -61,6 +61,10 @@ struct Extents {
   int64_t value_head_dim = 0;
 };
 
+/// Whether row `row` of `head` may attend to `key`, by all rules of `options` but an infinite bias.
+/// Uses the lengths of `extents` alone.
+bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t row, int64_t key);
+
 struct AttentionResult {
   std::vector<double> output;       // [query_len, num_heads, value_head_dim]
   std::vector<double> weights;      // [num_heads, query_len, kv_len]

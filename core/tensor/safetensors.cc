@@ -86,7 +86,7 @@ absl::StatusOr<Tensor> ReadTensor(std::ifstream& file, const SafetensorsEntry& e
   return read_converted(ConvertToF32<uint8_t>);
 }
 
-absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_bytes) {
+absl::StatusOr<std::string> ReadHeader(std::ifstream& file, uint64_t file_bytes) {
   uint64_t header_bytes = 0;
   if (file_bytes >= kLengthBytes) {
     RETURN_IF_ERROR(ReadBytes(file, &header_bytes, kLengthBytes));
@@ -94,8 +94,13 @@ absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_byt
   RETURN_IF_ERROR(CheckHeaderBytes(header_bytes, file_bytes));
   std::string header(header_bytes, '\0');
   RETURN_IF_ERROR(ReadBytes(file, header.data(), header_bytes));
+  return header;
+}
+
+absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_bytes) {
+  ASSIGN_OR_RETURN(const std::string header, ReadHeader(file, file_bytes));
   ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> entries,
-                   ParseSafetensorsHeader(header, file_bytes - kLengthBytes - header_bytes));
+                   ParseSafetensorsHeader(header, file_bytes - kLengthBytes - header.size()));
   NamedTensors tensors;
   for (const SafetensorsEntry& entry : entries) {
     ASSIGN_OR_RETURN(tensors[entry.name], ReadTensor(file, entry));
@@ -103,8 +108,30 @@ absl::StatusOr<NamedTensors> ReadContents(std::ifstream& file, uint64_t file_byt
   return tensors;
 }
 
-absl::Status WithPath(const absl::Status& status, const std::string& path) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+absl::StatusOr<SafetensorsMetadata> ReadMetadata(std::ifstream& file, uint64_t file_bytes) {
+  ASSIGN_OR_RETURN(const std::string header, ReadHeader(file, file_bytes));
+  return ParseSafetensorsMetadata(header);
+}
+
+/// What `read` makes of the file; its errors name `path`.
+template <typename Read>
+auto ReadFile(const std::string& path, Read read) -> decltype(read(std::declval<std::ifstream&>(),
+                                                                   uint64_t{0})) {
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), "cannot read " + path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::ErrnoToStatus(errno, "cannot read " + path);
+  }
+  auto contents = read(file, file_bytes);
+  if (contents.ok()) {
+    return contents;
+  }
+  return absl::Status(contents.status().code(),
+                      absl::StrCat(path, ": ", contents.status().message()));
 }
 
 const char* StoredName(Dtype dtype) {
@@ -122,8 +149,11 @@ const char* StoredName(Dtype dtype) {
 using NamedTensor = std::pair<std::string, const Tensor*>;
 
 // Length and JSON, padded so that the data after it is aligned to 8 bytes.
-std::string HeaderOf(const std::vector<NamedTensor>& tensors) {
+std::string HeaderOf(const std::vector<NamedTensor>& tensors, const SafetensorsMetadata& metadata) {
   nlohmann::json header = nlohmann::json::object();
+  if (!metadata.empty()) {
+    header[kMetadataName] = metadata;
+  }
   uint64_t begin = 0;
   for (const auto& [name, tensor] : tensors) {
     const uint64_t end = begin + tensor->size_bytes();
@@ -138,10 +168,11 @@ std::string HeaderOf(const std::vector<NamedTensor>& tensors) {
   return std::string(reinterpret_cast<const char*>(&header_bytes), kLengthBytes) + text;
 }
 
-absl::Status WriteFile(const std::string& path, const std::vector<NamedTensor>& tensors) {
+absl::Status WriteFile(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       const SafetensorsMetadata& metadata) {
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const std::string header = HeaderOf(tensors);
+  const std::string header = HeaderOf(tensors, metadata);
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
   for (const auto& [name, tensor] : tensors) {
     file.write(tensor->as<char>(), static_cast<std::streamsize>(tensor->size_bytes()));
@@ -154,28 +185,23 @@ absl::Status WriteFile(const std::string& path, const std::vector<NamedTensor>& 
 }  // namespace
 
 absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
-  std::error_code error;
-  const uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), "cannot read " + path);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::ErrnoToStatus(errno, "cannot read " + path);
-  }
-  absl::StatusOr<NamedTensors> tensors = ReadContents(file, file_bytes);
-  return tensors.ok() ? std::move(tensors) : WithPath(tensors.status(), path);
+  return ReadFile(path, ReadContents);
+}
+
+absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(const std::string& path) {
+  return ReadFile(path, ReadMetadata);
 }
 
 absl::Status WriteSafetensors(const std::string& path,
-                              const std::map<std::string, const Tensor*>& tensors) {
+                              const std::map<std::string, const Tensor*>& tensors,
+                              const SafetensorsMetadata& metadata) {
   // Wide elements first, so that each tensor is aligned in the file.
   std::vector<NamedTensor> ordered(tensors.begin(), tensors.end());
   std::stable_sort(ordered.begin(), ordered.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return SizeOf(a.second->dtype()) > SizeOf(b.second->dtype());
   });
   const std::string unfinished = absl::StrCat(path, ".", getpid(), ".tmp");
-  absl::Status status = WriteFile(unfinished, ordered);
+  absl::Status status = WriteFile(unfinished, ordered, metadata);
   if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) {
     status = absl::ErrnoToStatus(errno, "cannot replace " + path);
   }

@@ -20,8 +20,16 @@ using NamedTensors = std::map<std::string, Tensor>;
 /// or an unknown dtype; NOT_FOUND when the file is missing.
 absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path);
 
+/// Texts that a file carries beside its tensors.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+/// "__metadata__"; empty where there is none. Errors of ReadSafetensors, and INVALID_ARGUMENT for
+/// what is no object of strings.
+absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(const std::string& path);
+
 /// Writes F32, BF16 and F16 tensors; replaces the file only when all was written.
 absl::Status WriteSafetensors(const std::string& path,
-                              const std::map<std::string, const Tensor*>& tensors);
+                              const std::map<std::string, const Tensor*>& tensors,
+                              const SafetensorsMetadata& metadata = {});
 
 }  // namespace attention

@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kMetadata[] = "__metadata__";
-
 constexpr StoredDtypeInfo kStoredDtypes[] = {
     {"F32", StoredDtype::kF32, 4},
     {"BF16", StoredDtype::kBf16, 2},
@@ -190,7 +188,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::
   ASSIGN_OR_RETURN(const json header, ParseJson(text));
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, json_entry] : header.items()) {
-    if (name == kMetadata) {
+    if (name == kMetadataName) {
       continue;
     }
     ASSIGN_OR_RETURN(SafetensorsEntry entry, ParseEntry(name, json_entry));
@@ -198,6 +196,25 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::
   }
   RETURN_IF_ERROR(CheckLayout(entries, data_bytes));
   return entries;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
+    const std::string& text) {
+  ASSIGN_OR_RETURN(const json header, ParseJson(text));
+  const json metadata = header.value(kMetadataName, json::object());
+  if (!metadata.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kMetadataName, ": expected an object of strings, found ", metadata.type_name()));
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : metadata.items()) {
+    if (!value.is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kMetadataName, ".", name, ": expected a string, found ", value.type_name()));
+    }
+    texts[name] = value.get<std::string>();
+  }
+  return texts;
 }
 
 }  // namespace attention

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct SafetensorsEntry {
   uint64_t end = 0;
 };
 
+/// Where the header keeps texts instead of a tensor.
+inline constexpr char kMetadataName[] = "__metadata__";
+
 /// Of the number in front of the header that says how long it is.
 inline constexpr uint64_t kLengthBytes = 8;
 
@@ -38,5 +42,9 @@ absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes);
 /// is passed over. INVALID_ARGUMENT names the tensor, what was expected and what was found.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
                                                                      uint64_t data_bytes);
+
+/// "__metadata__"; empty where there is none. INVALID_ARGUMENT for what is no object of strings.
+absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
+    const std::string& text);
 
 }  // namespace attention
