@@ -52,26 +52,6 @@ absl::Status SetLists(const std::string& text, v1::AttentionOptions& options, Se
   return absl::OkStatus();
 }
 
-absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& options) {
-  using List = std::vector<int64_t>;
-  using Own = v1::SequenceOptions;
-  RETURN_IF_ERROR(SetLists(
-      flags.window, options, [&](const List& list) { options.set_window(list[0]); },
-      [](Own& own, const List& list) { own.set_window(list[0]); }));
-  RETURN_IF_ERROR(SetLists(
-      flags.window_right, options, [&](const List& list) { options.set_window_right(list[0]); },
-      [](Own& own, const List& list) { own.set_window_right(list[0]); }));
-  RETURN_IF_ERROR(SetLists(
-      flags.prefix, options, [&](const List& list) { options.set_prefix(list[0]); },
-      [](Own& own, const List& list) { own.set_prefix(list[0]); }));
-  return SetLists(
-      flags.global_tokens, options,
-      [&](const List& list) { options.mutable_global_tokens()->Assign(list.begin(), list.end()); },
-      [](Own& own, const List& list) {
-        own.mutable_global_tokens()->Assign(list.begin(), list.end());
-      });
-}
-
 absl::Status AddNorm(const std::string& source, uint64_t seed, std::optional<double> epsilon,
                      v1::RmsNorm& norm) {
   if (epsilon.has_value()) {
@@ -140,6 +120,26 @@ absl::Status AddScoreTensors(const AttentionFlags& flags, uint64_t seed, Workloa
 }
 
 }  // namespace
+
+absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& options) {
+  using List = std::vector<int64_t>;
+  using Own = v1::SequenceOptions;
+  RETURN_IF_ERROR(SetLists(
+      flags.window, options, [&](const List& list) { options.set_window(list[0]); },
+      [](Own& own, const List& list) { own.set_window(list[0]); }));
+  RETURN_IF_ERROR(SetLists(
+      flags.window_right, options, [&](const List& list) { options.set_window_right(list[0]); },
+      [](Own& own, const List& list) { own.set_window_right(list[0]); }));
+  RETURN_IF_ERROR(SetLists(
+      flags.prefix, options, [&](const List& list) { options.set_prefix(list[0]); },
+      [](Own& own, const List& list) { own.set_prefix(list[0]); }));
+  return SetLists(
+      flags.global_tokens, options,
+      [&](const List& list) { options.mutable_global_tokens()->Assign(list.begin(), list.end()); },
+      [](Own& own, const List& list) {
+        own.mutable_global_tokens()->Assign(list.begin(), list.end());
+      });
+}
 
 std::vector<float> StandardAlibiSlopes(int64_t num_heads) {
   std::vector<float> slopes;

@@ -14,5 +14,6 @@ void AddRunCommand(CLI::App& app, int& exit_code);
 void AddModelsCommand(CLI::App& app, int& exit_code);
 void AddHealthCommand(CLI::App& app, int& exit_code);
 void AddBenchCommand(CLI::App& app, int& exit_code);
+void AddPlotCommand(CLI::App& app, int& exit_code);
 
 }  // namespace attention

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
       "  attend models                                 what the server offers\n"
       "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
       "  attend run --tokens \"17,4,250;3,9\" --weights   which token attends to which\n"
+      "  attend plot --random-tokens 1x12              the same as a picture\n"
       "  attend bench --concurrency 4                  how fast it is\n"
       "`attend COMMAND --help` says more.");
   int exit_code = 0;
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   attention::AddModelsCommand(app, exit_code);
   attention::AddHealthCommand(app, exit_code);
   attention::AddBenchCommand(app, exit_code);
+  attention::AddPlotCommand(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

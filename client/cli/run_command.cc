@@ -1,7 +1,4 @@
-#include <algorithm>
-#include <deque>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -10,6 +7,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/run_report.h"
+#include "client/cli/save_answer.h"
 #include "client/cli/server_flags.h"
 #include "client/cli/tensor_file.h"
 #include "core/runtime/status_macros.h"
@@ -80,28 +78,6 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   return CheckAnswer(&model, request, result);
 }
 
-absl::Status Save(const std::string& path, const AttendResult& result) {
-  std::map<std::string, const Tensor*> tensors = {{"output", &result.output}};
-  for (size_t s = 0; s < result.weights.size(); ++s) {
-    tensors[absl::StrCat("weights.", s)] = &result.weights[s];
-  }
-  for (size_t s = 0; s < result.log_sum_exp.size(); ++s) {
-    tensors[absl::StrCat("log_sum_exp.", s)] = &result.log_sum_exp[s];
-  }
-  for (const LayerWeights& layer : result.layer_weights) {
-    tensors[absl::StrCat("layer_weights.", layer.layer, ".", layer.sequence)] = &layer.weights;
-  }
-  std::deque<Tensor> keys;  // as FP32, which holds them exactly
-  for (size_t s = 0; s < result.top_weights.size(); ++s) {
-    const LargestWeights& top = result.top_weights[s];
-    Tensor& values = keys.emplace_back(Dtype::kF32, top.weights.shape());
-    std::copy(top.keys.begin(), top.keys.end(), values.as<float>());
-    tensors[absl::StrCat("top_weights.", s)] = &top.weights;
-    tensors[absl::StrCat("top_keys.", s)] = &values;
-  }
-  return SaveTensors(path, tensors);
-}
-
 /// Whether the answer agreed, if that was asked.
 absl::StatusOr<bool> Run(const RunFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
@@ -134,7 +110,7 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
     std::cout << text;
   }
   if (!flags.output.empty()) {
-    RETURN_IF_ERROR(Save(flags.output, result));
+    RETURN_IF_ERROR(SaveAnswer(flags.output, *client, workload.request, result));
     std::cerr << "wrote " << flags.output << "\n";
   }
   return !report.check.has_value() || report.check->agreed();
@@ -189,7 +165,8 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_option("--output", flags.output,
                   "Write `output` to FILE.npy, or it and `weights.N`, `log_sum_exp.N`, "
-                  "`top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors")
+                  "`top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors, "
+                  "which `attend plot` draws")
       ->type_name("FILE")
       ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
       ->group(kGroup);

@@ -71,10 +71,11 @@ absl::Status CheckTensorPath(const std::string& path) {
 }
 
 absl::Status SaveTensors(const std::string& path,
-                         const std::map<std::string, const Tensor*>& tensors) {
+                         const std::map<std::string, const Tensor*>& tensors,
+                         const SafetensorsMetadata& metadata) {
   RETURN_IF_ERROR(CheckTensorPath(path));
   return absl::EndsWith(path, ".npy") ? WriteNpy(path, *tensors.at("output"))
-                                      : WriteSafetensors(path, tensors);
+                                      : WriteSafetensors(path, tensors, metadata);
 }
 
 }  // namespace attention

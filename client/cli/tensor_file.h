@@ -15,10 +15,11 @@ namespace attention {
 /// unclear.
 absl::StatusOr<Tensor> LoadTensor(const std::string& source, uint64_t seed);
 
-/// Writes all `tensors` to a .safetensors file, or the one called `output` to a .npy file.
-/// INVALID_ARGUMENT for another extension.
+/// Writes all `tensors` and `metadata` to a .safetensors file, or the tensor called `output` to a
+/// .npy file. INVALID_ARGUMENT for another extension.
 absl::Status SaveTensors(const std::string& path,
-                         const std::map<std::string, const Tensor*>& tensors);
+                         const std::map<std::string, const Tensor*>& tensors,
+                         const SafetensorsMetadata& metadata = {});
 
 /// Whether SaveTensors knows the extension of `path`.
 absl::Status CheckTensorPath(const std::string& path);

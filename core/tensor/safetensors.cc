@@ -115,8 +115,8 @@ absl::StatusOr<SafetensorsMetadata> ReadMetadata(std::ifstream& file, uint64_t f
 
 /// What `read` makes of the file; its errors name `path`.
 template <typename Read>
-auto ReadFile(const std::string& path, Read read) -> decltype(read(std::declval<std::ifstream&>(),
-                                                                   uint64_t{0})) {
+auto ReadFile(const std::string& path, Read read)
+    -> decltype(read(std::declval<std::ifstream&>(), uint64_t{0})) {
   std::error_code error;
   const uint64_t file_bytes = std::filesystem::file_size(path, error);
   if (error) {

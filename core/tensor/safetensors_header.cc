@@ -209,8 +209,8 @@ absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
   std::map<std::string, std::string> texts;
   for (const auto& [name, value] : metadata.items()) {
     if (!value.is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          kMetadataName, ".", name, ": expected a string, found ", value.type_name()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(kMetadataName, ".", name, ": expected a string, found ", value.type_name()));
     }
     texts[name] = value.get<std::string>();
   }

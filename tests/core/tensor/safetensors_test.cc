@@ -135,6 +135,31 @@ TEST_F(SafetensorsTest, ScalarsPaddingMetadataAndAnyOrderAreRead) {
   EXPECT_EQ(tensors->at("b").as<F16>()[0].bits, 0x3c00);
 }
 
+TEST_F(SafetensorsTest, TextsAreWrittenAndReadBack) {
+  const Tensor tensor = SeededTensor(1, Dtype::kF32, {2});
+  const SafetensorsMetadata texts = {{"a", "\"é\n"}, {"b", ""}};
+  const std::string path = folder_.path() + "/out.safetensors";
+  ASSERT_THAT(WriteSafetensors(path, {{"x", &tensor}}, texts), IsOk());
+  ASSERT_THAT(ReadSafetensors(path), IsOk());
+  EXPECT_EQ(*ReadSafetensorsMetadata(path), texts);
+
+  ASSERT_THAT(WriteSafetensors(path, {{"x", &tensor}}), IsOk());
+  EXPECT_TRUE(ReadSafetensorsMetadata(path)->empty());
+}
+
+TEST_F(SafetensorsTest, TextsThatAreNoneAreRefused) {
+  const auto read = [this](const std::string& metadata) {
+    const std::string header = R"({"__metadata__":)" + metadata + "}";
+    return ReadSafetensorsMetadata(
+        folder_.Write("file.safetensors", Bytes<uint64_t>({header.size()}) + header));
+  };
+  EXPECT_THAT(read(R"({"a":1})"),
+              StatusIs(kInvalid, HasSubstr("__metadata__.a: expected a string, found number")));
+  EXPECT_THAT(read("[]"), StatusIs(kInvalid, HasSubstr("expected an object of strings")));
+  EXPECT_EQ(ReadSafetensorsMetadata(folder_.path() + "/none").status().code(),
+            absl::StatusCode::kNotFound);
+}
+
 TEST_F(SafetensorsTest, AMissingFileIsNotFound) {
   EXPECT_THAT(ReadSafetensors(folder_.path() + "/none"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_.path() + "/none")));

@@ -1,0 +1,196 @@
+#include "client/cli/answer_picture.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/hidden_keys.h"
+#include "client/lib/sequences.h"
+#include "client/load/reference_options.h"
+#include "client/load/workload.h"
+#include "client/plot/token_text.h"
+#include "core/reference/reference.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
+
+namespace attention {
+namespace {
+
+/// Numbers 0, 1, ... with something before them.
+std::vector<std::string> Numbered(const char* before, int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) {
+    names.push_back(absl::StrCat(before, i));
+  }
+  return names;
+}
+
+/// Makes pictures of one answer.
+class AnswerPainter {
+ public:
+  AnswerPainter(const AttendRequest& request, const AttendResult& result, const v1::Model& model,
+                std::span<const SequenceSpan> sequences)
+      : request_(request), result_(result), model_(model), sequences_(sequences) {}
+
+  absl::StatusOr<AttentionPicture> Paint() {
+    AttentionPicture picture;
+    picture.title = request_.model.empty() ? "Attention" : "Attention of " + request_.model;
+    picture.source = Describe(request_);
+    for (int64_t s = 0; s < std::ssize(sequences_); ++s) {
+      SequencePicture sequence = {.name = absl::StrCat("sequence ", s), .layers = {}};
+      if (s < std::ssize(result_.weights)) {
+        RETURN_IF_ERROR(ExpectRank(result_.weights[s]));
+        ASSIGN_OR_RETURN(LayerPicture layer, LayerOfRequest(s));
+        sequence.layers.push_back(std::move(layer));
+      }
+      for (const LayerWeights& weights : result_.layer_weights) {
+        RETURN_IF_ERROR(ExpectRank(weights.weights));
+        if (weights.sequence == s) {
+          sequence.layers.push_back(LayerOfStack(weights));
+        }
+      }
+      if (!sequence.layers.empty()) {
+        picture.sequences.push_back(std::move(sequence));
+      }
+    }
+    picture.hidden_by = rules_.Text();
+    return picture;
+  }
+
+ private:
+  static absl::Status ExpectRank(const Tensor& weights) {
+    return weights.shape().size() == 3
+               ? absl::OkStatus()
+               : absl::InternalError(
+                     absl::StrCat("answer: expected weights [H, query_len, kv_len], found ",
+                                  ShapeText(weights.shape())));
+  }
+
+  const v1::Layer& Facts(int64_t layer) const {
+    return layer >= 0 && layer < model_.layers_size() ? model_.layers(static_cast<int>(layer))
+                                                      : v1::Layer::default_instance();
+  }
+
+  /// Whether the rows of a stack's layer are an encoder's, which `memory` enters.
+  bool IsEncoder(int64_t layer) const {
+    const int64_t crosses = std::count_if(model_.layers().begin(), model_.layers().end(),
+                                          [](const v1::Layer& one) { return one.is_cross(); });
+    return model_.has_encoder() && layer < model_.layers_size() - 2 * crosses;
+  }
+
+  std::vector<std::string> TokensOf(int64_t sequence, int64_t rows) const {
+    std::vector<std::string> tokens;
+    if (sequence < std::ssize(result_.tokens)) {
+      for (const std::string& token : result_.tokens[sequence].tokens()) {
+        tokens.push_back(ShownToken(token));
+      }
+    } else if (const auto* input = std::get_if<TokenIdsInput>(&request_.input)) {
+      const SequenceSpan& span = sequences_[sequence];
+      for (const int32_t id : std::span(input->ids).subspan(span.first_row, span.query_len)) {
+        tokens.push_back(absl::StrCat("#", id));
+      }
+    }
+    return std::ssize(tokens) == rows ? tokens : NumberedTokens(rows);
+  }
+
+  /// A layer's name, rows and keys; `is_cross`: keys are of another sequence.
+  LayerPicture Empty(int64_t number, int64_t sequence, const Tensor& weights, bool is_cross) const {
+    const int64_t num_heads = weights.shape()[0], rows = weights.shape()[1],
+                  keys = weights.shape()[2];
+    const int64_t extra = std::min(keys, Facts(number).extra_keys());
+    LayerPicture layer = {.name = absl::StrCat("layer ", number),
+                          .number = number,
+                          .weights = weights.ConvertedTo(Dtype::kF32)};
+    for (int64_t head = 0; head < num_heads; ++head) {
+      layer.heads.push_back(head);
+    }
+    layer.rows = IsEncoder(number) ? Numbered("memory ", rows) : TokensOf(sequence, rows);
+    layer.keys = is_cross               ? Numbered("memory ", keys - extra)
+                 : rows == keys - extra ? layer.rows
+                                        : NumberedTokens(keys - extra);
+    for (std::string& name : Numbered("extra ", extra)) {
+      layer.keys.push_back(std::move(name));
+    }
+    return layer;
+  }
+
+  /// Of a run of one layer, or of bare attention.
+  absl::StatusOr<LayerPicture> LayerOfRequest(int64_t s) {
+    const int64_t number = request_.layer.value_or(0);
+    const v1::Layer& facts = Facts(number);
+    const auto* hidden_states = std::get_if<HiddenStatesInput>(&request_.input);
+    const Tensor& weights = result_.weights[s];
+    LayerPicture layer =
+        Empty(number, s, weights, hidden_states != nullptr && hidden_states->memory != nullptr);
+    if (request_.model.empty()) {
+      layer.name = "attention";
+    }
+    layer.tensor_name = absl::StrCat("weights.", s);
+    const AttentionExtents extents = {
+        .num_sequences = std::ssize(sequences_),
+        .num_heads = weights.shape()[0],
+        .head_dim = std::numeric_limits<int64_t>::max(),
+        .is_causal = model_.layers().empty() ? model_.causal() : facts.causal()};
+    const SequenceSpan& span = sequences_[s];
+    if (std::ssize(layer.rows) != span.query_len ||
+        std::ssize(layer.keys) != span.kv_len + facts.extra_keys()) {
+      return absl::InternalError(
+          absl::StrCat("answer: weights of sequence ", s, ": expected [H, ", span.query_len, ", ",
+                       span.kv_len + facts.extra_keys(), "], found ", ShapeText(weights.shape())));
+    }
+    AttendRequest visibility = {.layer = {}, .bias = request_.bias, .mask = request_.mask};
+    visibility.options = VisibilityOf(request_.options);
+    ASSIGN_OR_RETURN(const reference::Options options,
+                     ReferenceOptionsOf(visibility, extents, s, sequences_[s]));
+    HideByRules(options, facts.extra_keys(), layer, rules_);
+    return layer;
+  }
+
+  /// The options that say which keys a row sees.
+  static v1::AttentionOptions VisibilityOf(v1::AttentionOptions options) {
+    options.clear_alibi_slopes();
+    options.clear_sinks();
+    options.clear_rotary();
+    options.clear_query_norm();
+    options.clear_key_norm();
+    return options;
+  }
+
+  LayerPicture LayerOfStack(const LayerWeights& weights) {
+    const v1::Layer& facts = Facts(weights.layer);
+    LayerPicture layer = Empty(weights.layer, weights.sequence, weights.weights, facts.is_cross());
+    const auto& heads = request_.weights_choice.heads();
+    if (heads.size() == std::ssize(layer.heads)) {
+      layer.heads.assign(heads.begin(), heads.end());
+    }
+    layer.tensor_name = absl::StrCat("layer_weights.", weights.layer, ".", weights.sequence);
+    HideByRules({.causal = facts.causal()}, facts.extra_keys(), layer, rules_);
+    HideZeros(layer, rules_);
+    return layer;
+  }
+
+  const AttendRequest& request_;
+  const AttendResult& result_;
+  const v1::Model& model_;
+  std::span<const SequenceSpan> sequences_;
+  HidingRules rules_ = {};
+};
+
+}  // namespace
+
+absl::StatusOr<AttentionPicture> PictureOfAnswer(AttentionClient& client,
+                                                 const AttendRequest& request,
+                                                 const AttendResult& result) {
+  v1::Model model;
+  if (!request.model.empty()) {
+    ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
+  }
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request, result.tokens));
+  return AnswerPainter(request, result, model, sequences).Paint();
+}
+
+}  // namespace attention

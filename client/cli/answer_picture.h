@@ -1,0 +1,20 @@
+// The picture of an answer.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "client/lib/attend_request.h"
+#include "client/lib/attention_client.h"
+#include "client/plot/picture.h"
+
+namespace attention {
+
+/// All attention weights of `result`, which answers `request`; without sequences when it has none.
+/// What is hidden follows from the request's options; of a whole stack, from what the server says
+/// of its model: which layers are causal. Windows of a model's own it does not tell; there, weights
+/// of exactly 0 in all heads of a layer count as hidden. Asks the server for the model. Errors of
+/// SequencesOf and ReferenceOptionsOf.
+absl::StatusOr<AttentionPicture> PictureOfAnswer(AttentionClient& client,
+                                                 const AttendRequest& request,
+                                                 const AttendResult& result);
+
+}  // namespace attention

@@ -1,0 +1,171 @@
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/answer_picture.h"
+#include "client/cli/attention_options.h"
+#include "client/cli/commands.h"
+#include "client/cli/file_picture.h"
+#include "client/cli/plot_flags.h"
+#include "client/cli/shape_text.h"
+#include "client/plot/html_picture.h"
+#include "client/plot/svg_picture.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  attend plot --model gpt2 --text \"The cat sat on the mat\" -o cat.html\n"
+    "  attend plot --model gpt2 --text \"The cat sat on the mat\" --weights-layers 3 "
+    "--weights-heads 0,5\n"
+    "  attend plot --tokens 17,4,250,3,9 --causal -o layer.svg\n"
+    "  attend run --model gpt2 --text \"The cat\" --weights-layers 0,1 --output "
+    "answer.safetensors\n"
+    "  attend plot answer.safetensors -o answer.png\n"
+    "  attend plot attentions.npy --tokens-from tokens.json --causal -o attentions.html\n"
+    "\n"
+    "html: all layers and heads in small, one in large, and from token to token. svg, png: up to "
+    "four maps with\n"
+    "their tokens, or all in a grid. Cells that a row may not see are striped (dots in the "
+    "terminal): by the request's\n"
+    "options and the model's layers; of a file from elsewhere, by --causal, --window and the like, "
+    "or, without them,\n"
+    "where the weights of all heads are exactly 0.\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+/// Of a whole stack: the layers that run and have weights.
+absl::Status ChooseAllLayers(const v1::Model& model, AttendRequest& request) {
+  int layers = model.layers_size();
+  const auto* input = std::get_if<HiddenStatesInput>(&request.input);
+  if (model.has_encoder() && input != nullptr && input->tensor == nullptr) {
+    // The encoder alone, whose layers come first; each block after it has two.
+    for (const v1::Layer& layer : model.layers()) {
+      layers -= layer.is_cross() ? 2 : 0;
+    }
+  }
+  for (int layer = 0; layer < layers; ++layer) {
+    request.weights_choice.add_layers(layer);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
+  v1::Model model;
+  if (!request.model.empty()) {
+    ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
+  }
+  if (request.layer.has_value() || !model.has_stack()) {
+    request.options.set_return_weights(true);
+    request.weights_choice.clear_heads();  // chosen of what comes back
+    return absl::OkStatus();
+  }
+  return request.weights_choice.layers().empty() ? ChooseAllLayers(model, request)
+                                                 : absl::OkStatus();
+}
+
+absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
+  RETURN_IF_ERROR(AskForWeights(*client, workload.request));
+  // Weights of a whole stack may be more than one message takes.
+  StreamSink sink;
+  sink.assemble = true;
+  ASSIGN_OR_RETURN(const AttendResult result, client->AttendStream(workload.request, sink));
+  return PictureOfAnswer(*client, workload.request, result);
+}
+
+absl::StatusOr<AttentionPicture> PictureOf(const PlotFlags& flags) {
+  if (flags.file.empty()) {
+    return PictureOfServer(flags);
+  }
+  FilePictureOptions options = {.path = flags.file,
+                                .tokens = flags.tokens_from,
+                                .has_sequences = flags.first_axis == "sequences"};
+  if (flags.request.attention.options.has_causal()) {
+    options.visibility.set_causal(flags.request.attention.options.causal());
+  }
+  RETURN_IF_ERROR(AddVisibility(flags.request.attention, options.visibility));
+  return PictureOfFile(options);
+}
+
+/// Layers and heads as the flags choose.
+absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> layers,
+                   ParseIntegers(flags.request.run.weights_layers));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> heads,
+                   ParseIntegers(flags.request.run.weights_heads));
+  RETURN_IF_ERROR(Choose(layers, heads, picture));
+  if (flags.sequence >= std::ssize(picture.sequences)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sequence: expected less than ", picture.sequences.size(), ", found ", flags.sequence));
+  }
+  return CheckPicture(picture);
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  if (path.empty() || path == "-") {
+    std::cout << text << std::flush;
+    return std::cout ? absl::OkStatus() : absl::UnavailableError("standard output is closed");
+  }
+  const std::string unfinished = absl::StrCat(path, ".part");
+  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    std::remove(unfinished.c_str());
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Draw(const PlotFlags& flags, const AttentionPicture& picture) {
+  const StillOptions still = {.sequence = flags.sequence, .mean = flags.mean};
+  switch (FormatOf(flags)) {
+    case PictureFormat::kTerminal:
+      return WriteText(flags.output, TerminalPicture(picture, TerminalOf(flags)));
+    case PictureFormat::kSvg:
+      return WriteText(flags.output, SvgPicture(picture, still));
+    case PictureFormat::kPng:
+      return WritePng(SvgPicture(picture, still), flags.zoom,
+                      flags.output.empty() ? "-" : flags.output);
+    case PictureFormat::kHtml:
+      break;
+  }
+  return WriteText(flags.output, HtmlPicture(picture));
+}
+
+absl::Status Plot(const PlotFlags& flags) {
+  ASSIGN_OR_RETURN(AttentionPicture picture, PictureOf(flags));
+  if (picture.sequences.empty()) {
+    return absl::NotFoundError("there are no attention weights to draw");
+  }
+  RETURN_IF_ERROR(ChooseShown(flags, picture));
+  RETURN_IF_ERROR(Draw(flags, picture));
+  if (!flags.output.empty() && flags.output != "-") {
+    std::cerr << "wrote " << flags.output << "\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPlotCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<PlotFlags>();
+  CLI::App* const command =
+      app.add_subcommand("plot", "Draw which token attends to which: HTML, SVG, PNG or terminal");
+  AddPlotFlags(*command, *flags);
+  command->footer(kExamples);
+  command->callback([flags, &exit_code] {
+    RequireUsage(CheckPlotFlags(*flags));
+    const absl::Status status = Plot(*flags);
+    exit_code = status.ok() ? 0 : Fail(status);
+  });
+}
+
+}  // namespace attention

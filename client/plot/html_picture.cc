@@ -1,0 +1,77 @@
+#include "client/plot/html_picture.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/page/asset.h"
+#include "client/page/escape.h"
+#include "client/page/page.h"
+#include "client/plot/page_data.h"
+
+namespace attention {
+
+extern const Asset kPlotStyle;
+extern const Asset kPlotDataScript;
+extern const Asset kPlotHeatScript;
+extern const Asset kPlotLinksScript;
+extern const Asset kPlotPageScript;
+
+namespace {
+
+constexpr char kOverview[] = R"html(
+<noscript><p class="card">This page needs scripts; <code>attend plot -o FILE.svg</code> draws without.</p></noscript>
+<section class="card" id="overview-card" aria-label="Overview">
+<h2>All layers and heads</h2>
+<p class="muted">Rows go down, the keys they attend to across; each map is coloured up to its own largest weight.</p>
+<div class="scroll"><div id="overview"></div></div>
+</section>
+<div id="controls">
+<label>Sequence <select id="sequence"></select></label>
+<label>Layer <select id="layer"></select></label>
+<label>Head <select id="head"></select></label>
+<label>Colours <select id="scale-kind"><option value="root">square root, to the largest</option><option value="largest">linear, to the largest</option><option value="whole">linear, to 100%</option></select></label>
+<label>List <select id="count"><option value="5">top 5</option><option value="10">top 10</option><option value="20">top 20</option><option value="0">all</option></select></label>
+</div>
+)html";
+
+constexpr char kPair[] = R"html(
+<div class="pair">
+<section class="card" aria-labelledby="heat-title">
+<h2 id="heat-title"></h2>
+<div id="heat">
+<div class="key-labels" aria-hidden="true"></div>
+<div class="row-labels" aria-hidden="true"></div>
+<div class="plane"><canvas class="cells" tabindex="0" role="img" aria-label="Map of weights: rows down, keys across" aria-describedby="readout"></canvas><div class="cursor" hidden></div></div>
+</div>
+<p id="readout" aria-live="polite"></p>
+<div id="legend">
+<div id="scale"><canvas id="ramp" aria-hidden="true"></canvas><div id="ramp-ticks"></div></div>
+<div id="hidden-note"><span class="swatch"></span>hidden from a row: <bdi id="hidden-by"></bdi></div>
+</div>
+</section>
+<section class="card" aria-labelledby="links-title">
+<h2 id="links-title">From token to token</h2>
+<p class="muted">Left: rows. Right: the keys they attend to. Point at a token, or choose it to keep it; Escape lets go.</p>
+<div id="links"><ol class="rows" aria-label="Rows"></ol><svg preserveAspectRatio="none" aria-hidden="true"></svg><ol class="keys" aria-label="Keys"></ol></div>
+<div id="lists" aria-live="polite"></div>
+</section>
+</div>
+)html";
+
+}  // namespace
+
+std::string HtmlPicture(const AttentionPicture& picture) {
+  const int bits = PageBits(picture);
+  const std::string precision =
+      bits == 16 ? "16 bits each, in steps of 0.0015%"
+                 : "8 bits each, in steps of 0.0015% (small ones) to 0.8% (large ones)";
+  Page page{.title = picture.title,
+            .body = absl::StrCat("<h1><bdi>", EscapeHtml(picture.title), "</bdi></h1>\n",
+                                 "<p class=\"muted\"><bdi>", EscapeHtml(picture.source),
+                                 "</bdi></p>\n<p class=\"muted\">", NumCells(picture),
+                                 " weights, kept in ", precision, ".</p>\n", kOverview, kPair),
+            .styles = {&kPlotStyle},
+            .scripts = {&kPlotDataScript, &kPlotHeatScript, &kPlotLinksScript, &kPlotPageScript},
+            .data = PageData(picture)};
+  return PageHtml(page);
+}
+
+}  // namespace attention

@@ -1,0 +1,163 @@
+#include "client/plot/picture.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
+
+namespace attention {
+namespace {
+
+// Sums of rounded weights may be a little more than what they should be.
+constexpr float kMostWeight = 1.001F;
+
+absl::Status CheckWeights(const LayerPicture& layer) {
+  const int64_t rows = layer.weights.shape()[1], keys = layer.weights.shape()[2];
+  const float* weights = layer.weights.as<float>();
+  for (int64_t i = 0; i < layer.weights.num_elements(); ++i) {
+    if (!(weights[i] >= 0.0F && weights[i] <= kMostWeight)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(layer.name, ": expected weights of 0 to 1, found ", weights[i], " at head ",
+                       layer.heads[i / (rows * keys)], ", row ", i / keys % rows, ", key ",
+                       i % keys, " (are these logits, from before the softmax?)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLayer(const LayerPicture& layer) {
+  const Shape& shape = layer.weights.shape();
+  if (shape.size() != 3 || shape[0] != std::ssize(layer.heads) ||
+      shape[1] != std::ssize(layer.rows) || shape[2] != std::ssize(layer.keys)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        layer.name, ": expected weights [", layer.heads.size(), ", ", layer.rows.size(), ", ",
+        layer.keys.size(), "] for its heads and tokens, found ", ShapeText(shape)));
+  }
+  if (std::max(shape[1], shape[2]) > kMaxTokens) {
+    return absl::ResourceExhaustedError(absl::StrCat(layer.name, ": a picture has at most ",
+                                                     kMaxTokens, " rows and keys, found ",
+                                                     ShapeText(shape)));
+  }
+  return CheckWeights(layer);
+}
+
+/// Adds one head, whose weights count `share`.
+void AddHead(const LayerPicture& layer, int64_t head, float share, WeightGrid& grid) {
+  const int64_t cells = grid.rows * grid.keys;
+  const float* weights = layer.weights.as<float>() + head * cells;
+  const bool has_heads = std::ssize(layer.hidden) > cells;
+  const uint8_t* hidden =
+      layer.hidden.empty() ? nullptr : layer.hidden.data() + (has_heads ? head * cells : 0);
+  for (int64_t i = 0; i < cells; ++i) {
+    grid.weights[i] += share * weights[i];
+    grid.hidden[i] = hidden != nullptr && hidden[i] != 0 ? grid.hidden[i] : 0;
+  }
+}
+
+int64_t CellsEach(int64_t cells, int64_t most) {
+  return std::max<int64_t>(1, (cells + most - 1) / most);
+}
+
+}  // namespace
+
+WeightGrid GridOf(const LayerPicture& layer, std::optional<int64_t> head) {
+  const Shape& shape = layer.weights.shape();
+  WeightGrid grid{.rows = shape[1],
+                  .keys = shape[2],
+                  .weights = std::vector<float>(shape[1] * shape[2], 0.0F),
+                  .hidden = std::vector<uint8_t>(shape[1] * shape[2], 1)};
+  if (head.has_value()) {
+    AddHead(layer, *head, 1.0F, grid);
+  }
+  for (int64_t h = 0; h < shape[0] && !head.has_value(); ++h) {
+    AddHead(layer, h, 1.0F / static_cast<float>(shape[0]), grid);
+  }
+  return grid;
+}
+
+WeightGrid Pooled(const WeightGrid& grid, int64_t max_rows, int64_t max_keys) {
+  const int64_t rows_each = CellsEach(grid.rows, max_rows),
+                keys_each = CellsEach(grid.keys, max_keys);
+  WeightGrid pooled{.rows = CellsEach(grid.rows, rows_each) * (grid.rows > 0),
+                    .keys = CellsEach(grid.keys, keys_each) * (grid.keys > 0),
+                    .rows_each = grid.rows_each * rows_each,
+                    .keys_each = grid.keys_each * keys_each};
+  pooled.weights.assign(pooled.rows * pooled.keys, 0.0F);
+  pooled.hidden.assign(pooled.rows * pooled.keys, 1);
+  for (int64_t i = 0; i < grid.rows; ++i) {
+    for (int64_t j = 0; j < grid.keys; ++j) {
+      const int64_t from = i * grid.keys + j;
+      const int64_t to = i / rows_each * pooled.keys + j / keys_each;
+      pooled.weights[to] = std::max(pooled.weights[to], grid.weights[from]);
+      pooled.hidden[to] = std::min(pooled.hidden[to], grid.hidden[from]);
+    }
+  }
+  return pooled;
+}
+
+float LargestWeight(const WeightGrid& grid) {
+  return grid.weights.empty() ? 0.0F : *std::max_element(grid.weights.begin(), grid.weights.end());
+}
+
+std::string HeadName(const LayerPicture& layer, std::optional<int64_t> head) {
+  if (head.has_value() || layer.heads.size() == 1) {
+    return absl::StrCat("head ", layer.heads[head.value_or(0)]);
+  }
+  return absl::StrCat("mean of ", layer.heads.size(), " heads");
+}
+
+std::vector<Panel> PanelsOf(const SequencePicture& sequence, bool mean) {
+  std::vector<Panel> panels;
+  for (const LayerPicture& layer : sequence.layers) {
+    if (mean) {
+      panels.push_back({&layer, std::nullopt});
+    }
+    for (int64_t head = 0; head < std::ssize(layer.heads) && !mean; ++head) {
+      panels.push_back({&layer, head});
+    }
+  }
+  return panels;
+}
+
+double ScaledShare(float weight, float top) {
+  return top > 0 ? std::sqrt(std::clamp(static_cast<double>(weight) / top, 0.0, 1.0)) : 0.0;
+}
+
+double WeightAt(double share, float top) { return share * share * top; }
+
+float LargestWeight(const std::vector<Panel>& panels) {
+  float largest = 0.0F;
+  for (const Panel& panel : panels) {
+    largest = std::max(largest, LargestWeight(GridOf(*panel.layer, panel.head)));
+  }
+  return largest;
+}
+
+int64_t NumCells(const AttentionPicture& picture) {
+  int64_t cells = 0;
+  for (const SequencePicture& sequence : picture.sequences) {
+    for (const LayerPicture& layer : sequence.layers) {
+      cells += layer.weights.num_elements();
+    }
+  }
+  return cells;
+}
+
+absl::Status CheckPicture(const AttentionPicture& picture) {
+  const int64_t cells = NumCells(picture);
+  if (cells > kMaxCells) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a picture holds at most ", kMaxCells, " weights, found ", cells,
+                     ": choose fewer with --weights-layers or --weights-heads"));
+  }
+  for (const SequencePicture& sequence : picture.sequences) {
+    for (const LayerPicture& layer : sequence.layers) {
+      RETURN_IF_ERROR(CheckLayer(layer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention

@@ -1,0 +1,102 @@
+"use strict";
+
+// What the page carries (page_data.h), as grids of weights.
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+class Layer {
+  constructor(layer, data) {
+    this.name = layer.name;
+    this.heads = layer.heads;
+    this.rows = data.texts[layer.rows];
+    this.keys = data.texts[layer.keys];
+    this.cells = this.rows.length * this.keys.length;
+    this.isSelf = layer.rows === layer.keys;
+    const bytes = bytesOf(layer.weights);
+    this.weights = data.bits === 16 ? new Uint16Array(bytes.buffer) : bytes;
+    this.weightOf = data.bits === 16 ? (q) => q / 65535 : (q) => (q / 255) ** 2;
+    this.mask = layer.mask < 0 ? null : data.maskBytes[layer.mask];
+    this.maskHasHeads = layer.maskHeads > 1;
+  }
+
+  isHidden(head, cell) {
+    if (this.mask === null) return false;
+    const bit = this.maskHasHeads ? head * this.cells + cell : cell;
+    return (this.mask[bit >> 3] >> (bit & 7) & 1) === 1;
+  }
+
+  // Of one head (its index), or the mean over all of them (-1), in which hidden means: from all.
+  grid(head) {
+    const chosen = head < 0 ? this.heads.map((_, index) => index) : [head];
+    const grid = {
+      rows: this.rows.length, keys: this.keys.length,
+      weights: new Float32Array(this.cells), hidden: new Uint8Array(this.cells).fill(1), largest: 0,
+    };
+    for (const index of chosen) {
+      for (let cell = 0; cell < this.cells; ++cell) {
+        grid.weights[cell] += this.weightOf(this.weights[index * this.cells + cell]) / chosen.length;
+        if (grid.hidden[cell] && !this.isHidden(index, cell)) grid.hidden[cell] = 0;
+      }
+    }
+    grid.largest = grid.weights.reduce((most, weight) => Math.max(most, weight), 0);
+    return grid;
+  }
+
+  headName(head) {
+    if (head >= 0) return `head ${this.heads[head]}`;
+    return this.heads.length === 1 ? `head ${this.heads[0]}` : `mean of ${this.heads.length} heads`;
+  }
+}
+
+// At most `most` cells each way: the largest of those that fall together.
+function pooled(grid, most) {
+  const each = Math.max(1, Math.ceil(Math.max(grid.rows, grid.keys) / most));
+  if (each === 1) return grid;
+  const rows = Math.ceil(grid.rows / each), keys = Math.ceil(grid.keys / each);
+  const small = {
+    rows, keys, weights: new Float32Array(rows * keys), hidden: new Uint8Array(rows * keys).fill(1),
+    largest: grid.largest,
+  };
+  for (let i = 0; i < grid.rows; ++i) {
+    for (let j = 0; j < grid.keys; ++j) {
+      const from = i * grid.keys + j, to = Math.floor(i / each) * keys + Math.floor(j / each);
+      small.weights[to] = Math.max(small.weights[to], grid.weights[from]);
+      small.hidden[to] = Math.min(small.hidden[to], grid.hidden[from]);
+    }
+  }
+  return small;
+}
+
+function percent(weight) {
+  const share = 100 * weight;
+  return `${share >= 99.95 || share === 0 ? share.toFixed(0) : share.toFixed(share < 0.1 ? 2 : 1)}%`;
+}
+
+function loadData() {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  data.maskBytes = data.masks.map(bytesOf);
+  data.colorBytes = bytesOf(data.colors);
+  for (const sequence of data.sequences) {
+    sequence.layers = sequence.layers.map((layer) => new Layer(layer, data));
+  }
+  return data;
+}
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// A token, in the direction of its own writing.
+function tokenElement(text) {
+  return element("bdi", "token", text);
+}
+
+// Its number, unless that is all the token is.
+function numberElement(index, token) {
+  return element("span", "number", token === String(index) ? "" : index);
+}

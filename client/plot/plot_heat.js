@@ -1,0 +1,188 @@
+"use strict";
+
+// Maps of weights: small ones to choose from, and a large one with tokens on both axes.
+
+// One pixel for each cell; hidden ones are left clear, so that the pattern behind shows.
+// `scale`: {top, isRoot}: colours end at weight `top`, and rise with the weight or with its square root, in which small
+// weights differ too.
+function paintCells(canvas, grid, scale, colors) {
+  canvas.width = Math.max(1, grid.keys);
+  canvas.height = Math.max(1, grid.rows);
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  for (let cell = 0; cell < grid.weights.length; ++cell) {
+    if (grid.hidden[cell]) continue;
+    const share = scale.top > 0 ? Math.min(1, grid.weights[cell] / scale.top) : 0;
+    const color = 3 * Math.round(255 * (scale.isRoot ? Math.sqrt(share) : share));
+    image.data[4 * cell] = colors[color];
+    image.data[4 * cell + 1] = colors[color + 1];
+    image.data[4 * cell + 2] = colors[color + 2];
+    image.data[4 * cell + 3] = 255;
+  }
+  context.putImageData(image, 0, 0);
+}
+
+const THUMBNAIL_CELLS = 64;
+
+class Overview {
+  constructor(place, data, choose) {
+    Object.assign(this, {place, data, choose});
+    place.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  show(sequence) {
+    this.rows = [];
+    const widest = Math.max(...sequence.layers.map((layer) => layer.heads.length));
+    this.place.style.setProperty("--heads", widest + 1);
+    this.place.replaceChildren(element("span"));
+    for (let column = 0; column < widest; ++column) {
+      const same = new Set(sequence.layers.map((layer) => layer.heads[column]));
+      this.place.append(element("span", "column", same.size === 1 ? [...same][0] : ""));
+    }
+    this.place.append(element("span", "column", "mean"));
+    sequence.layers.forEach((layer, index) => this.addLayer(layer, index, widest));
+  }
+
+  addLayer(layer, index, widest) {
+    const buttons = [];
+    this.place.append(element("span", "layer", layer.name));
+    for (let column = 0; column <= widest; ++column) {
+      const head = column === widest ? -1 : column;
+      this.place.append(head < layer.heads.length ? this.addButton(layer, index, head, buttons)
+                                                  : element("span"));
+    }
+    this.rows.push(buttons);
+    // A layer at a time, so that the page answers meanwhile.
+    setTimeout(() => buttons.forEach(({canvas, head}) => {
+      const grid = pooled(layer.grid(head), THUMBNAIL_CELLS);
+      paintCells(canvas, grid, {top: grid.largest, isRoot: true}, this.data.colorBytes);
+    }));
+  }
+
+  addButton(layer, index, head, buttons) {
+    const button = element("button", "thumbnail");
+    const canvas = element("canvas", "cells");
+    canvas.width = canvas.height = 1;
+    button.type = "button";
+    button.tabIndex = -1;
+    button.title = `${layer.name}, ${layer.headName(head)}`;
+    button.setAttribute("aria-label", button.title);
+    button.style.setProperty("--aspect", `${layer.keys.length || 1} / ${layer.rows.length || 1}`);
+    button.append(canvas);
+    button.addEventListener("click", () => this.choose(index, head));
+    buttons.push({button, canvas, head});
+    return button;
+  }
+
+  mark(layer, head) {
+    this.rows.forEach((buttons, index) => buttons.forEach((one) => {
+      const isChosen = index === layer && one.head === head;
+      one.button.setAttribute("aria-pressed", isChosen);
+      one.button.tabIndex = isChosen ? 0 : -1;
+    }));
+  }
+
+  move(event) {
+    const step = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
+    const row = this.rows.findIndex((buttons) => buttons.some(({button}) => button === event.target));
+    if (!step || row < 0) return;
+    const column = this.rows[row].findIndex(({button}) => button === event.target);
+    const next = this.rows[row + step[0]]?.[column + step[1]];
+    event.preventDefault();
+    if (!next) return;
+    next.button.focus();
+    next.button.click();
+  }
+}
+
+const LARGEST_CELL = 40;
+const LABEL_PIXELS = 15;
+// By which the last label of the keys reaches beyond their map.
+const LEANING = 44;
+
+class HeatMap {
+  constructor(place, data, point) {
+    Object.assign(this, {place, data, point});
+    this.canvas = place.querySelector("canvas");
+    this.cursor = place.querySelector(".cursor");
+    this.labels = {rows: place.querySelector(".row-labels"), keys: place.querySelector(".key-labels")};
+    this.canvas.addEventListener("pointermove", (event) => this.pointAt(event));
+    this.canvas.addEventListener("pointerdown", (event) => this.pointAt(event));
+    this.canvas.addEventListener("pointerleave", () => this.point(null));
+    this.canvas.addEventListener("keydown", (event) => this.move(event));
+    this.canvas.addEventListener("blur", () => this.point(null));
+    new ResizeObserver(() => this.layer && this.layOut()).observe(place);
+  }
+
+  show(layer, grid, scale) {
+    Object.assign(this, {layer, grid, scale});
+    this.layOut();
+    this.mark(null);
+  }
+
+  layOut() {
+    const longest = (tokens) => Math.max(1, ...tokens.map((token) => token.length));
+    this.labels.rows.style.setProperty("--longest", longest(this.layer.rows));
+    this.labels.keys.style.setProperty("--longest", longest(this.layer.keys));
+    const gutter = this.labels.rows.offsetWidth;
+    const width = Math.min(this.place.clientWidth - gutter - LEANING, LARGEST_CELL * this.grid.keys);
+    const height = width / Math.max(1, this.grid.keys) * this.grid.rows;
+    if (width <= 0 || width === this.width && this.painted === this.grid && this.paintedScale === this.scale) return;
+    Object.assign(this, {width, height, painted: this.grid, paintedScale: this.scale});
+    const pixels = Math.ceil(Math.max(width, height) * (window.devicePixelRatio || 1));
+    paintCells(this.canvas, pooled(this.grid, Math.max(1, pixels)), this.scale, this.data.colorBytes);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.addLabels(this.labels.rows, this.layer.rows, "top", height);
+    this.addLabels(this.labels.keys, this.layer.keys, "left", width);
+  }
+
+  // As many as there is room for.
+  addLabels(place, tokens, edge, pixels) {
+    const each = Math.ceil(LABEL_PIXELS * tokens.length / Math.max(1, pixels));
+    const labels = [];
+    for (let index = 0; index < tokens.length; index += each) {
+      const label = element("span", "label");
+      label.append(tokenElement(tokens[index]));
+      label.style[edge] = `${(index + 0.5) / tokens.length * 100}%`;
+      label.dataset.index = index;
+      labels.push(label);
+    }
+    place.style[edge === "top" ? "height" : "width"] = `${pixels}px`;
+    place.replaceChildren(...labels);
+  }
+
+  pointAt(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const place = (at, size, count) => Math.min(count - 1, Math.max(0, Math.floor(at / size * count)));
+    this.point({
+      row: place(event.clientY - box.top, box.height, this.grid.rows),
+      key: place(event.clientX - box.left, box.width, this.grid.keys),
+    });
+  }
+
+  move(event) {
+    const step = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[event.key];
+    if (!step || this.grid.weights.length === 0) return;
+    event.preventDefault();
+    const {row, key} = this.cell ?? {row: -step[0], key: -step[1]};
+    this.point({
+      row: Math.min(this.grid.rows - 1, Math.max(0, row + step[0])),
+      key: Math.min(this.grid.keys - 1, Math.max(0, key + step[1])),
+    });
+  }
+
+  mark(cell) {
+    this.cell = cell;
+    this.cursor.hidden = cell === null;
+    for (const [place, index] of [[this.labels.rows, cell?.row], [this.labels.keys, cell?.key]]) {
+      for (const label of place.children) label.classList.toggle("on", Number(label.dataset.index) === index);
+    }
+    if (cell === null) return;
+    const share = (part, whole) => `${part / whole * 100}%`;
+    Object.assign(this.cursor.style, {
+      top: share(cell.row, this.grid.rows), height: share(1, this.grid.rows),
+      left: share(cell.key, this.grid.keys), width: share(1, this.grid.keys),
+    });
+  }
+}

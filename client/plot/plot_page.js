@@ -1,0 +1,123 @@
+"use strict";
+
+// The page: what is chosen, and who is told.
+
+class PlotPage {
+  constructor(data) {
+    this.data = data;
+    this.state = {sequence: 0, layer: 0, head: -1};
+    this.find = (id) => document.getElementById(id);
+    this.overview = new Overview(this.find("overview"), data, (layer, head) => this.choose({layer, head}));
+    this.heat = new HeatMap(this.find("heat"), data, (cell) => this.point(cell));
+    this.links = new Links(this.find("links"), (token) => this.list(token));
+    this.addControls();
+    this.showSequence(0);
+  }
+
+  get layers() {
+    return this.data.sequences[this.state.sequence].layers;
+  }
+
+  addControls() {
+    const names = this.data.sequences.map((sequence) => sequence.name);
+    this.fill("sequence", names);
+    this.find("sequence").parentElement.hidden = names.length < 2;
+    this.find("sequence").addEventListener("change", (event) => this.showSequence(event.target.selectedIndex));
+    this.find("layer").addEventListener("change", (event) => this.choose({layer: event.target.selectedIndex}));
+    this.find("head").addEventListener("change", (event) => this.choose({head: event.target.selectedIndex - 1}));
+    this.find("scale-kind").addEventListener("change", () => this.choose({}));
+    this.find("count").addEventListener("change", () => this.list(this.links.chosen));
+    this.find("hidden-note").hidden = !this.data.hiddenBy;
+    this.find("hidden-by").textContent = this.data.hiddenBy;
+  }
+
+  fill(id, names) {
+    this.find(id).replaceChildren(...names.map((name) => element("option", "", name)));
+  }
+
+  showSequence(index) {
+    this.state = {...this.state, sequence: index};
+    const panels = this.layers.reduce((sum, layer) => sum + layer.heads.length, 0);
+    this.find("overview-card").hidden = panels < 2;
+    this.overview.show(this.data.sequences[index]);
+    this.fill("layer", this.layers.map((layer) => layer.name));
+    this.choose({layer: Math.min(this.state.layer, this.layers.length - 1)});
+  }
+
+  choose(change) {
+    Object.assign(this.state, change);
+    const layer = this.layers[this.state.layer];
+    this.state.head = layer.heads.length === 1 ? 0 : Math.min(this.state.head, layer.heads.length - 1);
+    const {head} = this.state;
+    this.grid = layer.grid(head);
+    this.find("layer").selectedIndex = this.state.layer;
+    this.fill("head", [`mean of ${layer.heads.length}`, ...layer.heads.map((number) => `head ${number}`)]);
+    this.find("head").selectedIndex = head + 1;
+    this.find("heat-title").textContent = `${layer.name}, ${layer.headName(head)}`;
+    const kind = this.find("scale-kind").value;
+    const scale = {top: kind === "whole" ? 1 : this.grid.largest, isRoot: kind === "root"};
+    this.overview.mark(this.state.layer, layer.heads.length === 1 ? 0 : head);
+    this.heat.show(layer, this.grid, scale);
+    this.links.show(layer, this.grid);
+    this.showLegend(scale);
+    this.point(null);
+  }
+
+  showLegend(scale) {
+    const ramp = {rows: 1, keys: 256, weights: new Float32Array(256), hidden: new Uint8Array(256)};
+    ramp.weights.forEach((_, index) => { ramp.weights[index] = index / 255; });
+    paintCells(this.find("ramp"), ramp, {top: 1, isRoot: false}, this.data.colorBytes);
+    this.find("ramp-ticks").replaceChildren(
+        ...[0, 0.25, 0.5, 0.75, 1].map((share) => element("span", "", percent(scale.top * (scale.isRoot ? share ** 2 : share)))));
+  }
+
+  // A cell of the large map, or none.
+  point(cell) {
+    this.heat.mark(cell);
+    const readout = this.find("readout");
+    if (cell === null || this.grid.weights.length === 0) {
+      readout.textContent = "Point at a cell, or move through them with the arrow keys.";
+      return;
+    }
+    const layer = this.layers[this.state.layer], at = cell.row * this.grid.keys + cell.key;
+    const weight = element("strong", "", this.grid.hidden[at] ? "hidden" : percent(this.grid.weights[at]));
+    readout.replaceChildren(`row ${cell.row} `, tokenElement(layer.rows[cell.row]), ` attends to key ${cell.key} `,
+                            tokenElement(layer.keys[cell.key]), ": ", weight);
+  }
+
+  // What a token attends to, and what attends to it.
+  list(token) {
+    const layer = this.layers[this.state.layer], lists = this.find("lists");
+    if (token === null) {
+      lists.replaceChildren(element("p", "muted", "No token chosen."));
+      return;
+    }
+    const tables = [];
+    if (token.side === "row" || layer.isSelf) tables.push(this.table({side: "row", index: token.index}));
+    if (token.side === "key" || layer.isSelf) tables.push(this.table({side: "key", index: token.index}));
+    lists.replaceChildren(...tables);
+  }
+
+  table(token) {
+    const layer = this.layers[this.state.layer], isRow = token.side === "row";
+    const tokens = isRow ? [layer.rows, layer.keys] : [layer.keys, layer.rows];
+    const weights = tokens[1].map((_, other) => this.links.weightAt(token, other).weight);
+    const count = Number(this.find("count").value) || weights.length;
+    const table = element("table", isRow ? "attends" : "attended");
+    const caption = element("caption");
+    caption.append(tokenElement(tokens[0][token.index]), isRow ? " attends to" : " is attended to by");
+    const body = element("tbody");
+    for (const other of heaviest(weights, count)) {
+      const row = element("tr"), name = element("td");
+      name.append(numberElement(other, tokens[1][other]), " ", tokenElement(tokens[1][other]));
+      row.append(name, element("td", "", percent(weights[other])));
+      row.style.setProperty("--share", weights[other]);
+      body.append(row);
+    }
+    if (!body.children.length) body.append(element("tr", "", isRow ? "no key" : "no row"));
+    table.append(caption, body);
+    return table;
+  }
+}
+
+new PlotPage(loadData());

@@ -1,0 +1,274 @@
+#include "client/plot/svg_picture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "client/page/color.h"
+#include "client/page/quantity.h"
+#include "client/page/svg.h"
+#include "client/plot/indexed_png.h"
+#include "client/plot/token_text.h"
+
+namespace attention {
+namespace {
+
+// rsvg-convert knows no custom properties and no media queries: colours are literal, and light.
+constexpr char kStyle[] =
+    "text{font-family:'DejaVu Sans Mono','Noto Sans Mono','Noto Sans Mono CJK SC',monospace;"
+    "font-size:11px;fill:#1b2028}.title{font:600 17px 'DejaVu Sans','Noto Sans',sans-serif}"
+    ".quiet{font:12px 'DejaVu Sans','Noto Sans',sans-serif;fill:#5a6472}"
+    ".head{font:600 12px 'DejaVu Sans','Noto Sans',sans-serif}.number{fill:#5a6472}"
+    ".small{font:10px 'DejaVu Sans','Noto Sans',sans-serif;fill:#5a6472}"
+    "image{image-rendering:pixelated}"
+    ".frame{fill:none;stroke:#5a6472;stroke-width:0.5}";
+
+constexpr double kMargin = 24;
+constexpr double kGap = 14;
+constexpr double kHeading = 66;     // title and source
+constexpr double kLegend = 64;      // below the maps
+constexpr double kLineHeight = 13;  // of tokens on an axis
+constexpr double kCharacterWidth = 6.7;
+constexpr int64_t kLabelColumns = 14;
+constexpr double kLabels = kLabelColumns * kCharacterWidth + 42;
+constexpr double kSlantedLabels = 98;  // the same at an angle
+constexpr size_t kMostWithTokens = 4;
+constexpr double kLeaning = 40;  // by which they reach beyond the right edge
+// Of pixels that the cells' pictures have: librsvg blurs what it enlarges.
+constexpr double kPixelsPerUnit = 4;
+
+/// How the maps stand.
+struct Layout {
+  bool has_tokens = false;
+  int64_t columns = 1;
+  int64_t rows = 1;
+  double side = 0;  // of the longer side of a map
+  double left = 0;  // of each map: room for its rows' labels
+  double top = 0;
+
+  double cell_width() const { return left + side + (has_tokens ? kLeaning : kGap); }
+  double cell_height() const { return top + side + kGap; }
+};
+
+Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
+  if (panels <= kMostWithTokens) {
+    const int64_t columns = panels > 1 ? 2 : 1;
+    int64_t longest = 1;
+    for (const LayerPicture& layer : sequence.layers) {
+      longest = std::max({longest, std::ssize(layer.rows), std::ssize(layer.keys)});
+    }
+    const double most = panels > 1 ? 420 : 680;
+    return {.has_tokens = true,
+            .columns = columns,
+            .rows = (static_cast<int64_t>(panels) + columns - 1) / columns,
+            .side = std::clamp(static_cast<double>(longest) * 30, 120.0, most),
+            .left = kLabels,
+            .top = kSlantedLabels + 24};
+  }
+  int64_t heads = 1;
+  for (const LayerPicture& layer : sequence.layers) {
+    heads = std::max(heads, std::ssize(layer.heads));
+  }
+  // A mean for each layer is one long column; folded, it is a grid.
+  const int64_t columns = mean ? std::min<int64_t>(4, std::ssize(sequence.layers)) : heads;
+  return {.columns = columns,
+          .rows = mean ? (static_cast<int64_t>(panels) + columns - 1) / columns
+                       : std::ssize(sequence.layers),
+          .side = std::clamp(1100.0 / static_cast<double>(columns), 72.0, 220.0),
+          .left = 0,
+          .top = 18};
+}
+
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+
+/// Draws maps into a picture.
+class Sheet {
+ public:
+  Sheet(const AttentionPicture& picture, const StillOptions& options)
+      : picture_(picture),
+        sequence_(picture.sequences[options.sequence]),
+        panels_(PanelsOf(sequence_, options.mean)),
+        layout_(LayoutOf(sequence_, panels_.size(), options.mean)),
+        top_weight_(LargestWeight(panels_)),
+        width_(std::max(560.0,
+                        2 * kMargin + static_cast<double>(layout_.columns) * layout_.cell_width())),
+        svg_(width_, kHeading + static_cast<double>(layout_.rows) * layout_.cell_height() + kLegend,
+             picture.title) {}
+
+  std::string Draw(bool mean) {
+    DrawHeading();
+    int64_t line = -1, column = 0;
+    const LayerPicture* layer = nullptr;
+    for (const Panel& panel : panels_) {
+      // A grid has a line for each layer, whose heads need not be as many as another's.
+      const bool is_new_line =
+          layout_.has_tokens || mean ? line < 0 || column == layout_.columns : panel.layer != layer;
+      line += is_new_line;
+      column = is_new_line ? 0 : column;
+      layer = panel.layer;
+      DrawPanel(panel, kMargin + static_cast<double>(column++) * layout_.cell_width(),
+                kHeading + static_cast<double>(line) * layout_.cell_height());
+    }
+    DrawLegend(kHeading + static_cast<double>(layout_.rows) * layout_.cell_height() + 8);
+    return svg_.File(kStyle);
+  }
+
+ private:
+  void DrawHeading() {
+    svg_.Open("defs")
+        .Open("pattern", {{"id", "hidden"},
+                          {"patternUnits", "userSpaceOnUse"},
+                          {"width", 5},
+                          {"height", 5},
+                          {"patternTransform", "rotate(45)"}})
+        .Add("rect", {{"width", 5}, {"height", 5}, {"fill", "#ffffff"}})
+        .Add("rect", {{"width", 1.6}, {"height", 5}, {"fill", "#cdd3db"}})
+        .Close()
+        .Open("linearGradient", {{"id", "ramp"}});
+    constexpr int kStops = 20;  // attributes have two decimals
+    for (int i = 0; i <= kStops; ++i) {
+      const double share = i / static_cast<double>(kStops);
+      svg_.Add("stop", {{"offset", share}, {"stop-color", Hex(SequentialColor(share))}});
+    }
+    svg_.Close().Close();
+    svg_.Add("rect", {{"width", "100%"}, {"height", "100%"}, {"fill", "#ffffff"}});
+    const std::string where =
+        picture_.sequences.size() > 1 ? absl::StrCat(", ", sequence_.name) : "";
+    svg_.Text(picture_.title + where, {{"class", "title"}, {"x", kMargin}, {"y", 30}});
+    const auto most = static_cast<int64_t>((width_ - 2 * kMargin) / kCharacterWidth);
+    svg_.Text(CutTo(picture_.source, most), {{"class", "quiet"}, {"x", kMargin}, {"y", 50}});
+  }
+
+  void DrawPanel(const Panel& panel, double x, double y) {
+    const LayerPicture& layer = *panel.layer;
+    const auto rows = static_cast<double>(std::max<size_t>(1, layer.rows.size()));
+    const auto keys = static_cast<double>(std::max<size_t>(1, layer.keys.size()));
+    const double unit = layout_.side / std::max(rows, keys);
+    const double left = x + layout_.left, top = y + layout_.top;
+    svg_.Text(absl::StrCat(layer.name, ", ", HeadName(layer, panel.head)),
+              {{"class", layout_.has_tokens ? "head" : "small"},
+               {"x", layout_.has_tokens ? x : left},
+               {"y", y + 12}});
+    DrawCells(panel, {left, top, keys * unit, rows * unit});
+    if (layout_.has_tokens) {
+      DrawRowTokens(layer.rows, left, top, unit);
+      DrawKeyTokens(layer.keys, left, top, unit);
+    }
+  }
+
+  void DrawCells(const Panel& panel, const Box& box) {
+    const auto pixels = static_cast<int64_t>(layout_.side * kPixelsPerUnit);
+    const WeightGrid grid = Pooled(GridOf(*panel.layer, panel.head), pixels / 2, pixels / 2);
+    const int64_t each =
+        std::max<int64_t>(1, pixels / std::max<int64_t>({1, grid.rows, grid.keys}));
+    const SvgAttribute x("x", box.x), y("y", box.y), width("width", box.width),
+        height("height", box.height);
+    svg_.Add("rect", {x, y, width, height, {"fill", "url(#hidden)"}});
+    if (!grid.weights.empty()) {
+      svg_.Add(
+          "image",
+          {x, y, width, height, {"preserveAspectRatio", "none"}, {"href", DataUri(grid, each)}});
+    }
+    svg_.Add("rect", {x, y, width, height, {"class", "frame"}});
+  }
+
+  /// Each cell is a square of `each` pixels.
+  std::string DataUri(const WeightGrid& grid, int64_t each) const {
+    IndexedImage image{.width = grid.keys * each, .height = grid.rows * each, .palette = {Rgb{}}};
+    constexpr int kColors = 255;
+    for (int i = 0; i < kColors; ++i) {
+      image.palette.push_back(SequentialColor(i / (kColors - 1.0)));
+    }
+    std::vector<uint8_t> codes;  // of the cells
+    for (size_t cell = 0; cell < grid.weights.size(); ++cell) {
+      const double share = ScaledShare(grid.weights[cell], top_weight_);
+      const auto color = static_cast<uint8_t>(1 + std::lround(share * (kColors - 1)));
+      codes.push_back(grid.hidden[cell] != 0 ? 0 : color);
+    }
+    image.pixels.reserve(image.width * image.height);
+    for (int64_t y = 0; y < image.height; ++y) {
+      for (int64_t x = 0; x < image.width; ++x) {
+        image.pixels.push_back(codes[y / each * grid.keys + x / each]);
+      }
+    }
+    std::string base64;
+    absl::Base64Escape(Png(image), &base64);
+    return absl::StrCat("data:image/png;base64,", base64);
+  }
+
+  /// Of `count` labels that are `unit` apart, every how many there is room for.
+  static int64_t LabelsEach(double unit) {
+    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLineHeight / unit)));
+  }
+
+  void DrawRowTokens(const std::vector<std::string>& tokens, double left, double top, double unit) {
+    for (int64_t i = 0; i < std::ssize(tokens); i += LabelsEach(unit)) {
+      const double middle = top + (static_cast<double>(i) + 0.5) * unit + 4;
+      svg_.Text(
+          absl::StrCat(i),
+          {{"class", "number"}, {"x", left - kLabels + 26}, {"y", middle}, {"text-anchor", "end"}});
+      svg_.Text(CutTo(tokens[i], kLabelColumns),
+                {{"x", left - 6}, {"y", middle}, {"text-anchor", "end"}});
+    }
+  }
+
+  void DrawKeyTokens(const std::vector<std::string>& tokens, double left, double top, double unit) {
+    for (int64_t j = 0; j < std::ssize(tokens); j += LabelsEach(unit)) {
+      const std::string x = SvgAttribute::Text(left + (static_cast<double>(j) + 0.5) * unit + 3);
+      const std::string y = SvgAttribute::Text(top - 5);
+      svg_.Text(CutTo(tokens[j], kLabelColumns),
+                {{"x", x}, {"y", y}, {"transform", absl::StrCat("rotate(-60 ", x, " ", y, ")")}});
+    }
+  }
+
+  void DrawLegend(double y) {
+    constexpr double kRampWidth = 260;
+    svg_.Add(
+        "rect",
+        {{"x", kMargin}, {"y", y}, {"width", kRampWidth}, {"height", 12}, {"fill", "url(#ramp)"}});
+    for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+      svg_.Text(QuantityText(WeightAt(share, top_weight_), Unit::kShare, 2),
+                {{"class", "quiet"},
+                 {"x", kMargin + share * kRampWidth},
+                 {"y", y + 27},
+                 {"text-anchor", share == 0   ? "start"
+                                 : share == 1 ? "end"
+                                              : "middle"}});
+    }
+    if (!picture_.hidden_by.empty()) {
+      const double x = kMargin + kRampWidth + 28;
+      svg_.Add("rect", {{"x", x},
+                        {"y", y},
+                        {"width", 22},
+                        {"height", 12},
+                        {"class", "frame"},
+                        {"style", "fill:url(#hidden)"}});
+      const auto most = static_cast<int64_t>((width_ - x - 30 - kMargin) / kCharacterWidth);
+      svg_.Text(CutTo(absl::StrCat("hidden from a row: ", picture_.hidden_by), most),
+                {{"class", "quiet"}, {"x", x + 30}, {"y", y + 10}});
+    }
+  }
+
+  const AttentionPicture& picture_;
+  const SequencePicture& sequence_;
+  const std::vector<Panel> panels_;
+  const Layout layout_;
+  const float top_weight_;
+  const double width_;
+  Svg svg_;
+};
+
+}  // namespace
+
+std::string SvgPicture(const AttentionPicture& picture, const StillOptions& options) {
+  return Sheet(picture, options).Draw(options.mean);
+}
+
+}  // namespace attention

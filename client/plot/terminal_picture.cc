@@ -1,0 +1,220 @@
+#include "client/plot/terminal_picture.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/page/quantity.h"
+#include "client/plot/token_text.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kMostTokenColumns = 14;
+constexpr int64_t kMostLabelledRows = 64;
+constexpr int64_t kGap = 3;
+constexpr int64_t kRampCells = 24;
+
+std::string Spaces(int64_t count) {
+  return std::string(static_cast<size_t>(std::max<int64_t>(0, count)), ' ');
+}
+
+std::string PadLeft(const std::string& text, int64_t columns) {
+  return Spaces(columns - ColumnsOf(text)) + text;
+}
+
+/// A line, and how many columns it takes: escapes take none.
+struct Line {
+  std::string text;
+  int64_t columns = 0;
+};
+
+/// Lines that are at most so wide.
+struct Block {
+  int64_t columns = 0;
+  std::vector<Line> lines = {};
+
+  void Add(std::string text, int64_t its_columns) {
+    columns = std::max(columns, its_columns);
+    lines.push_back({std::move(text), its_columns});
+  }
+};
+
+int64_t NumberColumns(int64_t count) {
+  return std::ssize(absl::StrCat(std::max<int64_t>(0, count - 1)));
+}
+
+/// Of "12 token ", before the cells of a row.
+int64_t LabelColumns(const std::vector<std::string>& rows) {
+  int64_t columns = 0;
+  for (const std::string& row : rows) {
+    columns = std::max(columns, std::min(kMostTokenColumns, ColumnsOf(row)));
+  }
+  return NumberColumns(std::ssize(rows)) + 1 + columns + 1;
+}
+
+/// Makes blocks of maps.
+class Painter {
+ public:
+  Painter(const TerminalOptions& options, float top)
+      : brush_(options.colors), columns_(options.columns), top_(top) {}
+
+  /// `with_rows`: the tokens of the rows stand in front of them, where there is room.
+  Block Draw(const Panel& panel, bool with_rows) const {
+    const LayerPicture& layer = *panel.layer;
+    const WeightGrid grid = GridOf(layer, panel.head);
+    const bool is_empty = grid.weights.empty();
+    Block block;
+    const std::string title =
+        absl::StrCat(layer.name, ", ", HeadName(layer, panel.head), is_empty ? ": no cells" : "");
+    block.Add(CutTo(title, columns_), std::min(columns_, ColumnsOf(title)));
+    if (is_empty) {
+      return block;
+    }
+    const int64_t labels = LabelColumns(layer.rows);
+    if (grid.rows <= kMostLabelledRows && labels + 2 * grid.keys <= columns_) {
+      AddWide(grid, with_rows ? LabelsOf(layer.rows) : std::vector<std::string>(grid.rows), block);
+    } else {
+      AddDense(grid, block);
+    }
+    return block;
+  }
+
+  std::string Legend(const std::string& hidden_by) const {
+    const std::string end = absl::StrCat(" ", QuantityText(top_, Unit::kShare));
+    const std::string half_way =
+        absl::StrCat("   (half way: ", QuantityText(WeightAt(0.5, top_), Unit::kShare, 2), ")");
+    const int64_t cells = std::min(kRampCells, columns_ - ColumnsOf(end) - 3);
+    std::string text = "0% ";
+    for (int64_t i = 0; i < cells; ++i) {
+      const double share = static_cast<double>(i) / static_cast<double>(cells - 1);
+      text += brush_.Wide({.share = share}, 1);
+    }
+    absl::StrAppend(&text, end, cells + ColumnsOf(end + half_way) + 3 <= columns_ ? half_way : "",
+                    "\n");
+    if (!hidden_by.empty()) {
+      absl::StrAppend(&text, CutTo(absl::StrCat("·· hidden: ", hidden_by), columns_), "\n");
+    }
+    return text;
+  }
+
+ private:
+  static std::vector<std::string> LabelsOf(const std::vector<std::string>& rows) {
+    const int64_t columns = LabelColumns(rows), numbers = NumberColumns(std::ssize(rows));
+    std::vector<std::string> labels;
+    for (const std::string& row : rows) {
+      labels.push_back(absl::StrCat(PadLeft(absl::StrCat(labels.size()), numbers), " ",
+                                    PadLeft(CutTo(row, kMostTokenColumns), columns - numbers - 2),
+                                    " "));
+    }
+    return labels;
+  }
+
+  TerminalCell CellAt(const WeightGrid& grid, int64_t row, int64_t key) const {
+    if (row >= grid.rows) {
+      return {.is_hidden = true};
+    }
+    const int64_t cell = row * grid.keys + key;
+    return {.share = ScaledShare(grid.weights[cell], top_), .is_hidden = grid.hidden[cell] != 0};
+  }
+
+  /// `labels`: one for each row, all of the same width.
+  void AddWide(const WeightGrid& grid, const std::vector<std::string>& labels, Block& block) const {
+    const int64_t columns = ColumnsOf(labels[0]) + 2 * grid.keys;
+    std::string header = Spaces(ColumnsOf(labels[0]));
+    // Numbers of two figures fill their cells, so that not all of them can stand.
+    const int64_t each = grid.keys > 10 ? 5 : 1;
+    for (int64_t j = 0; j < grid.keys; ++j) {
+      header += j % each == 0 && j < 100 ? PadLeft(absl::StrCat(j), 2) : "  ";
+    }
+    block.Add(header, columns);
+    for (int64_t i = 0; i < grid.rows; ++i) {
+      std::string line = labels[i];
+      for (int64_t j = 0; j < grid.keys; ++j) {
+        line += brush_.Wide(CellAt(grid, i, j), 2);
+      }
+      block.Add(line, columns);
+    }
+  }
+
+  /// A character is about twice as high as wide: it stands for one key and two rows.
+  void AddDense(const WeightGrid& whole, Block& block) const {
+    const int64_t labels = NumberColumns(whole.rows) + 1;
+    const int64_t most = std::max<int64_t>(1, columns_ - labels);
+    const int64_t each = (whole.keys + most - 1) / most;
+    const int64_t rows_each = brush_.has_colors() ? each : 2 * each;
+    const WeightGrid grid = Pooled(whole, (whole.rows + rows_each - 1) / rows_each, most);
+    const int64_t step = brush_.has_colors() ? 2 : 1;
+    for (int64_t i = 0; i < grid.rows; i += step) {
+      const bool has_number = i / step % 5 == 0;
+      std::string line =
+          PadLeft(has_number ? absl::StrCat(i * grid.rows_each) : "", labels - 1) + " ";
+      for (int64_t j = 0; j < grid.keys; ++j) {
+        line += step == 2 ? brush_.Halves(CellAt(grid, i, j), CellAt(grid, i + 1, j))
+                          : brush_.Wide(CellAt(grid, i, j), 1);
+      }
+      block.Add(line, labels + grid.keys);
+    }
+    if (grid.rows_each * grid.keys_each > 1) {
+      const std::string note = absl::StrCat("each cell: the largest of ", grid.rows_each,
+                                            " rows x ", grid.keys_each, " keys");
+      block.Add(CutTo(note, columns_), std::min(columns_, ColumnsOf(note)));
+    }
+  }
+
+  TerminalBrush brush_;
+  int64_t columns_;
+  float top_;
+};
+
+std::string Beside(const std::vector<Block>& blocks) {
+  size_t lines = 0;
+  for (const Block& block : blocks) {
+    lines = std::max(lines, block.lines.size());
+  }
+  std::string text;
+  for (size_t i = 0; i < lines; ++i) {
+    int64_t missing = 0;  // spaces, once something follows them
+    for (const Block& block : blocks) {
+      const Line line = i < block.lines.size() ? block.lines[i] : Line();
+      if (line.columns > 0) {
+        absl::StrAppend(&text, Spaces(missing), line.text);
+        missing = 0;
+      }
+      missing += block.columns - line.columns + kGap;
+    }
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptions& options) {
+  const SequencePicture& sequence = picture.sequences[options.still.sequence];
+  const std::vector<Panel> panels = PanelsOf(sequence, options.still.mean);
+  const Painter painter(options, LargestWeight(panels));
+  std::string text =
+      absl::StrCat(picture.title, picture.sequences.size() > 1 ? ", " + sequence.name : "", "\n\n");
+  std::vector<Block> line;
+  int64_t columns = 0;
+  const std::vector<std::string>* rows = nullptr;  // of the maps in `line`
+  for (const Panel& panel : panels) {
+    const bool has_same_rows = rows != nullptr && *rows == panel.layer->rows;
+    Block block = painter.Draw(panel, !has_same_rows);
+    if (!line.empty() && (!has_same_rows || columns + block.columns > options.columns)) {
+      text += Beside(line);
+      line.clear();
+      columns = 0;
+      block = painter.Draw(panel, true);
+    }
+    columns += block.columns + kGap;
+    line.push_back(std::move(block));
+    rows = &panel.layer->rows;
+  }
+  text += line.empty() ? "" : Beside(line);
+  return text + painter.Legend(picture.hidden_by);
+}
+
+}  // namespace attention

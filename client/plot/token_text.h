@@ -1,0 +1,32 @@
+// How tokens look: on one line, nothing invisible, nothing that changes how its surroundings read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace attention {
+
+/// `token` with all that cannot be seen made visible: spaces as U+2423, line breaks and tabs as
+/// arrows, control characters as their pictures (U+2400), formatting characters (zero width, or of
+/// bidirectional text) as <U+202E>, and bytes that are no UTF-8 as \xNN. An empty token is U+2205.
+std::string ShownToken(absl::string_view token);
+
+/// A token in the spelling of a vocabulary, as Hugging Face's `convert_ids_to_tokens` gives it: the
+/// byte-level markers of space, line feed and tab (U+0120, U+010A, U+0109) and SentencePiece's
+/// U+2581 become what they stand for.
+std::string UnmarkedToken(absl::string_view token);
+
+/// Columns that valid UTF-8 takes in a terminal: 2 for wide East Asian characters and emoji, 0 for
+/// combining marks (Unicode Standard Annex 11).
+int64_t ColumnsOf(absl::string_view text);
+
+/// `text` cut to `columns`, the last an ellipsis where something was cut.
+std::string CutTo(absl::string_view text, int64_t columns);
+
+/// "0", "1", ...: for rows and keys without tokens.
+std::vector<std::string> NumberedTokens(int64_t count);
+
+}  // namespace attention

@@ -1,0 +1,180 @@
+// usage: plot_test.mjs ATTEND: pages of `attend plot`, of weights that are known here.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+
+import { contrasts, openPage, overflow, withBrowser } from "./page.mjs";
+
+const folder = mkdtempSync(join(tmpdir(), "attend-plot-"));
+after(() => rmSync(folder, { recursive: true }));
+
+const TOKENS = ["Ġthe", "</script><img src=x onerror=alert(1)>", "\u202egnp.exe", "שלום", "猫", "Ċ", "&lt;", "Ġlast"];
+const LAYERS = 3, HEADS = 4, LENGTH = TOKENS.length;
+
+/** Causal; every head has other weights. Rows sum to 1. */
+function weightAt(layer, head, row, key) {
+  if (key > row) return 0;
+  const share = (at) => 1 + ((layer * 7 + head * 3 + row + at * at) % 5);
+  let sum = 0;
+  for (let at = 0; at <= row; ++at) sum += share(at);
+  return share(key) / sum;
+}
+
+/** NumPy's format, version 1.0: [layers, heads, length, length] of FP32. */
+function writeWeights(file, layers, heads, length) {
+  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${layers}, ${heads}, ${length}, ${length}), }`;
+  const header = `${text}${" ".repeat(64 - ((text.length + 11) % 64))}\n`;
+  const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length & 255, header.length >> 8]);
+  const weights = new Float32Array(layers * heads * length * length);
+  for (let cell = 0; cell < weights.length; ++cell) {
+    const [row, key] = [Math.floor(cell / length) % length, cell % length];
+    const matrix = Math.floor(cell / length / length);
+    weights[cell] = weightAt(Math.floor(matrix / heads), matrix % heads, row, key);
+  }
+  writeFileSync(file, Buffer.concat([start, Buffer.from(header), Buffer.from(weights.buffer)]));
+}
+
+function makePage(name, length, ...flags) {
+  const [weights, page] = [join(folder, `${name}.npy`), join(folder, `${name}.html`)];
+  writeWeights(weights, name === "large" ? 12 : LAYERS, name === "large" ? 12 : HEADS, length);
+  execFileSync(process.argv[2], ["plot", weights, "-o", page, "--causal", ...flags], { stdio: "pipe" });
+  return page;
+}
+
+writeFileSync(join(folder, "tokens.json"), JSON.stringify(TOKENS));
+const small = makePage("small", LENGTH, "--tokens-from", join(folder, "tokens.json"));
+
+/** What the page says of a share: as many decimals, whatever they are. */
+function assertPercent(text, share) {
+  assert.match(text, /^[\d.]+%$/);
+  assert.ok(Math.abs(parseFloat(text) - 100 * share) <= 0.06, `${text} is not ${100 * share}%`);
+}
+
+const textsOf = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
+const choose = async (page, layer, head) => {
+  await page.select("#layer", `layer ${layer}`);
+  await page.select("#head", head < 0 ? `mean of ${HEADS}` : `head ${head}`);
+};
+
+/** Of a cell of the large map: [red, green, blue, alpha]. */
+const pixelOf = (page, row, key) =>
+  page.$eval(
+    "#heat canvas",
+    (canvas, y, x) => [...canvas.getContext("2d").getImageData(x, y, 1, 1).data],
+    row,
+    key,
+  );
+
+await test("pages of attend plot", () =>
+  withBrowser(async (browser) => {
+    await test("a row that is pointed at tells what it attends to", async () => {
+      const { page, problems } = await openPage(browser, small);
+      await choose(page, 1, 2);
+      await page.hover("#links .rows li:nth-child(5) button");
+      const shown = await textsOf(page, "#links .keys .weight");
+      for (let key = 0; key < LENGTH; ++key) {
+        if (key > 4) assert.equal(shown[key], "hidden");
+        else assertPercent(shown[key], weightAt(1, 2, 4, key));
+      }
+      assert.equal(await page.$$eval("#links path", (lines) => lines.length), 5);
+      const opacities = await page.$$eval("#links path", (lines) => lines.map((line) => Number(line.getAttribute("stroke-opacity"))));
+      opacities.forEach((opacity, key) => assert.ok(Math.abs(opacity - weightAt(1, 2, 4, key)) < 0.001));
+      const listed = await textsOf(page, "#lists .attends td:last-child");
+      assert.equal(listed.length, 5);
+      assert.deepEqual(listed.map(parseFloat), listed.map(parseFloat).sort((a, b) => b - a));
+      assert.deepEqual(problems, []);
+    });
+
+    await test("a key that is pointed at tells who attends to it, and a tap keeps it", async () => {
+      const { page, problems } = await openPage(browser, small, { width: 360, height: 740 });
+      await choose(page, 0, 3);
+      await page.click("#links .keys li:nth-child(3) button");
+      await page.mouse.move(1, 1);
+      const shown = await textsOf(page, "#links .rows .weight");
+      for (let row = 0; row < LENGTH; ++row) {
+        if (row < 2) assert.equal(shown[row], "hidden");
+        else assertPercent(shown[row], weightAt(0, 3, row, 2));
+      }
+      await page.keyboard.press("Escape");
+      assert.deepEqual(await textsOf(page, "#links .chosen"), []);
+      assert.deepEqual(problems, []);
+    });
+
+    await test("the mean is the mean", async () => {
+      const { page } = await openPage(browser, small);
+      await choose(page, 2, -1);
+      await page.focus("#heat canvas");
+      // The first brings the cursor to the first cell.
+      for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+      const mean = [0, 1, 2, 3].reduce((sum, head) => sum + weightAt(2, head, 3, 1) / HEADS, 0);
+      const readout = await page.$eval("#readout", (element) => element.textContent);
+      assert.match(readout, /^row 3 .*attends to key 1 /);
+      assertPercent(readout.split(": ").at(-1), mean);
+    });
+
+    await test("hidden cells are clear of colour and striped", async () => {
+      const { page } = await openPage(browser, small);
+      await choose(page, 1, 0);
+      for (let row = 0; row < LENGTH; ++row) {
+        for (let key = 0; key < LENGTH; ++key) assert.equal((await pixelOf(page, row, key))[3], key > row ? 0 : 255);
+      }
+      // The first row gives all to one key: the end of the scale.
+      const last = await page.evaluate(() => [...Uint8Array.from(atob(JSON.parse(document.getElementById("data").textContent).colors), (c) => c.charCodeAt(0)).slice(-3)]);
+      assert.deepEqual((await pixelOf(page, 0, 0)).slice(0, 3), last);
+      assert.match(await page.$eval("#heat canvas", (canvas) => getComputedStyle(canvas).backgroundImage), /repeating-linear-gradient/);
+      assert.equal(await page.$eval("#hidden-by", (element) => element.textContent), "causal");
+    });
+
+    await test("small maps choose the large one, by mouse and keyboard", async () => {
+      const { page } = await openPage(browser, small);
+      assert.equal(await page.$$eval(".thumbnail", (all) => all.length), LAYERS * (HEADS + 1));
+      await page.click('.thumbnail[title="layer 1, head 2"]');
+      assert.equal(await page.$eval("#heat-title", (element) => element.textContent), "layer 1, head 2");
+      await page.keyboard.press("ArrowRight");
+      await page.keyboard.press("ArrowDown");
+      assert.equal(await page.$eval("#heat-title", (element) => element.textContent), "layer 2, head 3");
+      assert.equal(await page.$eval(":focus", (element) => element.title), "layer 2, head 3");
+      assert.equal(await page.$eval("#layer", (select) => select.value), "layer 2");
+    });
+
+    await test("tokens are text, whatever they are", async () => {
+      const { page, problems } = await openPage(browser, small);
+      const shown = await textsOf(page, "#links .rows .token");
+      assert.deepEqual(shown, ["␣the", TOKENS[1].replace(" ", "␣"), "<U+202E>gnp.exe", "שלום", "猫", "↵", "&lt;", "␣last"].map((token) => token.replace(/ /g, "␣")));
+      assert.equal(await page.$$eval("img, [onerror]", (all) => all.length), 0);
+      assert.deepEqual(problems, []);
+    });
+
+    for (const dark of [false, true]) {
+      await test(`readable and within a phone, ${dark ? "dark" : "light"}`, async () => {
+        const { page, problems } = await openPage(browser, small, { width: 360, height: 740, dark });
+        await page.hover("#links .rows li:nth-child(3) button");
+        assert.ok((await overflow(page)) <= 0);
+        for (const selector of ["h1", "h2", ".muted", "#links .token", "#links .weight", "#readout", "#legend", ".label", "select", "#lists td"]) {
+          const all = await contrasts(page, selector);
+          assert.ok(all.length > 0, selector);
+          for (const contrast of all) assert.ok(contrast >= 4.5, `${selector}: ${contrast}`);
+        }
+        assert.deepEqual(problems, []);
+      });
+    }
+
+    await test("144 heads of 128 tokens answer at once", async () => {
+      const { page, problems } = await openPage(browser, makePage("large", 128));
+      await page.waitForFunction(() => [...document.querySelectorAll(".thumbnail canvas")].every((canvas) => canvas.width > 1));
+      const took = await page.evaluate(async () => {
+        const start = performance.now();
+        document.querySelector('.thumbnail[title="layer 7, head 5"]').click();
+        await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+        return performance.now() - start;
+      });
+      assert.ok(took < 2000, `${took} ms`);
+      assert.deepEqual(await page.$eval("#heat canvas", (canvas) => [canvas.width, canvas.height]), [128, 128]);
+      await page.click("#links .rows li:nth-child(128) button");
+      assertPercent(await page.$eval("#links .keys li:nth-child(1) .weight", (one) => one.textContent), weightAt(7, 5, 127, 0));
+      assert.deepEqual(problems, []);
+    });
+  }));

@@ -1,0 +1,144 @@
+// `attend plot`: of a live server, of what `attend run` wrote, and of files from elsewhere.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "client/cli/npy.h"
+#include "tests/e2e/programs.h"
+#include "tests/support/matchers.h"
+#include "tests/support/word_tokenizer.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class PlotTest : public ::testing::Test {
+ protected:
+  PlotTest() {
+    for (const std::string model : {"gpt2", "torch_transformer"}) {
+      std::filesystem::copy(ATTEND_TEST_DATA "/models/" + model, models_.path() + "/" + model);
+    }
+    models_.Write("gpt2/tokenizer.json", kWordTokenizer);
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
+    for (int i = 0; i < 1000 && Attend({"health"}).exit_code != 0; ++i) {
+    }
+  }
+
+  Outcome Attend(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin() + 1, "--server=" + server_->address());
+    return RunAttend(std::move(arguments));
+  }
+  std::string PathOf(const std::string& name) const { return folder_.path() + "/" + name; }
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const TempFolder models_;
+  const TempFolder folder_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(PlotTest, DrawsAWholeModelInTheTerminal) {
+  const Outcome outcome = Attend({"plot", "--model=gpt2", "--text=the cat sat"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Attention of gpt2\n"),
+                                 HasSubstr("layer 0, mean of 3 heads   layer 1, mean of 3 heads\n"),
+                                 HasSubstr("0 [CLS] ██········         ██········\n"),
+                                 HasSubstr("hidden: causal")));
+}
+
+TEST_F(PlotTest, AFileIsAsGoodAsTheServer) {
+  const std::vector<std::string> what = {"--model=gpt2", "--text=the cat", "--text=on"};
+  std::vector<std::string> run = {"run", "--weights-layers=0,1", "--output",
+                                  PathOf("a.safetensors")};
+  run.insert(run.end(), what.begin(), what.end());
+  ASSERT_EQ(Attend(run).exit_code, 0);
+  for (const std::string format : {"html", "svg", "terminal"}) {
+    std::vector<std::string> live = {"plot", "--format", format, "-o", "-", "--weights-layers=0,1"};
+    live.insert(live.end(), what.begin(), what.end());
+    const Outcome from_server = Attend(live);
+    const Outcome from_file =
+        RunAttend({"plot", PathOf("a.safetensors"), "--format", format, "-o", "-"});
+    EXPECT_EQ(from_file.exit_code, 0) << from_file.err;
+    EXPECT_EQ(from_file.out, from_server.out);
+    EXPECT_THAT(from_file.out, HasSubstr("Attention of gpt2"));
+  }
+}
+
+TEST_F(PlotTest, KnowsWhatARequestHides) {
+  const Outcome outcome = Attend({"plot", "--tokens=5,6,7,8;9", "--causal", "--window=2;1",
+                                  "--weights-heads=3", "--color=none"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("layer 0, head 3\n"), HasSubstr("0 #5 ██······\n"),
+                                 HasSubstr("hidden: causal, window 2\n")));
+  const Outcome cross = Attend({"plot", "--random=1x2x512", "--memory=random:1x4x512",
+                                "--weights-heads=0,7", "--format=svg", "-o", "-"});
+  EXPECT_EQ(cross.exit_code, 0) << cross.err;
+  EXPECT_THAT(cross.out, AllOf(HasSubstr(">memory 3<"), Not(HasSubstr("hidden from a row"))));
+}
+
+TEST_F(PlotTest, EncodersHaveTheirMemorysRows) {
+  const Outcome outcome = Attend({"plot", "--model=torch_transformer", "--memory=random:1x3x24",
+                                  "--random=1x2x24", "--format=svg", "-o", "-"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("layer 5, head"));
+  const Outcome encoder =
+      Attend({"plot", "--model=torch_transformer", "--memory=random:1x3x24", "--width=100"});
+  EXPECT_EQ(encoder.exit_code, 0) << encoder.err;
+  EXPECT_THAT(encoder.out, AllOf(HasSubstr("2 memory 2 "), Not(HasSubstr("layer 2"))));
+}
+
+TEST_F(PlotTest, WritesWhatTheNameOfTheFileSays) {
+  for (const auto& [name, start] :
+       {std::pair("a.html", "<!DOCTYPE html>"), std::pair("a.svg", "<svg")}) {
+    const Outcome outcome = Attend({"plot", "--random-tokens=1x6", "-o", PathOf(name)});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(Read(PathOf(name)), HasSubstr(start));
+    EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome png = Attend({"plot", "--random-tokens=1x6", "-o", PathOf("a.png")});
+  if (std::system("command -v rsvg-convert >/dev/null") == 0) {
+    EXPECT_EQ(png.exit_code, 0) << png.err;
+    EXPECT_THAT(Read(PathOf("a.png")), StartsWith("\x89PNG"));
+  } else {
+    EXPECT_EQ(png.exit_code, 1);
+    EXPECT_THAT(png.err, HasSubstr("librsvg2-bin"));
+  }
+}
+
+TEST_F(PlotTest, SaysWhatItCannotDraw) {
+  Tensor logits(Dtype::kF32, {1, 1, 2});
+  logits.as<float>()[0] = -3;
+  logits.as<float>()[1] = 2;
+  ASSERT_THAT(WriteNpy(PathOf("logits.npy"), logits), IsOk());
+  const std::string file = PathOf("logits.npy");
+  struct Case {
+    std::vector<std::string> arguments;
+    int exit_code;
+    const char* text;
+  };
+  const Case cases[] = {
+      {{"plot"}, 2, "expected a FILE, or something to send"},
+      {{"plot", file, "--tokens=1"}, 2, "found both"},
+      {{"plot", "--tokens=1", "-o", "x.gif"}, 2, "expected FILE.html, FILE.svg, FILE.png"},
+      {{"plot", file}, 1, "expected weights of 0 to 1, found -3 at head 0, row 0, key 0"},
+      {{"plot", PathOf("none.npy")}, 1, "none.npy"},
+      {{"plot", "--tokens=1;2", "--sequence=2"}, 1, "--sequence: expected less than 2, found 2"},
+      {{"plot", "--tokens=1", "--weights-heads=9"}, 1, "heads of layer 0: expected some of 0,1,2"},
+      {{"plot", "--model=gpt2", "--tokens=1", "--weights-layers=7"}, 1, "7"},
+  };
+  for (const Case& one : cases) {
+    const Outcome outcome = Attend(one.arguments);
+    EXPECT_EQ(outcome.exit_code, one.exit_code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.text));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace attention
