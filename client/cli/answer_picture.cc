@@ -29,6 +29,9 @@ std::vector<std::string> Numbered(const char* before, int64_t count) {
   return names;
 }
 
+/// Where a layer's rows and keys come from: both from the input, or the keys or both from `memory`.
+enum class Source { kInput, kMemoryKeys, kMemory };
+
 /// Makes pictures of one answer.
 class AnswerPainter {
  public:
@@ -97,21 +100,21 @@ class AnswerPainter {
     return std::ssize(tokens) == rows ? tokens : NumberedTokens(rows);
   }
 
-  /// A layer's name, rows and keys; `is_cross`: keys are of another sequence.
-  LayerPicture Empty(int64_t number, int64_t sequence, const Tensor& weights, bool is_cross) const {
+  /// A layer that hides nothing yet.
+  LayerPicture Open(int64_t number, int64_t sequence, const Tensor& weights, Source source) const {
     const int64_t num_heads = weights.shape()[0], rows = weights.shape()[1],
                   keys = weights.shape()[2];
-    const int64_t extra = std::min(keys, Facts(number).extra_keys());
+    const int64_t extra = std::min<int64_t>(keys, Facts(number).extra_keys());
     LayerPicture layer = {.name = absl::StrCat("layer ", number),
                           .number = number,
                           .weights = weights.ConvertedTo(Dtype::kF32)};
     for (int64_t head = 0; head < num_heads; ++head) {
       layer.heads.push_back(head);
     }
-    layer.rows = IsEncoder(number) ? Numbered("memory ", rows) : TokensOf(sequence, rows);
-    layer.keys = is_cross               ? Numbered("memory ", keys - extra)
-                 : rows == keys - extra ? layer.rows
-                                        : NumberedTokens(keys - extra);
+    layer.rows = source == Source::kMemory ? Numbered("memory ", rows) : TokensOf(sequence, rows);
+    layer.keys = source == Source::kMemoryKeys ? Numbered("memory ", keys - extra)
+                 : rows == keys - extra        ? layer.rows
+                                               : NumberedTokens(keys - extra);
     for (std::string& name : Numbered("extra ", extra)) {
       layer.keys.push_back(std::move(name));
     }
@@ -124,8 +127,9 @@ class AnswerPainter {
     const v1::Layer& facts = Facts(number);
     const auto* hidden_states = std::get_if<HiddenStatesInput>(&request_.input);
     const Tensor& weights = result_.weights[s];
+    const bool has_memory = hidden_states != nullptr && hidden_states->memory != nullptr;
     LayerPicture layer =
-        Empty(number, s, weights, hidden_states != nullptr && hidden_states->memory != nullptr);
+        Open(number, s, weights, has_memory ? Source::kMemoryKeys : Source::kInput);
     if (request_.model.empty()) {
       layer.name = "attention";
     }
@@ -162,13 +166,17 @@ class AnswerPainter {
 
   LayerPicture LayerOfStack(const LayerWeights& weights) {
     const v1::Layer& facts = Facts(weights.layer);
-    LayerPicture layer = Empty(weights.layer, weights.sequence, weights.weights, facts.is_cross());
+    const Source source = IsEncoder(weights.layer) ? Source::kMemory
+                          : facts.is_cross()       ? Source::kMemoryKeys
+                                                   : Source::kInput;
+    LayerPicture layer = Open(weights.layer, weights.sequence, weights.weights, source);
     const auto& heads = request_.weights_choice.heads();
     if (heads.size() == std::ssize(layer.heads)) {
       layer.heads.assign(heads.begin(), heads.end());
     }
     layer.tensor_name = absl::StrCat("layer_weights.", weights.layer, ".", weights.sequence);
-    HideByRules({.causal = facts.causal()}, facts.extra_keys(), layer, rules_);
+    const int64_t extra_keys = std::min<int64_t>(std::ssize(layer.keys), facts.extra_keys());
+    HideByRules({.causal = facts.causal()}, extra_keys, layer, rules_);
     HideZeros(layer, rules_);
     return layer;
   }

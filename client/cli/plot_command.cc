@@ -62,7 +62,7 @@ absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
   }
   if (request.layer.has_value() || !model.has_stack()) {
     request.options.set_return_weights(true);
-    request.weights_choice.clear_heads();  // chosen of what comes back
+    request.weights_choice.Clear();  // chosen of what comes back
     return absl::OkStatus();
   }
   return request.weights_choice.layers().empty() ? ChooseAllLayers(model, request)

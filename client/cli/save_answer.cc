@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/answer_picture.h"
 #include "client/cli/tensor_file.h"
@@ -33,7 +34,8 @@ absl::Status SaveAnswer(const std::string& path, AttentionClient& client,
     tensors[absl::StrCat("top_keys.", s)] = &values;
   }
   SafetensorsMetadata metadata;
-  if (!result.weights.empty() || !result.layer_weights.empty()) {
+  const bool has_weights = !result.weights.empty() || !result.layer_weights.empty();
+  if (has_weights && absl::EndsWith(path, ".safetensors")) {
     ASSIGN_OR_RETURN(const AttentionPicture picture, PictureOfAnswer(client, request, result));
     metadata[kPictureFacts] =
         PictureFacts(picture).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
