@@ -17,12 +17,14 @@ export const offersFlag = (flag) => execFileSync(process.env.ATTEND_SERVER, ["--
 
 /** attend-server, on a free port unless told otherwise; resolves once it listens. */
 export async function startServer(flags = [], listen = "127.0.0.1:0") {
-  const program = process.env.ATTEND_SERVER;
+  // It would listen on ports that others of this machine may have.
+  const others = { "--admin-listen": "127.0.0.1:0", "--metrics-listen": "none" };
+  const offered = Object.entries(others).filter(([flag]) => offersFlag(flag));
   const hasAdmin = offersFlag("--admin-listen");
-  const others = hasAdmin ? ["--admin-listen=127.0.0.1:0", "--metrics-listen=none"] : [];
-  const child = spawn(program, [`--listen=${listen}`, "--log-requests=none", ...others, ...flags], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
+  const all = [`--listen=${listen}`, "--log-requests=none", ...offered.map((pair) => pair.join("=")), ...flags];
+  const child = spawn(process.env.ATTEND_SERVER, all, { stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  child.stderr.on("data", (text) => (log += text));
   const stop = async () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
@@ -43,7 +45,8 @@ export async function startServer(flags = [], listen = "127.0.0.1:0") {
       return { address: found.listening, admin: found.admin ?? found.listening, stop };
     }
   }
-  throw new Error("the server did not say where it listens");
+  clearTimeout(timer);
+  throw new Error(`the server did not say where it listens, log: ${log}`);
 }
 
 /** A folder with the checkpoint `gpt2` and a tokenizer for it. */

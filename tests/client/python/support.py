@@ -20,6 +20,8 @@ import numpy as np
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 CERTIFICATES = REPOSITORY / "tests/data/tls"
 TIMEOUT = 30.0
+# Where a server would listen on a port that others of this machine may have.
+OTHER_LISTENERS = {"--admin-listen": "127.0.0.1:0", "--metrics-listen": "none"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -34,10 +36,10 @@ class Server:
 
     def __init__(self, *flags: str, listen: str = "127.0.0.1:0") -> None:
         command = [os.environ["ATTEND_SERVER"], f"--listen={listen}", "--log-requests=none", *flags]
+        command += [f"{flag}={value}" for flag, value in OTHER_LISTENERS.items() if flag in offered_flags()]
         self._has_admin = "--admin-listen" in offered_flags()
-        if self._has_admin:
-            command += ["--admin-listen=127.0.0.1:0", "--metrics-listen=none"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
         self.address = self.admin = ""
         self._read_addresses()
 
@@ -50,8 +52,8 @@ class Server:
             ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             data = os.read(self._process.stdout.fileno(), 4096) if ready else b""
             if not data:
-                self.stop()
-                raise AssertionError(f"the server did not say where it listens: {said!r}")
+                log = self.stop()
+                raise AssertionError(f"the server did not say where it listens: {said!r}, log: {log}")
             said += data
             for line in said.decode().splitlines(keepends=True):
                 if line.startswith("attend-server listening on ") and line.endswith("\n"):
@@ -60,7 +62,8 @@ class Server:
                     self.admin = line.split()[-1]
         self.admin = self.admin or self.address
 
-    def stop(self) -> None:
+    def stop(self) -> str:
+        """Returns its log."""
         self._process.terminate()
         try:
             self._process.wait(TIMEOUT)
@@ -69,6 +72,9 @@ class Server:
             self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        self._log.seek(0)
+        with self._log:
+            return self._log.read().decode()
 
 
 class Models:
