@@ -68,7 +68,7 @@ absl::StatusOr<bool> Bench(const BenchFlags& flags) {
                    flags.merge.empty() ? Measure(flags) : MergeFiles(flags.merge));
   report.command = CommandLine();
   report.tags.insert(flags.tags.begin(), flags.tags.end());
-  RETURN_IF_ERROR(WriteReport(report, {.json = flags.json, .csv = flags.csv}));
+  RETURN_IF_ERROR(WriteReport(report, {.json = flags.json, .csv = flags.csv, .html = flags.html}));
   return Succeeded(report);
 }
 

@@ -97,6 +97,7 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
   };
   add_file("--json", flags.json, "Also write the result as JSON; - for stdout, instead of text");
   add_file("-f,--csv", flags.csv, "Also write a line for each level; - as above");
+  add_file("--html", flags.html, "Also write a page of charts, one file; - as above");
   command
       .add_option_function<std::vector<std::string>>(
           "--tag",
@@ -170,8 +171,8 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
   if (flags.stream && flags.protocol == "oip") {
     return absl::InvalidArgumentError("--stream goes with --protocol native");
   }
-  if (flags.json == "-" && flags.csv == "-") {
-    return absl::InvalidArgumentError("only one of --json and --csv goes to stdout");
+  if ((flags.json == "-") + (flags.csv == "-") + (flags.html == "-") > 1) {
+    return absl::InvalidArgumentError("only one of --json, --csv and --html goes to stdout");
   }
   if (flags.decode && flags.load.is_open()) {
     return absl::InvalidArgumentError("--decode --search goes with --concurrency");

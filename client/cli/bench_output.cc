@@ -3,27 +3,17 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/load/report.h"
+#include "client/report/report_page.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-absl::Status Write(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text;
-    return absl::OkStatus();
-  }
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? absl::OkStatus()
-              : absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-}
 
 /// As a shell would have it.
 std::string Quoted(const std::string& word) {
@@ -39,30 +29,51 @@ std::string WithoutValue(const std::string& pair) {
 
 }  // namespace
 
+absl::Status WriteOutput(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text;
+    return absl::OkStatus();
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
+}
+
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
-  if (outputs.json != "-" && outputs.csv != "-") {
+  if (outputs.json != "-" && outputs.csv != "-" && outputs.html != "-") {
     std::cout << ToText(report);
   }
   if (!outputs.json.empty()) {
-    RETURN_IF_ERROR(Write(outputs.json, absl::StrCat(ToJson(report).dump(1), "\n")));
+    RETURN_IF_ERROR(WriteOutput(outputs.json, absl::StrCat(ToJson(report).dump(1), "\n")));
   }
   if (!outputs.csv.empty()) {
-    RETURN_IF_ERROR(Write(outputs.csv, ToCsv(report)));
+    RETURN_IF_ERROR(WriteOutput(outputs.csv, ToCsv(report)));
+  }
+  if (!outputs.html.empty()) {
+    RETURN_IF_ERROR(WriteOutput(outputs.html, ReportPage({{.name = "result", .report = report}})));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<BenchReport> ReadReportFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  }
+  absl::StatusOr<BenchReport> report =
+      ReadReport(nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false));
+  return report.ok() ? std::move(report)
+                     : absl::InvalidArgumentError(
+                           absl::StrCat(path, ": ", std::string(report.status().message())));
 }
 
 absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths) {
   std::vector<BenchReport> reports;
   for (const std::string& path : paths) {
-    const nlohmann::json json =
-        nlohmann::json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-    absl::StatusOr<BenchReport> report = ReadReport(json);
-    if (!report.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": ", std::string(report.status().message())));
-    }
-    reports.push_back(*std::move(report));
+    ASSIGN_OR_RETURN(BenchReport report, ReadReportFile(path));
+    reports.push_back(std::move(report));
   }
   return MergeReports(reports);
 }

@@ -13,13 +13,20 @@ namespace attention {
 struct BenchOutputs {
   std::string json;
   std::string csv;
+  std::string html;
 };
+
+/// Errors name the file that cannot be written.
+absl::Status WriteOutput(const std::string& path, const std::string& text);
 
 /// Prints the report to stdout, unless something else goes there, and writes the files. Errors name
 /// the file that cannot be written.
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs);
 
-/// The sum of JSON results. INVALID_ARGUMENT names the file that is none; errors of MergeReports.
+/// What --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
+absl::StatusOr<BenchReport> ReadReportFile(const std::string& path);
+
+/// The sum of such files. Errors of ReadReportFile and MergeReports.
 absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths);
 
 /// How this program was called, without the values of --metadata; empty when unknown.

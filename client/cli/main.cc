@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   attention::AddHealthCommand(app, exit_code);
   attention::AddBenchCommand(app, exit_code);
   attention::AddPlotCommand(app, exit_code);
+  attention::AddReportCommand(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -51,6 +51,17 @@ nlohmann::json LatencyJson(const Histogram& nanoseconds) {
   return json;
 }
 
+bool IsBackedUp(const Histogram& values, double percent) {
+  return static_cast<double>(values.count()) * (100.0 - percent) >= 100.0 - 1e-9;
+}
+
+std::string SubjectText(const BenchSubject& subject) {
+  return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
+                      subject.causal.value_or(false) ? ", causal" : "",
+                      subject.is_streaming && !subject.decode.has_value() ? ", streamed" : "",
+                      subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
+}
+
 std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   if (options.open_loop.has_value()) {
     return ArrivalsText(options.open_loop->arrivals);

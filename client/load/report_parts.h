@@ -25,6 +25,12 @@ std::string LatencyText(const Histogram& nanoseconds);
 /// {"count", "mean", "min", "max", "p50", ..., "p99.99"}, in milliseconds, and "histogram".
 nlohmann::json LatencyJson(const Histogram& nanoseconds);
 
+/// Whether there are values enough for a percentile to be more than one of them: 1 / (1 - q).
+bool IsBackedUp(const Histogram& values, double percent);
+
+/// "demo, hidden states [1, 128, 512] FP32, causal, streamed".
+std::string SubjectText(const BenchSubject& subject);
+
 /// "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
 std::string LoadText(const BenchSubject& subject, const LoadOptions& options);
 

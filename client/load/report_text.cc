@@ -10,11 +10,6 @@
 namespace attention {
 namespace {
 
-/// Answers below which a percentile is one answer's: 1 / (1 - q).
-bool IsBackedUp(const Histogram& latency, double percent) {
-  return static_cast<double>(latency.count()) * (100.0 - percent) >= 100.0 - 1e-9;
-}
-
 /// One line for each latency, under the names of the quantiles.
 class LatencyTable {
  public:
@@ -44,13 +39,6 @@ class LatencyTable {
  private:
   std::string text_;
 };
-
-std::string SubjectText(const BenchSubject& subject) {
-  return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
-                      subject.causal.value_or(false) ? ", causal" : "",
-                      subject.is_streaming && !subject.decode.has_value() ? ", streamed" : "",
-                      subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
-}
 
 std::string WhereText(const LoadOptions& options) {
   return absl::StrFormat("on %d connection%s to %s", options.connections,

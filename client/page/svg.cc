@@ -78,10 +78,11 @@ Svg& Svg::Title(const std::string& text) {
   return *this;
 }
 
-std::string Svg::Inline() const {
-  return absl::StrCat("<svg viewBox=\"0 0 ", SvgAttribute::Text(width_), " ",
-                      SvgAttribute::Text(height_), "\" role=\"img\" aria-label=\"",
-                      EscapeHtml(label_), "\">\n", body_, "</svg>\n");
+std::string Svg::Inline(Fit fit) const {
+  return absl::StrCat(
+      "<svg viewBox=\"0 0 ", SvgAttribute::Text(width_), " ", SvgAttribute::Text(height_), "\"",
+      fit == Fit::kStretch ? " preserveAspectRatio=\"none\"" : "", " role=\"img\" aria-label=\"",
+      EscapeHtml(label_), "\">\n", body_, "</svg>\n");
 }
 
 std::string Svg::File(const std::string& style) const {

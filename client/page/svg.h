@@ -60,8 +60,12 @@ class Svg {
   /// What pointing at the open element tells.
   Svg& Title(const std::string& text);
 
+  enum class Fit {
+    kKeepShape,
+    kStretch,  // to a width and a height that CSS gives
+  };
   /// As part of a page, as wide as its place and with its colours. REQUIRES: all is closed.
-  std::string Inline() const;
+  std::string Inline(Fit fit = Fit::kKeepShape) const;
   /// As a file of its own, of its own size; `style` is CSS, such as ThemeStyle().
   /// REQUIRES: all is closed.
   std::string File(const std::string& style) const;

@@ -4,12 +4,12 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
 
 import { contrasts, openPage, overflow, withBrowser } from "./page.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "attend-kit-"));
-after(() => rmSync(folder, { recursive: true }));
+process.on("exit", () => rmSync(folder, { recursive: true }));
 const file = join(folder, "kit.html");
 writeFileSync(file, execFileSync(process.argv[2]));
 

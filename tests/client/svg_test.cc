@@ -30,6 +30,11 @@ TEST(SvgTest, AFileStandsOnItsOwn) {
   EXPECT_THAT(file, HasSubstr("<![CDATA[\ntext { fill: red }]]>"));
 }
 
+TEST(SvgTest, CanBeStretched) {
+  EXPECT_THAT(Svg(10, 20, "label").Inline(Svg::Fit::kStretch),
+              HasSubstr("viewBox=\"0 0 10 20\" preserveAspectRatio=\"none\" role"));
+}
+
 TEST(SvgTest, NumbersAreShortAndAlwaysNumbers) {
   EXPECT_EQ(SvgAttribute::Text(12.0), "12");
   EXPECT_EQ(SvgAttribute::Text(-0.001), "0");
