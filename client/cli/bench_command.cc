@@ -38,6 +38,7 @@ constexpr char kExamples[] =
     "  attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token\n"
     "  attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0    any server "
     "of that protocol\n"
+    "  attend bench --rate 500 -z 30s --html report.html       charts, as one file\n"
     "  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json\n"
     "\n"
     "Exit codes: 0 every request was answered, every checked answer agreed, every target was met "

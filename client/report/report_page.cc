@@ -1,6 +1,7 @@
 #include "client/report/report_page.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "client/page/escape.h"
@@ -31,8 +32,15 @@ std::string Verdict(const NamedReport& run, bool is_named) {
                       "</span></h2>\n", VerdictHtml(run.report), "</section>\n");
 }
 
+/// Whether there are several levels, and all of one kind: requests a second and requests under way
+/// share no axis.
 bool HasLevels(const std::vector<NamedReport>& reports) {
-  return std::any_of(reports.begin(), reports.end(),
+  const auto is_open = [](const NamedReport& run) {
+    return run.report.levels.front().options.open_loop.has_value();
+  };
+  const auto num_open = std::count_if(reports.begin(), reports.end(), is_open);
+  return (num_open == 0 || num_open == std::ssize(reports)) &&
+         std::any_of(reports.begin(), reports.end(),
                      [](const NamedReport& run) { return run.report.levels.size() > 1; });
 }
 

@@ -162,6 +162,16 @@ TEST(ReportPageTest, SaysWhetherTargetsWereMet) {
                     HasSubstr("id=\"latency-by-load\"")));
 }
 
+TEST(ReportPageTest, RatesAndRequestsUnderWayShareNoAxis) {
+  BenchReport closed = Report({1, 2});
+  for (BenchLevel& level : closed.levels) {
+    level.options.open_loop.reset();
+  }
+  EXPECT_THAT(ReportPage({{"a", closed}, {"b", closed}}), HasSubstr("id=\"latency-by-load\""));
+  EXPECT_THAT(ReportPage({{"a", closed}, {"b", Report({1, 2})}}),
+              AllOf(HasSubstr("id=\"latency\""), Not(HasSubstr("id=\"latency-by-load\""))));
+}
+
 TEST(ReportPageTest, SaysWhatFailed) {
   BenchReport report = Report({100});
   report.levels[0].result.failures["UNAVAILABLE"] = {
