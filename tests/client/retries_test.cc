@@ -139,6 +139,13 @@ TEST(RetriesTest, AnotherServerAnswersForOneThatIsGoing) {
   EXPECT_THAT(staying.calls(), SizeIs(6));
 }
 
+TEST(RetriesTest, ANameIsAskedAsItsAddressesAre) {
+  const ScriptedServer server({{kUnavailable}});
+  const std::string port = server.address().substr(server.address().rfind(':'));
+  EXPECT_THAT(ClientOf(absl::StrCat("dns:///localhost", port))->GetModel("demo"), IsOk());
+  EXPECT_THAT(server.calls(), SizeIs(2));
+}
+
 TEST(RetriesTest, AServerThatIsNotThereIsPassedOver) {
   std::string absent;
   {
