@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using BenchTest = ProgramsTest;
+using BenchProgramTest = ProgramsTest;
 
 nlohmann::json JsonOf(const Outcome& outcome) {
   const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
@@ -22,7 +22,7 @@ nlohmann::json JsonOf(const Outcome& outcome) {
   return json;
 }
 
-TEST_F(BenchTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
+TEST_F(BenchProgramTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
   Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--model=small",
                  "--shape=1x1x64", "--rate=200", "-z", "4s", "--warmup=0", "--verify-sample=0",
                  "--json=-", "--timeout=8s"});
@@ -49,7 +49,7 @@ TEST_F(BenchTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
   EXPECT_EQ(due, 800);
 }
 
-TEST_F(BenchTest, TheFirstInterruptReportsWhatWasMeasured) {
+TEST_F(BenchProgramTest, TheFirstInterruptReportsWhatWasMeasured) {
   Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
                  "60s", "--warmup=0", "--json=-"});
   ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience)) << bench.err();
@@ -63,7 +63,7 @@ TEST_F(BenchTest, TheFirstInterruptReportsWhatWasMeasured) {
   EXPECT_EQ(json["succeeded"], true);
 }
 
-TEST_F(BenchTest, TheSecondInterruptEndsIt) {
+TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {
   Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
                  "60s", "--warmup=0", "--verify-sample=0"});
   ASSERT_TRUE(bench.WaitForStderr("measuring for", kPatience)) << bench.err();
@@ -75,7 +75,7 @@ TEST_F(BenchTest, TheSecondInterruptEndsIt) {
   server_.process().Signal(SIGCONT);
 }
 
-TEST_F(BenchTest, ARangeIsATableAndAFileOfLines) {
+TEST_F(BenchProgramTest, ARangeIsATableAndAFileOfLines) {
   const std::string path = PathOf("levels.csv");
   const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-c", "1:5:2", "-n",
                                   "40", "--warmup-requests=5", "--csv", path});
@@ -92,7 +92,7 @@ TEST_F(BenchTest, ARangeIsATableAndAFileOfLines) {
   EXPECT_THAT(lines[3], HasSubstr(",40,0,"));  // answers, errors
 }
 
-TEST_F(BenchTest, AMissedTargetIsAnExitCode) {
+TEST_F(BenchProgramTest, AMissedTargetIsAnExitCode) {
   const std::vector<std::string> bench = {"bench", "--model=small", "--shape=1x8x64", "-n",
                                           "50",    "--rate=100",    "--json=-"};
   std::vector<std::string> easy = bench, hard = bench;
@@ -107,7 +107,7 @@ TEST_F(BenchTest, AMissedTargetIsAnExitCode) {
   EXPECT_TRUE(json["errors"].empty());
 }
 
-TEST_F(BenchTest, ASearchFindsTheHighestRateOfItsRange) {
+TEST_F(BenchProgramTest, ASearchFindsTheHighestRateOfItsRange) {
   const Outcome outcome =
       Attend({"bench", "--model=small", "--shape=1x8x64", "--rate=20:80:20", "--search",
               "--slo=p99=1m", "-z", "200ms", "--warmup=50ms", "--json=-", "--tag=run=7"});
@@ -119,7 +119,7 @@ TEST_F(BenchTest, ASearchFindsTheHighestRateOfItsRange) {
   EXPECT_THAT(json["command"].get<std::string>(), HasSubstr("bench --server="));
 }
 
-TEST_F(BenchTest, ResultsAreAddedUp) {
+TEST_F(BenchProgramTest, ResultsAreAddedUp) {
   const std::string a = PathOf("a.json"), b = PathOf("b.json");
   for (const std::string& path : {a, b}) {
     ASSERT_EQ(
@@ -140,7 +140,7 @@ TEST_F(BenchTest, ResultsAreAddedUp) {
   EXPECT_THAT(wrong.err, HasSubstr("other.json: not a result of attend bench"));
 }
 
-TEST_F(BenchTest, AScheduleIsSentAndAWrongLineIsNamed) {
+TEST_F(BenchProgramTest, AScheduleIsSentAndAWrongLineIsNamed) {
   const std::string path = PathOf("schedule");
   std::ofstream(path) << "0 4\n20 8\n20 4\n60 16\n";
   const Outcome outcome =
