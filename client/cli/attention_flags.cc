@@ -73,8 +73,8 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
             v1::Similarity_Parse(absl::AsciiStrToUpper(name), &similarity);
             options.set_similarity(similarity);
           },
-          "dot_product, gaussian, box, triangular (kernel regression) or linear")
-      ->type_name("NAME")
+          "Softmax of products, kernel regression by distance, or linear attention")
+      ->type_name("dot_product|gaussian|box|triangular|linear")
       ->check(
           CLI::IsMember({"dot_product", "gaussian", "box", "triangular", "linear"}).description(""))
       ->group("How to attend");
@@ -85,6 +85,10 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
 
 void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   Group group(command, "Which keys a row sees (N;N: of different sequences)");
+  group
+      .Text("--causal-each", flags.causal_each, "1;0",
+            "1: causal, 0: not, for different sequences; nothing: as --causal")
+      ->check(Accepts(ParseCounts));
   group.Text("--window", flags.window, "N", "N keys that end with the row's own position")
       ->check(Accepts(ParseCounts));
   group.Text("--window-right", flags.window_right, "N", "N keys beyond the row's own position")

@@ -16,7 +16,7 @@ struct AttentionFlags {
   /// Those that are plain values.
   v1::AttentionOptions options;
   // Lists of whole numbers; ';' separates sequences.
-  std::string window, window_right, prefix, global_tokens;
+  std::string causal_each, window, window_right, prefix, global_tokens;
   std::string alibi;  // kStandardAlibi, or one slope for each head
   std::string sinks;
   std::string rotary_scaling;

@@ -125,6 +125,9 @@ absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& op
   using List = std::vector<int64_t>;
   using Own = v1::SequenceOptions;
   RETURN_IF_ERROR(SetLists(
+      flags.causal_each, options, [&](const List& list) { options.set_causal(list[0] != 0); },
+      [](Own& own, const List& list) { own.set_causal(list[0] != 0); }));
+  RETURN_IF_ERROR(SetLists(
       flags.window, options, [&](const List& list) { options.set_window(list[0]); },
       [](Own& own, const List& list) { own.set_window(list[0]); }));
   RETURN_IF_ERROR(SetLists(

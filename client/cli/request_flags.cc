@@ -172,9 +172,8 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
   add("--kv-lengths", flags.kv_lengths, "The same for --key and --value");
   add("--query-offsets", flags.query_offsets, "Key position of each sequence's first query row");
   command
-      .add_option("--dtype", flags.dtype,
-                  "fp32, bf16 or fp16 on the wire; default: as the tensors are (random: fp32)")
-      ->type_name("DTYPE")
+      .add_option("--dtype", flags.dtype, "On the wire; default: as the tensors are (random: fp32)")
+      ->type_name("fp32|bf16|fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
       ->group(kGroup);
   command.add_option("--seed", flags.seed, "Of random tensors and tokens")

@@ -32,6 +32,7 @@ constexpr char kExamples[] =
     "  attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify\n"
     "  attend run --model gpt2 --text \"The cat sat on the mat\" --logits --weights-layers 0,11\n"
     "  attend run --model bert --text \"The cat sat\" --layer 3 --weights --head 2\n"
+    "  attend run --protocol oip --model NAME --random 1x128x768\n"
     "  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 "
     "--causal --dtype bf16\n"
     "\n"
@@ -49,10 +50,18 @@ struct RunFlags {
   bool verify = false;
   std::string output;
   bool json = false;
+  std::string protocol = "native";
+  // Metadata that the server knows.
+  std::string priority, tenant, request_id;
+
+  bool is_native() const { return protocol == "native"; }
 };
 
 absl::StatusOr<AttendResult> CallServer(AttentionClient& client, const AttendRequest& request,
                                         const RunFlags& flags, std::vector<BlockArrival>& blocks) {
+  if (!flags.is_native()) {
+    return client.Infer(request);
+  }
   if (!flags.stream) {
     return client.Attend(request);
   }
@@ -78,16 +87,31 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   return CheckAnswer(&model, request, result);
 }
 
+ServerFlags ServerOf(const RunFlags& flags) {
+  ServerFlags server = flags.server;
+  const std::pair<const char*, const std::string&> known[] = {{"attend-priority", flags.priority},
+                                                              {"attend-tenant", flags.tenant},
+                                                              {"x-request-id", flags.request_id}};
+  for (const auto& [key, value] : known) {
+    if (!value.empty()) {
+      server.connection.metadata.emplace_back(key, value);
+    }
+  }
+  return server;
+}
+
 /// Whether the answer agreed, if that was asked.
 absl::StatusOr<bool> Run(const RunFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(ServerOf(flags)));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   workload.request.options.set_return_weights(flags.weights);
   workload.request.options.set_return_log_sum_exp(flags.log_sum_exp);
   workload.request.options.set_weights_top_k(flags.top_k);
   // Opens the connection, which would count as wire time below. (A server that still loads other
-  // models is not healthy yet, but answers.)
-  RETURN_IF_ERROR(client->ListModels().status());
+  // models is not healthy yet, but answers. A server of the other protocol may not know this call.)
+  if (flags.is_native()) {
+    RETURN_IF_ERROR(client->ListModels().status());
+  }
   if (!flags.json) {
     std::cout << ToText(workload.request) << std::flush;
   }
@@ -122,6 +146,9 @@ absl::Status CheckShown(const RunFlags& flags) {
     return absl::InvalidArgumentError(
         "--head and --all go with --weights, --top-k or --weights-layers");
   }
+  if (flags.stream && !flags.is_native()) {
+    return absl::InvalidArgumentError("--stream goes with --protocol native");
+  }
   return absl::OkStatus();
 }
 
@@ -150,8 +177,35 @@ void AddScoreFlags(CLI::App& command, RunFlags& flags) {
       ->group(kGroup);
 }
 
+/// What the server does with the request besides answering it.
+void AddCallFlags(CLI::App& command, RunFlags& flags) {
+  static constexpr char kCallGroup[] = "How to ask";
+  command
+      .add_option("--protocol", flags.protocol,
+                  "The API of this server, or the Open Inference Protocol v2 (also of others)")
+      ->type_name("native|oip")
+      ->check(CLI::IsMember({"native", "oip"}).description(""))
+      ->capture_default_str()
+      ->group(kCallGroup);
+  command
+      .add_option("--priority", flags.priority,
+                  "Share of a busy server: 100, 10 (normal, the default) or 1")
+      ->type_name("high|normal|low")
+      ->check(CLI::IsMember({"high", "normal", "low"}).description(""))
+      ->group(kCallGroup);
+  command
+      .add_option("--tenant", flags.tenant,
+                  "For whom: a busy server shares its work out evenly between tenants")
+      ->type_name("NAME")
+      ->group(kCallGroup);
+  command.add_option("--request-id", flags.request_id, "What the server's log calls the request")
+      ->type_name("ID")
+      ->group(kCallGroup);
+}
+
 void AddFlags(CLI::App& command, RunFlags& flags) {
   AddServerFlags(command, flags.server);
+  AddCallFlags(command, flags);
   AddRequestFlags(command, flags.request);
   AddScoreFlags(command, flags);
   command

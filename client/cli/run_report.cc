@@ -74,6 +74,9 @@ std::string TimingsText(const Timings& timings) {
                          Milliseconds(timings.wire()), Milliseconds(timings.client_total));
 }
 
+/// The Open Inference Protocol has no words for where time went, and with whom.
+bool HasAccount(const AttendResult& result) { return result.batch.requests > 0; }
+
 std::string BatchText(const BatchFacts& batch) {
   return absl::StrCat(Counted(batch.requests, "request, ", "requests, "),
                       Counted(batch.sequences, "sequence, ", "sequences, "),
@@ -177,8 +180,14 @@ absl::StatusOr<std::string> ToText(const RunReport& report) {
       OutputText(report.result, sequences, NumElements(LeadingExtents(report.request, sequences)));
   text += NextTokensText(report.request, report.result, sequences);
   text += LogSumExpText(report.result);
-  AppendLine("timings", TimingsText(report.result.timings), text);
-  AppendLine("batch", BatchText(report.result.batch), text);
+  if (HasAccount(report.result)) {
+    AppendLine("timings", TimingsText(report.result.timings), text);
+    AppendLine("batch", BatchText(report.result.batch), text);
+  } else {
+    AppendLine("timings",
+               absl::StrFormat("total %.3f ms", Milliseconds(report.result.timings.client_total)),
+               text);
+  }
   if (report.check.has_value()) {
     AppendLine("verified", CheckText(*report.check), text);
   }
@@ -193,17 +202,17 @@ nlohmann::json ToJson(const RunReport& report) {
                          {"model", report.request.model},
                          {"request", Describe(report.request)},
                          {"output", TensorJson(report.result.output)},
-                         {"timings_ms",
-                          {{"queue", Milliseconds(timings.queue)},
-                           {"compute", Milliseconds(timings.compute)},
-                           {"server_total", Milliseconds(timings.server_total)},
-                           {"wire", Milliseconds(timings.wire())},
-                           {"total", Milliseconds(timings.client_total)}}},
-                         {"batch",
-                          {{"id", batch.id},
-                           {"requests", batch.requests},
-                           {"sequences", batch.sequences},
-                           {"tokens", batch.tokens}}}};
+                         {"timings_ms", {{"total", Milliseconds(timings.client_total)}}}};
+  if (HasAccount(report.result)) {
+    json["timings_ms"].update({{"queue", Milliseconds(timings.queue)},
+                               {"compute", Milliseconds(timings.compute)},
+                               {"server_total", Milliseconds(timings.server_total)},
+                               {"wire", Milliseconds(timings.wire())}});
+    json["batch"] = {{"id", batch.id},
+                     {"requests", batch.requests},
+                     {"sequences", batch.sequences},
+                     {"tokens", batch.tokens}};
+  }
   for (const Tensor& weights : report.result.weights) {
     json["weights"].push_back(TensorJson(weights));
   }

@@ -1,13 +1,14 @@
 #include "client/cli/attention_flags.h"
 
-#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cli/attention_options.h"
 #include "client/cli/npy.h"
 #include "client/cli/request_flags.h"
 #include "gmock/gmock.h"
+#include "tests/client/parse_flags.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -21,15 +22,8 @@ class AttentionFlagsTest : public ::testing::Test {
  protected:
   AttentionFlagsTest() { AddRequestFlags(app_, flags_); }
 
-  /// The parser's complaint; empty when it has none.
   std::string Parse(std::vector<std::string> arguments) {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
-    try {
-      app_.parse(arguments);
-    } catch (const CLI::ParseError& error) {
-      return error.what();
-    }
-    return "";
+    return ParseFlags(app_, std::move(arguments));
   }
 
   /// A request of 2 sequences with 4 heads of 6 elements.
@@ -76,9 +70,12 @@ TEST_F(AttentionFlagsTest, PlainValuesGoStraightToTheOptions) {
 
 TEST_F(AttentionFlagsTest, SemicolonsSeparateSequences) {
   const v1::AttentionOptions options =
-      OptionsOf({"--window=4;8", "--prefix=;2", "--global-tokens=0,5;"});
+      OptionsOf({"--window=4;8", "--prefix=;2", "--global-tokens=0,5;", "--causal-each=;0"});
   EXPECT_EQ(options.window(), 0);
   ASSERT_EQ(options.sequences_size(), 2);
+  EXPECT_FALSE(options.sequences(0).has_causal());
+  EXPECT_FALSE(options.sequences(1).causal());
+  EXPECT_TRUE(options.sequences(1).has_causal());
   EXPECT_EQ(options.sequences(0).window(), 4);
   EXPECT_EQ(options.sequences(1).window(), 8);
   EXPECT_FALSE(options.sequences(0).has_prefix());

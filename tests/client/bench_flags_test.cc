@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "tests/client/parse_flags.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -20,15 +22,8 @@ class BenchFlagsTest : public ::testing::Test {
  protected:
   BenchFlagsTest() { AddBenchFlags(app_, flags_); }
 
-  /// The parser's complaint; empty when it has none.
   std::string Parse(std::vector<std::string> arguments) {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
-    try {
-      app_.parse(arguments);
-    } catch (const CLI::ParseError& error) {
-      return error.what();
-    }
-    return "";
+    return ParseFlags(app_, std::move(arguments));
   }
 
   absl::StatusOr<RequestMix> Make(std::vector<std::string> arguments) {

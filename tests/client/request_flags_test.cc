@@ -1,10 +1,12 @@
 #include "client/cli/request_flags.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cli/server_flags.h"
 #include "gmock/gmock.h"
+#include "tests/client/parse_flags.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -18,15 +20,8 @@ class RequestFlagsTest : public ::testing::Test {
  protected:
   RequestFlagsTest() { AddRequestFlags(app_, flags_); }
 
-  /// The parser's complaint; empty when it has none.
   std::string Parse(std::vector<std::string> arguments) {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
-    try {
-      app_.parse(arguments);
-    } catch (const CLI::ParseError& error) {
-      return error.what();
-    }
-    return "";
+    return ParseFlags(app_, std::move(arguments));
   }
 
   absl::StatusOr<Workload> Make(std::vector<std::string> arguments) {
