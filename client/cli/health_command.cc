@@ -1,21 +1,218 @@
+#include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "client/cli/commands.h"
 #include "client/cli/server_flags.h"
+#include "client/lib/health_watch.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
+using ::grpc::health::v1::HealthCheckResponse;
+
+constexpr char kExamples[] =
+    "A model that the server does not know is SERVICE_UNKNOWN; a server that cannot be reached is "
+    "UNREACHABLE,\n"
+    "and is tried again, at most 2 s later.\n"
+    "\n"
+    "Examples:\n"
+    "  attend health\n"
+    "  attend health --model demo --timeout 500ms\n"
+    "  attend health --wait 30s && attend run --random 2x5x512\n"
+    "  attend health --watch --model gpt2\n"
+    "\n"
+    "Exit codes: 0 serving, all of what was named (at the end, with --for); 1 not so; 2 wrong "
+    "usage.";
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
+constexpr absl::Duration kWatchLifetime = absl::Hours(24);
+constexpr char kUnreachable[] = "UNREACHABLE";
+constexpr char kServing[] = "SERVING";
+
 struct HealthFlags {
   ServerFlags server;
-  std::string service;
+  std::vector<std::string> services;
+  std::vector<std::string> models;
+  bool watch = false;
+  std::string watch_for;
+  std::string wait;
+  bool json = false;
+
+  /// What is asked about; the server as a whole when nothing is named.
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names = services;
+    for (const std::string& model : models) {
+      names.push_back(absl::StrCat("model/", model));
+    }
+    return names.empty() ? std::vector<std::string>{""} : names;
+  }
 };
 
-absl::Status CheckHealth(const HealthFlags& flags) {
+/// Nothing that trying again could cure.
+bool IsFinal(const absl::Status& status) {
+  return status.code() != absl::StatusCode::kUnavailable &&
+         status.code() != absl::StatusCode::kDeadlineExceeded;
+}
+
+/// Follows one service over broken connections. `on_state` gets each new state, with the error of
+/// one that is UNREACHABLE, and returns whether to go on. OK when it does not, or at `until`.
+using OnState = std::function<bool(const std::string& state, const std::string& error)>;
+absl::Status Follow(const ServerFlags& flags, const std::string& service, absl::Time until,
+                    const OnState& on_state) {
+  const ClientOptions options = {.connection = flags.connection,
+                                 .timeout = *ParseDuration(flags.timeout)};
+  std::string last;
+  bool goes_on = true;
+  const auto tell = [&](const std::string& state, const std::string& error) {
+    goes_on = state == last || on_state(state, error);
+    last = state;
+    return goes_on;
+  };
+  absl::Duration pause = kFirstPause;
+  while (goes_on && absl::Now() < until) {
+    const absl::Status status =
+        WatchHealth(options, service, std::min(until, absl::Now() + kWatchLifetime),
+                    [&](HealthCheckResponse::ServingStatus state) {
+                      pause = kFirstPause;
+                      return tell(HealthCheckResponse::ServingStatus_Name(state), "");
+                    });
+    if (status.code() == absl::StatusCode::kUnavailable) {
+      tell(kUnreachable, std::string(status.message()));
+    } else if (IsFinal(status) && !status.ok()) {
+      return status;
+    }
+    if (goes_on) {
+      absl::SleepFor(std::min(pause, std::max(absl::ZeroDuration(), until - absl::Now())));
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string NameOf(const std::string& service) { return service.empty() ? "server" : service; }
+
+absl::Status Check(const HealthFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
-  return client->CheckHealth(flags.service);
+  for (const std::string& service : flags.Names()) {
+    RETURN_IF_ERROR(client->CheckHealth(service));
+  }
+  std::cout << kServing << "\n";
+  return absl::OkStatus();
+}
+
+/// One after the other: what has served once is not asked again.
+absl::Status WaitUntilServing(const HealthFlags& flags) {
+  const absl::Time until = absl::Now() + *ParseDuration(flags.wait);
+  for (const std::string& service : flags.Names()) {
+    std::string last = "no state", why;
+    RETURN_IF_ERROR(Follow(flags.server, service, until,
+                           [&](const std::string& state, const std::string& error) {
+                             last = state;
+                             why = error;
+                             return state != kServing;
+                           }));
+    if (last != kServing) {
+      return absl::DeadlineExceededError(absl::StrCat(NameOf(service), ": expected SERVING within ",
+                                                      flags.wait, ", found ", last,
+                                                      why.empty() ? "" : ": ", why));
+    }
+  }
+  std::cout << kServing << "\n";
+  return absl::OkStatus();
+}
+
+/// Prints states as they come, a line for each, from several threads.
+class StatePrinter {
+ public:
+  explicit StatePrinter(bool as_json) : as_json_(as_json) {}
+
+  void Print(const std::string& service, const std::string& state, const std::string& error) {
+    const std::string time =
+        absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%Ez", absl::Now(), absl::LocalTimeZone());
+    std::string line;
+    if (as_json_) {
+      nlohmann::json json = {{"time", time}, {"service", service}, {"status", state}};
+      if (!error.empty()) {
+        json["error"] = error;
+      }
+      line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    } else {
+      line = absl::StrFormat("%s  %-12s  %s%s%s", time, NameOf(service), state,
+                             error.empty() ? "" : ": ", error);
+    }
+    const std::lock_guard lock(mutex_);
+    std::cout << line << std::endl;
+  }
+
+ private:
+  const bool as_json_;
+  std::mutex mutex_;
+};
+
+absl::Status Watch(const HealthFlags& flags) {
+  const absl::Time until = flags.watch_for.empty() ? absl::InfiniteFuture()
+                                                   : absl::Now() + *ParseDuration(flags.watch_for);
+  const std::vector<std::string> names = flags.Names();
+  StatePrinter printer(flags.json);
+  std::vector<std::string> last(names.size(), "no state");
+  std::vector<absl::Status> outcomes(names.size());
+  std::vector<std::thread> watchers;
+  for (size_t i = 0; i < names.size(); ++i) {
+    watchers.emplace_back([&, i] {
+      outcomes[i] = Follow(flags.server, names[i], until,
+                           [&, i](const std::string& state, const std::string& error) {
+                             last[i] = state;
+                             printer.Print(names[i], state, error);
+                             return true;
+                           });
+    });
+  }
+  for (std::thread& watcher : watchers) {
+    watcher.join();
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    RETURN_IF_ERROR(outcomes[i]);
+    if (last[i] != kServing) {
+      return absl::UnavailableError(
+          absl::StrCat(NameOf(names[i]), ": expected SERVING at the end, found ", last[i]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void AddFlags(CLI::App& command, HealthFlags& flags) {
+  AddServerFlags(command, flags.server);
+  command
+      .add_option("--service", flags.services,
+                  "A service's full name, or model/NAME, instead of the server as a whole; may be "
+                  "repeated")
+      ->type_name("SERVICE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--model", flags.models, "Short for --service model/NAME; may be repeated")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  CLI::Option* const wait =
+      AddDuration(command, "--wait", flags.wait, "Wait at most so long until it is serving");
+  CLI::Option* const watch = command.add_flag(
+      "--watch", flags.watch, "Print each change, with the time, over broken connections");
+  watch->excludes(wait);
+  AddDuration(command, "--for", flags.watch_for, "End watching after this long")->needs(watch);
+  command.add_flag("--json", flags.json, "A JSON object a line")->needs(watch);
 }
 
 }  // namespace
@@ -24,21 +221,14 @@ void AddHealthCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<HealthFlags>();
   flags->server.timeout = "5s";
   CLI::App* const command =
-      app.add_subcommand("health", "Exit 0 when the server, or one model, is serving");
-  command->footer(
-      "Examples:\n"
-      "  attend health\n"
-      "  attend health --service model/demo --timeout 500ms");
-  AddServerFlags(*command, flags->server);
-  command
-      ->add_option("--service", flags->service,
-                   "Empty: the server as a whole; model/NAME; attention.v1.AttentionService")
-      ->type_name("NAME");
+      app.add_subcommand("health", "Exit 0 when the server, or some models, are serving");
+  AddFlags(*command, *flags);
+  command->footer(kExamples);
   command->callback([flags, &exit_code] {
-    const absl::Status status = CheckHealth(*flags);
-    if (status.ok()) {
-      std::cout << "SERVING\n";
-    } else {
+    const absl::Status status = flags->watch           ? Watch(*flags)
+                                : !flags->wait.empty() ? WaitUntilServing(*flags)
+                                                       : Check(*flags);
+    if (!status.ok()) {
       exit_code = Fail(status);
     }
   });

@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/accepts.h"
 #include "client/cli/commands.h"
+#include "client/cli/named_version.h"
 #include "client/cli/text_table.h"
 #include "core/runtime/status_macros.h"
 
@@ -19,27 +19,6 @@ namespace {
 
 using States = std::vector<v1::ModelState>;
 using Verifications = std::vector<v1::VerifyModelResponse>;
-
-struct NamedVersion {
-  std::string name;
-  std::optional<int64_t> version;
-};
-
-absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  NamedVersion result = {.name = text.substr(0, colon)};
-  int64_t version = 0;
-  const bool has_version = colon != std::string::npos;
-  if (result.name.empty() ||
-      (has_version && (!absl::SimpleAtoi(text.substr(colon + 1), &version) || version < 1))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\": expected NAME or NAME:VERSION"));
-  }
-  if (has_version) {
-    result.version = version;
-  }
-  return result;
-}
 
 std::string Megabytes(int64_t bytes) {
   return bytes == 0 ? "-" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);

@@ -1,26 +1,37 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/accepts.h"
 #include "client/cli/commands.h"
 #include "client/cli/model_admin.h"
+#include "client/cli/model_details.h"
+#include "client/cli/named_version.h"
 #include "client/cli/server_flags.h"
 #include "client/cli/text_table.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  attend models\n"
+    "  attend models gpt2\n"
+    "  attend models --json | jq '.[].name'\n"
+    "  attend models --states --server 127.0.0.1:8003   the server's admin listener\n"
+    "  attend models --load gpt2:2 --timeout 5m\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
 /// 0 means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
-
-/// "12", or "12 / 4" with fewer key/value heads.
-std::string HeadsText(const v1::Model& model) {
-  return model.num_heads() == model.num_kv_heads()
-             ? absl::StrCat(model.num_heads())
-             : absl::StrCat(model.num_heads(), " / ", model.num_kv_heads());
-}
 
 /// "bf16 237.5 MiB".
 std::string WeightsText(const v1::Model& model) {
@@ -35,8 +46,9 @@ std::string ToTable(const std::vector<v1::Model>& models) {
   for (const v1::Model& model : models) {
     rows.push_back({model.name(), absl::StrCat(model.version()), model.model_type(),
                     absl::StrCat(model.num_layers()), absl::StrCat(model.d_model()),
-                    HeadsText(model), WeightsText(model), model.causal() ? "yes" : "no",
-                    CountOrDash(model.vocab_size()), CountOrDash(model.max_positions())});
+                    HeadsText(model.num_heads(), model.num_kv_heads()), WeightsText(model),
+                    model.causal() ? "yes" : "no", CountOrDash(model.vocab_size()),
+                    CountOrDash(model.max_positions())});
   }
   return TextTable(rows);
 }
@@ -88,44 +100,89 @@ nlohmann::json ToJson(const v1::Model& model) {
   return json;
 }
 
-int PrintModels(const ServerFlags& flags, bool as_json) {
-  const auto client = ConnectTo(flags);
-  if (!client.ok()) {
-    return Fail(client.status());
+struct ModelsFlags {
+  ServerFlags server;
+  ModelAdminFlags admin;
+  std::string model;
+  bool names = false;
+  bool json = false;
+};
+
+/// Of the server's folder; none where there is no folder, or it is not for everyone to see.
+std::optional<v1::ModelState> StateOf(const v1::Model& model, AttentionClient& client) {
+  const auto states = client.ListModelStates();
+  for (const v1::ModelState& state : states.ok() ? *states : std::vector<v1::ModelState>()) {
+    if (state.name() == model.name() && state.version() == model.version()) {
+      return state;
+    }
   }
-  const auto models = (*client)->ListModels();
-  if (!models.ok()) {
-    return Fail(models.status());
+  return std::nullopt;
+}
+
+absl::Status PrintModel(AttentionClient& client, const ModelsFlags& flags) {
+  ASSIGN_OR_RETURN(const NamedVersion named, ParseNamedVersion(flags.model));
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(named.name, named.version));
+  std::cout << (flags.json ? absl::StrCat(ToJson(model).dump(2), "\n")
+                           : ModelDetails(model, StateOf(model, client)));
+  return absl::OkStatus();
+}
+
+absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
+  ASSIGN_OR_RETURN(const std::vector<v1::Model> models, client.ListModels());
+  if (flags.names) {
+    std::set<std::string> names;  // versions apart
+    for (const v1::Model& model : models) {
+      names.insert(model.name());
+    }
+    for (const std::string& name : names) {
+      std::cout << name << "\n";
+    }
+  } else if (flags.json) {
+    nlohmann::json json = nlohmann::json::array();
+    for (const v1::Model& model : models) {
+      json.push_back(ToJson(model));
+    }
+    std::cout << json.dump(2) << "\n";
+  } else {
+    std::cout << ToTable(models);
   }
-  if (!as_json) {
-    std::cout << ToTable(*models);
-    return 0;
+  return absl::OkStatus();
+}
+
+int RunModels(const ModelsFlags& flags) {
+  if (flags.admin.is_given()) {
+    return RunModelAdmin(flags.server, flags.admin, flags.json);
   }
-  nlohmann::json json = nlohmann::json::array();
-  for (const v1::Model& model : *models) {
-    json.push_back(ToJson(model));
-  }
-  std::cout << json.dump(2) << "\n";
-  return 0;
+  const auto client = ConnectTo(flags.server);
+  const absl::Status status = !client.ok()          ? client.status()
+                              : flags.model.empty() ? PrintModels(**client, flags)
+                                                    : PrintModel(**client, flags);
+  return status.ok() ? 0 : Fail(status);
 }
 
 }  // namespace
 
 void AddModelsCommand(CLI::App& app, int& exit_code) {
-  struct Flags {
-    ServerFlags server;
-    ModelAdminFlags admin;
-    bool json = false;
-  };
-  const auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand("models", "List the server's models");
+  const auto flags = std::make_shared<ModelsFlags>();
+  CLI::App* const command =
+      app.add_subcommand("models", "List the server's models, show one, or change what is served");
+  CLI::Option* const model =
+      command->add_option("model", flags->model, "Show this one, with its layers")
+          ->type_name("NAME[:VERSION]")
+          ->check(Accepts(ParseNamedVersion));
   AddServerFlags(*command, flags->server);
+  command->add_flag("--names", flags->names, "Only names, one a line")->excludes(model);
   command->add_flag("--json", flags->json,
-                    "A JSON array instead of a table; adds layers, limits and the seed");
+                    "JSON instead of a table; adds layers, limits and the seed");
   AddModelAdminFlags(*command, flags->admin);
+  command->footer(kExamples);
   command->callback([flags, &exit_code] {
-    exit_code = flags->admin.is_given() ? RunModelAdmin(flags->server, flags->admin, flags->json)
-                                        : PrintModels(flags->server, flags->json);
+    RequireUsage(flags->admin.is_given() && (flags->names || !flags->model.empty())
+                     ? absl::InvalidArgumentError(
+                           "a model and --names go with none of --states, --load, --unload, "
+                           "--reload and --verify, which name their model themselves")
+                     : absl::OkStatus());
+    exit_code = RunModels(*flags);
   });
 }
 

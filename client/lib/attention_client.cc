@@ -220,6 +220,11 @@ absl::StatusOr<v1::VerifyModelResponse> AttentionClient::VerifyModel(
       RequestFor<v1::VerifyModelRequest>(name, version));
 }
 
+absl::StatusOr<v1::ServerStatistics> AttentionClient::GetStatistics() {
+  return state_->CallTyped<v1::ServerStatistics>("/attention.v1.AttentionService/GetStatistics",
+                                                 v1::GetStatisticsRequest());
+}
+
 absl::Status AttentionClient::CheckHealth(const std::string& service) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);

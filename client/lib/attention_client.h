@@ -68,6 +68,9 @@ class AttentionClient {
   absl::StatusOr<v1::VerifyModelResponse> VerifyModel(const std::string& name,
                                                       std::optional<int64_t> version = {});
 
+  /// What the server has done since it started, and what it is at.
+  absl::StatusOr<v1::ServerStatistics> GetStatistics();
+
   /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
   /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.
   absl::Status CheckHealth(const std::string& service);
