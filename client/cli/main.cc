@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   attention::AddRunCommand(app, exit_code);
   attention::AddModelsCommand(app, exit_code);
   attention::AddHealthCommand(app, exit_code);
+  attention::AddTopCommand(app, exit_code);
   attention::AddBenchCommand(app, exit_code);
   attention::AddPlotCommand(app, exit_code);
   attention::AddReportCommand(app, exit_code);
