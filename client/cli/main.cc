@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
       "`attend COMMAND --help` says more.");
   int exit_code = 0;
   attention::AddRunCommand(app, exit_code);
+  attention::AddGenerateCommand(app, exit_code);
   attention::AddModelsCommand(app, exit_code);
   attention::AddHealthCommand(app, exit_code);
   attention::AddTopCommand(app, exit_code);

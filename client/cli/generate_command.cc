@@ -1,0 +1,271 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/accepts.h"
+#include "client/cli/commands.h"
+#include "client/cli/generation.h"
+#include "client/cli/named_version.h"
+#include "client/cli/server_flags.h"
+#include "client/cli/shape_text.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kExamples[] =
+    "A prompt is a text, or --tokens; without one it comes from standard input: all of it, or, on "
+    "a terminal,\n"
+    "line by line, each of which follows what was written so far. There, /reset forgets all, and "
+    "/quit or Ctrl-D ends.\n"
+    "Text goes to standard output as it is made, timing to standard error.\n"
+    "\n"
+    "Examples:\n"
+    "  attend generate \"The cat sat on\"\n"
+    "  attend generate \"Once upon a time\" --temperature 0.8 --top-p 0.95 --seed 7 --max-tokens "
+    "200\n"
+    "  attend generate --model gpt2 --tokens 464,3797 --ids --stop-ids 50256\n"
+    "  attend generate --json --stop \".\" < prompt.txt\n"
+    "\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+struct GenerateFlags {
+  ServerFlags server;
+  std::string prompt, tokens;
+  std::string model;
+  bool no_special_tokens = false;
+  std::string cache_dtype = "fp32";
+  GenerationOptions options;
+  std::string stop_ids;
+  bool ids = false;
+  bool json = false;
+};
+
+bool CanGenerate(const v1::Model& model) {
+  return model.has_logits() && model.causal() && !model.has_encoder();
+}
+
+/// The one that is named, or the only one that has what it takes.
+absl::StatusOr<v1::Model> ChooseModel(const std::string& name, AttentionClient& client) {
+  if (!name.empty()) {
+    ASSIGN_OR_RETURN(const NamedVersion named, ParseNamedVersion(name));
+    ASSIGN_OR_RETURN(v1::Model model, client.GetModel(named.name, named.version));
+    return CanGenerate(model)
+               ? absl::StatusOr<v1::Model>(std::move(model))
+               : absl::FailedPreconditionError(absl::StrCat(
+                     "--model ", name, ": expected a causal model with logits, found another"));
+  }
+  ASSIGN_OR_RETURN(std::vector<v1::Model> models, client.ListModels());
+  std::erase_if(models, [](const v1::Model& model) { return !CanGenerate(model); });
+  if (models.size() == 1) {
+    return models.front();
+  }
+  const std::string names =
+      absl::StrJoin(models, ", ", [](std::string* text, const v1::Model& model) {
+        absl::StrAppend(text, model.name(), ":", model.version());
+      });
+  return absl::FailedPreconditionError(
+      absl::StrCat("--model: expected one causal model with logits on the server, found ",
+                   models.empty() ? "none" : names));
+}
+
+absl::StatusOr<std::unique_ptr<DecodeStream>> OpenSession(const GenerateFlags& flags,
+                                                          const v1::Model& model) {
+  v1::OpenSession open;
+  open.set_model(model.name());
+  open.set_model_version(model.version());
+  open.set_cache_dtype(flags.cache_dtype == "bf16"   ? v1::BF16
+                       : flags.cache_dtype == "int8" ? v1::INT8
+                                                     : v1::FP32);
+  return DecodeStream::Open(
+      {.connection = flags.server.connection, .timeout = *ParseDuration(flags.server.timeout)},
+      open);
+}
+
+/// Text that a model makes is no command to the terminal.
+std::string ForTerminal(std::string text) {
+  for (char& c : text) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+    c = is_control && c != '\n' && c != '\t' ? '?' : c;
+  }
+  return text;
+}
+
+absl::Status Write(Generation& generation, decltype(AttendRequest::input) prompt,
+                   const GenerateFlags& flags, bool shows_text) {
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  const auto show = [&](int32_t id, const std::string& text) {
+    if (flags.json) {
+      return;
+    }
+    if (shows_text) {
+      std::cout << (is_terminal ? ForTerminal(text) : text) << std::flush;
+    } else if (id >= 0) {
+      std::cout << id << " " << std::flush;
+    }
+  };
+  const absl::StatusOr<Generated> generated = generation.Continue(std::move(prompt), show);
+  if (!generated.ok()) {
+    std::cout << std::flush;
+    return generated.status();
+  }
+  if (flags.json) {
+    const int64_t others = std::max<int64_t>(1, std::ssize(generated->ids) - 1);
+    std::cout << nlohmann::json(
+                     {{"prompt_tokens", generated->prompt_tokens},
+                      {"ids", generated->ids},
+                      {"text", generated->text},
+                      {"finish", generated->finish},
+                      {"first_token_ms", absl::ToDoubleMilliseconds(generated->first_after)},
+                      {"ms_per_token", absl::ToDoubleMilliseconds(generated->others_took) /
+                                           static_cast<double>(others)}})
+                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+              << std::endl;
+    return absl::OkStatus();
+  }
+  std::cout << std::endl;
+  std::cerr << generated->Timing() << std::endl;
+  return absl::OkStatus();
+}
+
+/// Line by line, until the end.
+absl::Status Converse(const GenerateFlags& flags, const v1::Model& model, bool shows_text) {
+  ASSIGN_OR_RETURN(std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
+  auto generation = std::make_unique<Generation>(*stream, flags.options);
+  std::string line;
+  while (std::cerr << "> " << std::flush, std::getline(std::cin, line) && line != "/quit") {
+    if (line == "/reset") {
+      ASSIGN_OR_RETURN(stream, OpenSession(flags, model));
+      generation = std::make_unique<Generation>(*stream, flags.options);
+    } else if (!line.empty()) {
+      RETURN_IF_ERROR(
+          Write(*generation, TextInput{{line}, flags.no_special_tokens}, flags, shows_text));
+    }
+  }
+  return stream->Close();
+}
+
+absl::Status Generate(GenerateFlags flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> stop_ids, ParseIntegers(flags.stop_ids));
+  flags.options.stop_ids.insert(stop_ids.begin(), stop_ids.end());
+  flags.options.max_positions = model.max_positions();
+  const bool shows_text = model.has_tokenizer() && !flags.ids;
+  decltype(AttendRequest::input) prompt;
+  if (!flags.tokens.empty()) {
+    ASSIGN_OR_RETURN(const RaggedTokens tokens, ParseTokens(flags.tokens));
+    prompt = TokenIdsInput{tokens.ids};
+  } else {
+    if (flags.prompt.empty() && isatty(STDIN_FILENO) != 0) {
+      return Converse(flags, model, shows_text);
+    }
+    if (flags.prompt.empty()) {
+      flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+    }
+    prompt = TextInput{{flags.prompt}, flags.no_special_tokens};
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
+  Generation generation(*stream, flags.options);
+  RETURN_IF_ERROR(Write(generation, std::move(prompt), flags, shows_text));
+  return stream->Close();
+}
+
+void AddPromptFlags(CLI::App& command, GenerateFlags& flags) {
+  CLI::Option* const prompt = command.add_option("prompt", flags.prompt, "What comes before");
+  prompt->type_name("TEXT");
+  AddServerFlags(command, flags.server);
+  command
+      .add_option("--model", flags.model,
+                  "NAME or NAME:VERSION; default: the server's only causal one with logits")
+      ->type_name("NAME")
+      ->check(Accepts(ParseNamedVersion));
+  command.add_option("--tokens", flags.tokens, "Token ids instead of a text")
+      ->type_name("N,N")
+      ->check(Accepts(ParseIntegers))
+      ->excludes(prompt);
+  command.add_flag("--no-special-tokens", flags.no_special_tokens,
+                   "Leave out what the tokenizer puts around a text");
+  command.add_option("--cache-dtype", flags.cache_dtype, "How the server keeps keys and values")
+      ->type_name("fp32|bf16|int8")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}).description(""))
+      ->capture_default_str();
+}
+
+void AddChoiceFlags(CLI::App& command, GenerateFlags& flags) {
+  static constexpr char kGroup[] = "Which token comes next";
+  SamplerOptions& sampler = flags.options.sampler;
+  command
+      .add_option("--temperature", sampler.temperature, "0: the likeliest; 1: as the model has it")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 100.0).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--top-k", sampler.top_k, "One of the likeliest N, with a temperature")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--top-p", sampler.top_p,
+                  "Of these, the likeliest that together have probability X")
+      ->type_name("X")
+      ->check(CLI::Range(1e-6, 1.0).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--seed", sampler.seed, "The same seed gives the same text")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
+  static constexpr char kGroup[] = "Where it ends";
+  command.add_option("--max-tokens", flags.options.max_tokens, "After so many tokens")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command.add_option("--stop-ids", flags.stop_ids, "Before one of these tokens")
+      ->type_name("N,N")
+      ->check(Accepts(ParseIntegers))
+      ->group(kGroup);
+  command.add_option("--stop", flags.options.stop_texts, "Before this text; may be repeated")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->take_all()
+      ->check([](const std::string& text) { return text.empty() ? "expected a text" : ""; })
+      ->group(kGroup);
+  command.add_flag("--ids", flags.ids, "Print token ids, not the text");
+  command.add_flag("--json", flags.json, "A JSON object for each prompt: ids, text and timing");
+}
+
+}  // namespace
+
+void AddGenerateCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* const command =
+      app.add_subcommand("generate", "Let a model go on with a text, token by token");
+  AddPromptFlags(*command, *flags);
+  AddChoiceFlags(*command, *flags);
+  AddEndFlags(*command, *flags);
+  command->footer(kExamples);
+  command->callback([flags, &exit_code] {
+    if (const absl::Status status = Generate(*flags); !status.ok()) {
+      exit_code = Fail(status);
+    }
+  });
+}
+
+}  // namespace attention
