@@ -18,5 +18,8 @@ void AddPlotCommand(CLI::App& app, int& exit_code);
 void AddReportCommand(CLI::App& app, int& exit_code);
 void AddGenerateCommand(CLI::App& app, int& exit_code);
 void AddTopCommand(CLI::App& app, int& exit_code);
+/// They print what `app` says of itself.
+void AddCompletionCommand(CLI::App& app);
+void AddManCommand(CLI::App& app, int& exit_code);
 
 }  // namespace attention

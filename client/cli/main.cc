@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "client/cli/commands.h"
+#include "client/cli/usage.h"
 
 int main(int argc, char** argv) {
   // What gRPC has to say is in the errors; its own log would say it twice.
@@ -11,14 +12,7 @@ int main(int argc, char** argv) {
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
   app.get_formatter()->column_width(36);
   app.set_version_flag("--version", ATTEND_VERSION);
-  app.footer(
-      "Start here:\n"
-      "  attend models                                 what the server offers\n"
-      "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
-      "  attend run --tokens \"17,4,250;3,9\" --weights   which token attends to which\n"
-      "  attend plot --random-tokens 1x12              the same as a picture\n"
-      "  attend bench --concurrency 4                  how fast it is\n"
-      "`attend COMMAND --help` says more.");
+  app.failure_message(attention::UsageError);
   int exit_code = 0;
   attention::AddRunCommand(app, exit_code);
   attention::AddGenerateCommand(app, exit_code);
@@ -28,6 +22,17 @@ int main(int argc, char** argv) {
   attention::AddBenchCommand(app, exit_code);
   attention::AddPlotCommand(app, exit_code);
   attention::AddReportCommand(app, exit_code);
+  attention::AddCompletionCommand(app);
+  attention::AddManCommand(app, exit_code);
+  // Last, because commands take over what stands here before them.
+  app.footer(
+      "Start here:\n"
+      "  attend models                                 what the server offers\n"
+      "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
+      "  attend run --tokens \"17,4,250;3,9\" --weights   which token attends to which\n"
+      "  attend plot --random-tokens 1x12              the same as a picture\n"
+      "  attend bench --concurrency 4                  how fast it is\n"
+      "`attend COMMAND --help` says more.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

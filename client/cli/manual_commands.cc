@@ -1,0 +1,126 @@
+// `attend completion` and `attend man`: what the program's own help is made into.
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/commands.h"
+#include "client/cli/server_flags.h"
+#include "client/manual/completion.h"
+#include "client/manual/man_page.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kCompletionExamples[] =
+    "Examples:\n"
+    "  source <(attend completion bash)                              in ~/.bashrc\n"
+    "  attend completion bash > ~/.local/share/bash-completion/completions/attend\n"
+    "  attend completion zsh > ~/.zfunc/_attend                      with fpath+=(~/.zfunc) before "
+    "compinit";
+
+constexpr char kManExamples[] =
+    "Examples:\n"
+    "  attend man | man -l -\n"
+    "  attend man bench | man -l -\n"
+    "  attend man --output /usr/local/share/man/man1";
+
+/// The pages of the program, but for one.
+std::vector<std::string> OtherPages(const CommandHelp& program, const std::string& page) {
+  std::vector<std::string> pages = {absl::StrCat(PageName(program), "(1)")};
+  for (const CommandHelp& command : program.commands) {
+    pages.push_back(absl::StrCat(PageName(command), "(1)"));
+  }
+  pages.push_back("attend-server(8)");
+  std::erase(pages, absl::StrCat(page, "(1)"));
+  return pages;
+}
+
+std::string PageOf(const CommandHelp& program, const CommandHelp& command) {
+  return ManPage(command, {.source = absl::StrCat("Attend ", ATTEND_VERSION),
+                           .see_also = OtherPages(program, PageName(command))});
+}
+
+absl::Status WritePage(const std::string& folder, const CommandHelp& program,
+                       const CommandHelp& command) {
+  const std::string path = absl::StrCat(folder, "/", PageName(command), ".1");
+  std::ofstream file(path);
+  file << PageOf(program, command);
+  file.close();
+  return file ? absl::OkStatus()
+              : absl::NotFoundError(absl::StrCat(path, ": expected a file to write, found none"));
+}
+
+absl::Status WritePages(const std::string& folder, const CommandHelp& program) {
+  RETURN_IF_ERROR(WritePage(folder, program, program));
+  for (const CommandHelp& command : program.commands) {
+    RETURN_IF_ERROR(WritePage(folder, program, command));
+  }
+  return absl::OkStatus();
+}
+
+/// Of the command `name`; empty: of the program.
+std::string PageNamed(const std::string& name, const CommandHelp& program) {
+  if (name.empty()) {
+    return PageOf(program, program);
+  }
+  std::vector<std::string> names;
+  for (const CommandHelp& command : program.commands) {
+    if (ShortName(command) == name) {
+      return PageOf(program, command);
+    }
+    names.push_back(ShortName(command));
+  }
+  throw CLI::ValidationError(
+      absl::StrCat("expected one of ", absl::StrJoin(names, ", "), ", found ", name));
+}
+
+}  // namespace
+
+void AddCompletionCommand(CLI::App& app) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* const command = app.add_subcommand(
+      "completion", "Print a script that completes attend's command lines in a shell");
+  command->add_option("shell", *shell, "Which shell: bash or zsh")
+      ->type_name("bash|zsh")
+      ->check(CLI::IsMember({"bash", "zsh"}).description(""))
+      ->required();
+  command->footer(kCompletionExamples);
+  command->callback([&app, shell] {
+    const CommandHelp program = Describe(app);
+    std::cout << (*shell == "bash" ? BashCompletion(program) : ZshCompletion(program));
+  });
+}
+
+void AddManCommand(CLI::App& app, int& exit_code) {
+  struct Flags {
+    std::string command;
+    std::string folder;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* const command = app.add_subcommand(
+      "man", "Print the manual page of attend, or of one of its commands, as roff");
+  CLI::Option* const name =
+      command->add_option("command", flags->command, "Which command; default: attend itself");
+  name->type_name("COMMAND");
+  command->add_option("--output", flags->folder, "Write all pages into this folder instead")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""))
+      ->excludes(name);
+  command->footer(kManExamples);
+  command->callback([&app, &exit_code, flags] {
+    const CommandHelp program = Describe(app);
+    if (flags->folder.empty()) {
+      std::cout << PageNamed(flags->command, program);
+    } else if (const absl::Status status = WritePages(flags->folder, program); !status.ok()) {
+      exit_code = Fail(status);
+    }
+  });
+}
+
+}  // namespace attention

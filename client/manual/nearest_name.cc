@@ -1,0 +1,48 @@
+#include "client/manual/nearest_name.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+
+namespace attention {
+namespace {
+
+/// Optimal string alignment distance (a restricted Damerau-Levenshtein distance: L. Boytsov,
+/// "Indexing methods for approximate dictionary searching", 2011, section 2.2).
+size_t TypingErrors(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> errors(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        errors[i][j] = i + j;
+        continue;
+      }
+      errors[i][j] = std::min({errors[i - 1][j] + 1, errors[i][j - 1] + 1,
+                               errors[i - 1][j - 1] + static_cast<size_t>(a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        errors[i][j] = std::min(errors[i][j], errors[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return errors[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> NearestName(const std::string& word,
+                                       const std::vector<std::string>& names) {
+  std::optional<std::string> nearest;
+  const size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+  size_t fewest = std::max<size_t>(1, letters / 3) + 1;
+  for (const std::string& name : names) {
+    const bool is_begun = letters >= 3 && absl::StartsWith(name, word);
+    const size_t errors = is_begun ? 1 : TypingErrors(word, name);
+    if (errors < fewest) {
+      fewest = errors;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace attention

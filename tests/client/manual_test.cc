@@ -1,0 +1,193 @@
+// What a program's help is made into: parts, manual pages, completions, and what was meant.
+#include <string>
+#include <vector>
+
+#include "client/cli/usage.h"
+#include "client/manual/completion.h"
+#include "client/manual/help_text.h"
+#include "client/manual/man_page.h"
+#include "client/manual/nearest_name.h"
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class ManualTest : public ::testing::Test {
+ protected:
+  ManualTest() {
+    app_.failure_message(UsageError);
+    CLI::App* const serve = app_.add_subcommand("serve", "Serves dishes\n\nHot ones first.");
+    serve->add_option("-t,--table", table_, "Which table;\nall of them otherwise")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group("Where");
+    serve->add_option("--dish", dish_, "What: don't say [all]")->type_name("soup|roast");
+    serve->add_option("--a-very-long-name-of-a-flag", dish_, "Long")->type_name("FILE");
+    serve->add_flag("--salt,!--no-salt", salt_, "With salt");
+    serve->add_option("guest", guest_, "For whom")->type_name("TEXT")->required();
+    serve->footer(
+        "Some words.\n\nExamples:\n  tool serve ann  hot\n  .dots at the front\n\nExit codes: 0 "
+        "eaten, 1 not.");
+    app_.add_subcommand("wash", "Washes up")->footer("");
+  }
+
+  /// What is said of a command line that is wrong.
+  std::string Complaint(std::vector<std::string> arguments) {
+    try {
+      app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::ParseError& error) {
+      return UsageError(&app_, error);
+    }
+    return "";
+  }
+
+  int table_ = 4;
+  std::string dish_, guest_;
+  bool salt_ = true;
+  CLI::App app_{"A tool.", "tool"};
+};
+
+TEST_F(ManualTest, PartsOfAProgramAreThoseOfItsParser) {
+  const CommandHelp help = Describe(app_);
+  EXPECT_EQ(help.name, "tool");
+  ASSERT_EQ(help.commands.size(), 2u);
+  const CommandHelp& serve = help.commands[0];
+  EXPECT_EQ(serve.name, "tool serve");
+  ASSERT_EQ(serve.groups.size(), 2u);
+  EXPECT_EQ(serve.groups[1].title, "Where");
+  const FlagHelp& table = serve.groups[1].flags[0];
+  EXPECT_THAT(table.names, ElementsAre("-t", "--table"));
+  EXPECT_EQ(table.type, "N");
+  EXPECT_EQ(table.default_value, "4");
+  const FlagHelp& guest = serve.groups[0].flags.back();
+  EXPECT_TRUE(guest.is_word());
+  EXPECT_FALSE(guest.value_is_optional);
+}
+
+TEST_F(ManualTest, AHelpTextIsReadBackIntoTheSameParts) {
+  for (const size_t width : {24u, 30u, 40u}) {
+    const CommandHelp expected = Describe(app_).commands[0];
+    CLI::App& serve = *app_.get_subcommand("serve");
+    serve.get_formatter()->column_width(width);
+    const auto read = ReadHelpText("tool serve", serve.help());
+    ASSERT_THAT(read, IsOk());
+    EXPECT_EQ(read->description, expected.description);
+    EXPECT_EQ(read->footer, expected.footer);
+    ASSERT_EQ(read->groups.size(), expected.groups.size());
+    for (size_t g = 0; g < expected.groups.size(); ++g) {
+      EXPECT_EQ(read->groups[g].title, expected.groups[g].title);
+      for (size_t f = 0; f < read->groups[g].flags.size(); ++f) {
+        const FlagHelp& flag = expected.groups[g].flags[f];
+        const FlagHelp& found = read->groups[g].flags[f];
+        EXPECT_EQ(found.names, flag.names) << width;
+        EXPECT_EQ(found.type, flag.type) << flag.names[0] << " " << width;
+        EXPECT_EQ(found.default_value, flag.default_value) << flag.names[0];
+        EXPECT_EQ(found.description, flag.description) << flag.names[0] << " " << width;
+      }
+    }
+  }
+}
+
+TEST_F(ManualTest, AHelpTextSaysWhatAFlagNeedsAndStartsFrom) {
+  const auto help = ReadHelpText("server",
+                                 "server: serves.\n\nMore words.\nUsage: server [OPTIONS]\n\n"
+                                 "Options:\n"
+                                 "  -h,     --help              Print this help\n"
+                                 "  --key FILE Needs: --certificate\n"
+                                 "                              The key\n"
+                                 "  --listen TEXT=[127.0.0.1:1] ...\n"
+                                 "                              Where\n"
+                                 "  --tag KEY=VALUE             A tag\n\nNotes here.\n");
+  ASSERT_THAT(help, IsOk());
+  EXPECT_EQ(help->description, "serves.\n\nMore words.");
+  ASSERT_EQ(help->groups[0].flags.size(), 4u);
+  EXPECT_THAT(help->groups[0].flags[0].names, ElementsAre("-h", "--help"));
+  EXPECT_EQ(help->groups[0].flags[1].description, "The key\n(with --certificate)");
+  EXPECT_EQ(help->groups[0].flags[2].default_value, "[127.0.0.1:1]");
+  EXPECT_EQ(help->groups[0].flags[2].type, "TEXT");
+  EXPECT_EQ(help->groups[0].flags[3].type, "KEY=VALUE");
+  EXPECT_EQ(help->footer, "Notes here.");
+  EXPECT_THAT(ReadHelpText("server", "no help"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server")));
+}
+
+TEST_F(ManualTest, APageHasAllSectionsAndEscapesWhatRoffWouldRead) {
+  const std::string page = ManPage(Describe(app_).commands[0],
+                                   {.section = 1, .source = "Tool 1", .see_also = {"tool(1)"}});
+  EXPECT_THAT(
+      page,
+      AllOf(HasSubstr(".SH NAME\ntool\\-serve \\- Serves dishes\n"),
+            HasSubstr(".SH SYNOPSIS\n.B tool serve\n[\\fIFLAG\\fR...]\n\\fIguest\\fR\n"),
+            HasSubstr(".SH DESCRIPTION\nHot ones first.\n"),
+            HasSubstr(".SS Where\n.TP\n\\fB\\-t\\fR, \\fB\\-\\-table\\fR \\fIN\\fR\n"
+                      "Which table;\nall of them otherwise\n.br\nDefault: 4\n"),
+            HasSubstr(".SH NOTES\nSome words.\n"),
+            HasSubstr(".SH EXAMPLES\n.nf\n  tool serve ann  hot\n"),
+            HasSubstr(".SH EXIT STATUS\n0 eaten, 1 not.\n"), HasSubstr(".SH SEE ALSO\ntool(1)\n")));
+  const std::string top = ManPage(Describe(app_), {});
+  EXPECT_THAT(top, HasSubstr("\\fBwash\\fR\nWashes up\nSee \\fBtool\\-wash\\fR(1).\n"));
+  EXPECT_EQ(PageName(Describe(app_).commands[1]), "tool-wash");
+}
+
+TEST_F(ManualTest, TypesSayWhatCompletesAValue) {
+  const auto hint = [](const std::string& type, const std::string& name = "--x") {
+    return HintOf({.names = {name}, .type = type});
+  };
+  EXPECT_THAT(hint("soup|roast").words, ElementsAre("soup", "roast"));
+  EXPECT_THAT(hint("[last|all]").words, ElementsAre("last", "all"));
+  EXPECT_THAT(hint("ones|TENSOR").words, ElementsAre("ones"));
+  EXPECT_TRUE(hint("ones|TENSOR").takes_files);
+  EXPECT_THAT(hint("N").words, IsEmpty());
+  EXPECT_TRUE(hint("DIR").takes_folders);
+  EXPECT_TRUE(hint("NAME", "--model").takes_models);
+  EXPECT_TRUE(hint("NAME[:VERSION]").takes_models);
+  EXPECT_FALSE(hint("NAME").takes_models);
+}
+
+TEST_F(ManualTest, CompletionsKnowEveryCommandAndFlag) {
+  const CommandHelp help = Describe(app_);
+  const std::string bash = BashCompletion(help);
+  EXPECT_THAT(bash, AllOf(HasSubstr("serve|wash)"), HasSubstr("--a-very-long-name-of-a-flag"),
+                          HasSubstr("compgen -W \"soup roast\""), Not(ContainsRegex("@[A-Z]+@"))));
+  const std::string zsh = ZshCompletion(help);
+  EXPECT_THAT(zsh, AllOf(HasSubstr("'*--dish=[What\\: don'\\''t say \\[all\\]]:soup|roast:(soup "
+                                   "roast)'"),
+                         HasSubstr("'wash:Washes up'"), HasSubstr("'*:guest: '")));
+}
+
+TEST_F(ManualTest, AMistypedWordIsToldWhatItMayHaveMeant) {
+  EXPECT_EQ(Complaint({"srve"}),
+            "tool: unknown command srve; did you mean serve?\nSee tool --help.\n");
+  EXPECT_EQ(Complaint({"serve", "ann", "--tabel=3"}),
+            "tool serve: unknown flag --tabel; did you mean --table?\nSee tool serve --help.\n");
+  EXPECT_EQ(
+      Complaint({"serve", "ann", "--no-slat"}),
+      "tool serve: unknown flag --no-slat; did you mean --no-salt?\nSee tool serve --help.\n");
+  EXPECT_EQ(Complaint({"wash", "plates"}),
+            "tool wash: unexpected word plates\nSee tool wash --help.\n");
+  EXPECT_EQ(Complaint({"dance"}), "tool: unknown command dance\nSee tool --help.\n");
+  EXPECT_THAT(Complaint({"serve"}), HasSubstr("guest is required"));
+}
+
+TEST(NearestNameTest, CountsTypingErrors) {
+  const std::vector<std::string> names = {"--tokens", "--top-k", "--timeout", "--tls"};
+  EXPECT_EQ(NearestName("--token", names), "--tokens");
+  EXPECT_EQ(NearestName("--tokesn", names), "--tokens");
+  EXPECT_EQ(NearestName("--timout", names), "--timeout");
+  EXPECT_EQ(NearestName("--topk", names), "--top-k");
+  EXPECT_EQ(NearestName("--tim", names), "--timeout") << "its beginning";
+  EXPECT_EQ(NearestName("--colour", names), std::nullopt);
+  EXPECT_EQ(NearestName("", names), std::nullopt);
+  EXPECT_EQ(NearestName("--x", {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,208 @@
+"""What a person gets besides the programs: completions in bash and zsh, manual pages, and `attend top` on a terminal.
+
+usage: shells_test.py BUILD_FOLDER CMAKE
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+from terminal_session import TerminalSession
+
+BUILD = pathlib.Path(sys.argv[1])
+CMAKE = sys.argv[2]
+
+
+def run(arguments, **options):
+    return subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=20, **options).stdout
+
+
+class Installed(unittest.TestCase):
+    """Everything as `cmake --install` puts it, and a server."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.prefix = pathlib.Path(cls.folder.name) / "usr"
+        run([CMAKE, "--install", BUILD, "--prefix", cls.prefix])
+        cls.attend = cls.prefix / "bin" / "attend"
+        cls.environment = dict(os.environ, PATH=f"{cls.prefix}/bin:{os.environ['PATH']}", LC_ALL="C.UTF-8")
+        cls.start_server()
+
+    @classmethod
+    def start_server(cls):
+        server = cls.prefix / "bin" / "attend-server"
+        known = run([server, "--help"])
+        others = [f"--{name}-listen=none" for name in ("admin", "metrics") if f"--{name}-listen" in known]
+        cls.server = subprocess.Popen(
+            [server, "--listen=127.0.0.1:0", "--random-model=small:d_model=64,num_heads=4", *others],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        cls.address = cls.server.stdout.readline().split()[-1]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.server.wait()
+        cls.server.stdout.close()
+        cls.folder.cleanup()
+
+
+class ManualPages(Installed):
+    def test_every_command_has_a_page_without_errors(self):
+        pages = sorted((self.prefix / "share/man").glob("man*/*"))
+        names = [page.name for page in pages]
+        commands = [line.split()[0] for line in run([self.attend, "--help"]).split("Subcommands:\n")[1]
+                    .split("\n\n")[0].splitlines()]
+        self.assertGreaterEqual(len(commands), 7)
+        for command in commands:
+            self.assertIn(f"attend-{command}.1", names)
+        self.assertIn("attend.1", names)
+        self.assertIn("attend-server.8", names)
+        # No date, so that the same sources make the same page.
+        lint = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=20)
+        self.assertEqual([line for line in lint.stdout.splitlines() if "missing date" not in line], [])
+
+    def shown(self, page):
+        text = run(["mandoc", "-Tutf8", "-Owidth=200", self.prefix / "share/man" / page])
+        return re.sub(".\x08", "", text)  # bold and underlined letters are typed twice
+
+    def test_a_page_says_what_the_help_says(self):
+        page = self.shown("man1/attend-run.1")
+        for words in ("attend-run - Send one request", "--random, --shape BxSxE", "attend run --random 2x5x512 --verify",
+                      "EXIT STATUS", "attend-bench(1)"):
+            self.assertIn(words, page)
+        server = self.shown("man8/attend-server.8")
+        for line in run([self.prefix / "bin/attend-server", "--help"]).splitlines():
+            if line.startswith("  --"):
+                self.assertIn(line.split()[0], server)
+
+
+class Bash(Installed):
+    def complete(self, line, program="attend"):
+        """The replies to a line that bash would cut into these words."""
+        script = self.prefix / "share/bash-completion/completions" / program
+        words = line.split(" ")
+        cut = []
+        for word in words:  # as COMP_WORDBREAKS does
+            if word.startswith("--") and "=" in word:
+                name, value = word.split("=", 1)
+                cut += [name, "="] + ([value] if value else [])
+            else:
+                cut.append(word)
+        quoted = " ".join(f"'{word}'" for word in cut)
+        function = "_" + program.replace("-", "_")
+        code = (f"source '{script}'; COMP_WORDS=({quoted}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+                f"COMP_LINE='{line}'; {function}; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+        return set(run(["bash", "--norc", "-c", code], env=self.environment, cwd=self.folder.name).split())
+
+    def test_commands_and_flags(self):
+        self.assertEqual(self.complete("attend mod"), {"models"})
+        self.assertLessEqual({"run", "bench", "top", "--version"}, self.complete("attend "))
+        self.assertEqual(self.complete("attend run --causal-"), {"--causal-each"})
+        self.assertLessEqual({"--wait", "--watch"}, self.complete("attend health --wa"))
+        self.assertEqual(self.complete("attend run "), set())
+
+    def test_values(self):
+        self.assertEqual(self.complete("attend run --dtype "), {"fp32", "bf16", "fp16"})
+        self.assertEqual(self.complete("attend run --dtype=b"), {"bf16"})
+        self.assertEqual(self.complete("attend run --logits="), {"last", "all"})
+        self.assertEqual(self.complete("attend run --seed "), set())
+        self.assertEqual(self.complete("attend completion z"), {"zsh"})
+        self.assertEqual(self.complete("attend run --input us"), {"usr"})
+
+    def test_models_of_the_server_that_is_named(self):
+        self.assertEqual(self.complete(f"attend run --server={self.address} --model "), {"demo", "small"})
+        self.assertEqual(self.complete(f"attend models --server {self.address} sm"), {"small"})
+
+    def test_the_server(self):
+        self.assertIn("--listen", self.complete("attend-server --", "attend-server"))
+        self.assertEqual(self.complete("attend-server --weights-dtype b", "attend-server"), {"bf16"})
+
+
+class Zsh(Installed):
+    def complete(self, line):
+        """The line after TAB."""
+        result = pathlib.Path(self.folder.name) / "buffer"
+        functions = self.prefix / "share/zsh/site-functions"
+        shell = TerminalSession(["zsh", "-f", "-i"], environment=dict(
+            PATH=self.environment["PATH"], LC_ALL="C.UTF-8", ZDOTDIR=self.folder.name, PS1="ready> "))
+        self.addCleanup(shell.close)
+        shell.wait_for("ready> ")
+        setup = (f"fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D; "
+                 f"tell() {{ print -rn -- $BUFFER > {result}; zle -M told-''it }}; zle -N tell; bindkey '^X' tell; "
+                 "echo set''up\n")
+        shell.send(setup)
+        shell.wait_for("setup")
+        shell.wait_for("ready> ")
+        shell.send(line + "\t\x18")
+        shell.wait_for("told-it")
+        return result.read_text()
+
+    def test_commands_flags_and_values(self):
+        self.assertEqual(self.complete("attend gen"), "attend generate ")
+        self.assertEqual(self.complete("attend run --simil"), "attend run --similarity=")
+        self.assertEqual(self.complete("attend run --dtype bf"), "attend run --dtype bf16 ")
+        self.assertEqual(self.complete("attend completion z"), "attend completion zsh ")
+        self.assertEqual(self.complete("attend-server --weights-dtype=in"), "attend-server --weights-dtype=int8 ")
+
+    def test_models_of_the_server_that_is_named(self):
+        line = f"attend run --server={self.address} --model sm"
+        self.assertEqual(self.complete(line), line + "all ")
+
+
+class Top(Installed):
+    ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
+
+    def top(self, address=None):
+        session = TerminalSession(
+            [str(self.attend), "top", f"--server={address or self.address}", "--interval=200ms"],
+            environment=dict(LC_ALL="C.UTF-8"))
+        self.addCleanup(session.close)
+        session.wait_for(self.ENTER)
+        return session
+
+    def test_fills_the_screen_follows_its_size_and_gives_it_back(self):
+        top = self.top()
+        top.wait_for("busy")
+        self.assertFalse(top.local_modes() & termios.ECHO)
+        run([self.attend, "run", f"--server={self.address}", "--random=1x5x64", "--model=small"])
+        top.wait_for("1 answered")
+        top.resize(40, 10)
+        frames = (top.wait_for("q quit") for _ in range(20))
+        self.assertTrue(any(frame[frame.rfind("\x1b[H"):].count("\r\n") == 9 for frame in frames))
+        top.send("p")
+        top.wait_for("PAUSED")
+        top.send("p")
+        top.send("s")
+        top.wait_for("(by time)")
+        top.send("q")
+        top.wait_for(self.LEAVE)
+        self.assertEqual(top.wait_for_exit(), 0)
+
+    def test_signals_end_it_and_give_the_terminal_back(self):
+        for keys, number in (("\x03", None), ("", signal.SIGTERM)):
+            top = self.top()
+            top.wait_for("busy")
+            if number is None:
+                top.send(keys)
+            else:
+                os.kill(top.pid, number)
+            top.wait_for(self.LEAVE)
+            self.assertTrue(top.local_modes() & termios.ECHO)
+            self.assertEqual(top.wait_for_exit(), 0)
+
+    def test_goes_on_when_the_server_is_gone(self):
+        top = self.top("127.0.0.1:1")
+        top.wait_for("no answer: ")
+        top.send("q")
+        self.assertEqual(top.wait_for_exit(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
