@@ -157,42 +157,34 @@ void DrawXAxis(const Chart& chart, const Plot& plot, Svg& svg) {
                                 {"text-anchor", "end"}});
 }
 
-void DrawPoints(const Plot& plot, const std::vector<Point>& points, const std::string& color,
-                Svg& svg) {
-  for (const Point& point : points) {
-    if (!std::isnan(point.y)) {
-      svg.Add("circle", {{"class", "point " + color},
-                         {"cx", plot.x.At(point.x)},
-                         {"cy", plot.y.At(point.y)},
-                         {"r", 3}});
-    }
-  }
+void DrawPoint(const Plot& plot, const Point& point, const std::string& color, Svg& svg) {
+  svg.Add("circle", {{"class", "point " + color},
+                     {"cx", plot.x.At(point.x)},
+                     {"cy", plot.y.At(point.y)},
+                     {"r", 3}});
 }
 
 void DrawLine(const Chart& chart, const Plot& plot, size_t index, Svg& svg) {
+  const auto& [name, points, width] = chart.series[index];
+  const std::string color = SeriesClass(index);
   SvgPath path;
-  const std::vector<Point>& points = chart.series[index].points;
   for (size_t i = 0; i < points.size(); ++i) {
     if (std::isnan(points[i].y)) {
       path.Break();
       continue;
     }
     path.To(plot.x.At(points[i].x), plot.y.At(points[i].y));
-    // A line through one point has no length: once closed, its round ends make it a dot.
     const bool starts = i == 0 || std::isnan(points[i - 1].y);
     const bool ends = i + 1 == points.size() || std::isnan(points[i + 1].y);
-    if (starts && ends) {
-      path.Close();
+    // A line through one point has no length.
+    if (points.size() <= kFewPoints || (starts && ends)) {
+      DrawPoint(plot, points[i], color, svg);
     }
   }
-  const double width = chart.series[index].width;
-  svg.Add("path", {{"class", absl::StrCat("line ", SeriesClass(index))},
+  svg.Add("path", {{"class", "line " + color},
                    {"d", path.text()},
                    {"stroke-width", width},
                    {"stroke-opacity", width > kPlainWidth ? 0.45 : 1.0}});
-  if (points.size() <= kFewPoints) {
-    DrawPoints(plot, points, SeriesClass(index), svg);
-  }
 }
 
 void DrawLimit(const Limit& limit, const Plot& plot, Svg& svg) {

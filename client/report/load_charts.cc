@@ -1,6 +1,8 @@
 #include "client/report/load_charts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -12,20 +14,37 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+/// Slices with fewer answers are joined, as long as enough of them are left for a line.
+constexpr double kLeastAnswers = 20.0;
+constexpr size_t kLeastSlices = 20;
+
+TimeSeries Readable(const LoadResult& result) {
+  const std::vector<TimeSlice>& slices = result.series.slices();
+  const auto num_slices = static_cast<double>(slices.size());
+  const auto num_answers = static_cast<double>(std::max<int64_t>(1, result.answers));
+  const auto most = static_cast<double>(std::max<size_t>(1, slices.size() / kLeastSlices));
+  const double joined = std::clamp(std::ceil(kLeastAnswers * num_slices / num_answers), 1.0, most);
+  TimeSeries series(result.series.slice() * joined);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    series.At(result.series.slice() * (static_cast<double>(i) + 0.5)).Merge(slices[i]);
+  }
+  return series;
+}
+
 using ValueOf = double (*)(const TimeSlice&);
 
 /// One point at the end of each slice: the value over the slice's length.
 std::vector<Point> RatePoints(const LoadResult& result, ValueOf count) {
   std::vector<Point> points;
-  const absl::Duration slice = result.series.slice();
+  const TimeSeries series = Readable(result);
   absl::Duration start = absl::ZeroDuration();
-  for (const TimeSlice& counted : result.series.slices()) {
+  for (const TimeSlice& slice : series.slices()) {
+    const absl::Duration length = std::min(series.slice(), result.window - start);
+    start += series.slice();
     // What came after the window fills no whole slice, and makes no rate.
-    const absl::Duration length = std::min(slice, result.window - start);
-    start += slice;
-    if (length > 0.5 * slice) {
+    if (length > 0.5 * series.slice()) {
       points.push_back(
-          {absl::ToDoubleSeconds(start), count(counted) / absl::ToDoubleSeconds(length)});
+          {absl::ToDoubleSeconds(start), count(slice) / absl::ToDoubleSeconds(length)});
     }
   }
   return points;
@@ -33,9 +52,10 @@ std::vector<Point> RatePoints(const LoadResult& result, ValueOf count) {
 
 std::vector<Point> LatencyPoints(const LoadResult& result, double percent) {
   std::vector<Point> points;
+  const TimeSeries series = Readable(result);
   absl::Duration start = absl::ZeroDuration();
-  for (const TimeSlice& slice : result.series.slices()) {
-    start += result.series.slice();
+  for (const TimeSlice& slice : series.slices()) {
+    start += series.slice();
     points.push_back(
         {absl::ToDoubleSeconds(start),
          slice.latency_ns.count() == 0 ? kNone : Seconds(slice.latency_ns.Percentile(percent))});
@@ -113,7 +133,11 @@ Chart ThroughputChart(const std::vector<Curve>& curves) {
         "Offered are due, whatever the server does; what is not sent when it is due has failed.";
     chart.series.push_back({"offered", RatePoints(result, Due), 9.0});
   }
-  chart.series.push_back({"sent", RatePoints(result, Sent), 5.0});
+  if (curves.front().subject->decode.has_value()) {
+    chart.y_axis.title = "steps/s";
+  } else {
+    chart.series.push_back({"sent", RatePoints(result, Sent), 5.0});
+  }
   chart.series.push_back({"answered", RatePoints(result, Answers)});
   chart.series.push_back({"failed", RatePoints(result, Failed)});
   return chart;

@@ -27,6 +27,15 @@ Chart LinearChart(std::vector<Series> series) {
           .limits = {}};
 }
 
+int NumCircles(const std::string& picture) {
+  int count = 0;
+  for (size_t at = picture.find("<circle"); at != std::string::npos;
+       at = picture.find("<circle", at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 TEST(ChartTest, EachNineOfAPercentileHasAsMuchRoom) {
   EXPECT_DOUBLE_EQ(PercentilePlace(0.5), 2.0);
   EXPECT_NEAR(PercentilePlace(0.99), 100.0, 1e-9);
@@ -57,9 +66,20 @@ TEST(ChartTest, AnXCanHaveAName) {
 TEST(ChartTest, ALineGoesThroughItsPointsAndBreaksWhereNothingWasMeasured) {
   const Chart chart = LinearChart({{"a", {{0, 0}, {1, 10}, {2, NAN}, {3, 10}, {4, NAN}, {10, 0}}}});
   const std::string picture = ChartPicture(chart, PictureSize::kWide);
-  // 0 and 10 are the ends of both axes; what stands alone is closed, to be a dot.
+  // 0 and 10 are the ends of both axes.
   EXPECT_THAT(picture, HasSubstr("data-x=\"22.4 113.76 205.12 296.48 387.84 936\""));
-  EXPECT_THAT(picture, HasSubstr("d=\"M22.4,298.4L113.76,28.8M296.48,28.8ZM936,298.4Z\""));
+  EXPECT_THAT(picture, HasSubstr("d=\"M22.4,298.4L113.76,28.8M296.48,28.8M936,298.4\""));
+}
+
+TEST(ChartTest, PointsAreMarkedWhereTheyAreFewOrAlone) {
+  std::vector<Point> points;
+  for (int i = 0; i < 50; ++i) {
+    points.push_back({static_cast<double>(i), i == 30 || i == 32 ? NAN : 1.0});
+  }
+  const std::string many = ChartPicture(LinearChart({{"a", points}}), PictureSize::kWide);
+  EXPECT_EQ(NumCircles(many), 1) << "the 31st";
+  const std::string few = ChartPicture(LinearChart({{"a", {{0, 1}, {1, 1}}}}), PictureSize::kWide);
+  EXPECT_EQ(NumCircles(few), 2);
 }
 
 TEST(ChartTest, SeriesThatShareNoXAreStillLines) {
@@ -94,7 +114,7 @@ TEST(ChartTest, OnePointIsEnough) {
   for (const AxisKind kind : {AxisKind::kLinear, AxisKind::kLog}) {
     chart.x_axis.kind = chart.y_axis.kind = kind;
     EXPECT_THAT(ChartPicture(chart, PictureSize::kNarrow), Not(HasSubstr("nan")));
-    EXPECT_THAT(ChartPicture(chart, PictureSize::kNarrow), HasSubstr("Z\""));
+    EXPECT_THAT(ChartPicture(chart, PictureSize::kNarrow), HasSubstr("<circle"));
   }
 }
 

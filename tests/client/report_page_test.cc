@@ -136,6 +136,31 @@ TEST(LoadChartsTest, AWindowThatEndsWithinASliceMakesNoFalseDrop) {
   EXPECT_EQ(ThroughputChart(CurvesOf(reports)).series[2].points.size(), 1U);
 }
 
+TEST(LoadChartsTest, SlicesOfFewAnswersAreJoined) {
+  BenchReport report = Report({100});
+  LoadResult& result = report.levels[0].result;
+  result.series = TimeSeries(absl::Milliseconds(10));
+  for (int i = 0; i < 200; ++i) {
+    ++result.series.At(absl::Milliseconds(10) * (i + 0.5)).answers;
+  }
+  const std::vector<NamedReport> reports = {{"run", report}};
+  const Series answered = ThroughputChart(CurvesOf(reports)).series[2];
+  ASSERT_EQ(answered.points.size(), 20U);
+  EXPECT_DOUBLE_EQ(answered.points[0].x, 0.1);
+  EXPECT_DOUBLE_EQ(answered.points[0].y, 100.0);
+}
+
+TEST(LoadChartsTest, SessionsAnswerSteps) {
+  BenchReport report = Report({100});
+  report.subject.decode.emplace();
+  report.levels[0].result.pace.reset();
+  const std::vector<NamedReport> reports = {{"run", report}};
+  const Chart chart = ThroughputChart(CurvesOf(reports));
+  EXPECT_EQ(chart.y_axis.title, "steps/s");
+  EXPECT_EQ(chart.series[0].name, "answered");
+  EXPECT_EQ(LatencyChart(CurvesOf(reports)).series[0].name, "step");
+}
+
 TEST(LoadChartsTest, ClosedLoopsOfferNothing) {
   BenchReport report = Report({100});
   report.levels[0].options.open_loop.reset();
