@@ -2,6 +2,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,9 +45,25 @@ void AwaitSignal(const sigset_t& signals) {
   sigwait(&signals, &signal);
 }
 
+// Each connection is a file; the usual limit of 1024 is for programs that select() them.
+void AllowManyFiles() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+void PrintAddress(const char* listener, const std::string& address) {
+  if (!address.empty()) {
+    std::printf("attend-server %s on %s\n", listener, address.c_str());
+  }
+}
+
 int Serve(const ServerOptions& options) {
   // The caller hears of bytes that are no message; it must not be able to fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
+  AllowManyFiles();
   const sigset_t signals = BlockSignals();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   if (!server.ok()) {
@@ -56,6 +73,8 @@ int Serve(const ServerOptions& options) {
   for (const std::string& address : (*server)->listening_addresses()) {
     std::printf("attend-server listening on %s\n", address.c_str());
   }
+  PrintAddress("admin", (*server)->admin_address());
+  PrintAddress("health", (*server)->health_address());
   std::fflush(stdout);
   AwaitSignal(signals);
   Log(LogLevel::kInfo,

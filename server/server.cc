@@ -1,29 +1,20 @@
 #include "server/server.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
+#include "server/listener.h"
 #include "server/scheduling/executor.h"
-#include "server/scheduling/gate.h"
-#include "server/services/attention_service.h"
-#include "server/services/completion_threads.h"
-#include "server/services/health_service.h"
-#include "server/services/open_inference/open_inference_service.h"
+#include "server/security/exposure.h"
+#include "server/security/guards.h"
+#include "server/service_set.h"
 
 namespace attention {
 namespace {
@@ -31,7 +22,9 @@ namespace {
 using std::chrono::steady_clock;
 
 // For what is still on its way out when everything has been answered; then connections are closed.
-constexpr auto kFlushTime = std::chrono::milliseconds(200);
+constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
+// A health check is a name.
+constexpr int64_t kMaxHealthMessageBytes = 4096;
 
 // The library then never shuts down: its shutdown now and then waits 10 s for a poller of its own,
 // which would be 10 s between the last answer and the end of the process.
@@ -63,48 +56,6 @@ ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
                     .max_wait_ns = absl::ToInt64Nanoseconds(options.max_queue_wait)}};
 }
 
-absl::Status CheckAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = -1;
-  const bool is_unix = absl::StartsWith(address, "unix:") && address.size() > 5;
-  const bool is_host_port = colon != std::string::npos && colon > 0 &&
-                            absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 &&
-                            port <= 65535;
-  if (!is_unix && !is_host_port) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen: expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found ", address));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> ReadFile(const char* flag, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || text.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": expected a file with PEM text, found none at ", path));
-  }
-  return text;
-}
-
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(
-    const ServerOptions& options) {
-  if (options.tls_certificate.empty()) {
-    return grpc::InsecureServerCredentials();
-  }
-  grpc::SslServerCredentialsOptions tls;
-  ASSIGN_OR_RETURN(std::string key, ReadFile("--tls-key", options.tls_key));
-  ASSIGN_OR_RETURN(std::string chain, ReadFile("--tls-certificate", options.tls_certificate));
-  tls.pem_key_cert_pairs.push_back({std::move(key), std::move(chain)});
-  return grpc::SslServerCredentials(tls);
-}
-
-std::string WithPort(const std::string& address, int port) {
-  return absl::StartsWith(address, "unix:")
-             ? address
-             : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-}
-
 // Null without a folder.
 std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepository& models,
                                         HealthRegistry& health) {
@@ -129,20 +80,19 @@ struct Server::State {
         loader(MakeLoader(given, models, health)),
         observer(given.logged_requests),
         sessions({given.max_sessions, given.max_cache_bytes}),
-        attention_service(
-            {models, executor, loader.get(), observer, sessions, admission, live_calls},
-            LimitsOf(given)),
-        open_inference_service(
-            {models, executor, loader.get(), observer, health, admission, live_calls},
-            {given.max_message_bytes, given.allow_shared_memory}),
         health_service(health, live_calls) {}
 
   /// Whatever can go wrong before anybody can see it.
   absl::Status Prepare();
   absl::Status AddSeededModels();
   void SetReady(bool is_ready);
+  std::unique_ptr<ServiceSet> MakeServices(bool is_trusted);
   absl::Status Listen();
-  void Configure(grpc::ServerBuilder& builder) const;
+  /// The listener of a flag, not yet of its addresses.
+  ListenerOptions ListenerOptionsOf(const std::string& flag);
+  absl::Status ListenForHealth();
+  /// Those there are.
+  std::vector<std::unique_ptr<Listener>*> Listeners();
 
   const ServerOptions options;
   ModelRepository models;
@@ -156,20 +106,18 @@ struct Server::State {
   const std::unique_ptr<ModelLoader> loader;
   RequestObserver observer;
   SessionTable sessions;
-  AttentionService attention_service;
-  OpenInferenceService open_inference_service;
+  SharedMemory shared_memory;
+  Guards guards;
+  /// Null until they listen, and where there is none.
+  std::unique_ptr<ServiceSet> admin;
+  std::unique_ptr<ServiceSet> everybody;
   HealthService health_service;
-  std::shared_ptr<grpc::ServerCredentials> credentials;
-  std::unique_ptr<CompletionThreads> completion_threads;
-  std::unique_ptr<grpc::Server> server;
-  std::vector<std::string> addresses;
+  std::unique_ptr<Listener> health_listener;
+  bool is_shut_down = false;
 };
 
 absl::Status Server::State::Prepare() {
-  for (const std::string& address : options.listen) {
-    RETURN_IF_ERROR(CheckAddress(address));
-  }
-  ASSIGN_OR_RETURN(credentials, CredentialsOf(options));
+  ASSIGN_OR_RETURN(guards, OpenGuards(options));
   RETURN_IF_ERROR(AddSeededModels());
   SetReady(loader == nullptr);
   if (loader != nullptr) {
@@ -196,52 +144,77 @@ void Server::State::SetReady(bool is_ready) {
   health.Set("", is_ready);
 }
 
-void Server::State::Configure(grpc::ServerBuilder& builder) const {
-  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);  // replies are refused before they are computed
-  // Otherwise two servers share a port, and each gets half of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Clients behind a balancer that forgets idle connections ping them; without this they are told
-  // "too_many_pings".
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // Otherwise each stream begins with a window of 64 KiB, and a tensor comes in as many turns as it
-  // has of them.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  // A client that vanished must not hold its answer's memory.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+ListenerOptions Server::State::ListenerOptionsOf(const std::string& flag) {
+  return {.flag = flag,
+          .addresses = {},
+          .credentials = guards.credentials,
+          .max_message_bytes = options.max_message_bytes,
+          .limits = options.connections,
+          .has_reflection = true,
+          .live_calls = live_calls};
+}
+
+absl::Status Server::State::ListenForHealth() {
+  ListenerOptions health_only = ListenerOptionsOf("--health-listen");
+  health_only.addresses = {options.health_listen};
+  health_only.credentials = grpc::InsecureServerCredentials();
+  health_only.max_message_bytes = kMaxHealthMessageBytes;
+  health_only.has_reflection = false;
+  ASSIGN_OR_RETURN(health_listener, Listener::Open(health_only, {&health_service.grpc_service()}));
+  return absl::OkStatus();
+}
+
+std::unique_ptr<ServiceSet> Server::State::MakeServices(bool is_trusted) {
+  const ServiceSet::Shared shared = {models,
+                                     executor,
+                                     loader.get(),
+                                     observer,
+                                     sessions,
+                                     health,
+                                     options.allow_shared_memory ? &shared_memory : nullptr,
+                                     admission,
+                                     live_calls};
+  return std::make_unique<ServiceSet>(
+      shared, Access::Rules{.tokens = guards.tokens.get(), .is_trusted = is_trusted},
+      LimitsOf(options));
 }
 
 absl::Status Server::State::Listen() {
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  Configure(builder);
-  std::vector<int> ports(options.listen.size(), 0);
-  for (size_t i = 0; i < options.listen.size(); ++i) {
-    builder.AddListeningPort(options.listen[i], credentials, &ports[i]);
-  }
-  builder.RegisterService(&attention_service.grpc_service());
-  builder.RegisterService(&open_inference_service.grpc_service());
-  builder.RegisterService(&health_service.grpc_service());
-  completion_threads = std::make_unique<CompletionThreads>(builder.AddCompletionQueue());
-  server = builder.BuildAndStart();
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i] == 0) {
-      return absl::UnavailableError(absl::StrCat("--listen: cannot listen on ", options.listen[i],
-                                                 ": the address is in use or not this machine's"));
+  everybody = MakeServices(/*is_trusted=*/false);
+  ListenerOptions for_everybody = ListenerOptionsOf("--listen");
+  for_everybody.addresses = options.listen;
+  for_everybody.has_reflection = guards.tokens == nullptr;
+  RETURN_IF_ERROR(everybody->Open(for_everybody));
+  if (!options.admin_listen.empty()) {
+    admin = MakeServices(TrustsAdminListener(options));
+    ListenerOptions for_admins = ListenerOptionsOf("--admin-listen");
+    for_admins.addresses = {options.admin_listen};
+    RETURN_IF_ERROR(admin->Open(for_admins));
+    for (ServiceSet* const set : {everybody.get(), admin.get()}) {
+      set->access().set_admin_address(admin->listener()->addresses().front());
     }
-    addresses.push_back(WithPort(options.listen[i], ports[i]));
   }
-  if (server == nullptr) {
-    return absl::InternalError("the gRPC server did not start");
+  if (!options.health_listen.empty()) {
+    RETURN_IF_ERROR(ListenForHealth());
+    health_service.Start(health_listener->queue());
+    health_listener->StartThreads(1);
   }
-  attention_service.Start(completion_threads->queue());
-  open_inference_service.Start(completion_threads->queue());
-  health_service.Start(completion_threads->queue());
-  completion_threads->Start(std::clamp(CpuBudget(), 1, 4));
+  everybody->Start(std::clamp(CpuBudget(), 1, 4));
+  if (admin != nullptr) {
+    admin->Start(1);
+  }
   return absl::OkStatus();
+}
+
+std::vector<std::unique_ptr<Listener>*> Server::State::Listeners() {
+  std::vector<std::unique_ptr<Listener>*> listeners = {&everybody->listener()};
+  if (admin != nullptr) {
+    listeners.push_back(&admin->listener());
+  }
+  if (health_listener != nullptr) {
+    listeners.push_back(&health_listener);
+  }
+  return listeners;
 }
 
 absl::Status Server::Check(const ServerOptions& options) {
@@ -269,12 +242,27 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Server::~Server() {
-  if (state_->server != nullptr) {
+  if (!state_->is_shut_down) {
     Shutdown(absl::ZeroDuration());
   }
 }
 
-const std::vector<std::string>& Server::listening_addresses() const { return state_->addresses; }
+const std::vector<std::string>& Server::listening_addresses() const {
+  return state_->everybody->listener()->addresses();
+}
+
+std::string Server::admin_address() const {
+  return state_->admin == nullptr ? "" : state_->admin->listener()->addresses().front();
+}
+
+std::string Server::health_address() const {
+  return state_->health_listener == nullptr ? "" : state_->health_listener->addresses().front();
+}
+
+absl::Time Server::CertificateExpiry() const {
+  return state_->guards.certificates == nullptr ? absl::InfiniteFuture()
+                                                : state_->guards.certificates->Latest()->not_after;
+}
 
 bool Server::WaitUntilReady(absl::Duration patience) {
   return state_->loading.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(patience));
@@ -290,21 +278,23 @@ void Server::Drain(absl::Duration grace) {
   state.admission.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(grace));
   state.executor.Stop();
   state.health.Close();
-  for (const std::string& address : state.addresses) {
-    if (absl::StartsWith(address, "unix:")) {
-      std::error_code ignored;  // it may be gone already
-      std::filesystem::remove(address.substr(std::strlen("unix:")), ignored);
-    }
+  for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
+    (*listener)->RemoveSockets();
   }
 }
 
 void Server::Shutdown(absl::Duration grace) {
   Drain(grace);
   State& state = *state_;
-  state.server->Shutdown(std::chrono::system_clock::now() + kFlushTime);
+  state.is_shut_down = true;
+  const std::vector<std::unique_ptr<Listener>*> listeners = state.Listeners();
+  for (std::unique_ptr<Listener>* const listener : listeners) {
+    (*listener)->Close(kFlushTime);
+  }
   state.live_calls.WaitUntilEmpty(TimePoint::max());
-  state.completion_threads.reset();
-  state.server.reset();
+  for (std::unique_ptr<Listener>* const listener : listeners) {
+    listener->reset();
+  }
 }
 
 }  // namespace attention

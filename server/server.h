@@ -25,6 +25,11 @@ class Server {
 
   /// As given, with the port that was chosen for a port 0.
   const std::vector<std::string>& listening_addresses() const;
+  /// Of the listeners for administrators and for health; empty where there is none.
+  std::string admin_address() const;
+  std::string health_address() const;
+  /// When the certificate in use expires; the infinite future without one.
+  absl::Time CertificateExpiry() const;
 
   /// Waits until every model that was found at start is loaded or has failed; until then health
   /// says NOT_SERVING of the server as a whole, while what is loaded serves. False after

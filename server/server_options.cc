@@ -11,6 +11,7 @@
 #include "server/configuration/nearest_name.h"
 #include "server/configuration/option_table.h"
 #include "server/configuration/settings.h"
+#include "server/security/tokens.h"
 
 namespace attention {
 namespace {
@@ -23,7 +24,7 @@ constexpr char kDescription[] =
 Serves the models of a folder (--models), the built-in model "demo", attention over your own
 query, key and value, the same by the Open Inference Protocol v2 (inference.GRPCInferenceService),
 health (grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per
-address on standard output when it listens; models are loaded beside that, and health is SERVING
+address on standard output when it listens, and "attend-server admin on ADDRESS"; models are loaded beside that, and health is SERVING
 when all are. Logs to standard error. SIGTERM or SIGINT: refuse new requests, finish those under
 way, exit 0; a second one: exit at once.)";
 
@@ -35,7 +36,8 @@ environment, and are an array in the file.
 
 Examples:
   attend-server
-  attend-server --listen=0.0.0.0:8001 --listen=unix:/run/attend.sock --threads=8
+  attend-server --listen=0.0.0.0:8001 --tls-certificate=tls.crt --tls-key=tls.key --tokens=tokens.json
+  attend-server --listen=unix:/run/attend.sock --threads=8
   attend-server --models=/srv/models --models-poll=10s --weights-dtype=bf16
   attend-server --config=/etc/attend.json --check-config
   attend-server --listen 127.0.0.1:0 --random-model big:d_model=768,num_heads=12,dtype=bf16)";
@@ -45,6 +47,7 @@ struct Actions {
   std::string config;
   bool check = false;
   bool print = false;
+  std::string token_for;
 };
 
 void AddActions(CLI::App& app, Actions& actions) {
@@ -57,6 +60,10 @@ void AddActions(CLI::App& app, Actions& actions) {
       ->group("Configuration");
   app.add_flag("--print-config", actions.print,
                "Print the options in effect, as a file for --config, and exit")
+      ->group("Configuration");
+  app.add_option("--make-token", actions.token_for,
+                 "Print a new token for this tenant and its entry for --tokens, and exit")
+      ->type_name("TENANT")
       ->group("Configuration");
 }
 
@@ -150,6 +157,10 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
     return Unexpected(app, extras.front());
+  }
+  if (!actions.token_for.empty()) {
+    parsed.text = MakeToken(actions.token_for);
+    return parsed;
   }
   RETURN_IF_ERROR(Complete(app, environment, actions, parsed));
   return parsed;

@@ -14,12 +14,37 @@
 
 namespace attention {
 
+/// Of each connection; a time of zero is none.
+struct ConnectionLimits {
+  /// Calls under way.
+  int max_streams = 1024;
+  /// Of a call's headers.
+  int max_header_bytes = 16384;
+  /// From then on its calls have max_age_grace to end, and new ones go elsewhere. gRPC varies the
+  /// age by a tenth, so that connections do not all end at once.
+  absl::Duration max_age = absl::ZeroDuration();
+  absl::Duration max_age_grace = absl::ZeroDuration();
+  /// Without a call.
+  absl::Duration max_idle = absl::Minutes(30);
+};
+
 struct ServerOptions {
   /// host:port (port 0: any free one) or unix:/path.
   std::vector<std::string> listen = {"127.0.0.1:8001"};
-  /// Files in PEM form; both or none. With them every address speaks TLS.
+  /// Where administrators are served too; empty: nowhere.
+  std::string admin_listen = {};
+  /// Where health is served in plaintext, and nothing else; empty: nowhere.
+  std::string health_listen = {};
+  /// Plaintext may be spoken with other machines.
+  bool insecure = false;
+  /// Files in PEM form; both or none. With them every address but health_listen speaks TLS.
   std::string tls_certificate = {};
   std::string tls_key = {};
+  /// Clients show a certificate that was signed by one of this file. Empty: they need none.
+  std::string tls_client_ca = {};
+  /// File of the tokens that callers need; empty: they need none.
+  std::string tokens = {};
+  ConnectionLimits connections = {};
   /// Served beside the built-in model.
   std::vector<SeededModelSpec> random_models = {};
   /// `path` is empty when no folder of models is served.

@@ -9,6 +9,7 @@
 namespace attention {
 namespace {
 
+constexpr char kNone[] = "none";
 constexpr IntegerRange kAtLeastOne = {1, std::numeric_limits<int64_t>::max()};
 // gRPC and protobuf count the bytes of a message in an int.
 constexpr IntegerRange kMessageBytes = {1, std::numeric_limits<int>::max()};
@@ -30,21 +31,52 @@ absl::Status ApplyModelVersions(const std::vector<std::string>& values, ServerOp
   return absl::OkStatus();
 }
 
+// A text, or "none".
+template <typename Field>
+Option AddressOption(std::string name, Field field, std::string help) {
+  return {.name = std::move(name),
+          .placeholder = "ADDRESS",
+          .help = std::move(help),
+          .apply =
+              [field](const std::vector<std::string>& values, ServerOptions& options) {
+                std::invoke(field, options) = values[0] == kNone ? "" : values[0];
+                return absl::OkStatus();
+              },
+          .default_values = {kNone}};
+}
+
 OptionSection Listening() {
   return {"Listening",
           {ListOption("listen", &ServerOptions::listen, "ADDRESS",
                       "Address to serve on: HOST:PORT (port 0: any free one) or unix:/PATH; "
-                      "repeatable")}};
+                      "repeatable"),
+           AddressOption("admin-listen", &ServerOptions::admin_listen,
+                         "Address that serves administrators too, who load models and the like; "
+                         "none: turned off")
+               .WithDefault("127.0.0.1:8003"),
+           AddressOption("health-listen", &ServerOptions::health_listen,
+                         "Address that serves grpc.health.v1 in plaintext, and nothing else: for "
+                         "probes"),
+           SwitchOption("insecure", &ServerOptions::insecure,
+                        "Allow plaintext (without --tls-certificate) on addresses that other "
+                        "machines can reach")}};
 }
 
 OptionSection Security() {
   return {
       "Security",
       {TextOption("tls-certificate", &ServerOptions::tls_certificate, "FILE",
-                  "Speak TLS on every address, with this certificate chain (PEM)")
+                  "Speak TLS on every address but --health-listen, with this certificate chain "
+                  "(PEM);\nread again when it changes, for connections that come then")
            .Needs("tls-key"),
        TextOption("tls-key", &ServerOptions::tls_key, "FILE", "The certificate's private key (PEM)")
            .Needs("tls-certificate"),
+       TextOption("tls-client-ca", &ServerOptions::tls_client_ca, "FILE",
+                  "Expect clients to show a certificate signed by one of these (PEM)")
+           .Needs("tls-certificate"),
+       TextOption("tokens", &ServerOptions::tokens, "FILE",
+                  "Expect callers to show a token of this file, which says whose it is and "
+                  "what it allows;\nread again when it changes (--make-token makes one)"),
        SwitchOption("allow-shared-memory", &ServerOptions::allow_shared_memory,
                     "Let clients of the Open Inference Protocol pass tensors in system shared "
                     "memory: they can\nthen name any of this machine's objects that the "
@@ -124,6 +156,27 @@ OptionSection Limits() {
                      "Sessions that may be open")}};
 }
 
+OptionSection Connections() {
+  using Limits = ConnectionLimits;
+  const auto of = [](auto member) {
+    return [member](ServerOptions& options) -> auto& { return options.connections.*member; };
+  };
+  return {
+      "Connections",
+      {IntegerOption("max-concurrent-streams", of(&Limits::max_streams), {1, 1'000'000},
+                     "Calls that may be under way on one connection; more wait in the client"),
+       IntegerOption("max-header-bytes", of(&Limits::max_header_bytes), {1024, 1 << 20},
+                     "Largest headers of a call"),
+       DurationOption("max-connection-age", of(&Limits::max_age),
+                      "Age from which a connection takes no new calls, so that its client finds "
+                      "other servers; 0: none"),
+       DurationOption("max-connection-age-grace", of(&Limits::max_age_grace),
+                      "How long calls under way may take to finish then; 0: as long as they "
+                      "like"),
+       DurationOption("max-connection-idle", of(&Limits::max_idle),
+                      "Time without a call after which a connection is closed; 0: none")}};
+}
+
 OptionSection Observability() {
   return {"Observability",
           {ChoiceOption<LoggedRequests ServerOptions::*, LoggedRequests>(
@@ -137,8 +190,8 @@ OptionSection Observability() {
 }  // namespace
 
 const std::vector<OptionSection>& OptionSections() {
-  static const std::vector<OptionSection> sections = {Listening(),  Security(), Models(),
-                                                      Scheduling(), Limits(),   Observability()};
+  static const std::vector<OptionSection> sections = {
+      Listening(), Security(), Models(), Scheduling(), Limits(), Connections(), Observability()};
   return sections;
 }
 

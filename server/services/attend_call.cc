@@ -45,7 +45,7 @@ absl::Status AttendCall::CheckHeaders() {
   if (deadline_ <= arrival_) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
-  ASSIGN_OR_RETURN(metadata_, ReadMetadata(context_));
+  ASSIGN_OR_RETURN(metadata_, ReadMetadata(context_, environment_.access, record_.rpc));
   return environment_.executor.CheckRoom(metadata_.request_class, deadline_);
 }
 

@@ -28,6 +28,8 @@ struct CallEnvironment {
   Gate& admission;
   /// Every call object is inside.
   Gate& live_calls;
+  /// Who may call.
+  const Access& access;
   RequestObserver& observer;
   ReplyLimit unary_limit;
   ReplyLimit stream_limit;
@@ -69,6 +71,7 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   void set_cancelled() { is_cancelled_ = true; }
   v1::Summary SummaryOf(const BatchStats& stats) const;
   const CallMetadata& metadata() const { return metadata_; }
+  const Caller& caller() const { return metadata_.caller; }
   const ReplyLimit& limit() const;
 
   const CallEnvironment& environment_;

@@ -1,9 +1,9 @@
 #include "server/services/attention_service.h"
 
 #include <chrono>
+#include <optional>
 
 #include "core/runtime/status_macros.h"
-#include "server/services/method_index.h"
 #include "server/services/model_info.h"
 #include "server/services/set_logging.h"
 
@@ -23,13 +23,12 @@ NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                     .executor = dependencies.executor,
                     .admission = dependencies.admission,
                     .live_calls = dependencies.live_calls,
+                    .access = dependencies.access,
                     .observer = dependencies.observer,
                     .unary_limit = {limits.max_message_bytes(),
                                     "--max-message-bytes; AttendStream may send more"},
                     .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}}};
 }
-
-int MethodOf(const char* name) { return MethodIndex<v1::AttendRequest>("AttentionService", name); }
 
 v1::ServerStatistics StatisticsOf(const AttentionService::Dependencies& server, TimePoint start) {
   using std::chrono::steady_clock;
@@ -64,47 +63,85 @@ v1::ServerStatistics StatisticsOf(const AttentionService::Dependencies& server, 
   return wire;
 }
 
+absl::StatusOr<v1::ListModelsResponse> ListModels(const ModelRepository& models,
+                                                  const v1::ModelLimits& limits,
+                                                  const Caller& caller) {
+  v1::ListModelsResponse response;
+  for (const std::shared_ptr<const Model>& model : models.List()) {
+    if (caller.MayUse(model->name())) {
+      *response.add_models() = DescribeModel(*model, limits);
+    }
+  }
+  return response;
+}
+
+absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::ModelLimits& limits,
+                                   const v1::GetModelRequest& request, const Caller& caller) {
+  RETURN_IF_ERROR(caller.CheckModel(request.model()));
+  std::optional<int64_t> version;
+  if (request.has_version()) {
+    version = request.version();
+  }
+  const absl::StatusOr<std::shared_ptr<const Model>> model =
+      FindModel(models, request.model(), version);
+  RETURN_IF_ERROR(caller.Conceal(model.status()));
+  return DescribeModel(**model, limits);
+}
+
 }  // namespace
 
 AttentionService::AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits)
-    : service_({MethodOf("Attend"), MethodOf("AttendStream"), MethodOf("Decode")}),
-      native_(MakeEnvironment(service_, dependencies, limits)),
+    : native_(MakeEnvironment(service_, dependencies, limits)),
       decode_{service_, native_.calls, dependencies.sessions},
-      list_models_{service_, &AttentionAsyncService::RequestListModels,
-                   [&models = dependencies.models, limits](const v1::ListModelsRequest&) {
-                     v1::ListModelsResponse response;
-                     for (const std::shared_ptr<const Model>& model : models.List()) {
-                       *response.add_models() = DescribeModel(*model, limits);
-                     }
-                     return absl::StatusOr<v1::ListModelsResponse>(std::move(response));
-                   },
-                   nullptr, dependencies.live_calls},
-      get_model_{service_, &AttentionAsyncService::RequestGetModel,
-                 [&models = dependencies.models,
-                  limits](const v1::GetModelRequest& request) -> absl::StatusOr<v1::Model> {
-                   std::optional<int64_t> version;
-                   if (request.has_version()) {
-                     version = request.version();
-                   }
-                   ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model,
-                                    FindModel(models, request.model(), version));
-                   return DescribeModel(*model, limits);
-                 },
-                 nullptr, dependencies.live_calls},
+      list_models_{service_,
+                   "ListModels",
+                   Right::kCall,
+                   ListModelsCall::AtOnce([&models = dependencies.models, limits](
+                                              const v1::ListModelsRequest&, const Caller& caller) {
+                     return ListModels(models, limits, caller);
+                   }),
+                   dependencies.access,
+                   nullptr,
+                   dependencies.live_calls},
+      get_model_{
+          service_,
+          "GetModel",
+          Right::kCall,
+          GetModelCall::AtOnce([&models = dependencies.models, limits](
+                                   const v1::GetModelRequest& request, const Caller& caller) {
+            return GetModel(models, limits, request, caller);
+          }),
+          dependencies.access,
+          nullptr,
+          dependencies.live_calls},
       get_statistics_{
-          service_, &AttentionAsyncService::RequestGetStatistics,
-          [dependencies,
-           start = std::chrono::steady_clock::now()](const v1::GetStatisticsRequest&) {
+          service_,
+          "GetStatistics",
+          Right::kCall,
+          GetStatisticsCall::AtOnce([dependencies, start = std::chrono::steady_clock::now()](
+                                        const v1::GetStatisticsRequest&) {
             return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(dependencies, start));
-          },
-          nullptr, dependencies.live_calls},
-      set_logging_{service_, &AttentionAsyncService::RequestSetLogging,
-                   [&observer = dependencies.observer](const v1::SetLoggingRequest& request) {
-                     return SetLogging(request, observer);
-                   },
-                   nullptr, dependencies.live_calls},
-      model_admin_(
-          {service_, dependencies.loader, dependencies.admission, dependencies.live_calls}) {}
+          }),
+          dependencies.access,
+          nullptr,
+          dependencies.live_calls},
+      set_logging_{service_,
+                   "SetLogging",
+                   Right::kAdmin,
+                   SetLoggingCall::AtOnce(
+                       [&observer = dependencies.observer](const v1::SetLoggingRequest& request) {
+                         return SetLogging(request, observer);
+                       }),
+                   dependencies.access,
+                   nullptr,
+                   dependencies.live_calls},
+      model_admin_({service_, dependencies.loader, dependencies.access, dependencies.admission,
+                    dependencies.live_calls}) {
+  for (const char* const method : {"Attend", "AttendStream", "Decode", "ListModels", "GetModel",
+                                   "GetStatistics", "SetLogging"}) {
+    service_.Serve(method);
+  }
+}
 
 void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
   native_.calls.queue = queue;

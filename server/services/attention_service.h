@@ -4,7 +4,7 @@
 #include "server/services/decode_call.h"
 #include "server/services/model_admin.h"
 #include "server/services/native_calls.h"
-#include "server/services/unary_call.h"
+#include "server/services/typed_call.h"
 
 namespace attention {
 
@@ -20,6 +20,8 @@ class AttentionService {
     SessionTable& sessions;
     Gate& admission;
     Gate& live_calls;
+    /// Who may call.
+    const Access& access;
   };
 
   AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits);
@@ -33,7 +35,7 @@ class AttentionService {
 
  private:
   template <typename Request, typename Reply>
-  using Call = UnaryCall<AttentionAsyncService, Request, Reply>;
+  using Call = TypedCall<AttentionAsyncService, Request, Reply>;
   using ListModelsCall = Call<v1::ListModelsRequest, v1::ListModelsResponse>;
   using GetModelCall = Call<v1::GetModelRequest, v1::Model>;
   using GetStatisticsCall = Call<v1::GetStatisticsRequest, v1::ServerStatistics>;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
@@ -53,8 +54,10 @@ bool IsPrintable(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context) {
+absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, const Access& access,
+                                          const std::string& rpc) {
   CallMetadata metadata;
+  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
   metadata.request_id = ValueOf(context, "x-request-id");
   metadata.request_class.tenant = ValueOf(context, "attend-tenant");
   for (const auto& [key, value] : {std::pair("x-request-id", &metadata.request_id),
@@ -71,7 +74,10 @@ absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context) {
     return absl::InvalidArgumentError(absl::StrCat(
         "metadata attend-priority: expected high, normal or low, found \"", priority, "\""));
   }
-  metadata.request_class.priority = *parsed;
+  SetPriority(*parsed, metadata);
+  if (!metadata.caller.tenant.empty()) {
+    metadata.request_class.tenant = metadata.caller.tenant;
+  }
   if (metadata.request_id.empty()) {
     metadata.request_id = MakeRequestId();
   }
@@ -79,6 +85,10 @@ absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context) {
     metadata.traceparent = std::move(trace);
   }
   return metadata;
+}
+
+void SetPriority(Priority priority, CallMetadata& metadata) {
+  metadata.request_class.priority = metadata.caller.Cap(priority);
 }
 
 void Record(const CallMetadata& metadata, RequestRecord& record) {

@@ -9,10 +9,12 @@
 #include "absl/status/statusor.h"
 #include "server/observability/requests.h"
 #include "server/scheduling/job.h"
+#include "server/security/access.h"
 
 namespace attention {
 
 struct CallMetadata {
+  Caller caller;
   RequestClass request_class;
   /// `x-request-id`, or made here.
   std::string request_id;
@@ -20,8 +22,13 @@ struct CallMetadata {
   std::string traceparent;
 };
 
-/// INVALID_ARGUMENT for an `attend-priority` that is none, or a value that is too long.
-absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context);
+/// The tenant is the caller's, or else `attend-tenant`. Errors of Access; INVALID_ARGUMENT for an
+/// `attend-priority` that is none, or a value that is too long. `rpc` is what errors call it.
+absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, const Access& access,
+                                          const std::string& rpc);
+
+/// As asked for, or as high as the caller may have it.
+void SetPriority(Priority priority, CallMetadata& metadata);
 
 /// What of a record the metadata and the scheduler know.
 void Record(const CallMetadata& metadata, RequestRecord& record);

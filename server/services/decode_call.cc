@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
-#include "server/services/method_index.h"
 #include "server/services/session_step.h"
 #include "server/services/top_logits.h"
 
@@ -53,7 +52,7 @@ class StepSink final : public AttendSink {
 }  // namespace
 
 void DecodeCall::Post(const DecodeEnvironment& environment) {
-  static const int method = MethodIndex<v1::DecodeRequest>("AttentionService", "Decode");
+  static const int method = AttentionAsyncService::IndexOf("Decode");
   const auto call = std::make_shared<DecodeCall>(environment);
   call->Await(environment.service, method);
 }
@@ -126,10 +125,12 @@ absl::Status DecodeCall::Open(const v1::OpenSession& open, v1::DecodeResult& res
   if (!open.resume_token().empty()) {
     return Resume(open, result);
   }
-  ASSIGN_OR_RETURN(SessionPlan plan,
-                   PlanSession(open, environment_.models, decode_.sessions.memory()));
+  RETURN_IF_ERROR(caller().CheckModel(open.model()));
+  absl::StatusOr<SessionPlan> plan =
+      PlanSession(open, environment_.models, decode_.sessions.memory());
+  RETURN_IF_ERROR(caller().Conceal(plan.status()));
   ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, decode_.sessions.Enter());
-  auto session = std::make_shared<Session>(std::move(plan));
+  auto session = std::make_shared<Session>(*std::move(plan));
   RETURN_IF_ERROR(session->Add(0));
   MutexLock lock(session_mutex_);
   session_ = std::move(session);
@@ -149,6 +150,11 @@ absl::Status DecodeCall::Resume(const v1::OpenSession& open, v1::DecodeResult& r
         "open.resume_token: expected no other field beside it, found some");
   }
   ASSIGN_OR_RETURN(SessionTable::Parked parked, decode_.sessions.Take(open.resume_token()));
+  if (const absl::Status status = caller().CheckModel(parked.session->plan().step.model());
+      !status.ok()) {
+    decode_.sessions.Park(open.resume_token(), std::move(parked));
+    return status;
+  }
   MutexLock lock(session_mutex_);
   session_ = std::move(parked.session);
   place_ = std::move(parked.place);

@@ -36,7 +36,7 @@ class DecodeCall final : public DuplexCall {
  public:
   static void Post(const DecodeEnvironment& environment);
   explicit DecodeCall(const DecodeEnvironment& environment)
-      : DuplexCall(environment.calls), decode_(environment) {}
+      : DuplexCall(environment.calls, "Decode"), decode_(environment) {}
 
   /// A step has been computed, or not.
   void OnStepDone(const std::shared_ptr<DecodeAction>& action, const AttendReply& reply,

@@ -17,8 +17,8 @@ constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
 
 }  // namespace
 
-DuplexCall::DuplexCall(const CallEnvironment& environment)
-    : environment_(environment), visit_(environment.live_calls) {
+DuplexCall::DuplexCall(const CallEnvironment& environment, std::string rpc)
+    : environment_(environment), rpc_(std::move(rpc)), visit_(environment.live_calls) {
   context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
 }
 
@@ -29,7 +29,7 @@ void DuplexCall::OnRequest(bool ok) {
   }
   PostNext();
   deadline_ = SteadyDeadline(context_, steady_clock::now());
-  absl::StatusOr<CallMetadata> metadata = ReadMetadata(context_);
+  absl::StatusOr<CallMetadata> metadata = ReadMetadata(context_, environment_.access, rpc_);
   if (!metadata.ok()) {
     Close(metadata.status());
     return;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/runtime/mutex.h"
 #include "server/services/attend_call.h"
@@ -25,7 +26,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   bool is_cancelled() const { return is_cancelled_; }
 
  protected:
-  explicit DuplexCall(const CallEnvironment& environment);
+  /// `rpc` is what errors call it.
+  DuplexCall(const CallEnvironment& environment, std::string rpc);
 
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
@@ -72,7 +74,10 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   /// Of the call.
   TimePoint deadline() const { return deadline_; }
 
+  const Caller& caller() const { return metadata_.caller; }
+
   const CallEnvironment& environment_;
+  const std::string rpc_;
   const Visit visit_;  // leaves last, when nothing of the call is left
   grpc::ServerContext context_;
 

@@ -10,9 +10,10 @@
 namespace attention {
 namespace {
 
+using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
-using AsyncHealth = ::grpc::health::v1::Health::AsyncService;
+using WatchableHealth = Health::WithAsyncMethod_Watch<Health::Service>;
 
 constexpr int kPostedCalls = 8;
 
@@ -38,7 +39,7 @@ absl::StatusOr<HealthCheckResponse> Check(const HealthRegistry& registry,
 }
 
 struct WatchMethod {
-  AsyncHealth& service;
+  WatchableHealth& service;
   HealthRegistry& registry;
   grpc::ServerCompletionQueue* queue;
   Gate& live_calls;
@@ -128,9 +129,17 @@ class WatchCall final : public HealthListener, public std::enable_shared_from_th
 HealthService::HealthService(HealthRegistry& registry, Gate& live_calls)
     : registry_(registry),
       live_calls_(live_calls),
-      check_{service_, &AsyncHealth::RequestCheck,
-             [&registry](const HealthCheckRequest& request) { return Check(registry, request); },
-             nullptr, live_calls} {}
+      check_{service_,
+             "Check",
+             Right::kNone,
+             CheckCall::AtOnce([&registry](const HealthCheckRequest& request) {
+               return Check(registry, request);
+             }),
+             everybody_,
+             nullptr,
+             live_calls} {
+  service_.Serve("Check");
+}
 
 void HealthService::Start(grpc::ServerCompletionQueue* queue) {
   check_.queue = queue;

@@ -5,7 +5,8 @@
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "server/observability/health.h"
 #include "server/scheduling/gate.h"
-#include "server/services/unary_call.h"
+#include "server/services/headers_first.h"
+#include "server/services/typed_call.h"
 
 namespace attention {
 
@@ -22,11 +23,13 @@ class HealthService {
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:
-  using CheckCall =
-      UnaryCall<grpc::health::v1::Health::AsyncService, grpc::health::v1::HealthCheckRequest,
-                grpc::health::v1::HealthCheckResponse>;
+  using Health = grpc::health::v1::Health;
+  using AsyncHealth = HeadersFirst<Health, Health::WithAsyncMethod_Watch<Health::Service>>;
+  using CheckCall = TypedCall<AsyncHealth, grpc::health::v1::HealthCheckRequest,
+                              grpc::health::v1::HealthCheckResponse>;
 
-  grpc::health::v1::Health::AsyncService service_;
+  AsyncHealth service_;
+  const Access everybody_ = Access({});
   HealthRegistry& registry_;
   Gate& live_calls_;
   CheckCall::Method check_;

@@ -38,11 +38,11 @@ void ToWire(const ModelState& state, v1::ModelState& wire) {
   wire.set_num_unused_tensors(state.num_unused_tensors);
 }
 
-/// Those of `name`; of all models when it is empty.
-v1::ModelStates StatesOf(const ModelLoader& loader, const std::string& name) {
+/// Those of `name` that the caller may use; of all models when it is empty.
+v1::ModelStates StatesOf(const ModelLoader& loader, const std::string& name, const Caller& caller) {
   v1::ModelStates wire;
   for (const ModelState& state : loader.States()) {
-    if (name.empty() || state.name == name) {
+    if ((name.empty() || state.name == name) && caller.MayUse(state.name)) {
       ToWire(state, *wire.add_states());
     }
   }
@@ -95,7 +95,7 @@ auto Changing(ModelLoader* loader,
     const ModelRequest request = RequestOf(call);
     (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
       if (status.ok()) {
-        call->Finish(StatesOf(*loader, name));
+        call->Finish(StatesOf(*loader, name, call->caller()));
       } else {
         call->Finish(status);
       }
@@ -103,52 +103,54 @@ auto Changing(ModelLoader* loader,
   };
 }
 
+template <typename Call>
+auto Verifying(ModelLoader* loader) {
+  return [loader](const std::shared_ptr<Call>& call) {
+    if (loader == nullptr) {
+      call->Finish(NoFolder());
+      return;
+    }
+    loader->Verify(RequestOf(call), [call](const absl::StatusOr<ModelVerification>& result) {
+      if (result.ok()) {
+        call->Finish(ToWire(*result));
+      } else {
+        call->Finish(result.status());
+      }
+    });
+  };
+}
+
+template <typename Call, typename Begin>
+typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
+                                   Begin begin) {
+  given.service.Serve(name);
+  return {given.service,   name, Right::kAdmin, std::move(begin), given.access, &given.admission,
+          given.live_calls};
+}
+
 }  // namespace
 
 ModelAdmin::ModelAdmin(const Dependencies& given)
-    : list_{given.service, &AttentionAsyncService::RequestListModelStates,
-            [loader = given.loader](const v1::ListModelStatesRequest&) {
-              return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoFolder())
-                                       : StatesOf(*loader, "");
-            },
-            nullptr, given.live_calls},
-      load_{given.service,
-            &AttentionAsyncService::RequestLoadModel,
-            Changing<LoadCall>(given.loader, &ModelLoader::Load),
+    : list_{given.service,
+            "ListModelStates",
+            Right::kCall,
+            ListCall::AtOnce(
+                [loader = given.loader](const v1::ListModelStatesRequest&, const Caller& caller) {
+                  return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoFolder())
+                                           : StatesOf(*loader, "", caller);
+                }),
+            given.access,
             nullptr,
-            given.admission,
             given.live_calls},
-      unload_{given.service,
-              &AttentionAsyncService::RequestUnloadModel,
-              Changing<UnloadCall>(given.loader, &ModelLoader::Unload),
-              nullptr,
-              given.admission,
-              given.live_calls},
-      reload_{given.service,
-              &AttentionAsyncService::RequestReloadModels,
-              Changing<ReloadCall>(given.loader, &ModelLoader::Reload),
-              nullptr,
-              given.admission,
-              given.live_calls},
-      verify_{given.service,
-              &AttentionAsyncService::RequestVerifyModel,
-              [loader = given.loader](const std::shared_ptr<VerifyCall>& call) {
-                if (loader == nullptr) {
-                  call->Finish(NoFolder());
-                  return;
-                }
-                loader->Verify(RequestOf(call),
-                               [call](const absl::StatusOr<ModelVerification>& result) {
-                                 if (result.ok()) {
-                                   call->Finish(ToWire(*result));
-                                 } else {
-                                   call->Finish(result.status());
-                                 }
-                               });
-              },
-              nullptr,
-              given.admission,
-              given.live_calls} {}
+      load_(Administered<LoadCall>(given, "LoadModel",
+                                   Changing<LoadCall>(given.loader, &ModelLoader::Load))),
+      unload_(Administered<UnloadCall>(given, "UnloadModel",
+                                       Changing<UnloadCall>(given.loader, &ModelLoader::Unload))),
+      reload_(Administered<ReloadCall>(given, "ReloadModels",
+                                       Changing<ReloadCall>(given.loader, &ModelLoader::Reload))),
+      verify_(Administered<VerifyCall>(given, "VerifyModel", Verifying<VerifyCall>(given.loader))) {
+  given.service.Serve(list_.name);
+}
 
 void ModelAdmin::Start(grpc::ServerCompletionQueue* queue) {
   list_.queue = queue;

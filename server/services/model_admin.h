@@ -2,9 +2,8 @@
 #pragma once
 
 #include "server/models/model_loader.h"
-#include "server/services/deferred_call.h"
 #include "server/services/native_calls.h"
-#include "server/services/unary_call.h"
+#include "server/services/typed_call.h"
 
 namespace attention {
 
@@ -15,6 +14,7 @@ class ModelAdmin {
     AttentionAsyncService& service;
     /// Null: no folder of models is served.
     ModelLoader* loader;
+    const Access& access;
     Gate& admission;
     Gate& live_calls;
   };
@@ -27,8 +27,8 @@ class ModelAdmin {
 
  private:
   template <typename Request, typename Reply>
-  using Call = DeferredCall<AttentionAsyncService, Request, Reply>;
-  using ListCall = UnaryCall<AttentionAsyncService, v1::ListModelStatesRequest, v1::ModelStates>;
+  using Call = TypedCall<AttentionAsyncService, Request, Reply>;
+  using ListCall = Call<v1::ListModelStatesRequest, v1::ModelStates>;
   using LoadCall = Call<v1::LoadModelRequest, v1::ModelStates>;
   using UnloadCall = Call<v1::UnloadModelRequest, v1::ModelStates>;
   using ReloadCall = Call<v1::ReloadModelsRequest, v1::ModelStates>;

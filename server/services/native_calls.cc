@@ -4,17 +4,18 @@
 
 #include "core/runtime/status_macros.h"
 #include "proto/codec/envelope.h"
-#include "server/services/method_index.h"
 
 namespace attention {
 
 absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request) {
   ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
-  return PlanAttend(received, environment_.models, limit());
+  RETURN_IF_ERROR(caller().CheckModel(received.message.model()));
+  absl::StatusOr<AttendPlan> plan = PlanAttend(received, environment_.models, limit());
+  return plan.ok() ? std::move(plan) : caller().Conceal(plan.status());
 }
 
 void AttendUnaryCall::Post(const NativeEnvironment& environment) {
-  static const int method = MethodIndex<v1::AttendRequest>("AttentionService", "Attend");
+  static const int method = AttentionAsyncService::IndexOf("Attend");
   const auto call = std::make_shared<AttendUnaryCall>(environment);
   call->Await(environment.service, method);
 }
@@ -30,7 +31,7 @@ void AttendUnaryCall::Finish(const std::shared_ptr<const AttendReply>& reply,
 }
 
 void AttendStreamCall::Post(const NativeEnvironment& environment) {
-  static const int method = MethodIndex<v1::AttendRequest>("AttentionService", "AttendStream");
+  static const int method = AttentionAsyncService::IndexOf("AttendStream");
   const auto call = std::make_shared<AttendStreamCall>(environment);
   call->Await(environment.service, method);
 }

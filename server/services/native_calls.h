@@ -11,17 +11,7 @@
 
 namespace attention {
 
-using TypedAsyncMethods =
-    v1::AttentionService::WithAsyncMethod_ListModels<v1::AttentionService::WithAsyncMethod_GetModel<
-        v1::AttentionService::WithAsyncMethod_GetStatistics<
-            v1::AttentionService::WithAsyncMethod_ListModelStates<
-                v1::AttentionService::WithAsyncMethod_LoadModel<
-                    v1::AttentionService::WithAsyncMethod_UnloadModel<
-                        v1::AttentionService::WithAsyncMethod_ReloadModels<
-                            v1::AttentionService::WithAsyncMethod_VerifyModel<
-                                v1::AttentionService::WithAsyncMethod_SetLogging<
-                                    v1::AttentionService::Service>>>>>>>>>;
-using AttentionAsyncService = HeadersFirst<TypedAsyncMethods>;
+using AttentionAsyncService = HeadersFirst<v1::AttentionService>;
 
 /// Of all calls of one service; outlives them.
 struct NativeEnvironment {

@@ -20,7 +20,7 @@ class ModelsTest : public ::testing::Test {
     fs::copy(fs::path(ATTEND_TEST_DATA) / "models" / name, target);
   }
   Outcome Models(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {"models", "--server=" + server_->address()});
+    arguments.insert(arguments.begin(), {"models", "--server=" + server_->admin_address()});
     return RunAttend(std::move(arguments));
   }
   bool WaitUntilServing() const {
@@ -105,7 +105,8 @@ TEST_F(ModelsTest, VerifiesOneModelOrAll) {
 }
 
 TEST(ModelsUsageTest, RefusesAFolderThatIsNotThere) {
-  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--models=/nonexistent/models"});
+  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
+                  "--models=/nonexistent/models"});
   EXPECT_EQ(server.WaitForExit(kPatience), 1);
   EXPECT_THAT(server.err(), HasSubstr("--models: /nonexistent/models: expected a file, found: No "
                                       "such file or directory"));

@@ -33,21 +33,29 @@ class ServerProcess {
  public:
   explicit ServerProcess(std::vector<std::string> arguments = {},
                          const std::string& listen = "127.0.0.1:0") {
-    arguments.insert(arguments.begin(), {ATTEND_SERVER_BINARY, "--listen", listen});
+    arguments.insert(arguments.begin(),
+                     {ATTEND_SERVER_BINARY, "--listen", listen, "--admin-listen=127.0.0.1:0"});
     process_ = std::make_unique<Process>(arguments);
-    const std::string ready = "attend-server listening on ";
-    EXPECT_TRUE(process_->WaitForStdout(ready, kPatience)) << process_->err();
-    EXPECT_TRUE(process_->WaitForStdout("\n", kPatience)) << process_->err();
-    const size_t begin = process_->out().find(ready) + ready.size();
-    address_ = process_->out().substr(begin, process_->out().find('\n', begin) - begin);
+    address_ = AddressAfter("attend-server listening on ");
+    admin_address_ = AddressAfter("attend-server admin on ");
   }
 
   const std::string& address() const { return address_; }
+  /// Where administrators are served.
+  const std::string& admin_address() const { return admin_address_; }
   Process& process() { return *process_; }
 
  private:
+  std::string AddressAfter(const std::string& words) {
+    EXPECT_TRUE(process_->WaitForStdout(words, kPatience)) << process_->err();
+    const size_t begin = process_->out().find(words) + words.size();
+    EXPECT_TRUE(process_->WaitForStdout("\n", kPatience)) << process_->err();
+    return process_->out().substr(begin, process_->out().find('\n', begin) - begin);
+  }
+
   std::unique_ptr<Process> process_;
   std::string address_;
+  std::string admin_address_;
 };
 
 /// A server with the built-in model and a bf16 one, and a folder for files.

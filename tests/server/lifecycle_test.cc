@@ -3,8 +3,6 @@
 #include <grpcpp/security/credentials.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -145,33 +143,6 @@ TEST(LifecycleTest, ASlowReaderHoldsUpNobody) {
   v1::AttendResponse response;
   EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
   EXPECT_TRUE(unread.Finish().ok()) << "and its answer is still whole";
-}
-
-std::string TextOf(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-TEST(LifecycleTest, SpeaksTlsToThoseWhoTrustItsCertificate) {
-  const std::string folder = ATTEND_TEST_DATA "/tls/";
-  const auto server = Server::Start({.listen = {"127.0.0.1:0"},
-                                     .tls_certificate = folder + "server.pem",
-                                     .tls_key = folder + "server.key"});
-  ASSERT_THAT(server, IsOk());
-  const std::string address = (*server)->listening_addresses()[0];
-  v1::AttendResponse response;
-  const auto channel = grpc::CreateChannel(
-      address, grpc::SslCredentials({.pem_root_certs = TextOf(folder + "ca.pem")}));
-  channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
-  AttendClient trusting(channel);
-  EXPECT_TRUE(trusting.Attend(ShortRequest(), &response).ok());
-  AttendClient distrusting(grpc::CreateChannel(address, grpc::SslCredentials({})));
-  EXPECT_EQ(distrusting.Attend(ShortRequest(), &response).error_code(), StatusCode::UNAVAILABLE);
-  EXPECT_THAT(Server::Start({.listen = {"127.0.0.1:0"},
-                             .tls_certificate = folder + "none.pem",
-                             .tls_key = folder + "server.key"}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       StartsWith("--tls-certificate: expected a file with PEM text")));
 }
 
 TEST(LifecycleTest, ServesOnSeveralAddressesAtOnce) {

@@ -35,18 +35,24 @@ class InProcessServer {
 
   /// A channel with a connection of its own, which it has by now, and no limit on messages: a busy
   /// machine may refuse a first attempt to connect, which gRPC makes again.
-  std::shared_ptr<grpc::Channel> NewChannel() const {
+  std::shared_ptr<grpc::Channel> NewChannel() const { return NewChannel(address()); }
+  /// The same to the listener for administrators. REQUIRES: the options have one.
+  std::shared_ptr<grpc::Channel> NewAdminChannel() const {
+    return NewChannel(server_->admin_address());
+  }
+
+ private:
+  static std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel =
-        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
     channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
     return channel;
   }
 
- private:
   std::unique_ptr<Server> server_;
 };
 

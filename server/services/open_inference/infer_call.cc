@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
-#include "server/services/method_index.h"
 #include "server/services/open_inference/infer_reply.h"
 
 namespace attention {
 
-InferLimits InferEnvironment::limits() const {
+InferLimits InferEnvironment::LimitsOf(const Caller& caller) const {
   return {.models = calls.models,
+          .caller = caller,
           .shared_memory = shared_memory,
           .reply = calls.unary_limit,
           .max_appended_bytes = calls.unary_limit.max_bytes};
@@ -20,9 +20,10 @@ InferLimits InferEnvironment::limits() const {
 void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
                      TimePoint& deadline) {
   if (parameters.priority > 0) {
-    metadata.request_class.priority = parameters.priority == 1   ? Priority::kHigh
-                                      : parameters.priority == 2 ? Priority::kNormal
-                                                                 : Priority::kLow;
+    SetPriority(parameters.priority == 1   ? Priority::kHigh
+                : parameters.priority == 2 ? Priority::kNormal
+                                           : Priority::kLow,
+                metadata);
   }
   // A time that the clock cannot reach is none.
   const TimePoint now = std::chrono::steady_clock::now();
@@ -34,15 +35,14 @@ void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
 }
 
 void InferCall::Post(const InferEnvironment& environment) {
-  static const int method =
-      MethodIndex<inference::ModelInferRequest>("GRPCInferenceService", "ModelInfer");
+  static const int method = OpenInferenceAsyncService::IndexOf("ModelInfer");
   const auto call = std::make_shared<InferCall>(environment);
   call->Await(environment.service, method);
 }
 
 absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request) {
   InferIdentity identity;
-  absl::StatusOr<InferPlan> plan = ReadInfer(request, infer_.limits(), identity);
+  absl::StatusOr<InferPlan> plan = ReadInfer(request, infer_.LimitsOf(caller()), identity);
   SetModel(identity.model, identity.version);
   RETURN_IF_ERROR(plan.status());
   answer_ = std::move(plan->answer);

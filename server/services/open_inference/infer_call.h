@@ -13,23 +13,7 @@
 
 namespace attention {
 
-using OpenInferenceGrpc = inference::GRPCInferenceService;
-using TypedInferenceMethods = OpenInferenceGrpc::WithAsyncMethod_ServerLive<
-    OpenInferenceGrpc::WithAsyncMethod_ServerReady<OpenInferenceGrpc::WithAsyncMethod_ModelReady<
-        OpenInferenceGrpc::WithAsyncMethod_ServerMetadata<
-            OpenInferenceGrpc::WithAsyncMethod_ModelMetadata<
-                OpenInferenceGrpc::WithAsyncMethod_ModelConfig<
-                    OpenInferenceGrpc::WithAsyncMethod_ModelStatistics<
-                        OpenInferenceGrpc::WithAsyncMethod_RepositoryIndex<
-                            OpenInferenceGrpc::WithAsyncMethod_RepositoryModelLoad<
-                                OpenInferenceGrpc::WithAsyncMethod_RepositoryModelUnload<
-                                    OpenInferenceGrpc::WithAsyncMethod_SystemSharedMemoryStatus<
-                                        OpenInferenceGrpc::
-                                            WithAsyncMethod_SystemSharedMemoryRegister<
-                                                OpenInferenceGrpc::
-                                                    WithAsyncMethod_SystemSharedMemoryUnregister<
-                                                        OpenInferenceGrpc::Service>>>>>>>>>>>>>;
-using OpenInferenceAsyncService = HeadersFirst<TypedInferenceMethods>;
+using OpenInferenceAsyncService = HeadersFirst<inference::GRPCInferenceService>;
 
 /// Of all calls of the service; outlives them.
 struct InferEnvironment {
@@ -39,7 +23,7 @@ struct InferEnvironment {
   const SharedMemory* shared_memory = nullptr;
 
   /// Of requests of either method.
-  InferLimits limits() const;
+  InferLimits LimitsOf(const Caller& caller) const;
 };
 
 /// The class that the protocol's priorities stand for (1: high, 2: normal, from 3 on: low; 0: what

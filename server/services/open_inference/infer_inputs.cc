@@ -196,9 +196,7 @@ class InputReader {
   absl::StatusOr<wire::PayloadReference> FromSharedMemory(const std::string& owner,
                                                           const RegionRange& range,
                                                           int64_t size_bytes) {
-    if (sources_.shared_memory == nullptr) {
-      return SharedMemoryIsOff();
-    }
+    RETURN_IF_ERROR(CheckSharedMemory(sources_.shared_memory, sources_.caller));
     if (range.byte_size != size_bytes) {
       return Wrong(owner, ": expected ", size_bytes, " bytes, found a shared_memory_byte_size of ",
                    range.byte_size);

@@ -43,6 +43,8 @@ struct InferInputs {
 struct InputSources {
   /// The encoded request.
   const grpc::ByteBuffer& wire;
+  /// Whose request it is.
+  const Caller& caller;
   /// Null: switched off.
   const SharedMemory* shared_memory = nullptr;
   /// Of InferInputs::appended_bytes.
@@ -51,7 +53,7 @@ struct InputSources {
 
 /// `request` is the decoded envelope of `sources.wire`. INVALID_ARGUMENT names the input, what was
 /// expected and what was found; RESOURCE_EXHAUSTED for too many bytes in shared memory or as typed
-/// contents; errors of SharedMemory; UNIMPLEMENTED for shared memory where it is off.
+/// contents; errors of SharedMemory and CheckSharedMemory.
 absl::StatusOr<InferInputs> ReadInputs(const inference::ModelInferRequest& request,
                                        const InferTarget& target, const InputSources& sources);
 

@@ -101,9 +101,7 @@ std::vector<WeightsPlace> WeightsPlaces(const AttendPlan& plan, const NativeRequ
 }
 
 absl::Status FindRegion(const InferLimits& limits, InferOutput& output) {
-  if (limits.shared_memory == nullptr) {
-    return SharedMemoryIsOff();
-  }
+  RETURN_IF_ERROR(CheckSharedMemory(limits.shared_memory, limits.caller));
   const std::string owner = OutputName(output.is_weights ? "weights" : "output");
   if (output.range->byte_size < output.size_bytes) {
     return Wrong(owner, ": expected a shared_memory_byte_size of at least ", output.size_bytes,
@@ -170,9 +168,10 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
                  "whole stack of ",
                  NameInErrors(target), ", found one");
   }
-  ASSIGN_OR_RETURN(const InferInputs inputs,
-                   ReadInputs(request.message, target,
-                              {request.wire, limits.shared_memory, limits.max_appended_bytes}));
+  ASSIGN_OR_RETURN(
+      const InferInputs inputs,
+      ReadInputs(request.message, target,
+                 {request.wire, limits.caller, limits.shared_memory, limits.max_appended_bytes}));
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
   native.attend.message.mutable_options()->set_return_weights(wants_weights);
   absl::StatusOr<AttendPlan> attend = PlanAttend(native.attend, limits.models, limits.reply);
@@ -193,11 +192,13 @@ absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLim
   ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
   const inference::ModelInferRequest& message = received.message;
   identity.id = message.id();
-  ASSIGN_OR_RETURN(const InferTarget target,
-                   FindTarget(limits.models, message.model_name(), message.model_version()));
-  identity.model = target.name;
-  identity.version = target.version;
-  return PlanInfer(received, target, limits);
+  RETURN_IF_ERROR(limits.caller.CheckModel(message.model_name()));
+  const absl::StatusOr<InferTarget> target =
+      FindTarget(limits.models, message.model_name(), message.model_version());
+  RETURN_IF_ERROR(limits.caller.Conceal(target.status()));
+  identity.model = target->name;
+  identity.version = target->version;
+  return PlanInfer(received, *target, limits);
 }
 
 }  // namespace attention

@@ -22,6 +22,8 @@ namespace attention {
 /// What requests are checked against; all outlive it.
 struct InferLimits {
   const ModelRepository& models;
+  /// Whose request it is.
+  Caller caller = {};
   /// Null: switched off.
   const SharedMemory* shared_memory = nullptr;
   ReplyLimit reply;

@@ -5,7 +5,6 @@
 
 #include "core/runtime/status_macros.h"
 #include "server/services/attend_job.h"
-#include "server/services/method_index.h"
 #include "server/services/open_inference/infer_reply.h"
 
 namespace attention {
@@ -46,7 +45,8 @@ class InferStreamCall::Request final : public AttendSink,
   // After a success the dispatcher may already have answered the request.
   absl::Status Admit(const grpc::ByteBuffer& message, TimePoint arrival) {
     record_.request_bytes = static_cast<int64_t>(message.Length());
-    absl::StatusOr<InferPlan> plan = ReadInfer(message, call_->infer_.limits(), identity_);
+    absl::StatusOr<InferPlan> plan =
+        ReadInfer(message, call_->infer_.LimitsOf(call_->caller()), identity_);
     record_.model = identity_.model;
     record_.model_version = identity_.version;
     RETURN_IF_ERROR(plan.status());
@@ -98,8 +98,7 @@ class InferStreamCall::Request final : public AttendSink,
 };
 
 void InferStreamCall::Post(const InferEnvironment& environment) {
-  static const int method =
-      MethodIndex<inference::ModelInferRequest>("GRPCInferenceService", "ModelStreamInfer");
+  static const int method = OpenInferenceAsyncService::IndexOf("ModelStreamInfer");
   const auto call = std::make_shared<InferStreamCall>(environment);
   call->Await(environment.service, method);
 }

@@ -20,7 +20,7 @@ class InferStreamCall final : public DuplexCall {
   /// Waits for one call; each call that comes posts its successor.
   static void Post(const InferEnvironment& environment);
   explicit InferStreamCall(const InferEnvironment& environment)
-      : DuplexCall(environment.calls), infer_(environment) {}
+      : DuplexCall(environment.calls, "ModelStreamInfer"), infer_(environment) {}
 
  private:
   class Request;

@@ -9,11 +9,11 @@
 #include "absl/status/statusor.h"
 #include "core/models/model_repository.h"
 #include "core/tensor/tensor.h"
+#include "server/security/caller.h"
 
 namespace attention {
 
-/// The name of attention without weights, and its only version.
-inline constexpr char kBareAttention[] = "attention";
+/// Of kBareAttention, the only one.
 inline constexpr int64_t kBareAttentionVersion = 1;
 
 struct TensorInterface {

@@ -6,11 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/deferred_call.h"
-#include "server/services/method_index.h"
 #include "server/services/open_inference/describe_model.h"
 #include "server/services/open_inference/repository_request.h"
-#include "server/services/unary_call.h"
+#include "server/services/typed_call.h"
 
 namespace attention {
 namespace {
@@ -21,10 +19,6 @@ constexpr int kPostedCalls = 4;
 
 constexpr char kServerName[] = "attend";
 constexpr char kVersion[] = ATTEND_VERSION;
-
-int MethodOf(const char* name) {
-  return MethodIndex<inference::ModelInferRequest>("GRPCInferenceService", name);
-}
 
 inference::ServerMetadataResponse DescribeServer(bool has_shared_memory) {
   inference::ServerMetadataResponse metadata;
@@ -49,21 +43,21 @@ InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service,
                     .executor = dependencies.executor,
                     .admission = dependencies.admission,
                     .live_calls = dependencies.live_calls,
+                    .access = dependencies.access,
                     .observer = dependencies.observer,
                     .unary_limit = limit,
-                    .stream_limit = limit}};
+                    .stream_limit = limit},
+          .shared_memory = dependencies.shared_memory};
 }
 
 }  // namespace
 
 OpenInferenceService::OpenInferenceService(const Dependencies& dependencies,
-                                           const Settings& settings)
+                                           int64_t max_message_bytes)
     : dependencies_(dependencies),
-      service_({MethodOf("ModelInfer"), MethodOf("ModelStreamInfer")}),
-      allows_shared_memory_(settings.allow_shared_memory),
-      infer_(MakeEnvironment(service_, dependencies,
-                             {settings.max_message_bytes, "--max-message-bytes"})) {
-  infer_.shared_memory = allows_shared_memory_ ? &shared_memory_ : nullptr;
+      infer_(MakeEnvironment(service_, dependencies, {max_message_bytes, "--max-message-bytes"})) {
+  service_.Serve("ModelInfer");
+  service_.Serve("ModelStreamInfer");
   AddHealthMethods();
   AddModelMethods();
   AddStatistics();
@@ -82,24 +76,31 @@ void OpenInferenceService::Start(grpc::ServerCompletionQueue* queue) {
   }
 }
 
-template <typename Base, typename Request, typename Reply, typename Answer>
-void OpenInferenceService::Add(RequestFunction<Base, Request, Reply> request, Answer answer) {
-  using Call = UnaryCall<Service, Request, Reply>;
-  const auto method = std::make_shared<typename Call::Method>(typename Call::Method{
-      service_, request, std::move(answer), nullptr, dependencies_.live_calls});
-  starters_.push_back([method](grpc::ServerCompletionQueue* queue) {
-    method->queue = queue;
-    for (int i = 0; i < kPostedCalls; ++i) {
-      Call::Post(*method);
+template <typename Call>
+void OpenInferenceService::Begin(typename Call::Method method, int posted_calls) {
+  service_.Serve(method.name);
+  starters_.push_back([posted_calls, shared = std::make_shared<typename Call::Method>(
+                                         std::move(method))](grpc::ServerCompletionQueue* queue) {
+    shared->queue = queue;
+    for (int i = 0; i < posted_calls; ++i) {
+      Call::Post(*shared);
     }
   });
 }
 
-template <typename Base, typename Request, typename Reply>
-void OpenInferenceService::AddChange(RequestFunction<Base, Request, Reply> request,
+template <typename Request, typename Reply, typename Answer>
+void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
+  using Call = TypedCall<Service, Request, Reply>;
+  Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.access,
+               nullptr, dependencies_.live_calls},
+              kPostedCalls);
+}
+
+template <typename Request, typename Reply>
+void OpenInferenceService::AddChange(const char* name,
                                      void (ModelLoader::*operation)(const ModelRequest&,
                                                                     ModelLoader::Done)) {
-  using Call = DeferredCall<Service, Request, Reply>;
+  using Call = TypedCall<Service, Request, Reply>;
   const auto begin = [loader = dependencies_.loader, operation](const std::shared_ptr<Call>& call) {
     const absl::Status status = CheckChange(call->request(), loader != nullptr);
     if (!status.ok()) {
@@ -112,68 +113,85 @@ void OpenInferenceService::AddChange(RequestFunction<Base, Request, Reply> reque
       call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : done);
     });
   };
-  const auto method = std::make_shared<typename Call::Method>(typename Call::Method{
-      service_, request, begin, nullptr, dependencies_.admission, dependencies_.live_calls});
-  starters_.push_back([method](grpc::ServerCompletionQueue* queue) {
-    method->queue = queue;
-    Call::Post(*method);
-  });
+  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, &dependencies_.admission,
+               dependencies_.live_calls},
+              1);
 }
 
-std::vector<InferTarget> OpenInferenceService::Served() const {
-  std::vector<InferTarget> served = {{kBareAttention, kBareAttentionVersion, nullptr}};
+std::vector<InferTarget> OpenInferenceService::Served(const Caller& caller) const {
+  std::vector<InferTarget> served;
+  if (caller.MayUse(kBareAttention)) {
+    served.push_back({kBareAttention, kBareAttentionVersion, nullptr});
+  }
   for (std::shared_ptr<const Model>& model : dependencies_.models.List()) {
     const ModelInfo& info = model->info();
-    served.push_back({info.name, info.version, std::move(model)});
+    if (caller.MayUse(info.name)) {
+      served.push_back({info.name, info.version, std::move(model)});
+    }
   }
   return served;
 }
 
+absl::StatusOr<InferTarget> OpenInferenceService::Find(const std::string& name,
+                                                       const std::string& version,
+                                                       const Caller& caller) const {
+  RETURN_IF_ERROR(caller.CheckModel(name));
+  absl::StatusOr<InferTarget> target = FindTarget(dependencies_.models, name, version);
+  RETURN_IF_ERROR(caller.Conceal(target.status()));
+  return target;
+}
+
 void OpenInferenceService::AddHealthMethods() {
-  Add(&Service::RequestServerLive, [](const inference::ServerLiveRequest&) {
-    inference::ServerLiveResponse response;
-    response.set_live(true);
-    return absl::StatusOr<inference::ServerLiveResponse>(response);
-  });
-  Add(&Service::RequestServerReady, [this](const inference::ServerReadyRequest&) {
-    inference::ServerReadyResponse response;
-    response.set_ready(dependencies_.health.IsServing("").value_or(false));
-    return absl::StatusOr<inference::ServerReadyResponse>(response);
-  });
-  Add(&Service::RequestModelReady, [this](const inference::ModelReadyRequest& request) {
-    inference::ModelReadyResponse response;
-    const bool is_found = FindTarget(dependencies_.models, request.name(), request.version()).ok();
-    if (is_found && dependencies_.admission.TryEnter()) {
-      dependencies_.admission.Leave();
-      response.set_ready(true);
-    }
-    return absl::StatusOr<inference::ModelReadyResponse>(response);
-  });
-  Add(&Service::RequestServerMetadata,
-      [has_shared_memory = allows_shared_memory_](const inference::ServerMetadataRequest&) {
+  Add<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+      "ServerLive", Right::kNone, [](const inference::ServerLiveRequest&) {
+        inference::ServerLiveResponse response;
+        response.set_live(true);
+        return absl::StatusOr<inference::ServerLiveResponse>(response);
+      });
+  Add<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+      "ServerReady", Right::kNone, [this](const inference::ServerReadyRequest&) {
+        inference::ServerReadyResponse response;
+        response.set_ready(dependencies_.health.IsServing("").value_or(false));
+        return absl::StatusOr<inference::ServerReadyResponse>(response);
+      });
+  Add<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+      "ModelReady", Right::kCall,
+      [this](const inference::ModelReadyRequest& request, const Caller& caller) {
+        inference::ModelReadyResponse response;
+        const bool is_found = Find(request.name(), request.version(), caller).ok();
+        if (is_found && dependencies_.admission.TryEnter()) {
+          dependencies_.admission.Leave();
+          response.set_ready(true);
+        }
+        return absl::StatusOr<inference::ModelReadyResponse>(response);
+      });
+  Add<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+      "ServerMetadata", Right::kCall,
+      [has_shared_memory =
+           dependencies_.shared_memory != nullptr](const inference::ServerMetadataRequest&) {
         return absl::StatusOr<inference::ServerMetadataResponse>(DescribeServer(has_shared_memory));
       });
 }
 
 void OpenInferenceService::AddModelMethods() {
-  Add(&Service::RequestModelMetadata,
-      [this](const inference::ModelMetadataRequest& request)
-          -> absl::StatusOr<inference::ModelMetadataResponse> {
-        ASSIGN_OR_RETURN(const InferTarget target,
-                         FindTarget(dependencies_.models, request.name(), request.version()));
+  Add<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+      "ModelMetadata", Right::kCall,
+      [this](const inference::ModelMetadataRequest& request,
+             const Caller& caller) -> absl::StatusOr<inference::ModelMetadataResponse> {
+        ASSIGN_OR_RETURN(const InferTarget target, Find(request.name(), request.version(), caller));
         std::vector<std::string> versions;
-        for (const InferTarget& served : Served()) {
+        for (const InferTarget& served : Served(caller)) {
           if (served.name == target.name) {
             versions.push_back(absl::StrCat(served.version));
           }
         }
         return DescribeMetadata(target, versions);
       });
-  Add(&Service::RequestModelConfig,
-      [this](const inference::ModelConfigRequest& request)
-          -> absl::StatusOr<inference::ModelConfigResponse> {
-        ASSIGN_OR_RETURN(const InferTarget target,
-                         FindTarget(dependencies_.models, request.name(), request.version()));
+  Add<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+      "ModelConfig", Right::kCall,
+      [this](const inference::ModelConfigRequest& request,
+             const Caller& caller) -> absl::StatusOr<inference::ModelConfigResponse> {
+        ASSIGN_OR_RETURN(const InferTarget target, Find(request.name(), request.version(), caller));
         inference::ModelConfigResponse response;
         *response.mutable_config() = DescribeConfig(target);
         return response;
@@ -181,16 +199,16 @@ void OpenInferenceService::AddModelMethods() {
 }
 
 void OpenInferenceService::AddStatistics() {
-  Add(&Service::RequestModelStatistics,
-      [this](const inference::ModelStatisticsRequest& request)
-          -> absl::StatusOr<inference::ModelStatisticsResponse> {
+  Add<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      "ModelStatistics", Right::kCall,
+      [this](const inference::ModelStatisticsRequest& request,
+             const Caller& caller) -> absl::StatusOr<inference::ModelStatisticsResponse> {
         if (!request.name().empty()) {
-          RETURN_IF_ERROR(
-              FindTarget(dependencies_.models, request.name(), request.version()).status());
+          RETURN_IF_ERROR(Find(request.name(), request.version(), caller).status());
         }
         inference::ModelStatisticsResponse response;
         const auto counts = dependencies_.observer.counts_by_model();
-        for (const InferTarget& served : Served()) {
+        for (const InferTarget& served : Served(caller)) {
           const bool is_named = request.name().empty() || request.name() == served.name;
           const bool is_versions =
               request.version().empty() || request.version() == absl::StrCat(served.version);
@@ -204,34 +222,44 @@ void OpenInferenceService::AddStatistics() {
       });
 }
 
+std::vector<ModelState> OpenInferenceService::States(const Caller& caller) const {
+  std::vector<ModelState> states;
+  if (dependencies_.loader != nullptr) {
+    states = dependencies_.loader->States();
+    std::erase_if(states,
+                  [&caller](const ModelState& state) { return !caller.MayUse(state.name); });
+  }
+  return states;
+}
+
 void OpenInferenceService::AddRepositoryMethods() {
-  Add(&Service::RequestRepositoryIndex,
-      [this](const inference::RepositoryIndexRequest& request)
-          -> absl::StatusOr<inference::RepositoryIndexResponse> {
+  Add<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      "RepositoryIndex", Right::kCall,
+      [this](const inference::RepositoryIndexRequest& request,
+             const Caller& caller) -> absl::StatusOr<inference::RepositoryIndexResponse> {
         RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
-        const ModelLoader* const loader = dependencies_.loader;
         inference::RepositoryIndexResponse response;
-        for (auto& entry : DescribeIndex(
-                 Served(), loader == nullptr ? std::vector<ModelState>() : loader->States())) {
+        for (auto& entry : DescribeIndex(Served(caller), States(caller))) {
           if (!request.ready() || entry.state() == "READY") {
             *response.add_models() = std::move(entry);
           }
         }
         return response;
       });
-  AddChange(&Service::RequestRepositoryModelLoad, &ModelLoader::Load);
-  AddChange(&Service::RequestRepositoryModelUnload, &ModelLoader::Unload);
+  AddChange<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      "RepositoryModelLoad", &ModelLoader::Load);
+  AddChange<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
+      "RepositoryModelUnload", &ModelLoader::Unload);
 }
 
 void OpenInferenceService::AddSharedMemoryMethods() {
-  Add(&Service::RequestSystemSharedMemoryStatus,
-      [this](const inference::SystemSharedMemoryStatusRequest& request)
-          -> absl::StatusOr<inference::SystemSharedMemoryStatusResponse> {
-        if (!allows_shared_memory_) {
-          return SharedMemoryIsOff();
-        }
+  Add<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
+      "SystemSharedMemoryStatus", Right::kAdmin,
+      [this](const inference::SystemSharedMemoryStatusRequest& request,
+             const Caller& caller) -> absl::StatusOr<inference::SystemSharedMemoryStatusResponse> {
+        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
         ASSIGN_OR_RETURN(const std::vector<SharedRegionSpec> regions,
-                         shared_memory_.List(request.name()));
+                         dependencies_.shared_memory->List(request.name()));
         inference::SystemSharedMemoryStatusResponse response;
         for (const SharedRegionSpec& region : regions) {
           auto& wire = (*response.mutable_regions())[region.name];
@@ -242,23 +270,22 @@ void OpenInferenceService::AddSharedMemoryMethods() {
         }
         return response;
       });
-  Add(&Service::RequestSystemSharedMemoryRegister,
-      [this](const inference::SystemSharedMemoryRegisterRequest& request)
+  Add<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+      "SystemSharedMemoryRegister", Right::kAdmin,
+      [this](const inference::SystemSharedMemoryRegisterRequest& request, const Caller& caller)
           -> absl::StatusOr<inference::SystemSharedMemoryRegisterResponse> {
-        if (!allows_shared_memory_) {
-          return SharedMemoryIsOff();
-        }
-        RETURN_IF_ERROR(shared_memory_.Register(
+        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
+        RETURN_IF_ERROR(dependencies_.shared_memory->Register(
             {request.name(), request.key(), request.offset(), request.byte_size()}));
         return inference::SystemSharedMemoryRegisterResponse();
       });
-  Add(&Service::RequestSystemSharedMemoryUnregister,
-      [this](const inference::SystemSharedMemoryUnregisterRequest& request)
+  Add<inference::SystemSharedMemoryUnregisterRequest,
+      inference::SystemSharedMemoryUnregisterResponse>(
+      "SystemSharedMemoryUnregister", Right::kAdmin,
+      [this](const inference::SystemSharedMemoryUnregisterRequest& request, const Caller& caller)
           -> absl::StatusOr<inference::SystemSharedMemoryUnregisterResponse> {
-        if (!allows_shared_memory_) {
-          return SharedMemoryIsOff();
-        }
-        shared_memory_.Unregister(request.name());
+        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
+        dependencies_.shared_memory->Unregister(request.name());
         return inference::SystemSharedMemoryUnregisterResponse();
       });
 }

@@ -8,6 +8,7 @@
 #include "server/models/model_loader.h"
 #include "server/observability/health.h"
 #include "server/services/open_inference/infer_stream_call.h"
+#include "server/services/typed_call.h"
 
 namespace attention {
 
@@ -23,13 +24,13 @@ class OpenInferenceService {
     HealthRegistry& health;
     Gate& admission;
     Gate& live_calls;
-  };
-  struct Settings {
-    int64_t max_message_bytes = 0;
-    bool allow_shared_memory = false;
+    /// Who may call.
+    const Access& access;
+    /// Null: switched off.
+    SharedMemory* shared_memory;
   };
 
-  OpenInferenceService(const Dependencies& dependencies, const Settings& settings);
+  OpenInferenceService(const Dependencies& dependencies, int64_t max_message_bytes);
 
   /// To register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }
@@ -40,31 +41,30 @@ class OpenInferenceService {
 
  private:
   using Service = OpenInferenceAsyncService;
-  template <typename Base, typename Request, typename Reply>
-  using RequestFunction = void (Base::*)(grpc::ServerContext*, Request*,
-                                         grpc::ServerAsyncResponseWriter<Reply>*,
-                                         grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
-                                         void*);
 
   /// Adds a method that is answered at once.
-  template <typename Base, typename Request, typename Reply, typename Answer>
-  void Add(RequestFunction<Base, Request, Reply> request, Answer answer);
+  template <typename Request, typename Reply, typename Answer>
+  void Add(const char* name, Right right, Answer answer);
   void AddHealthMethods();
   void AddModelMethods();
   void AddStatistics();
   void AddRepositoryMethods();
   /// Load and Unload, which the loader answers when it is done.
-  template <typename Base, typename Request, typename Reply>
-  void AddChange(RequestFunction<Base, Request, Reply> request,
+  template <typename Request, typename Reply>
+  void AddChange(const char* name,
                  void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done));
+  template <typename Call>
+  void Begin(typename Call::Method method, int posted_calls);
   void AddSharedMemoryMethods();
 
-  std::vector<InferTarget> Served() const;
+  /// That the caller may use.
+  std::vector<InferTarget> Served(const Caller& caller) const;
+  std::vector<ModelState> States(const Caller& caller) const;
+  absl::StatusOr<InferTarget> Find(const std::string& name, const std::string& version,
+                                   const Caller& caller) const;
 
   const Dependencies dependencies_;
   Service service_;
-  SharedMemory shared_memory_;
-  const bool allows_shared_memory_;
   InferEnvironment infer_;
   /// Each begins to serve a method.
   std::vector<std::function<void(grpc::ServerCompletionQueue* queue)>> starters_;

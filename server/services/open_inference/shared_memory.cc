@@ -215,9 +215,16 @@ absl::Status SharedMemory::NoRegion(const std::string& name) const {
                                           "\""));
 }
 
-absl::Status SharedMemoryIsOff() {
-  return absl::UnimplementedError(
-      "shared memory is off: the server was started without --allow-shared-memory");
+absl::Status CheckSharedMemory(const SharedMemory* memory, const Caller& caller) {
+  if (memory == nullptr) {
+    return absl::UnimplementedError(
+        "shared memory is off: the server was started without --allow-shared-memory");
+  }
+  // A region's name is no secret, and what is in it may be another's.
+  return caller.has_admin_right
+             ? absl::OkStatus()
+             : absl::PermissionDeniedError(
+                   "shared memory: expected a caller with the admin right, found one without");
 }
 
 }  // namespace attention

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/mutex.h"
+#include "server/security/caller.h"
 #include "server/services/open_inference/infer_parameters.h"
 
 namespace attention {
@@ -75,7 +76,8 @@ class SharedMemory {
   std::map<std::string, std::shared_ptr<const SharedRegion>> regions_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// Of whatever needs shared memory where it is off.
-absl::Status SharedMemoryIsOff();
+/// UNIMPLEMENTED where it is off, which null says; PERMISSION_DENIED for callers without the admin
+/// right.
+absl::Status CheckSharedMemory(const SharedMemory* memory, const Caller& caller);
 
 }  // namespace attention

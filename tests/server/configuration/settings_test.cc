@@ -172,6 +172,25 @@ TEST_F(SettingsTest, PrintsNoUserAndPasswordOfAUrl) {
                                   "left out")));
 }
 
+TEST_F(SettingsTest, AdministratorsAreServedOnThisMachineUnlessTurnedOff) {
+  EXPECT_EQ(ParseCommandLine({})->options.admin_listen, "127.0.0.1:8003");
+  EXPECT_EQ(ParseCommandLine({"--admin-listen=none"})->options.admin_listen, "");
+  EXPECT_EQ(ParseCommandLine({})->options.health_listen, "");
+  EXPECT_EQ(ParseCommandLine({"--health-listen=0.0.0.0:8004"})->options.health_listen,
+            "0.0.0.0:8004");
+}
+
+TEST_F(SettingsTest, TlsNeedsBothFiles) {
+  EXPECT_THAT(ParseCommandLine({"--tls-certificate=c"}),
+              StatusIs(kInvalid, "--tls-certificate requires --tls-key"));
+  EXPECT_THAT(ParseCommandLine({}, {{"ATTEND_TLS_CLIENT_CA", "a"}}),
+              StatusIs(kInvalid, "ATTEND_TLS_CLIENT_CA requires --tls-certificate"));
+}
+
+TEST_F(SettingsTest, MakesATokenWithoutServing) {
+  EXPECT_THAT(ParseCommandLine({"--make-token=search"})->text, HasSubstr("\"tenant\": \"search\""));
+}
+
 TEST_F(SettingsTest, ChecksWithoutServing) {
   EXPECT_TRUE(ParseCommandLine({"--check-config"})->is_check);
   EXPECT_THAT(ParseCommandLine({"--check-config"})->text, IsEmpty());

@@ -19,6 +19,7 @@ namespace attention {
 
 inline ServerOptions OptionsFor(const std::string& folder, LoadFunction load = LoadFakeModel) {
   ServerOptions options;
+  options.admin_listen = "127.0.0.1:0";
   options.threads = 2;
   options.models.folder.path = folder;
   options.models.load = std::move(load);
@@ -34,7 +35,7 @@ inline v1::AttendRequest RequestFor(const std::string& model) {
 
 class AdminClient {
  public:
-  explicit AdminClient(const InProcessServer& server) : client_(server.NewChannel()) {}
+  explicit AdminClient(const InProcessServer& server) : client_(server.NewAdminChannel()) {}
 
   AttendClient& attend() { return client_; }
   v1::AttentionService::Stub& stub() { return client_.stub(); }

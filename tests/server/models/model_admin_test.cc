@@ -55,7 +55,7 @@ TEST(ModelAdminTest, RefusesInWordsThatHelp) {
 }
 
 TEST(ModelAdminTest, WithoutAFolderThereIsNothingToAdminister) {
-  const InProcessServer server;
+  const InProcessServer server({.admin_listen = "127.0.0.1:0"});
   AdminClient client(server);
   const auto has_none = StatusIs(absl::StatusCode::kFailedPrecondition,
                                  "the server has no folder of models (--models)");

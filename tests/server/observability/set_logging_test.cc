@@ -50,8 +50,8 @@ class SetLoggingTest : public ::testing::Test {
     return ::testing::internal::GetCapturedStderr();
   }
 
-  InProcessServer server_;
-  AttendClient client_{server_.NewChannel()};
+  InProcessServer server_{{.admin_listen = "127.0.0.1:0"}};
+  AttendClient client_{server_.NewAdminChannel()};
   Logging now_;
 };
 

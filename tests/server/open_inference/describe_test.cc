@@ -187,7 +187,7 @@ TEST(RepositoryTest, ModelsAreLoadedAndUnloaded) {
   folder.Put("good/2", "7");
   folder.Put("bad", "none");
   const InProcessServer server(OptionsFor(folder.path()));
-  InferClient client(server.NewChannel());
+  InferClient client(server.NewAdminChannel());
   const std::vector<std::string> index = IndexLines(client, false);
   ASSERT_EQ(index.size(), 4);
   EXPECT_EQ(index[0], "attention:1 READY");
@@ -217,8 +217,8 @@ TEST(RepositoryTest, ModelsAreLoadedAndUnloaded) {
 }
 
 TEST(RepositoryTest, WhatChangesNothingIsRefused) {
-  const InProcessServer server;
-  InferClient client(server.NewChannel());
+  const InProcessServer server({.admin_listen = "127.0.0.1:0"});
+  InferClient client(server.NewAdminChannel());
   inference::RepositoryModelLoadRequest load;
   load.set_model_name("demo");
   EXPECT_THAT(client.Call(&Stub::RepositoryModelLoad, load),
@@ -232,7 +232,7 @@ TEST(RepositoryTest, WhatChangesNothingIsRefused) {
 
   const FakeModelFolder folder;
   const InProcessServer with_folder(OptionsFor(folder.path()));
-  InferClient other(with_folder.NewChannel());
+  InferClient other(with_folder.NewAdminChannel());
   load.clear_repository_name();
   (*load.mutable_parameters())["config"].set_string_param("{}");
   EXPECT_THAT(other.Call(&Stub::RepositoryModelLoad, load),

@@ -37,7 +37,11 @@ class InferPlanTest : public ::testing::Test {
     ASSIGN_OR_RETURN(const InferTarget target, FindTarget(*models_, received.message.model_name(),
                                                           received.message.model_version()));
     return PlanInfer(received, target,
-                     {*models_, shared_memory_, {1 << 20, "--max-message-bytes"}, 1 << 16});
+                     {*models_,
+                      {.has_admin_right = true},
+                      shared_memory_,
+                      {1 << 20, "--max-message-bytes"},
+                      1 << 16});
   }
 
   void ExpectInvalid(const inference::ModelInferRequest& request, const std::string& text) {

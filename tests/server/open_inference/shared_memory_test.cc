@@ -105,8 +105,8 @@ class SharedMemoryTest : public ::testing::Test {
     object_.Write(4096, BytesOf(SeededTensor(1, Dtype::kF32, {1, 2, 512})));
   }
 
-  InProcessServer server_{{.allow_shared_memory = true}};
-  InferClient client_{server_.NewChannel()};
+  InProcessServer server_{{.admin_listen = "127.0.0.1:0", .allow_shared_memory = true}};
+  InferClient client_{server_.NewAdminChannel()};
   Object object_{32768};
 };
 
@@ -258,8 +258,8 @@ TEST_F(SharedMemoryTest, RegionsAreLimited) {
 }
 
 TEST(SharedMemoryOffTest, NamesTheFlag) {
-  InProcessServer server;
-  InferClient client(server.NewChannel());
+  InProcessServer server({.admin_listen = "127.0.0.1:0"});
+  InferClient client(server.NewAdminChannel());
   const auto is_off = StatusIs(absl::StatusCode::kUnimplemented,
                                "shared memory is off: the server was started without "
                                "--allow-shared-memory");

@@ -1,0 +1,138 @@
+#include "server/listener.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/security/listen_address.h"
+#include "server/services/unknown_call.h"
+
+namespace attention {
+namespace {
+
+// From the TCP connection to the first HTTP/2 frames; who takes longer only holds a connection.
+constexpr int kHandshakeTimeoutMs = 10'000;
+constexpr std::string_view kUnixScheme = "unix:";
+constexpr int kPostedUnknownCalls = 2;
+
+// The reflection library adds itself to every server of the process.
+class ChooseReflection final : public grpc::ServerBuilderOption {
+ public:
+  explicit ChooseReflection(bool has_reflection) : has_reflection_(has_reflection) {}
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+    if (has_reflection_) {
+      plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+    }
+  }
+
+ private:
+  const bool has_reflection_;
+};
+
+void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
+  const ConnectionLimits& limits = options.limits;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);  // replies are refused before they are computed
+  // gRPC inflates a message whole before it looks at its size.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_header_bytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  const std::pair<const char*, absl::Duration> times[] = {
+      {GRPC_ARG_MAX_CONNECTION_AGE_MS, limits.max_age},
+      {GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, limits.max_age_grace},
+      {GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits.max_idle}};
+  for (const auto& [name, time] : times) {
+    if (time > absl::ZeroDuration()) {
+      builder.AddChannelArgument(name, static_cast<int>(absl::ToInt64Milliseconds(time)));
+    }
+  }
+}
+
+void SetTransport(grpc::ServerBuilder& builder) {
+  // Otherwise two servers share a port, and each gets half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients behind a balancer that forgets idle connections ping them; without this they are told
+  // "too_many_pings".
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // Otherwise each stream begins with a window of 64 KiB, and a tensor comes in as many turns as it
+  // has of them.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
+  // A client that vanished must not hold its answer's memory.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
+    const ListenerOptions& options, const std::vector<grpc::Service*>& services) {
+  grpc::ServerBuilder builder;
+  SetLimits(options, builder);
+  SetTransport(builder);
+  builder.SetOption(std::make_unique<ChooseReflection>(options.has_reflection));
+  std::vector<int> ports(options.addresses.size(), 0);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    builder.AddListeningPort(options.addresses[i], options.credentials, &ports[i]);
+  }
+  for (grpc::Service* const service : services) {
+    builder.RegisterService(service);
+  }
+  std::unique_ptr<Listener> listener(new Listener(options.live_calls));
+  builder.RegisterAsyncGenericService(&listener->unknown_methods_);
+  listener->threads_ = std::make_unique<CompletionThreads>(builder.AddCompletionQueue());
+  listener->server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i] == 0) {
+      return absl::UnavailableError(absl::StrCat(options.flag, ": cannot listen on ",
+                                                 options.addresses[i],
+                                                 ": the address is in use or not this machine's"));
+    }
+    listener->addresses_.push_back(WithPort(options.addresses[i], ports[i]));
+  }
+  if (listener->server_ == nullptr) {
+    return absl::InternalError("the gRPC server did not start");
+  }
+  return listener;
+}
+
+void Listener::StartThreads(int num_threads) {
+  for (int i = 0; i < kPostedUnknownCalls; ++i) {
+    UnknownCall::Post({unknown_methods_, queue(), live_calls_});
+  }
+  threads_->Start(num_threads);
+}
+
+void Listener::RemoveSockets() const {
+  for (const std::string& address : addresses_) {
+    if (address.starts_with(kUnixScheme)) {
+      std::error_code ignored;  // it may be gone already
+      std::filesystem::remove(address.substr(kUnixScheme.size()), ignored);
+    }
+  }
+}
+
+void Listener::Close(absl::Duration flush_time) {
+  if (server_ != nullptr) {
+    server_->Shutdown(absl::ToChronoTime(absl::Now() + flush_time));
+  }
+}
+
+Listener::~Listener() {
+  Close(absl::ZeroDuration());
+  threads_.reset();
+}
+
+}  // namespace attention

@@ -1,0 +1,34 @@
+#include "server/security/caller.h"
+
+#include <fnmatch.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+
+bool Caller::MayUse(const std::string& model) const {
+  return models == nullptr ||
+         std::any_of(models->begin(), models->end(), [&model](const std::string& pattern) {
+           return fnmatch(pattern.c_str(), model.c_str(), 0) == 0;
+         });
+}
+
+absl::Status Caller::CheckModel(const std::string& model) const {
+  const std::string name = model.empty() ? kBareAttention : model;
+  if (MayUse(name)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("model: expected one that tenant \"", tenant,
+                                                  "\" may use, found \"", name,
+                                                  "\"; ListModels and RepositoryIndex list them"));
+}
+
+absl::Status Caller::Conceal(const absl::Status& status) const {
+  return models != nullptr && absl::IsNotFound(status)
+             ? absl::NotFoundError(
+                   "model: expected one that is served, found none of that name and version; "
+                   "ListModels and RepositoryIndex list them")
+             : status;
+}
+
+}  // namespace attention

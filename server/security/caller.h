@@ -1,0 +1,34 @@
+// Who calls, and what that allows. No gRPC.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/scheduling/job.h"
+
+namespace attention {
+
+/// What attention over the caller's own query, key and value, without a model, is called.
+inline constexpr char kBareAttention[] = "attention";
+
+struct Caller {
+  /// Empty: not known; the call's metadata may say.
+  std::string tenant = {};
+  bool has_admin_right = false;
+  /// Patterns of the models that may be used, as in file names: "bert-*". Null: all.
+  std::shared_ptr<const std::vector<std::string>> models = nullptr;
+  /// A higher one that a call asks for becomes this.
+  Priority max_priority = Priority::kHigh;
+
+  bool MayUse(const std::string& model) const;
+  /// PERMISSION_DENIED, whether or not there is such a model. Empty: kBareAttention.
+  absl::Status CheckModel(const std::string& model) const;
+  /// `status` of a search for a model, without the names of models that may not be used.
+  absl::Status Conceal(const absl::Status& status) const;
+  Priority Cap(Priority priority) const { return std::max(priority, max_priority); }
+};
+
+}  // namespace attention

@@ -1,0 +1,136 @@
+#include "server/security/certificates.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/models/json_file.h"
+#include "core/runtime/status_macros.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
+using CertificatePointer = std::unique_ptr<X509, decltype(&X509_free)>;
+using KeyPointer = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using BioPointer = std::unique_ptr<BIO, decltype(&BIO_free)>;
+
+struct PemFile {
+  const char* flag;
+  std::string path;
+  std::string text = {};
+
+  absl::Status Expected(const std::string& what) const {
+    ERR_clear_error();
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": expected ", what, ", found none in ", path));
+  }
+  BioPointer Open() const {
+    return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
+  }
+};
+
+absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
+  absl::StatusOr<std::string> text = ReadTextFile(path, kMaxFileBytes);
+  if (!text.ok() || text->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": expected a file with PEM text, found none at ", path));
+  }
+  return PemFile{flag, path, *std::move(text)};
+}
+
+absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
+  CertificatePointer certificate(PEM_read_bio_X509(file.Open().get(), nullptr, nullptr, nullptr),
+                                 X509_free);
+  if (certificate == nullptr) {
+    return file.Expected("a certificate (PEM)");
+  }
+  return certificate;
+}
+
+// Nobody is there to type one.
+int NoPassword(char*, int, int, void*) { return -1; }
+
+absl::StatusOr<KeyPointer> PrivateKey(const PemFile& file) {
+  KeyPointer key(PEM_read_bio_PrivateKey(file.Open().get(), nullptr, NoPassword, nullptr),
+                 EVP_PKEY_free);
+  if (key == nullptr) {
+    return file.Expected("a private key without a password (PEM)");
+  }
+  return key;
+}
+
+absl::Time NotAfter(const X509& certificate) {
+  std::tm end = {};
+  ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end);
+  return absl::FromTM(end, absl::UTCTimeZone());
+}
+
+}  // namespace
+
+absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files) {
+  ASSIGN_OR_RETURN(PemFile chain, ReadPem("--tls-certificate", files.certificate));
+  ASSIGN_OR_RETURN(PemFile private_key, ReadPem("--tls-key", files.key));
+  ASSIGN_OR_RETURN(const CertificatePointer certificate, FirstCertificate(chain));
+  ASSIGN_OR_RETURN(const KeyPointer key, PrivateKey(private_key));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    ERR_clear_error();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-key: expected the key of the certificate in ", files.certificate,
+                     ", found another in ", files.key));
+  }
+  std::string client_ca;
+  if (!files.client_ca.empty()) {
+    ASSIGN_OR_RETURN(PemFile authority, ReadPem("--tls-client-ca", files.client_ca));
+    RETURN_IF_ERROR(FirstCertificate(authority).status());
+    client_ca = std::move(authority.text);
+  }
+  return Certificates{std::move(chain.text), std::move(private_key.text), std::move(client_ca),
+                      NotAfter(*certificate)};
+}
+
+CertificateStore::CertificateStore(const CertificateFiles& files)
+    : files_(files), watch_({files.certificate, files.key, files.client_ca}) {}
+
+absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
+    const CertificateFiles& files) {
+  std::shared_ptr<CertificateStore> store(new CertificateStore(files));
+  MutexLock lock(store->mutex_);
+  store->watch_.HasChanged();
+  RETURN_IF_ERROR(store->Read());
+  return store;
+}
+
+absl::Status CertificateStore::Read() {
+  ASSIGN_OR_RETURN(Certificates read, ReadCertificates(files_));
+  const std::string end = absl::FormatTime(absl::RFC3339_sec, read.not_after, absl::UTCTimeZone());
+  if (read.not_after <= absl::Now()) {
+    Log(LogLevel::kWarning, absl::StrCat("the certificate in ", files_.certificate, " expired at ",
+                                         end, ": clients will refuse it"));
+  } else if (latest_ != nullptr) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("read the certificate in ", files_.certificate, " again: valid until ", end));
+  }
+  latest_ = std::make_shared<const Certificates>(std::move(read));
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Certificates> CertificateStore::Latest() {
+  MutexLock lock(mutex_);
+  if (watch_.HasChanged()) {
+    if (const absl::Status status = Read(); !status.ok()) {
+      Log(LogLevel::kError,
+          absl::StrCat("the certificate stays what it was: ", std::string(status.message())));
+    }
+  }
+  return latest_;
+}
+
+}  // namespace attention

@@ -1,0 +1,55 @@
+#include "server/security/exposure.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/security/listen_address.h"
+
+namespace attention {
+namespace {
+
+absl::Status CheckListener(const ServerOptions& options, const std::string& flag,
+                           const std::string& address) {
+  RETURN_IF_ERROR(CheckAddress(flag, address));
+  if (IsLocal(address) || options.insecure || !options.tls_certificate.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, ": other machines would reach ", address,
+      " in plaintext: give it a certificate (--tls-certificate, --tls-key), listen on this machine "
+      "only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
+}
+
+}  // namespace
+
+absl::Status CheckExposure(const ServerOptions& options) {
+  if (options.listen.empty()) {
+    return absl::InvalidArgumentError("--listen: expected an address, found none");
+  }
+  for (const std::string& address : options.listen) {
+    RETURN_IF_ERROR(CheckListener(options, "--listen", address));
+  }
+  if (!options.health_listen.empty()) {
+    RETURN_IF_ERROR(CheckAddress("--health-listen", options.health_listen));
+  }
+  if (options.admin_listen.empty()) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(CheckListener(options, "--admin-listen", options.admin_listen));
+  if (IsLocal(options.admin_listen) || options.insecure || !options.tokens.empty() ||
+      !options.tls_client_ca.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--admin-listen: other machines would administer the server at ", options.admin_listen,
+      " unasked: expect tokens (--tokens) or certificates (--tls-client-ca) of them, listen on "
+      "this "
+      "machine only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
+}
+
+bool TrustsAdminListener(const ServerOptions& options) {
+  return IsLocal(options.admin_listen) || options.tokens.empty();
+}
+
+}  // namespace attention

@@ -1,0 +1,72 @@
+#include "server/security/tls_credentials.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+namespace attention {
+namespace {
+
+// Of one address: gRPC remembers a configuration per address.
+struct Address {
+  CertificateStore& store;
+  std::shared_ptr<const Certificates> in_use = nullptr;
+};
+
+// Called before each handshake, one at a time per address.
+grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
+                                                grpc_ssl_server_certificate_config** config) {
+  Address& address = *static_cast<Address*>(user_data);
+  std::shared_ptr<const Certificates> latest = address.store.Latest();
+  if (latest == address.in_use) {
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+  }
+  address.in_use = std::move(latest);
+  const Certificates& certificates = *address.in_use;
+  const grpc_ssl_pem_key_cert_pair pair = {certificates.key.c_str(),
+                                           certificates.certificate.c_str()};
+  // gRPC insists on an authority also where clients are asked for nothing.
+  const std::string& authority =
+      certificates.client_ca.empty() ? certificates.certificate : certificates.client_ca;
+  *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
+  return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+}
+
+// The C library has credentials that fetch their certificate; the C++ library does not name them.
+class ReloadingCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit ReloadingCredentials(std::shared_ptr<CertificateStore> store)
+      : store_(std::move(store)) {}
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    Address& state = addresses_.emplace_back(Address{*store_});
+    grpc_ssl_server_credentials_options* const options =
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            store_->wants_client_certificates()
+                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+            &Fetch, &state);
+    grpc_server_credentials* const credentials =
+        grpc_ssl_server_credentials_create_with_options(options);
+    const int port = grpc_server_add_http2_port(server, address.c_str(), credentials);
+    grpc_server_credentials_release(credentials);
+    return port;
+  }
+
+  const std::shared_ptr<CertificateStore> store_;
+  std::deque<Address> addresses_;  // stay where they are
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::ServerCredentials> TlsCredentials(std::shared_ptr<CertificateStore> store) {
+  return std::make_shared<ReloadingCredentials>(std::move(store));
+}
+
+}  // namespace attention

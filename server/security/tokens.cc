@@ -1,0 +1,192 @@
+#include "server/security/tokens.h"
+
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "core/models/json_file.h"
+#include "core/runtime/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "server/configuration/nearest_name.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+constexpr size_t kHashDigits = size_t{2} * SHA256_DIGEST_LENGTH;
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
+absl::Status Wrong(const std::string& key, const std::string& expected, const json& found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, ": expected ", expected, ", found ", found.dump()));
+}
+
+std::string HashOf(const std::string& token) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash = {};
+  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), hash.data());
+  return absl::BytesToHexString(
+      std::string(reinterpret_cast<const char*>(hash.data()), hash.size()));
+}
+
+bool IsText(const json& value) { return value.is_string() && !value.get<std::string>().empty(); }
+
+absl::Status ReadModels(const json& value, Caller& caller) {
+  std::vector<std::string> patterns;
+  for (const json& pattern : value) {
+    if (!value.is_array() || !IsText(pattern)) {
+      return Wrong("models", "an array of names or patterns", value);
+    }
+    patterns.push_back(pattern.get<std::string>());
+  }
+  caller.models = std::make_shared<const std::vector<std::string>>(std::move(patterns));
+  return absl::OkStatus();
+}
+
+absl::Status ReadPriority(const json& value, Caller& caller) {
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
+    if (value == std::string(Name(priority))) {
+      caller.max_priority = priority;
+      return absl::OkStatus();
+    }
+  }
+  return Wrong("max_priority", "high, normal or low", value);
+}
+
+absl::Status ReadField(const std::string& key, const json& value, std::string& hash,
+                       TokenEntry& entry) {
+  if (key == "sha256") {
+    hash = value.is_string() ? value.get<std::string>() : "";
+    const bool is_hash = hash.size() == kHashDigits &&
+                         hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+    return is_hash ? absl::OkStatus() : Wrong(key, "64 lower-case hexadecimal digits", value);
+  }
+  if (key == "tenant") {
+    entry.caller.tenant = value.is_string() ? value.get<std::string>() : "";
+    return IsText(value) ? absl::OkStatus() : Wrong(key, "a name", value);
+  }
+  if (key == "models") {
+    return ReadModels(value, entry.caller);
+  }
+  if (key == "admin") {
+    entry.caller.has_admin_right = value.is_boolean() && value.get<bool>();
+    return value.is_boolean() ? absl::OkStatus() : Wrong(key, "true or false", value);
+  }
+  if (key == "expires") {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    return absl::ParseTime(absl::RFC3339_full, text, &entry.expires, nullptr)
+               ? absl::OkStatus()
+               : Wrong(key, "a time such as 2027-01-31T00:00:00Z", value);
+  }
+  if (key == "max_priority") {
+    return ReadPriority(value, entry.caller);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      key, ": no such key",
+      NearestHint(key, {"sha256", "tenant", "models", "admin", "expires", "max_priority"})));
+}
+
+absl::Status ReadEntry(const json& wire, TokenTable& table) {
+  std::string hash;
+  TokenEntry entry;
+  if (!wire.is_object()) {
+    return absl::InvalidArgumentError("expected an object");
+  }
+  for (const auto& [key, value] : wire.items()) {
+    RETURN_IF_ERROR(ReadField(key, value, hash, entry));
+  }
+  if (hash.empty() || entry.caller.tenant.empty()) {
+    return absl::InvalidArgumentError("expected sha256 and tenant, found not both");
+  }
+  if (!table.emplace(hash, std::move(entry)).second) {
+    return absl::InvalidArgumentError(absl::StrCat("sha256: ", hash, " is there already"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
+  ASSIGN_OR_RETURN(const json file, ParseJsonObject(text, path));
+  if (file.size() != 1 || !file.contains("tokens") || !file["tokens"].is_array()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected {\"tokens\": [...]} and nothing else"));
+  }
+  TokenTable table;
+  for (const json& entry : file["tokens"]) {
+    if (const absl::Status status = ReadEntry(entry, table); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tokens[", table.size(), "]: ", std::string(status.message())));
+    }
+  }
+  return table;
+}
+
+absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& path) {
+  std::unique_ptr<TokenStore> store(new TokenStore(path));
+  MutexLock lock(store->mutex_);
+  store->watch_.HasChanged();
+  ASSIGN_OR_RETURN(TokenTable table, ReadTokenFile(path));
+  store->table_ = std::make_shared<const TokenTable>(std::move(table));
+  return store;
+}
+
+std::shared_ptr<const TokenTable> TokenStore::Latest() {
+  MutexLock lock(mutex_);
+  const absl::Time now = absl::Now();
+  if (now >= next_look_) {
+    next_look_ = now + kLookInterval;
+    if (watch_.HasChanged()) {
+      absl::StatusOr<TokenTable> table = ReadTokenFile(path_);
+      if (table.ok()) {
+        table_ = std::make_shared<const TokenTable>(*std::move(table));
+        Log(LogLevel::kInfo, absl::StrCat("read ", table_->size(), " tokens from ", path_));
+      } else {
+        Log(LogLevel::kError, absl::StrCat("the tokens stay what they were: ",
+                                           std::string(table.status().message())));
+      }
+    }
+  }
+  return table_;
+}
+
+absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
+  const std::shared_ptr<const TokenTable> table = Latest();
+  const auto found = table->find(HashOf(token));
+  if (found == table->end()) {
+    return absl::UnauthenticatedError(
+        "authorization: expected a token that this server knows, found another");
+  }
+  if (found->second.expires <= absl::Now()) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "authorization: expected a token that is valid, found one that expired at ",
+        absl::FormatTime(absl::RFC3339_sec, found->second.expires, absl::UTCTimeZone())));
+  }
+  return found->second.caller;
+}
+
+std::string MakeToken(const std::string& tenant) {
+  std::array<unsigned char, 32> random = {};
+  if (RAND_bytes(random.data(), random.size()) != 1) {
+    std::abort();  // a system without randomness
+  }
+  const std::string token =
+      absl::StrCat("attend_", absl::WebSafeBase64Escape(std::string(
+                                  reinterpret_cast<const char*>(random.data()), random.size())));
+  const json entry = {{"sha256", HashOf(token)}, {"tenant", tenant}};
+  return absl::StrCat("The token, for the client's --token-file; it is not kept here:\n", token,
+                      "\n\nIts entry in the file of --tokens, {\"tokens\": [ENTRY, ...]}:\n",
+                      entry.dump(2), "\n");
+}
+
+}  // namespace attention

@@ -1,0 +1,207 @@
+// Who may call what, and where.
+#include "gmock/gmock.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/inference/open_inference.grpc.pb.h"
+#include "tests/server/security/secure_server.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kDenied = absl::StatusCode::kPermissionDenied;
+constexpr absl::StatusCode kUnauthenticated = absl::StatusCode::kUnauthenticated;
+
+// Hashes of "all", "some" and "admin".
+constexpr char kTokenFile[] = R"({"tokens": [
+  {"sha256": "5ef5ef0364b6939c4ca61f34b393f7b368d1be8619647aaf83d5b395919ab629", "tenant": "one"},
+  {"sha256": "a6b46dd0d1ae5e86cbc8f37e75ceeb6760230c1ca4ffbcb0c97b96dd7d9c464b", "tenant": "two",
+   "models": ["de*"], "max_priority": "low"},
+  {"sha256": "8c6976e5b5410415bde908bd4dee15dfb167a9c873fc4bb8a81f6f2ab448a918", "tenant": "ops",
+   "admin": true}]})";
+
+using Native = v1::AttentionService::Stub;
+using Open = inference::GRPCInferenceService::Stub;
+
+/// Call(stub, &Native::ListModels, "some").
+template <typename Stub, typename Request, typename Reply>
+absl::StatusOr<Reply> Call(Stub& stub,
+                           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                        Reply*),
+                           const std::string& token, const Request& request = {}) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  if (!token.empty()) {
+    context.AddMetadata("authorization", "Bearer " + token);
+  }
+  Reply reply;
+  const grpc::Status status = (stub.*method)(&context, request, &reply);
+  return status.ok() ? absl::StatusOr<Reply>(reply) : ToAbslStatus(status);
+}
+
+absl::Status Check(const std::shared_ptr<grpc::Channel>& channel) {
+  return Call(*grpc::health::v1::Health::NewStub(channel), &grpc::health::v1::Health::Stub::Check,
+              "")
+      .status();
+}
+
+inference::ModelInferRequest Infer(const std::string& model) {
+  inference::ModelInferRequest request;
+  request.set_model_name(model);
+  return request;
+}
+
+/// `demo` and `small`; tokens "all", "some" (of demo, low priority) and "admin".
+class AccessTest : public ::testing::Test {
+ protected:
+  const TempFolder folder_;
+  InProcessServer server_{{.admin_listen = "127.0.0.1:0",
+                           .tokens = folder_.Write("tokens.json", kTokenFile),
+                           .random_models = {{.name = "small", .d_model = 512, .num_heads = 2}},
+                           .logged_requests = LoggedRequests::kAll}};
+  const std::shared_ptr<grpc::Channel> channel_ = server_.NewChannel();
+  const std::unique_ptr<Native> native_ = v1::AttentionService::NewStub(channel_);
+  const std::unique_ptr<Open> open_ = inference::GRPCInferenceService::NewStub(channel_);
+};
+
+TEST_F(AccessTest, NothingWithoutAToken) {
+  const auto has_none =
+      StatusIs(kUnauthenticated, "authorization: expected metadata \"Bearer TOKEN\", found none");
+  EXPECT_THAT(Attend(channel_), has_none);
+  EXPECT_THAT(Call(*native_, &Native::ListModels, ""), has_none);
+  EXPECT_THAT(Call(*native_, &Native::GetStatistics, ""), has_none);
+  EXPECT_THAT(Call(*native_, &Native::ReloadModels, ""), has_none);
+  EXPECT_THAT(Call(*open_, &Open::ModelInfer, "", Infer("demo")), has_none);
+  EXPECT_THAT(Call(*open_, &Open::RepositoryIndex, ""), has_none);
+  EXPECT_THAT(Call(*open_, &Open::ServerMetadata, ""), has_none);
+  grpc::ClientContext context;
+  const auto decode = native_->Decode(&context);
+  v1::DecodeResponse response;
+  EXPECT_FALSE(decode->Read(&response));
+  EXPECT_THAT(ToAbslStatus(decode->Finish()), has_none);
+  EXPECT_THAT(Attend(channel_, "guess"),
+              StatusIs(kUnauthenticated, HasSubstr("expected a token that this server knows")));
+}
+
+TEST_F(AccessTest, HealthNeedsNone) {
+  EXPECT_THAT(Check(channel_), IsOk());
+  EXPECT_THAT(Call(*open_, &Open::ServerLive, ""), IsOk());
+  EXPECT_THAT(Call(*open_, &Open::ServerReady, ""), IsOk());
+}
+
+TEST_F(AccessTest, ATokenOpensItsModelsAndShowsNoOthers) {
+  EXPECT_THAT(Attend(channel_, "all", "small"), IsOk());
+  EXPECT_THAT(Attend(channel_, "some", "demo"), IsOk());
+  const auto is_denied = StatusIs(kDenied, HasSubstr("that tenant \"two\" may use, found \""));
+  EXPECT_THAT(Attend(channel_, "some", "small"), is_denied);
+  EXPECT_THAT(Attend(channel_, "some", "missing"), is_denied) << "as if it were there";
+  EXPECT_THAT(Call(*open_, &Open::ModelInfer, "some", Infer("small")), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::ModelInfer, "some", Infer("attention")), is_denied);
+  EXPECT_THAT(Attend(channel_, "some", "deleted"),
+              StatusIs(absl::StatusCode::kNotFound, ::testing::Not(HasSubstr("small"))));
+  v1::GetModelRequest get;
+  get.set_model("small");
+  EXPECT_THAT(Call(*native_, &Native::GetModel, "some", get), is_denied);
+  const auto models = Call(*native_, &Native::ListModels, "some");
+  ASSERT_THAT(models, IsOk());
+  ASSERT_EQ(models->models_size(), 1);
+  EXPECT_EQ(models->models(0).name(), "demo");
+  EXPECT_EQ(Call(*native_, &Native::ListModels, "all")->models_size(), 2);
+  const auto index = Call(*open_, &Open::RepositoryIndex, "some");
+  ASSERT_THAT(index, IsOk());
+  ASSERT_EQ(index->models_size(), 1);
+  EXPECT_EQ(index->models(0).name(), "demo");
+  EXPECT_EQ(Call(*open_, &Open::ModelStatistics, "some")->model_stats_size(), 1);
+}
+
+TEST_F(AccessTest, ASessionOpensOnItsModelsOnly) {
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer some");
+  const auto decode = native_->Decode(&context);
+  v1::DecodeRequest request;
+  request.mutable_open()->set_model("small");
+  ASSERT_TRUE(decode->Write(request));
+  v1::DecodeResponse response;
+  ASSERT_TRUE(decode->Read(&response));
+  EXPECT_EQ(response.result().code(), static_cast<int>(kDenied)) << response.result().message();
+  decode->WritesDone();
+  EXPECT_FALSE(decode->Read(&response));
+  EXPECT_TRUE(decode->Finish().ok());
+}
+
+TEST_F(AccessTest, TheTokenSaysWhoseTheRequestIs) {
+  ::testing::internal::CaptureStderr();
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "bearer all");
+  context.AddMetadata("attend-tenant", "somebody else");
+  v1::AttendResponse response;
+  const auto request = DemoRequest(SeededTensor(1, Dtype::kF32, {1, 2, 512}));
+  EXPECT_TRUE(native_->Attend(&context, request, &response).ok());
+  // The log has the line when the answer has gone.
+  server_.server().Drain(absl::Seconds(20));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("tenant=\"one\""));
+}
+
+TEST_F(AccessTest, OnlyTheAdminRightAdministersOnThePublicListener) {
+  const auto is_denied = StatusIs(
+      kDenied, HasSubstr("expected a caller with the admin right, found one without; ask the admin "
+                         "listener at " +
+                         server_.server().admin_address()));
+  EXPECT_THAT(Call(*native_, &Native::LoadModel, "all"), is_denied);
+  EXPECT_THAT(Call(*native_, &Native::UnloadModel, "all"), is_denied);
+  EXPECT_THAT(Call(*native_, &Native::ReloadModels, "all"), is_denied);
+  EXPECT_THAT(Call(*native_, &Native::VerifyModel, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::RepositoryModelLoad, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::RepositoryModelUnload, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::SystemSharedMemoryStatus, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::SystemSharedMemoryRegister, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::SystemSharedMemoryUnregister, "all"), is_denied);
+  EXPECT_THAT(Call(*native_, &Native::ReloadModels, "admin").status().code(),
+              absl::StatusCode::kFailedPrecondition)
+      << "there is no folder of models";
+}
+
+TEST_F(AccessTest, TheLocalAdminListenerTrustsWhoReachesIt) {
+  const auto channel = server_.NewAdminChannel();
+  EXPECT_THAT(Attend(channel, "", "small"), IsOk());
+  EXPECT_THAT(
+      Call(*v1::AttentionService::NewStub(channel), &Native::ReloadModels, "").status().code(),
+      absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(AdminTest, WithoutTokensThePublicListenerAdministersNothing) {
+  InProcessServer server;
+  EXPECT_THAT(
+      Call(*v1::AttentionService::NewStub(server.NewChannel()), &Native::LoadModel, "").status(),
+      StatusIs(kDenied,
+               "LoadModel: expected a caller with the admin right, found one without; ask a server "
+               "with an admin listener (--admin-listen), or with a token that has the right "
+               "(--tokens)"));
+}
+
+TEST(HealthListenerTest, ServesHealthInPlaintextAndNothingElse) {
+  InProcessServer server({.health_listen = "127.0.0.1:0",
+                          .tls_certificate = TlsFile("server.pem"),
+                          .tls_key = TlsFile("server.key")});
+  const auto channel =
+      Connect(server.server().health_address(), grpc::InsecureChannelCredentials());
+  EXPECT_THAT(Check(channel), IsOk());
+  EXPECT_THAT(Attend(channel).code(), absl::StatusCode::kUnimplemented);
+  grpc::health::v1::HealthCheckRequest large;
+  large.set_service(std::string(5000, 'x'));
+  EXPECT_THAT(Call(*grpc::health::v1::Health::NewStub(channel),
+                   &grpc::health::v1::Health::Stub::Check, "", large),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("4096")));
+  EXPECT_THAT(Check(Connect(server.address(), TrustingCa())), IsOk()) << "there too";
+}
+
+TEST(TokensAtStartTest, AFileThatCannotBeReadIsAnError) {
+  EXPECT_THAT(Server::Check({.tokens = "/none/tokens.json"}),
+              StatusIs(absl::StatusCode::kNotFound, "--tokens: cannot read /none/tokens.json"));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,86 @@
+// What one client can take of the server before anybody has looked at what it wants.
+#include "gmock/gmock.h"
+#include "tests/server/decode_stream.h"
+#include "tests/server/security/secure_server.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status AttendWith(grpc::ClientContext& context, const std::shared_ptr<grpc::Channel>& channel,
+                        const v1::AttendRequest& request) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  v1::AttendResponse response;
+  return ToAbslStatus(v1::AttentionService::NewStub(channel)->Attend(&context, request, &response));
+}
+
+v1::AttendRequest ShortRequest() { return DemoRequest(SeededTensor(1, Dtype::kF32, {1, 2, 512})); }
+
+// 64 MiB of zeros take 64 KiB of wire; a thousand times --max-message-bytes would be memory enough
+// to end the server.
+TEST(ConnectionLimitsTest, CompressedMessagesAreRefusedBeforeTheyAreInflated) {
+  InProcessServer server({.max_message_bytes = 1 << 20});
+  const auto channel = server.NewChannel();
+  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    v1::AttendRequest bomb = ShortRequest();
+    bomb.mutable_hidden_states()->mutable_tensor()->set_data(std::string(size_t{64} << 20, '\0'));
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    EXPECT_THAT(AttendWith(context, channel, bomb),
+                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ompression algorithm")));
+  }
+  EXPECT_THAT(Attend(channel), IsOk());
+}
+
+TEST(ConnectionLimitsTest, HeadersAreLimited) {
+  InProcessServer server({.connections = {.max_header_bytes = 4096}});
+  const auto channel = server.NewChannel();
+  grpc::ClientContext large;
+  large.AddMetadata("x-much", std::string(5000, 'x'));
+  EXPECT_THAT(AttendWith(large, channel, ShortRequest()).code(),
+              absl::StatusCode::kResourceExhausted);
+  grpc::ClientContext small;
+  small.AddMetadata("x-little", std::string(1000, 'x'));
+  EXPECT_THAT(AttendWith(small, channel, ShortRequest()), IsOk());
+}
+
+TEST(ConnectionLimitsTest, StreamsOfOneConnectionAreLimited) {
+  InProcessServer server({.connections = {.max_streams = 2}});
+  const auto channel = server.NewChannel();
+  DecodeStream first(channel);
+  DecodeStream second(channel);
+  v1::DecodeRequest open;
+  open.mutable_open()->set_model("demo");
+  for (DecodeStream* const stream : {&first, &second}) {
+    stream->Send(open);
+    ASSERT_TRUE(stream->Read().has_value());
+  }
+  grpc::ClientContext third;
+  third.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  v1::AttendResponse response;
+  EXPECT_EQ(v1::AttentionService::NewStub(channel)
+                ->Attend(&third, ShortRequest(), &response)
+                .error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED)
+      << "it waits in the client";
+  EXPECT_THAT(Attend(server.NewChannel()), IsOk()) << "another connection has its own";
+}
+
+TEST(ConnectionLimitsTest, AnOldConnectionGivesWayWithoutHarmToItsCalls) {
+  InProcessServer server({.connections = {.max_age = absl::Milliseconds(100)}});
+  const auto channel = server.NewChannel();
+  DecodeStream stream(channel);
+  v1::DecodeRequest open;
+  open.mutable_open()->set_model("demo");
+  // The channel leaves its state when the server says that the connection is old.
+  ASSERT_TRUE(channel->WaitForStateChange(
+      GRPC_CHANNEL_READY, std::chrono::system_clock::now() + std::chrono::seconds(10)));
+  stream.Send(open);
+  EXPECT_TRUE(stream.Read().has_value());
+  EXPECT_THAT(Attend(channel), IsOk()) << "on a new connection";
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,62 @@
+#include "server/security/exposure.h"
+
+#include "gmock/gmock.h"
+#include "server/security/listen_address.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+
+auto IsRefused(const std::string& text) {
+  return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));
+}
+
+TEST(ListenAddressTest, KnowsWhatOnlyThisMachineReaches) {
+  for (const char* address : {"127.0.0.1:1", "127.8.9.10:1", "localhost:1", "[::1]:1", "unix:/a"}) {
+    EXPECT_TRUE(IsLocal(address)) << address;
+  }
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "127.0.0.1.example.org:1", "localhost.example.org:1",
+        "ipv4:127.0.0.1:1", "*:1", "127.1:1", "[::ffff:10.0.0.1]:1", "example.org:1"}) {
+    EXPECT_FALSE(IsLocal(address)) << address;
+  }
+}
+
+TEST(ExposureTest, PlaintextForOtherMachinesHasToBeMeant) {
+  EXPECT_THAT(CheckExposure({.listen = {"127.0.0.1:1", "unix:/a"}}), IsOk());
+  const absl::Status refused = CheckExposure({.listen = {"127.0.0.1:1", "0.0.0.0:2"}});
+  EXPECT_THAT(refused, IsRefused("--listen: other machines would reach 0.0.0.0:2 in plaintext"));
+  for (const char* way_out : {"--tls-certificate", "unix:/PATH", "--insecure"}) {
+    EXPECT_THAT(refused, IsRefused(way_out));
+  }
+  EXPECT_THAT(CheckExposure({.listen = {"0.0.0.0:2"}, .insecure = true}), IsOk());
+  EXPECT_THAT(CheckExposure({.listen = {"0.0.0.0:2"}, .tls_certificate = "c", .tls_key = "k"}),
+              IsOk());
+  EXPECT_THAT(CheckExposure({.admin_listen = "0.0.0.0:3"}),
+              IsRefused("--admin-listen: other machines would reach 0.0.0.0:3 in plaintext"));
+}
+
+TEST(ExposureTest, AdministratorsOfOtherMachinesAreAsked) {
+  ServerOptions options = {.admin_listen = "0.0.0.0:3", .tls_certificate = "c", .tls_key = "k"};
+  EXPECT_THAT(CheckExposure(options), IsRefused("would administer the server at 0.0.0.0:3"));
+  EXPECT_TRUE(TrustsAdminListener(options)) << "who says --insecure means it";
+  options.tls_client_ca = "a";
+  EXPECT_THAT(CheckExposure(options), IsOk());
+  options.tls_client_ca = "";
+  options.tokens = "t";
+  EXPECT_THAT(CheckExposure(options), IsOk());
+  EXPECT_FALSE(TrustsAdminListener(options));
+  options.admin_listen = "127.0.0.1:3";
+  EXPECT_TRUE(TrustsAdminListener(options));
+}
+
+TEST(ExposureTest, HealthMayBePlaintext) {
+  EXPECT_THAT(CheckExposure({.health_listen = "0.0.0.0:4"}), IsOk());
+  EXPECT_THAT(CheckExposure({.health_listen = "here"}),
+              IsRefused("--health-listen: expected HOST"));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,128 @@
+// TLS as clients meet it: whom it lets in, and what becomes of new certificates.
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "tests/server/security/secure_server.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
+
+/// A server whose certificate can be replaced.
+class TlsTest : public ::testing::Test {
+ protected:
+  /// Replaces the files as a renewal does: each is there whole or not at all.
+  void Install(const std::string& certificate, const std::string& key) const {
+    for (const auto& [source, target] :
+         {std::pair(certificate + ".pem", "tls.crt"), std::pair(key + ".key", "tls.key")}) {
+      fs::copy_file(TlsFile(source), folder_.path() + "/next");
+      fs::rename(folder_.path() + "/next", folder_.path() + "/" + target);
+    }
+  }
+  ServerOptions Options() const {
+    return {.tls_certificate = folder_.path() + "/tls.crt", .tls_key = folder_.path() + "/tls.key"};
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(TlsTest, ServesThoseWhoTrustItsAuthority) {
+  Install("server", "server");
+  const InProcessServer server(Options());
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk());
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))),
+              StatusIs(kUnavailable, HasSubstr("")));
+  EXPECT_THAT(Attend(Connect(server.address(), grpc::InsecureChannelCredentials())),
+              StatusIs(kUnavailable, HasSubstr("")));
+}
+
+TEST_F(TlsTest, NewConnectionsHaveTheNewCertificateAndOldOnesLive) {
+  Install("other_server", "other_server");
+  const InProcessServer server(Options());
+  const auto old = Connect(server.address(), TrustingCa("other_ca.pem"));
+  EXPECT_THAT(Attend(old), IsOk());
+  Install("server", "server");
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk());
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))),
+              StatusIs(kUnavailable, HasSubstr("")));
+  EXPECT_THAT(Attend(old), IsOk()) << "a connection keeps the certificate that it began with";
+}
+
+TEST_F(TlsTest, EveryAddressHasTheNewCertificate) {
+  Install("other_server", "other_server");
+  ServerOptions options = Options();
+  options.admin_listen = "127.0.0.1:0";
+  InProcessServer server(options);
+  const std::string admin = server.server().admin_address();
+  Install("server", "server");
+  for (const std::string& address : {server.address(), admin, server.address()}) {
+    EXPECT_THAT(Attend(Connect(address, TrustingCa())), IsOk()) << address;
+  }
+}
+
+TEST_F(TlsTest, ABrokenPairLeavesTheOldOne) {
+  Install("server", "server");
+  const InProcessServer server(Options());
+  Install("renewed_server", "server");
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "key of another";
+  fs::remove(folder_.path() + "/tls.key");
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "no key";
+  folder_.Write("tls.crt", "nothing of the kind");
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "no certificate";
+  Install("other_server", "other_server");
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))), IsOk())
+      << "what is whole again is used";
+}
+
+TEST_F(TlsTest, TellsWhenTheCertificateExpires) {
+  Install("server", "server");
+  InProcessServer server(Options());
+  EXPECT_EQ(server.server().CertificateExpiry(), absl::FromUnixSeconds(4733510400)) << "2120";
+  Install("expired_server", "expired_server");
+  EXPECT_EQ(server.server().CertificateExpiry(), absl::FromUnixSeconds(1609459200)) << "2021";
+  EXPECT_EQ(InProcessServer().server().CertificateExpiry(), absl::InfiniteFuture());
+}
+
+TEST_F(TlsTest, ClientsRefuseAnExpiredCertificate) {
+  Install("expired_server", "expired_server");
+  const InProcessServer server(Options());
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())),
+              StatusIs(kUnavailable, HasSubstr("")));
+}
+
+TEST_F(TlsTest, ClientsShowACertificateWhereOneIsExpected) {
+  Install("server", "server");
+  ServerOptions options = Options();
+  options.tls_client_ca = TlsFile("ca.pem");
+  options.logged_requests = LoggedRequests::kAll;
+  InProcessServer server(options);
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("ca.pem", "other_client"))),
+              StatusIs(kUnavailable, HasSubstr("")));
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())),
+              StatusIs(kUnavailable, HasSubstr("")));
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("ca.pem", "client"))), IsOk());
+  server.server().Drain(absl::Seconds(20));  // then the log has the line
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("tenant=\"attend-test-client\""));
+}
+
+TEST_F(TlsTest, DoesNotStartWithoutAWholePair) {
+  Install("server", "renewed_server");
+  EXPECT_THAT(Server::Check(Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StartsWith("--tls-key: expected the key of the certificate in ")));
+  folder_.Write("tls.key", "");
+  EXPECT_THAT(Server::Check(Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StartsWith("--tls-key: expected a file with PEM text, found none at ")));
+}
+
+}  // namespace
+}  // namespace attention

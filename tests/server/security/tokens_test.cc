@@ -1,0 +1,138 @@
+#include "server/security/tokens.h"
+
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Of "one" and "two".
+constexpr char kOne[] = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+constexpr char kTwo[] = "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3";
+
+class TokensTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& entries) const {
+    const std::string next = folder_.Write("next", R"({"tokens": [)" + entries + "]}");
+    std::filesystem::rename(next, folder_.path() + "/tokens.json");
+    return folder_.path() + "/tokens.json";
+  }
+  static std::string Entry(const std::string& hash, const std::string& more = "") {
+    return R"({"sha256": ")" + hash + R"(", "tenant": "search")" + more + "}";
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(TokensTest, ATokenStandsForItsEntry) {
+  const auto store = TokenStore::Open(Write(
+      Entry(kOne) + "," +
+      Entry(kTwo, R"(, "models": ["bert-*", "gpt2"], "admin": true, "max_priority": "low")")));
+  ASSERT_THAT(store, IsOk());
+  const auto one = (*store)->Find("one");
+  ASSERT_THAT(one, IsOk());
+  EXPECT_EQ(one->tenant, "search");
+  EXPECT_FALSE(one->has_admin_right);
+  EXPECT_TRUE(one->MayUse("anything"));
+  EXPECT_EQ(one->Cap(Priority::kHigh), Priority::kHigh);
+  const auto two = (*store)->Find("two");
+  ASSERT_THAT(two, IsOk());
+  EXPECT_TRUE(two->has_admin_right);
+  EXPECT_TRUE(two->MayUse("bert-base"));
+  EXPECT_TRUE(two->MayUse("gpt2"));
+  EXPECT_FALSE(two->MayUse("gpt2-large"));
+  EXPECT_EQ(two->Cap(Priority::kHigh), Priority::kLow);
+  EXPECT_EQ(two->Cap(Priority::kLow), Priority::kLow);
+}
+
+TEST_F(TokensTest, OthersAndExpiredOnesAreRefused) {
+  const auto store =
+      TokenStore::Open(Write(Entry(kOne, R"(, "expires": "2021-01-01T00:00:00Z")") + "," +
+                             Entry(kTwo, R"(, "expires": "2120-01-01T00:00:00Z")")));
+  ASSERT_THAT(store, IsOk());
+  EXPECT_THAT((*store)->Find("one"),
+              StatusIs(absl::StatusCode::kUnauthenticated,
+                       "authorization: expected a token that is valid, found one that expired at "
+                       "2021-01-01T00:00:00+00:00"));
+  EXPECT_THAT((*store)->Find("two"), IsOk());
+  for (const std::string other : {"", "One", kOne}) {
+    EXPECT_THAT((*store)->Find(other),
+                StatusIs(absl::StatusCode::kUnauthenticated,
+                         "authorization: expected a token that this server knows, found another"))
+        << other;
+  }
+}
+
+TEST_F(TokensTest, TheFileIsReadAgainWhenItChanges) {
+  const auto store = TokenStore::Open(Write(Entry(kOne)));
+  ASSERT_THAT(store, IsOk());
+  EXPECT_THAT((*store)->Find("one"), IsOk());
+  Write("broken");
+  const absl::Time end = absl::Now() + absl::Seconds(10);
+  ::testing::internal::CaptureStderr();
+  const absl::Time looked = absl::Now() + absl::Milliseconds(1100);
+  while (absl::Now() < looked) {
+    ASSERT_THAT((*store)->Find("one"), IsOk()) << "what is wrong changes nothing";
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the tokens stay what they were"));
+  Write(Entry(kTwo));
+  while (!(*store)->Find("two").ok() && absl::Now() < end) {
+  }
+  EXPECT_THAT((*store)->Find("two"), IsOk());
+  EXPECT_THAT((*store)->Find("one").status().code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
+  const std::pair<std::string, std::string> cases[] = {
+      {Entry("ABC"), "tokens[0]: sha256: expected 64 lower-case hexadecimal digits, found \"ABC\""},
+      {Entry(kOne) + "," + Entry(kOne), "tokens[1]: sha256: "},
+      {"{}", "tokens[0]: expected sha256 and tenant, found not both"},
+      {Entry(kOne, R"(, "model": ["a"])"), "tokens[0]: model: no such key; the nearest is models"},
+      {Entry(kOne, R"(, "models": "a")"),
+       "tokens[0]: models: expected an array of names or patterns, found \"a\""},
+      {Entry(kOne, R"(, "models": {"a": "b"})"),
+       "tokens[0]: models: expected an array of names or patterns"},
+      {Entry(kOne, R"(, "models": [""])"),
+       "tokens[0]: models: expected an array of names or patterns"},
+      {Entry(kOne, R"(, "admin": 1)"), "tokens[0]: admin: expected true or false, found 1"},
+      {Entry(kOne, R"(, "expires": "soon")"),
+       "tokens[0]: expires: expected a time such as 2027-01-31T00:00:00Z, found \"soon\""},
+      {Entry(kOne, R"(, "max_priority": "highest")"),
+       "tokens[0]: max_priority: expected high, normal or low, found \"highest\""}};
+  for (const auto& [entries, error] : cases) {
+    EXPECT_THAT(ReadTokenFile(Write(entries)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(error)))
+        << entries;
+  }
+  EXPECT_THAT(
+      ReadTokenFile(folder_.Write("list.json", "[]")),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("list.json: expected a JSON")));
+  EXPECT_THAT(ReadTokenFile("/none"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none")));
+}
+
+TEST_F(TokensTest, NoModelsIsNone) {
+  const auto table = ReadTokenFile(Write(Entry(kOne, R"(, "models": [])")));
+  ASSERT_THAT(table, IsOk());
+  EXPECT_FALSE(table->begin()->second.caller.MayUse("demo"));
+}
+
+TEST_F(TokensTest, WhatIsMadeIsKnown) {
+  const std::string made = MakeToken("search");
+  const size_t begin = made.find("attend_");
+  const std::string token = made.substr(begin, made.find('\n', begin) - begin);
+  EXPECT_THAT(token, SizeIs(::testing::Ge(50)));
+  const auto store = TokenStore::Open(Write(made.substr(made.rfind('{'))));
+  ASSERT_THAT(store, IsOk());
+  EXPECT_THAT((*store)->Find(token), IsOk());
+  EXPECT_NE(MakeToken("search"), made);
+}
+
+}  // namespace
+}  // namespace attention
