@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -37,40 +39,36 @@ int Cores(const std::string& quota, const std::string& period) {
   return static_cast<int>(std::min<int64_t>(cores, 1 << 20));
 }
 
-int CoresOfGroupV2(const std::string& folder) {
-  const std::vector<std::string> words = ReadWords(folder + "/cpu.max");
-  return words.size() == 2 ? Cores(words[0], words[1]) : 0;
-}
+// A control group of this process, or an ancestor.
+struct Group {
+  std::string folder;
+  bool is_v2 = false;
+};
 
-int CoresOfGroupV1(const std::string& folder) {
-  const std::vector<std::string> quota = ReadWords(folder + "/cpu.cfs_quota_us");
-  const std::vector<std::string> period = ReadWords(folder + "/cpu.cfs_period_us");
-  return quota.size() == 1 && period.size() == 1 ? Cores(quota[0], period[0]) : 0;
-}
-
-// The lower of two limits, where 0 is none.
-int Tighter(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
-
-// The tightest limit of `group` and its ancestors below the hierarchy mounted at `mount`. In a
-// container the group's own path is often not visible; its limit then stands at the mount, which is
+// `group` and its ancestors below the hierarchy mounted at `mount`, each that is there once. In a
+// container the group's own path is often not visible; its files then stand at the mount, which is
 // the last ancestor.
-int TightestLimit(const std::string& mount, std::string group,
-                  int (*cores_of_group)(const std::string& folder)) {
-  int limit = cores_of_group(mount);
-  while (!group.empty()) {
-    limit = Tighter(limit, cores_of_group(mount + group));
+void AddGroups(const std::string& mount, std::string group, bool is_v2,
+               std::vector<Group>& groups) {
+  while (true) {
+    std::error_code error;
+    const std::string folder = std::filesystem::canonical(mount + group, error).string();
+    const auto is_same = [&](const Group& known) { return known.folder == folder; };
+    if (!error && std::none_of(groups.begin(), groups.end(), is_same)) {
+      groups.push_back({folder, is_v2});
+    }
+    if (group.empty()) {
+      return;
+    }
     group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
   }
-  return limit;
 }
 
-}  // namespace
-
-int CgroupCpuLimit(const std::string& root) {
+std::vector<Group> CpuGroups(const std::string& root) {
   const std::string mounts = root + "/sys/fs/cgroup";
-  std::ifstream groups(root + "/proc/self/cgroup");
-  int limit = 0;
-  for (std::string line; std::getline(groups, line);) {
+  std::ifstream lines(root + "/proc/self/cgroup");
+  std::vector<Group> groups;
+  for (std::string line; std::getline(lines, line);) {
     // hierarchy-ID:controller,controller:/path; v2 has ID 0 and no controllers.
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3) {
@@ -78,15 +76,54 @@ int CgroupCpuLimit(const std::string& root) {
     }
     const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
     if (fields[0] == "0" && fields[1].empty()) {
-      limit = Tighter(limit, TightestLimit(mounts, fields[2], CoresOfGroupV2));
-      limit = Tighter(limit, TightestLimit(mounts + "/unified", fields[2], CoresOfGroupV2));
+      AddGroups(mounts, fields[2], /*is_v2=*/true, groups);
+      AddGroups(mounts + "/unified", fields[2], /*is_v2=*/true, groups);
     } else if (std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end()) {
-      limit = Tighter(
-          limit, TightestLimit(absl::StrCat(mounts, "/", fields[1]), fields[2], CoresOfGroupV1));
-      limit = Tighter(limit, TightestLimit(mounts + "/cpu", fields[2], CoresOfGroupV1));
+      AddGroups(absl::StrCat(mounts, "/", fields[1]), fields[2], /*is_v2=*/false, groups);
+      AddGroups(mounts + "/cpu", fields[2], /*is_v2=*/false, groups);
     }
   }
+  return groups;
+}
+
+int CoresOf(const Group& group) {
+  if (group.is_v2) {
+    const std::vector<std::string> words = ReadWords(group.folder + "/cpu.max");
+    return words.size() == 2 ? Cores(words[0], words[1]) : 0;
+  }
+  const std::vector<std::string> quota = ReadWords(group.folder + "/cpu.cfs_quota_us");
+  const std::vector<std::string> period = ReadWords(group.folder + "/cpu.cfs_period_us");
+  return quota.size() == 1 && period.size() == 1 ? Cores(quota[0], period[0]) : 0;
+}
+
+// The lower of two limits, where 0 is none.
+int Tighter(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+}  // namespace
+
+int CgroupCpuLimit(const std::string& root) {
+  int limit = 0;
+  for (const Group& group : CpuGroups(root)) {
+    limit = Tighter(limit, CoresOf(group));
+  }
   return limit;
+}
+
+CpuThrottling CgroupThrottling(const std::string& root) {
+  CpuThrottling sum;
+  for (const Group& group : CpuGroups(root)) {
+    const std::vector<std::string> words = ReadWords(group.folder + "/cpu.stat");
+    for (size_t i = 0; i + 1 < words.size(); i += 2) {
+      int64_t value = 0;
+      if (!absl::SimpleAtoi(words[i + 1], &value)) {
+        continue;
+      }
+      sum.periods += words[i] == "nr_throttled" ? value : 0;
+      sum.duration_ns += words[i] == "throttled_usec" ? value * 1000 : 0;  // v2
+      sum.duration_ns += words[i] == "throttled_time" ? value : 0;         // v1
+    }
+  }
+  return sum;
 }
 
 int AffinityCpus() {

@@ -37,6 +37,11 @@ std::optional<bool> HealthRegistry::IsServing(const std::string& name) const {
   return found == is_serving_.end() ? std::nullopt : std::optional<bool>(found->second);
 }
 
+bool HealthRegistry::is_draining() const {
+  MutexLock lock(mutex_);
+  return is_draining_;
+}
+
 bool HealthRegistry::is_closed() const {
   MutexLock lock(mutex_);
   return is_closed_;

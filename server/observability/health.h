@@ -31,6 +31,7 @@ class HealthRegistry {
 
   /// Null when the name is not registered.
   std::optional<bool> IsServing(const std::string& name) const;
+  bool is_draining() const;
   bool is_closed() const;
 
   /// For as long as the listener lives.

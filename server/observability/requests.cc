@@ -1,74 +1,58 @@
 #include "server/observability/requests.h"
 
-#include <algorithm>
 #include <chrono>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "server/observability/log.h"
+#include <optional>
+#include <utility>
 
 namespace attention {
 namespace {
 
 // About failures, a second: a flood of them must not fill the disk.
 constexpr int64_t kMaxLines = 20;
-// Models come and go.
-constexpr size_t kMaxModels = 4096;
 
-bool IsRefusal(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
-         absl::IsDeadlineExceeded(status);
-}
+double Milliseconds(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-void Add(const RequestRecord& record, int64_t now_ms, RequestCounts& counts) {
-  if (record.status.ok()) {
-    ++counts.succeeded;
-    counts.receive_ns += record.receive_ns;
-    counts.queue_ns += record.queue_ns;
-    counts.compute_ns += record.compute_ns;
-    counts.send_ns += record.send_ns;
-    counts.tokens += record.tokens;
-    counts.executions += record.batch_requests > 0 ? 1.0 / record.batch_requests : 0;
-    counts.last_ms = now_ms;
-    return;
-  }
-  ++(IsRefusal(record.status) ? counts.refused : counts.failed);
-  counts.unsuccessful_ns +=
-      record.receive_ns + record.queue_ns + record.compute_ns + record.send_ns;
-}
-
-std::string LineOf(const RequestRecord& r, int64_t left_out) {
-  const auto milliseconds = [](int64_t ns) {
-    return absl::StrFormat("%.3f", static_cast<double>(ns) / 1e6);
-  };
-  std::string line = absl::StrCat(
-      "request id=", r.request_id, " rpc=", r.rpc, " model=", r.model.empty() ? "-" : r.model,
-      " code=", absl::StatusCodeToString(r.status.code()), " bytes=", r.request_bytes,
-      " tokens=", r.tokens, " receive_ms=", milliseconds(r.receive_ns),
-      " queue_ms=", milliseconds(r.queue_ns), " compute_ms=", milliseconds(r.compute_ns),
-      " send_ms=", milliseconds(r.send_ns));
-  if (r.batch_id > 0) {
-    absl::StrAppend(&line, " batch=", r.batch_id, " batch_requests=", r.batch_requests);
-  }
-  if (!r.tenant.empty()) {
-    absl::StrAppend(&line, " tenant=\"", r.tenant, "\"");
-  }
-  if (!r.traceparent.empty()) {
-    absl::StrAppend(&line, " trace=", r.traceparent.substr(3, 32),
-                    " parent=", r.traceparent.substr(36, 16));
-  }
-  if (!r.status.ok()) {
-    absl::StrAppend(&line, ": ", std::string(r.status.message()));
-  }
-  if (left_out > 0) {
-    absl::StrAppend(&line, " (", left_out, " lines of the kind left out)");
-  }
-  // What callers wrote must not look like lines of its own.
-  std::replace_if(line.begin(), line.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
-  return line;
+// Callers that go away are no news.
+bool IsFailure(const RequestRecord& record) {
+  return !record.status.ok() && !absl::IsCancelled(record.status);
 }
 
 }  // namespace
+
+LogEvent EventOf(const RequestRecord& r) {
+  LogEvent event = {.level = IsFailure(r) ? LogLevel::kWarning : LogLevel::kInfo,
+                    .text = "request",
+                    .fields = {{"request_id", r.request_id},
+                               {"rpc", std::string(r.rpc)},
+                               {"model", r.model},
+                               {"code", absl::StatusCodeToString(r.status.code())},
+                               {"bytes", r.request_bytes},
+                               {"tokens", r.tokens},
+                               {"total_ms", Milliseconds(r.total_ns)},
+                               {"receive_ms", Milliseconds(r.receive_ns)},
+                               {"queue_ms", Milliseconds(r.queue_ns)},
+                               {"compute_ms", Milliseconds(r.compute_ns)},
+                               {"send_ms", Milliseconds(r.send_ns)}}};
+  LogFields& fields = event.fields;
+  if (r.batch_id > 0) {
+    fields.push_back({"batch", r.batch_id});
+    fields.push_back({"batch_requests", r.batch_requests});
+  }
+  if (!r.tenant.empty()) {
+    fields.push_back({"tenant", r.tenant});
+  }
+  if (!r.trace.trace_id.empty()) {
+    fields.push_back({"trace_id", r.trace.trace_id});
+    fields.push_back({"parent_span_id", r.trace.parent_id});
+  }
+  if (const std::optional<RefusalReason> reason = ReasonOf(r.status)) {
+    fields.push_back({"refused_for", std::string(Name(*reason))});
+  }
+  if (!r.status.ok()) {
+    fields.push_back({"error", std::string(r.status.message())});
+  }
+  return event;
+}
 
 bool RequestObserver::TakeLine() {
   const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
@@ -86,37 +70,35 @@ bool RequestObserver::TakeLine() {
   return true;
 }
 
-void RequestObserver::OnEnd(const RequestRecord& record) {
-  const int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                             std::chrono::system_clock::now().time_since_epoch())
-                             .count();
-  const bool is_failure = !record.status.ok() && !absl::IsCancelled(record.status);
-  bool is_logged = logged_ == LoggedRequests::kAll;
+void RequestObserver::LogRequest(const RequestRecord& record) {
+  const LoggedRequests logged = logged_;
+  const bool is_failure = IsFailure(record);
+  const LogLevel level = is_failure ? LogLevel::kWarning : LogLevel::kInfo;
+  if (logged == LoggedRequests::kNone || (logged == LoggedRequests::kFailed && !is_failure) ||
+      level < CurrentLogLevel()) {
+    return;
+  }
   int64_t left_out = 0;
-  {
+  if (logged == LoggedRequests::kFailed) {
     MutexLock lock(mutex_);
-    Add(record, now_ms, counts_);
-    if (!record.model.empty() && by_model_.size() < kMaxModels) {
-      Add(record, now_ms, by_model_[{record.model, record.model_version}]);
+    if (!TakeLine()) {
+      return;
     }
-    if (is_failure && logged_ == LoggedRequests::kFailed) {
-      is_logged = TakeLine();
-      left_out = is_logged ? std::exchange(left_out_, 0) : 0;
-    }
+    left_out = std::exchange(left_out_, 0);
   }
-  if (is_logged) {
-    Log(is_failure ? LogLevel::kWarning : LogLevel::kInfo, LineOf(record, left_out));
+  LogEvent event = EventOf(record);
+  if (left_out > 0) {
+    event.fields.push_back({"lines_left_out", left_out});
   }
+  Log(event);
 }
 
-RequestCounts RequestObserver::counts() const {
-  MutexLock lock(mutex_);
-  return counts_;
-}
-
-std::map<std::pair<std::string, int64_t>, RequestCounts> RequestObserver::counts_by_model() const {
-  MutexLock lock(mutex_);
-  return by_model_;
+void RequestObserver::OnEnd(RequestRecord record) {
+  record.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::steady_clock::now() - record.arrival)
+                        .count();
+  counter_.Count(record);
+  LogRequest(record);
 }
 
 }  // namespace attention

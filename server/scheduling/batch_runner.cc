@@ -69,6 +69,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
   }
   PackedBatch packed(batch, workspace_);
   outcome.padding_tokens = packed.num_rows() - batch.tokens;
+  outcome.copied_bytes = packed.input_bytes();
   RowBlocks blocks;
   if (batch.is_long || WantsRows(batch)) {
     blocks.go_on = [&] {

@@ -16,6 +16,8 @@ struct BatchOutcome {
   int64_t compute_ns = 0;
   /// Rows in the packed inputs beyond those that the jobs have.
   int64_t padding_tokens = 0;
+  /// From the jobs into the packed inputs.
+  int64_t copied_bytes = 0;
 };
 
 /// One batch at a time, on the thread that calls Run and the pool's.

@@ -102,6 +102,9 @@ void Executor::Run(const Batch& batch, BatchRunner& runner,
   statistics_.batch_tokens += batch.tokens;
   statistics_.padding_tokens += outcome.padding_tokens;
   statistics_.busy_ns += outcome.compute_ns;
+  statistics_.copied_bytes += outcome.copied_bytes;
+  statistics_.rows.Observe(batch.tokens);
+  statistics_.requests.Observe(std::ssize(batch.jobs));
 }
 
 }  // namespace attention

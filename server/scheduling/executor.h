@@ -9,6 +9,7 @@
 #include "core/runtime/batch_policy.h"
 #include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
+#include "server/observability/histogram.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
 #include "server/scheduling/request_queue.h"
@@ -23,6 +24,10 @@ struct ExecutorOptions {
   QueueLimits queue = {};
 };
 
+inline constexpr int64_t kBatchRowsBounds[] = {1,   2,   4,    8,    16,   32,   64,   128,
+                                               256, 512, 1024, 2048, 4096, 8192, 16384};
+inline constexpr int64_t kBatchRequestsBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
 /// Counts since the start, but for the queue's state.
 struct ExecutorStatistics {
   int64_t batches = 0;
@@ -32,6 +37,11 @@ struct ExecutorStatistics {
   int64_t busy_ns = 0;
   /// Batches that ran between the parts of a longer one.
   int64_t interleaved_batches = 0;
+  /// Bytes that were copied into batches: of requests' tensors, or embedded tokens.
+  int64_t copied_bytes = 0;
+  /// Of batches: their rows, and their requests.
+  Histogram rows{kBatchRowsBounds};
+  Histogram requests{kBatchRequestsBounds};
   /// In the batches that run now.
   int64_t running_requests = 0;
   QueueState queue;

@@ -32,6 +32,8 @@ class PackedBatch {
   absl::Status Compute(const RowBlocks& blocks);
 
   int64_t num_rows() const { return num_rows_; }
+  /// Of the operands, each rounded up to whole cache lines.
+  int64_t input_bytes() const { return static_cast<int64_t>(input_bytes_); }
   /// The job of a batch's sequence, and the sequence's index within it.
   std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
 

@@ -27,4 +27,36 @@ std::optional<Refusal> RefusalOf(const absl::Status& status) {
   return refusal;
 }
 
+std::string_view Name(RefusalReason reason) {
+  switch (reason) {
+    case RefusalReason::kQueueRequests:
+      return "queue_requests";
+    case RefusalReason::kQueueBytes:
+      return "queue_bytes";
+    case RefusalReason::kQueueWait:
+      return "queue_wait";
+    case RefusalReason::kTenantShare:
+      return "tenant_share";
+    case RefusalReason::kDeadline:
+      return "deadline";
+    case RefusalReason::kUnavailable:
+      return "unavailable";
+    default:
+      return "limit";
+  }
+}
+
+std::optional<RefusalReason> ReasonOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return RefusalOf(status).value_or(Refusal()).reason;
+    case absl::StatusCode::kDeadlineExceeded:
+      return RefusalReason::kDeadline;
+    case absl::StatusCode::kUnavailable:
+      return RefusalReason::kUnavailable;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace attention

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
@@ -70,11 +69,13 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   return running_ns + static_cast<int64_t>(waiting_ns);
 }
 
-absl::Status RequestQueue::RefuseFor(const Candidate& candidate, const std::string& text) const {
+absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason reason,
+                                     const std::string& text) const {
   const int64_t wait_ns = WaitOf(candidate);
   const int64_t half_ns = std::min(limits_.max_wait_ns, state_.work_ns) / 2;
   return Refuse(absl::StatusCode::kResourceExhausted, text,
-                {.retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
+                {.reason = reason,
+                 .retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
                  .estimated_wait_ms = Milliseconds(wait_ns)});
 }
 
@@ -84,20 +85,22 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   }
   if (state_.requests >= limits_.max_requests) {
     return RefuseFor(
-        candidate, absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
-                                limits_.max_requests, " may (--max-queue-requests)"));
+        candidate, RefusalReason::kQueueRequests,
+        absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
+                     limits_.max_requests, " may (--max-queue-requests)"));
   }
   if (state_.requests == 0) {
     return absl::OkStatus();
   }
   if (state_.bytes + candidate.bytes > limits_.max_bytes) {
-    return RefuseFor(candidate, absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ",
-                                             candidate.bytes, " more would pass the limit of ",
-                                             limits_.max_bytes, " (--max-queue-bytes)"));
+    return RefuseFor(
+        candidate, RefusalReason::kQueueBytes,
+        absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", candidate.bytes,
+                     " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
   }
   if (state_.work_ns + candidate.work.added_ns > limits_.max_wait_ns) {
     return RefuseFor(
-        candidate,
+        candidate, RefusalReason::kQueueWait,
         absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
                      " ms, this request ", Milliseconds(candidate.work.added_ns),
                      " ms more, at most ", Milliseconds(limits_.max_wait_ns),
@@ -119,7 +122,7 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   if (exceeds(flow.bytes + candidate.bytes, limits_.max_bytes, state_.bytes) ||
       exceeds(flow.work_ns + candidate.work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
       exceeds(flow.requests + 1, limits_.max_requests, state_.requests)) {
-    return RefuseFor(candidate,
+    return RefuseFor(candidate, RefusalReason::kTenantShare,
                      absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
                                   "that fills: ", flow.requests, " requests of ", flow.bytes,
                                   " bytes and about ", Milliseconds(flow.work_ns), " ms wait"));
@@ -137,10 +140,12 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
     return Refuse(absl::StatusCode::kDeadlineExceeded,
                   absl::StrCat("the request takes about ", Milliseconds(candidate.work.alone_ns),
                                " ms, its deadline is in ", Milliseconds(left_ns), " ms"),
-                  {Milliseconds(wait_ns), Milliseconds(wait_ns)});
+                  {.reason = RefusalReason::kDeadline,
+                   .retry_after_ms = Milliseconds(wait_ns),
+                   .estimated_wait_ms = Milliseconds(wait_ns)});
   }
   if (wait_ns + candidate.work.alone_ns > left_ns) {
-    return RefuseFor(candidate,
+    return RefuseFor(candidate, RefusalReason::kDeadline,
                      absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
                                   " ms and take ", Milliseconds(candidate.work.alone_ns),
                                   " ms, its deadline is in ", Milliseconds(left_ns), " ms"));

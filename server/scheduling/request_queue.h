@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/job.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 
@@ -113,8 +114,8 @@ class RequestQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Until it would be taken.
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RefuseFor(const Candidate& candidate, const std::string& text) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
+                         const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account(const RequestClass& request_class, const Entry& entry, int sign)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, int64_t)> select)

@@ -13,9 +13,9 @@ using std::chrono::steady_clock;
 
 }  // namespace
 
-AttendCall::AttendCall(const CallEnvironment& environment, std::string rpc, bool wants_rows)
+AttendCall::AttendCall(const CallEnvironment& environment, std::string_view rpc, bool wants_rows)
     : environment_(environment), visit_(environment.live_calls), wants_rows_(wants_rows) {
-  record_.rpc = std::move(rpc);
+  record_.rpc = rpc;
   context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
 }
 
@@ -29,7 +29,7 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   PostNext();
-  arrival_ = computed_ = steady_clock::now();
+  record_.arrival = computed_ = steady_clock::now();
   is_admitted_ = environment_.admission.TryEnter();
   const absl::Status status =
       is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
@@ -41,8 +41,8 @@ void AttendCall::OnRequest(bool ok) {
 }
 
 absl::Status AttendCall::CheckHeaders() {
-  deadline_ = SteadyDeadline(context_, arrival_);
-  if (deadline_ <= arrival_) {
+  deadline_ = SteadyDeadline(context_, record_.arrival);
+  if (deadline_ <= record_.arrival) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
   ASSIGN_OR_RETURN(metadata_, ReadMetadata(context_, environment_.access, record_.rpc));
@@ -51,7 +51,7 @@ absl::Status AttendCall::CheckHeaders() {
 
 void AttendCall::OnMessage(bool ok) {
   const TimePoint now = steady_clock::now();
-  record_.receive_ns = Nanoseconds(now - arrival_);
+  record_.receive_ns = Nanoseconds(now - record_.arrival);
   computed_ = now;
   const absl::Status status =
       ok ? Admit()
@@ -97,7 +97,15 @@ void AttendCall::SetComputed(const BatchStats& stats) {
   Record(stats, record_);
 }
 
+void AttendCall::CountBlock(const grpc::ByteBuffer& message) {
+  if (wants_rows_ && record_.first_block_ns == 0) {
+    record_.first_block_ns = Nanoseconds(steady_clock::now() - record_.arrival);
+  }
+  environment_.observer.OnSend(static_cast<int64_t>(message.Length()));
+}
+
 void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
+  CountBlock(last_message);
   if (!metadata_.request_id.empty()) {
     context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   }
@@ -119,7 +127,7 @@ void AttendCall::OnFinish(bool) {
   if (record_.status.ok() && is_cancelled_) {
     record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
   }
-  environment_.observer.OnEnd(record_);
+  environment_.observer.OnEnd(std::move(record_));
   if (is_admitted_) {
     environment_.admission.Leave();
   }
@@ -128,7 +136,7 @@ void AttendCall::OnFinish(bool) {
 v1::Summary AttendCall::SummaryOf(const BatchStats& stats) const {
   v1::Summary summary = ToWire(stats);
   summary.set_receive_ns(record_.receive_ns);
-  summary.set_total_ns(Nanoseconds(steady_clock::now() - arrival_));
+  summary.set_total_ns(Nanoseconds(steady_clock::now() - record_.arrival));
   return summary;
 }
 

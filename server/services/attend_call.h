@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "server/observability/requests.h"
 #include "server/scheduling/executor.h"
@@ -42,8 +43,8 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   bool is_cancelled() const override { return is_cancelled_; }
 
  protected:
-  /// `rpc` is what the log calls it.
-  AttendCall(const CallEnvironment& environment, std::string rpc, bool wants_rows);
+  /// `rpc`, a literal, is what log and metrics call it.
+  AttendCall(const CallEnvironment& environment, std::string_view rpc, bool wants_rows);
 
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
@@ -64,6 +65,9 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   void EndWith(const absl::Status& error);
   /// Before either of them: what the scheduler said, and that from now on the answer is sent.
   void SetComputed(const BatchStats& stats);
+
+  /// A block of the answer, or all of it, is on its way.
+  void CountBlock(const grpc::ByteBuffer& message);
 
   /// For the log and the counts, also of a request whose plan fails.
   void SetModel(const std::string& name, int64_t version);
@@ -96,7 +100,6 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   const bool wants_rows_;
   bool is_admitted_ = false;
   CallMetadata metadata_;
-  TimePoint arrival_;
   TimePoint deadline_ = TimePoint::max();
   TimePoint computed_;
   RequestRecord record_;

@@ -5,6 +5,7 @@
 
 #include "core/runtime/status_macros.h"
 #include "server/services/model_info.h"
+#include "server/services/server_statistics.h"
 #include "server/services/set_logging.h"
 
 namespace attention {
@@ -28,39 +29,6 @@ NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                     .unary_limit = {limits.max_message_bytes(),
                                     "--max-message-bytes; AttendStream may send more"},
                     .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}}};
-}
-
-v1::ServerStatistics StatisticsOf(const AttentionService::Dependencies& server, TimePoint start) {
-  using std::chrono::steady_clock;
-  v1::ServerStatistics wire;
-  const std::chrono::nanoseconds uptime = steady_clock::now() - start;
-  wire.set_uptime_ns(uptime.count());
-  wire.set_threads(server.executor.num_threads());
-  const RequestCounts counts = server.observer.counts();
-  wire.set_succeeded(counts.succeeded);
-  wire.set_refused(counts.refused);
-  wire.set_failed(counts.failed);
-  wire.set_receive_ns(counts.receive_ns);
-  wire.set_queue_ns(counts.queue_ns);
-  wire.set_compute_ns(counts.compute_ns);
-  wire.set_send_ns(counts.send_ns);
-  const ExecutorStatistics computed = server.executor.statistics();
-  wire.set_batches(computed.batches);
-  wire.set_batch_requests(computed.batch_requests);
-  wire.set_batch_tokens(computed.batch_tokens);
-  wire.set_padding_tokens(computed.padding_tokens);
-  wire.set_busy_ns(computed.busy_ns);
-  wire.set_interleaved_batches(computed.interleaved_batches);
-  wire.set_waiting_requests(computed.queue.requests);
-  wire.set_waiting_bytes(computed.queue.bytes);
-  wire.set_waiting_ns(computed.queue.work_ns);
-  wire.set_running_requests(computed.running_requests);
-  const SessionStatistics sessions = server.sessions.statistics();
-  wire.set_sessions(sessions.sessions);
-  wire.set_parked_sessions(sessions.parked);
-  wire.set_cache_bytes(sessions.cache_bytes);
-  wire.set_max_cache_bytes(sessions.max_cache_bytes);
-  return wire;
 }
 
 absl::StatusOr<v1::ListModelsResponse> ListModels(const ModelRepository& models,
@@ -120,7 +88,8 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
           Right::kCall,
           GetStatisticsCall::AtOnce([dependencies, start = std::chrono::steady_clock::now()](
                                         const v1::GetStatisticsRequest&) {
-            return absl::StatusOr<v1::ServerStatistics>(StatisticsOf(dependencies, start));
+            return absl::StatusOr<v1::ServerStatistics>(DescribeStatistics(
+                {dependencies.observer, dependencies.executor, dependencies.sessions, start}));
           }),
           dependencies.access,
           nullptr,

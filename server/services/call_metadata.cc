@@ -31,16 +31,6 @@ std::optional<Priority> ParsePriority(const std::string& text) {
   return text.empty() ? std::optional(Priority::kNormal) : std::nullopt;
 }
 
-// version "-" trace-id "-" parent-id "-" flags, in lower-case hexadecimal.
-bool IsTraceparent(const std::string& text) {
-  constexpr char kForm[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
-  return text.size() == sizeof(kForm) - 1 &&
-         std::equal(text.begin(), text.end(), kForm, [](char c, char form) {
-           const bool is_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-           return form == 'x' ? is_digit : c == form;
-         });
-}
-
 // Unlike any other of this process, and most likely of any other process.
 std::string MakeRequestId() {
   static const uint32_t process = std::random_device()();
@@ -81,9 +71,7 @@ absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, co
   if (metadata.request_id.empty()) {
     metadata.request_id = MakeRequestId();
   }
-  if (std::string trace = ValueOf(context, "traceparent"); IsTraceparent(trace)) {
-    metadata.traceparent = std::move(trace);
-  }
+  metadata.trace = ParseTraceparent(ValueOf(context, "traceparent")).value_or(TraceContext());
   return metadata;
 }
 
@@ -93,7 +81,7 @@ void SetPriority(Priority priority, CallMetadata& metadata) {
 
 void Record(const CallMetadata& metadata, RequestRecord& record) {
   record.request_id = metadata.request_id;
-  record.traceparent = metadata.traceparent;
+  record.trace = metadata.trace;
   record.tenant = metadata.request_class.tenant;
 }
 

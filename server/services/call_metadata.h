@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/observability/requests.h"
+#include "server/observability/request_record.h"
 #include "server/scheduling/job.h"
 #include "server/security/access.h"
 
@@ -18,8 +18,8 @@ struct CallMetadata {
   RequestClass request_class;
   /// `x-request-id`, or made here.
   std::string request_id;
-  /// `traceparent` of W3C Trace Context, empty when absent or malformed.
-  std::string traceparent;
+  /// Of `traceparent`; no ids when it is absent or malformed.
+  TraceContext trace;
 };
 
 /// The tenant is the caller's, or else `attend-tenant`. Errors of Access; INVALID_ARGUMENT for an

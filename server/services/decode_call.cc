@@ -59,7 +59,7 @@ void DecodeCall::Post(const DecodeEnvironment& environment) {
 
 void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const auto action = std::make_shared<DecodeAction>();
-  action->arrival = arrival;
+  action->record.arrival = arrival;
   action->record.request_bytes = static_cast<int64_t>(message.Length());
   absl::StatusOr<Received<v1::DecodeRequest>> request = Decode<v1::DecodeRequest>(message);
   if (!request.ok()) {
@@ -176,7 +176,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,
                 .request_class = metadata().request_class,
-                .arrival = action->arrival,
+                .arrival = action->record.arrival,
                 .deadline = deadline()},
       std::make_shared<StepSink>(std::static_pointer_cast<DecodeCall>(shared_from_this()), action));
   action->record.tokens = job->description().tokens;
@@ -206,7 +206,7 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
   Encoder encoder;
   v1::Summary& summary = *response.mutable_result()->mutable_summary();
   summary = ToWire(stats);
-  summary.set_total_ns(Nanoseconds(std::chrono::steady_clock::now() - action->arrival));
+  summary.set_total_ns(Nanoseconds(std::chrono::steady_clock::now() - action->record.arrival));
   if (status.ok()) {
     SendParts(*action, reply, response, encoder);
   }

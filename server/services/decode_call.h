@@ -24,7 +24,6 @@ struct DecodeEnvironment {
 /// An action and what is known of it so far.
 struct DecodeAction {
   Received<v1::DecodeRequest> request;
-  TimePoint arrival;
   RequestRecord record;
   /// Once it has one.
   std::shared_ptr<const Session> session = nullptr;

@@ -103,7 +103,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
   record.send_ns = sent.count();
   Record(metadata_, record);
-  environment_.observer.OnEnd(record);
+  environment_.observer.OnEnd(std::move(record));
   environment_.admission.Leave();
   ChangeUnderWay(-1);
 }
@@ -180,6 +180,7 @@ void DuplexCall::Advance() {
     stream_.Read(&message_, on_read_.Arm());
   }
   if (writes) {
+    environment_.observer.OnSend(static_cast<int64_t>(writing_.bytes.Length()));
     stream_.Write(writing_.bytes, on_written_.Arm());
   }
   if (end.has_value()) {

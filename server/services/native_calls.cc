@@ -108,7 +108,9 @@ void AttendStreamCall::Advance() {
   if (part.empty()) {
     SendEnd();
   } else {
-    stream_.Write(reply->EncodePart(part), on_written_.Arm());
+    const grpc::ByteBuffer block = reply->EncodePart(part);
+    CountBlock(block);
+    stream_.Write(block, on_written_.Arm());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "core/runtime/mutex.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
@@ -22,8 +23,8 @@ struct NativeEnvironment {
 /// What the two have in common.
 class NativeCall : public AttendCall {
  protected:
-  NativeCall(const NativeEnvironment& environment, std::string rpc, bool wants_rows)
-      : AttendCall(environment.calls, std::move(rpc), wants_rows), native_(environment) {}
+  NativeCall(const NativeEnvironment& environment, std::string_view rpc, bool wants_rows)
+      : AttendCall(environment.calls, rpc, wants_rows), native_(environment) {}
 
   absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request) override;
 

@@ -44,6 +44,7 @@ class InferStreamCall::Request final : public AttendSink,
  private:
   // After a success the dispatcher may already have answered the request.
   absl::Status Admit(const grpc::ByteBuffer& message, TimePoint arrival) {
+    record_.arrival = arrival;
     record_.request_bytes = static_cast<int64_t>(message.Length());
     absl::StatusOr<InferPlan> plan =
         ReadInfer(message, call_->infer_.LimitsOf(call_->caller()), identity_);

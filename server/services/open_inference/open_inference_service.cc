@@ -207,7 +207,7 @@ void OpenInferenceService::AddStatistics() {
           RETURN_IF_ERROR(Find(request.name(), request.version(), caller).status());
         }
         inference::ModelStatisticsResponse response;
-        const auto counts = dependencies_.observer.counts_by_model();
+        const auto counts = dependencies_.observer.counter().by_model();
         for (const InferTarget& served : Served(caller)) {
           const bool is_named = request.name().empty() || request.name() == served.name;
           const bool is_versions =

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -66,6 +67,24 @@ TEST_F(CgroupTest, V1ReadsQuotaAndPeriodOfTheCpuController) {
   EXPECT_EQ(CpuLimit(), 3);
   Limit("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(CpuLimit(), 0);
+}
+
+TEST_F(CgroupTest, V2ThrottlingIsThatOfTheGroupAndItsAncestors) {
+  InGroups("0::/a/b\n");
+  EXPECT_EQ(CgroupThrottling(root_.path()).periods, 0);
+  Limit("cpu.stat", "usage_usec 5000");
+  Limit("a/cpu.stat", "usage_usec 900\nnr_periods 40\nnr_throttled 3\nthrottled_usec 250");
+  Limit("a/b/cpu.stat", "usage_usec 700\nnr_periods 40\nnr_throttled 4\nthrottled_usec 1000");
+  EXPECT_EQ(CgroupThrottling(root_.path()).periods, 7);
+  EXPECT_EQ(CgroupThrottling(root_.path()).duration_ns, 1'250'000);
+}
+
+TEST_F(CgroupTest, V1ThrottlingIsCountedOnceUnderBothNamesOfTheController) {
+  InGroups("4:cpu,cpuacct:/\n");
+  Limit("cpu,cpuacct/cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 77");
+  std::filesystem::create_directory_symlink("cpu,cpuacct", root_.path() + "/sys/fs/cgroup/cpu");
+  EXPECT_EQ(CgroupThrottling(root_.path()).periods, 2);
+  EXPECT_EQ(CgroupThrottling(root_.path()).duration_ns, 77);
 }
 
 TEST_F(CgroupTest, V1TakesTheTightestAncestor) {

@@ -1,0 +1,50 @@
+// Values counted by size.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace attention {
+
+/// Of nanoseconds: 50 us to 1 min, in steps of 2 and 2.5.
+inline constexpr int64_t kLatencyBoundsNs[] = {
+    50'000,        100'000,        200'000,        500'000,        1'000'000,
+    2'000'000,     5'000'000,      10'000'000,     20'000'000,     50'000'000,
+    100'000'000,   200'000'000,    500'000'000,    1'000'000'000,  2'000'000'000,
+    5'000'000'000, 10'000'000'000, 20'000'000'000, 60'000'000'000,
+};
+
+/// Thread-compatible: whoever has it guards it.
+class Histogram {
+ public:
+  /// `bounds` are strictly ascending, and borrowed for as long as the process lives.
+  explicit Histogram(std::span<const int64_t> bounds = kLatencyBoundsNs)
+      : bounds_(bounds), counts_(bounds.size() + 1) {}
+
+  void Observe(int64_t value) {
+    ++counts_[std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin()];
+    sum_ += value;
+  }
+
+  /// REQUIRES: of the same bounds.
+  void Add(const Histogram& other) {
+    std::transform(counts_.begin(), counts_.end(), other.counts_.begin(), counts_.begin(),
+                   std::plus<int64_t>());
+    sum_ += other.sum_;
+  }
+
+  std::span<const int64_t> bounds() const { return bounds_; }
+  /// One more than bounds: of values up to bounds[i], beyond the bound before; last, of the others.
+  const std::vector<int64_t>& counts() const { return counts_; }
+  int64_t sum() const { return sum_; }
+
+ private:
+  std::span<const int64_t> bounds_;
+  std::vector<int64_t> counts_;
+  int64_t sum_ = 0;
+};
+
+}  // namespace attention

@@ -1,0 +1,210 @@
+#include "server/observability/http_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/runtime/status_macros.h"
+#include "server/observability/listening_socket.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+// After an answer: for the client to take it, and to stop talking. To close a connection while its
+// bytes are unread would take the answer back.
+constexpr auto kFarewell = std::chrono::seconds(2);
+
+// After a failure to accept, for want of files: it would be asked again at once, without end.
+constexpr auto kDeafTime = std::chrono::milliseconds(200);
+
+struct Connection {
+  FileDescriptor socket;
+  steady_clock::time_point end;
+  std::string request = {};
+  std::string answer = {};  // empty: the request is still to be read
+  size_t sent = 0;
+
+  bool is_writing() const { return sent < answer.size(); }
+};
+
+std::string Answer(const char* status, const std::string& content_type, const std::string& body) {
+  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
+                      "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
+}
+
+std::string Refusal(const char* status, const std::string& text) {
+  return Answer(status, "text/plain; charset=utf-8", text + "\n");
+}
+
+// To the request's first line.
+std::string AnswerTo(const std::string& request, const HttpListener::Pages& pages) {
+  const std::vector<std::string> words =
+      absl::StrSplit(request.substr(0, request.find_first_of("\r\n")), ' ');
+  if (words.size() != 3 || words[2].rfind("HTTP/1.", 0) != 0) {
+    return Refusal("400 Bad Request", "expected a request of HTTP/1.1");
+  }
+  if (words[0] != "GET" && words[0] != "HEAD") {
+    return Refusal("405 Method Not Allowed", "expected GET or HEAD");
+  }
+  const auto page = pages.find(words[1].substr(0, words[1].find('?')));
+  if (page == pages.end()) {
+    return Refusal("404 Not Found", "there is no such page; try " + pages.begin()->first);
+  }
+  std::string answer = Answer("200 OK", page->second.content_type, page->second.body());
+  if (words[0] == "HEAD") {
+    answer.resize(answer.find("\r\n\r\n") + 4);
+  }
+  return answer;
+}
+
+}  // namespace
+
+/// What the listener's thread does.
+class HttpListener::Loop {
+ public:
+  Loop(FileDescriptor listener, FileDescriptor wake, Pages pages)
+      : listener_(std::move(listener)), wake_(std::move(wake)), pages_(std::move(pages)) {}
+
+  void Run() {
+    while (Wait()) {
+      const steady_clock::time_point now = steady_clock::now();
+      // The listener's state stands behind the connections it was asked together with.
+      const size_t known = connections_.size();
+      for (size_t i = 0; i < known; ++i) {
+        if (waits_[i + 2].revents != 0 && !Advance(connections_[i])) {
+          connections_[i].end = now;
+        }
+      }
+      if (waits_[1].revents != 0) {
+        Accept();
+      }
+      std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
+    }
+  }
+
+  /// Any thread.
+  void Stop() { eventfd_write(wake_.get(), 1); }
+
+ private:
+  // Until something happens or a connection's time is over; false when it is to stop.
+  bool Wait() {
+    const steady_clock::time_point now = steady_clock::now();
+    const bool is_deaf = now < deaf_until_;
+    waits_ = {{wake_.get(), POLLIN, 0},
+              {listener_.get(), static_cast<short>(is_deaf ? 0 : POLLIN), 0}};
+    steady_clock::time_point end = is_deaf ? deaf_until_ : now + kPatience;
+    for (const Connection& connection : connections_) {
+      const short events = connection.is_writing() ? POLLOUT : POLLIN;
+      waits_.push_back({connection.socket.get(), events, 0});
+      end = std::min(end, connection.end);
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - now);
+    poll(waits_.data(), waits_.size(), static_cast<int>(std::max<int64_t>(0, left.count())));
+    return waits_[0].revents == 0;
+  }
+
+  void Accept() {
+    while (true) {
+      FileDescriptor socket(
+          accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (socket.get() < 0) {
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+          deaf_until_ = steady_clock::now() + kDeafTime;
+        }
+        return;
+      }
+      if (std::ssize(connections_) == kMaxConnections) {
+        connections_.pop_front();
+      }
+      connections_.push_back({std::move(socket), steady_clock::now() + kPatience});
+    }
+  }
+
+  // As far as it goes without waiting; false when the connection is over.
+  bool Advance(Connection& connection) {
+    if (connection.answer.empty() && !Read(connection)) {
+      return false;
+    }
+    if (connection.is_writing()) {
+      return Write(connection);
+    }
+    return connection.answer.empty() || Discard(connection);
+  }
+
+  bool Read(Connection& connection) {
+    char buffer[2048];
+    const ssize_t count = recv(connection.socket.get(), buffer, sizeof(buffer), 0);
+    if (count <= 0) {
+      return count < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+    connection.request.append(buffer, count);
+    if (connection.request.find("\r\n\r\n") != std::string::npos) {
+      connection.answer = AnswerTo(connection.request, pages_);
+    } else if (connection.request.size() > kMaxRequestBytes) {
+      connection.answer = Refusal("431 Request Header Fields Too Large",
+                                  absl::StrCat("expected at most ", kMaxRequestBytes, " bytes"));
+    }
+    return true;
+  }
+
+  static bool Write(Connection& connection) {
+    const ssize_t count = send(connection.socket.get(), connection.answer.data() + connection.sent,
+                               connection.answer.size() - connection.sent, MSG_NOSIGNAL);
+    if (count < 0) {
+      return errno == EAGAIN || errno == EINTR;
+    }
+    connection.sent += static_cast<size_t>(count);
+    if (!connection.is_writing()) {
+      shutdown(connection.socket.get(), SHUT_WR);
+      connection.end = std::min(connection.end, steady_clock::now() + kFarewell);
+    }
+    return true;
+  }
+
+  static bool Discard(Connection& connection) {
+    char buffer[2048];
+    const ssize_t count = recv(connection.socket.get(), buffer, sizeof(buffer), 0);
+    return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+
+  const FileDescriptor listener_;
+  const FileDescriptor wake_;
+  const Pages pages_;
+  std::deque<Connection> connections_;  // in order of their arrival
+  std::vector<pollfd> waits_;           // wake, listener, connections
+  steady_clock::time_point deaf_until_;
+};
+
+HttpListener::HttpListener(std::string address, std::unique_ptr<Loop> loop)
+    : address_(std::move(address)), loop_(std::move(loop)), thread_([this] { loop_->Run(); }) {}
+
+HttpListener::~HttpListener() {
+  loop_->Stop();
+  thread_.join();
+}
+
+absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::string& address,
+                                                                  Pages pages) {
+  ASSIGN_OR_RETURN(ListeningSocket listening, ListenOn(address));
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC));
+  if (wake.get() < 0) {
+    return absl::UnavailableError("cannot listen: the system has no file to wake a thread with");
+  }
+  auto loop =
+      std::make_unique<Loop>(std::move(listening.socket), std::move(wake), std::move(pages));
+  return std::unique_ptr<HttpListener>(new HttpListener(listening.address, std::move(loop)));
+}
+
+}  // namespace attention

@@ -1,0 +1,81 @@
+#include "server/observability/process_usage.h"
+
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+
+namespace attention {
+namespace {
+
+// Of /proc/PID/stat, by the numbers of proc(5), where the state is field 3.
+constexpr size_t kStartTimeField = 22;
+
+// Fields from 3 on: the second, the program's name, may contain anything and ends with the last
+// ')'.
+std::vector<std::string> ReadStat() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t name_end = text.rfind(')');
+  return name_end == std::string::npos ? std::vector<std::string>()
+                                       : absl::StrSplit(text.substr(name_end + 2), ' ');
+}
+
+int64_t FieldOf(const std::vector<std::string>& stat, size_t number) {
+  int64_t value = 0;
+  return number - 3 < stat.size() && absl::SimpleAtoi(stat[number - 3], &value) ? value : 0;
+}
+
+int64_t BootTime() {
+  std::ifstream file("/proc/stat");
+  for (std::string word; file >> word;) {
+    int64_t seconds = 0;
+    if (word == "btime" && file >> seconds) {
+      return seconds;
+    }
+  }
+  return 0;
+}
+
+int64_t CountOpenFiles() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  return error ? 0 : std::distance(begin(files), end(files));
+}
+
+}  // namespace
+
+ProcessUsage ReadProcessUsage() {
+  ProcessUsage usage;
+  timespec cpu = {};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0) {
+    usage.cpu_ns = int64_t{cpu.tv_sec} * 1'000'000'000 + cpu.tv_nsec;
+  }
+  int64_t virtual_pages = 0;
+  int64_t resident_pages = 0;
+  if (std::ifstream statm("/proc/self/statm"); statm >> virtual_pages >> resident_pages) {
+    usage.virtual_bytes = virtual_pages * sysconf(_SC_PAGESIZE);
+    usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
+  }
+  const std::vector<std::string> stat = ReadStat();
+  usage.start_time_seconds =
+      static_cast<double>(BootTime()) + static_cast<double>(FieldOf(stat, kStartTimeField)) /
+                                            static_cast<double>(sysconf(_SC_CLK_TCK));
+  usage.open_files = CountOpenFiles();
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    usage.max_open_files = static_cast<int64_t>(limit.rlim_cur);
+  }
+  return usage;
+}
+
+}  // namespace attention

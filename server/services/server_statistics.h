@@ -1,0 +1,20 @@
+// GetStatistics: what the server has done, and what it is at.
+#pragma once
+
+#include "proto/attention/v1/attention.pb.h"
+#include "server/observability/requests.h"
+#include "server/scheduling/executor.h"
+#include "server/sessions/session_table.h"
+
+namespace attention {
+
+struct StatisticsSources {
+  const RequestObserver& observer;
+  const Executor& executor;
+  const SessionTable& sessions;
+  TimePoint start;
+};
+
+v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources);
+
+}  // namespace attention

@@ -1,0 +1,70 @@
+// A client that can be as slow and as rude as a test needs it.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "gmock/gmock.h"
+
+namespace attention {
+
+class HttpClient {
+ public:
+  /// `address` is 127.0.0.1:PORT.
+  explicit HttpClient(const std::string& address) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in target = {};
+    target.sin_family = AF_INET;
+    target.sin_port = htons(std::atoi(address.substr(address.rfind(':') + 1).c_str()));
+    target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&target), sizeof(target)), 0) << address;
+  }
+  ~HttpClient() { close(socket_); }
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// False when the server has closed the connection.
+  bool Send(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t count = send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (count < 0) {
+        return false;
+      }
+      text.remove_prefix(count);
+    }
+    return true;
+  }
+
+  /// What comes until the server closes the connection, or for a quarter of a minute.
+  std::string ReadAll() {
+    std::string all;
+    char buffer[4096];
+    pollfd wait = {socket_, POLLIN, 0};
+    while (poll(&wait, 1, 15'000) > 0) {
+      const ssize_t count = recv(socket_, buffer, sizeof(buffer), 0);
+      if (count <= 0) {
+        return all;
+      }
+      all.append(buffer, count);
+    }
+    ADD_FAILURE() << "the server keeps the connection open";
+    return all;
+  }
+
+ private:
+  const int socket_;
+};
+
+inline std::string HttpGet(const std::string& address, const std::string& path) {
+  HttpClient client(address);
+  client.Send("GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n");
+  return client.ReadAll();
+}
+
+}  // namespace attention

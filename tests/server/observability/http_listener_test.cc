@@ -1,0 +1,112 @@
+// What a listener answers, and that nobody keeps others from their answer.
+#include "server/observability/http_listener.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/server/observability/http_client.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class HttpListenerTest : public ::testing::Test {
+ protected:
+  std::string Get(const std::string& path) { return HttpGet(address_, path); }
+  std::string Ask(const std::string& request) {
+    HttpClient client(address_);
+    client.Send(request);
+    return client.ReadAll();
+  }
+
+  const std::string large_ = std::string(3 << 20, 'x');
+  const std::unique_ptr<HttpListener> listener_ = *HttpListener::Start(
+      "127.0.0.1:0", {{"/metrics", {"text/plain", [] { return std::string("one 1\n"); }}},
+                      {"/large", {"text/plain", [this] { return large_; }}}});
+  const std::string address_ = listener_->address();
+};
+
+TEST_F(HttpListenerTest, AnswersWithThePage) {
+  EXPECT_EQ(Get("/metrics"),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n"
+            "Connection: close\r\n\r\none 1\n");
+}
+
+TEST_F(HttpListenerTest, AnswersWhateverTheQuery) {
+  EXPECT_THAT(Get("/metrics?name[]=one"), EndsWith("\r\n\r\none 1\n"));
+}
+
+TEST_F(HttpListenerTest, SendsAllOfAPageThatIsLargerThanTheSocketTakes) {
+  EXPECT_THAT(Get("/large").size(), large_.size() + Get("/large").find("\r\n\r\n") + 4);
+}
+
+TEST_F(HttpListenerTest, AnswersHeadWithoutTheBody) {
+  EXPECT_THAT(Ask("HEAD /metrics HTTP/1.1\r\n\r\n"),
+              AllOf(HasSubstr("Content-Length: 6"), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(HttpListenerTest, ReadsARequestThatComesInPieces) {
+  HttpClient client(address_);
+  for (const char c : std::string("GET /metrics HTTP/1.0\r\n\r\n")) {
+    EXPECT_TRUE(client.Send(std::string(1, c)));
+  }
+  EXPECT_THAT(client.ReadAll(), EndsWith("one 1\n"));
+}
+
+TEST_F(HttpListenerTest, RefusesWhatItDoesNotServe) {
+  EXPECT_THAT(Get("/secret"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Ask("POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(Ask("what is this\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Ask("PRI * HTTP/2.0\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(HttpListenerTest, RefusesAHeaderThatDoesNotEnd) {
+  EXPECT_THAT(Ask("GET /metrics HTTP/1.1\r\nX: " + std::string(100'000, 'x')),
+              StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+}
+
+TEST_F(HttpListenerTest, AnswersBesideClientsThatHoldAllItsConnections) {
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (int i = 0; i < 2 * HttpListener::kMaxConnections; ++i) {
+    slow.push_back(std::make_unique<HttpClient>(address_));
+    slow.back()->Send("GET /metr");
+  }
+  EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+}
+
+TEST_F(HttpListenerTest, AnswersBesideClientsThatDoNotTakeTheirAnswer) {
+  std::vector<std::unique_ptr<HttpClient>> deaf;
+  for (int i = 0; i < 8; ++i) {
+    deaf.push_back(std::make_unique<HttpClient>(address_));
+    deaf.back()->Send("GET /large HTTP/1.1\r\n\r\n");
+  }
+  EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+}
+
+TEST_F(HttpListenerTest, ClosesTheConnectionOfAClientThatNeverAsks) {
+  EXPECT_EQ(HttpClient(address_).ReadAll(), "");
+}
+
+TEST_F(HttpListenerTest, ListensWhereItWasTold) {
+  EXPECT_THAT(address_, AllOf(StartsWith("127.0.0.1:"), Not(EndsWith(":0"))));
+  EXPECT_THAT(HttpListener::Start(address_, {}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "cannot listen on " + address_ + ": Address already in use"));
+  EXPECT_THAT(HttpListener::Start("127.0.0.1:70000", {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "expected HOST:PORT with a port of 0 to 65535, found 127.0.0.1:70000"));
+  EXPECT_THAT(HttpListener::Start(":8002", {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found :8002")));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,56 @@
+#include "server/observability/trace_context.h"
+
+#include "gmock/gmock.h"
+
+namespace attention {
+namespace {
+
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kParent[] = "00f067aa0ba902b7";
+
+std::string Header(const std::string& version, const std::string& trace, const std::string& parent,
+                   const std::string& flags) {
+  return version + "-" + trace + "-" + parent + "-" + flags;
+}
+
+TEST(TraceContextTest, ReadsIdsAndTheSampledFlag) {
+  const auto sampled = ParseTraceparent(Header("00", kTrace, kParent, "01"));
+  ASSERT_TRUE(sampled.has_value());
+  EXPECT_EQ(sampled->trace_id, kTrace);
+  EXPECT_EQ(sampled->parent_id, kParent);
+  EXPECT_TRUE(sampled->is_sampled);
+  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "00"))->is_sampled);
+}
+
+TEST(TraceContextTest, OnlyTheLastFlagSaysSampled) {
+  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "fe"))->is_sampled);
+  EXPECT_TRUE(ParseTraceparent(Header("00", kTrace, kParent, "ab"))->is_sampled);
+}
+
+TEST(TraceContextTest, ReadsTheBeginningOfLaterVersions) {
+  EXPECT_TRUE(ParseTraceparent(Header("cc", kTrace, kParent, "01")).has_value());
+  EXPECT_TRUE(ParseTraceparent(Header("cc", kTrace, kParent, "01-more")).has_value());
+  EXPECT_FALSE(ParseTraceparent(Header("cc", kTrace, kParent, "01more")).has_value());
+  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "01-more")).has_value());
+}
+
+TEST(TraceContextTest, TakesWhatIsMalformedForNone) {
+  for (const std::string& text :
+       {std::string(), Header("ff", kTrace, kParent, "01"), Header("0", kTrace, kParent, "01"),
+        Header("00", std::string(32, '0'), kParent, "01"),
+        Header("00", kTrace, std::string(16, '0'), "01"),
+        Header("00", "4BF92F3577B34DA6A3CE929D0E0E4736", kParent, "01"),
+        Header("00", kTrace, "00f067aa0ba902b", "011"), Header("00", kTrace, kParent, "0g"),
+        Header("00", kTrace, kParent, "1")}) {
+    EXPECT_FALSE(ParseTraceparent(text).has_value()) << text;
+  }
+}
+
+TEST(TraceContextTest, MakesIdsThatAreValidAndUnlikeEachOther) {
+  EXPECT_TRUE(ParseTraceparent(Header("00", MakeTraceId(), MakeSpanId(), "01")).has_value());
+  EXPECT_NE(MakeTraceId(), MakeTraceId());
+  EXPECT_NE(MakeSpanId(), MakeSpanId());
+}
+
+}  // namespace
+}  // namespace attention
