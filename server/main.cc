@@ -1,5 +1,6 @@
 // attend-server: parse flags, serve until a signal, drain.
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,7 +62,19 @@ void PrintAddress(const char* listener, const std::string& address) {
   }
 }
 
+// What gRPC has to say goes the way of everything else.
+void LogForGrpc(gpr_log_func_args* event) {
+  Log({.level = event->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
+                : event->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                           : LogLevel::kDebug,
+       .text = absl::StrCat("grpc: ", event->message),
+       .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
+}
+
 int Serve(const ServerOptions& options) {
+  SetLogFormat(options.log_format);
+  SetLogLevel(options.log_level);
+  gpr_set_log_function(LogForGrpc);
   // The caller hears of bytes that are no message; it must not be able to fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
   AllowManyFiles();
@@ -75,6 +89,7 @@ int Serve(const ServerOptions& options) {
   }
   PrintAddress("admin", (*server)->admin_address());
   PrintAddress("health", (*server)->health_address());
+  PrintAddress("metrics", (*server)->metrics_address().value_or(""));
   std::fflush(stdout);
   AwaitSignal(signals);
   Log(LogLevel::kInfo,

@@ -1,10 +1,12 @@
 #include "server/server.h"
 
 #include <grpc/grpc.h>
+#include <grpcpp/grpcpp.h>
 #include <grpcpp/server.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,7 @@
 #include "server/security/exposure.h"
 #include "server/security/guards.h"
 #include "server/service_set.h"
+#include "server/services/connections.h"
 
 namespace attention {
 namespace {
@@ -93,6 +96,7 @@ struct Server::State {
   absl::Status ListenForHealth();
   /// Those there are.
   std::vector<std::unique_ptr<Listener>*> Listeners();
+  MetricsSources Sources() const;
 
   const ServerOptions options;
   ModelRepository models;
@@ -104,6 +108,8 @@ struct Server::State {
   Executor executor;
   /// Null without a folder of models.
   const std::unique_ptr<ModelLoader> loader;
+  /// Null: traces go nowhere.
+  std::unique_ptr<SpanExporter> exporter;
   RequestObserver observer;
   SessionTable sessions;
   SharedMemory shared_memory;
@@ -113,11 +119,17 @@ struct Server::State {
   std::unique_ptr<ServiceSet> everybody;
   HealthService health_service;
   std::unique_ptr<Listener> health_listener;
+  /// Null: off. Reads all of the above.
+  std::unique_ptr<HttpListener> metrics;
   bool is_shut_down = false;
 };
 
 absl::Status Server::State::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
+  ASSIGN_OR_RETURN(exporter, StartTraces({.endpoint = options.otlp_endpoint,
+                                          .sample_ratio = options.trace_sample_ratio,
+                                          .version = ATTEND_VERSION}));
+  observer.set_exporter(exporter.get());
   RETURN_IF_ERROR(AddSeededModels());
   SetReady(loader == nullptr);
   if (loader != nullptr) {
@@ -217,6 +229,26 @@ std::vector<std::unique_ptr<Listener>*> Server::State::Listeners() {
   return listeners;
 }
 
+MetricsSources Server::State::Sources() const {
+  return {.observer = observer,
+          .executor = executor,
+          .sessions = sessions,
+          .models = models,
+          .loader = loader.get(),
+          .health = health,
+          .exporter = exporter.get(),
+          .queue_limits = ExecutorOptionsOf(options).queue,
+          .version = ATTEND_VERSION,
+          .grpc_version = grpc::Version(),
+          .connections = CountConnections,
+          .certificate_expiry = [&certificates = guards.certificates]() -> std::optional<double> {
+            return certificates == nullptr
+                       ? std::nullopt
+                       : std::optional(absl::ToDoubleSeconds(certificates->Latest()->not_after -
+                                                             absl::UnixEpoch()));
+          }};
+}
+
 absl::Status Server::Check(const ServerOptions& options) {
   KeepGrpcLoaded();
   State state(options);
@@ -228,6 +260,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   auto state = std::make_unique<State>(options);
   RETURN_IF_ERROR(state->Prepare());
   RETURN_IF_ERROR(state->Listen());
+  ASSIGN_OR_RETURN(state->metrics, ServeMetrics(options.metrics_listen, state->Sources()));
   if (state->loader != nullptr) {
     // Beside serving: what is there can be asked for meanwhile, and health tells when all is.
     state->loading.TryEnter();
@@ -264,6 +297,10 @@ absl::Time Server::CertificateExpiry() const {
                                                 : state_->guards.certificates->Latest()->not_after;
 }
 
+std::optional<std::string> Server::metrics_address() const {
+  return state_->metrics == nullptr ? std::nullopt : std::optional(state_->metrics->address());
+}
+
 bool Server::WaitUntilReady(absl::Duration patience) {
   return state_->loading.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(patience));
 }
@@ -280,6 +317,16 @@ void Server::Drain(absl::Duration grace) {
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();
+}
+
+  if (state.exporter != nullptr) {
+    state.exporter->Finish();
+  }
+  for (const std::string& address : state.addresses) {
+    if (absl::StartsWith(address, "unix:")) {
+      std::error_code ignored;  // it may be gone already
+      std::filesystem::remove(address.substr(std::strlen("unix:")), ignored);
+    }
   }
 }
 

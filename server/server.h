@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Server {
   std::string health_address() const;
   /// When the certificate in use expires; the infinite future without one.
   absl::Time CertificateExpiry() const;
+
+  /// Where /metrics is; null: nowhere.
+  std::optional<std::string> metrics_address() const;
 
   /// Waits until every model that was found at start is loaded or has failed; until then health
   /// says NOT_SERVING of the server as a whole, while what is loaded serves. False after

@@ -10,7 +10,9 @@
 #include "absl/time/time.h"
 #include "core/models/model.h"
 #include "server/models/model_loader.h"
+#include "server/observability/log.h"
 #include "server/observability/requests.h"
+#include "server/observability/telemetry.h"
 
 namespace attention {
 
@@ -59,6 +61,15 @@ struct ServerOptions {
   int64_t max_batch_tokens = 4096;
   int64_t max_batch_delay_us = 0;
   LoggedRequests logged_requests = LoggedRequests::kFailed;
+  /// Of the process; the program applies them.
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+  /// host:port where /metrics is, or kNoListener; the flag's default is an address.
+  std::string metrics_listen = kNoListener;
+  /// URL of a collector of traces; empty: none.
+  std::string otlp_endpoint = {};
+  /// Of requests without a trace of their own: the share that begins one.
+  double trace_sample_ratio = 1;
   /// Of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
   int64_t max_sessions = 16384;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "core/models/version_policy.h"
 #include "core/runtime/status_macros.h"
 
@@ -177,14 +179,56 @@ OptionSection Connections() {
                       "Time without a call after which a connection is closed; 0: none")}};
 }
 
-OptionSection Observability() {
-  return {"Observability",
-          {ChoiceOption<LoggedRequests ServerOptions::*, LoggedRequests>(
+absl::Status ApplySampleRatio(const std::vector<std::string>& values, ServerOptions& options) {
+  double& ratio = options.trace_sample_ratio;
+  return absl::SimpleAtod(values[0], &ratio) && ratio >= 0 && ratio <= 1
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(
+                   absl::StrCat("expected a share of 0 to 1, found ", values[0]));
+}
+
+std::vector<Option> TraceOptions() {
+  return {TextOption("otlp-endpoint", &ServerOptions::otlp_endpoint, "URL",
+                     "Send traces of requests (W3C Trace Context) to this collector, by OTLP/HTTP: "
+                     "http://HOST:4318"),
+          Option{.name = "trace-sample-ratio",
+                 .placeholder = "SHARE",
+                 .help = "Of requests that come without a trace, the share that begins one, 0 to 1",
+                 .apply = ApplySampleRatio,
+                 .default_values = {"1"}}
+              .Needs("otlp-endpoint")};
+}
+
+std::vector<Option> LogOptions() {
+  return {ChoiceOption<LogFormat ServerOptions::*, LogFormat>(
+              "log-format", &ServerOptions::log_format,
+              {{"text", LogFormat::kText}, {"json", LogFormat::kJson}},
+              "Of the log, one line an event on standard error"),
+          ChoiceOption<LogLevel ServerOptions::*, LogLevel>(
+              "log-level", &ServerOptions::log_level,
+              {{"debug", LogLevel::kDebug},
+               {"info", LogLevel::kInfo},
+               {"warning", LogLevel::kWarning},
+               {"error", LogLevel::kError}},
+              "What is less than this is not logged; attend log-level changes it later"),
+          ChoiceOption<LoggedRequests ServerOptions::*, LoggedRequests>(
               "log-requests", &ServerOptions::logged_requests,
               {{"none", LoggedRequests::kNone},
                {"failed", LoggedRequests::kFailed},
                {"all", LoggedRequests::kAll}},
-              "Which requests have a line in the log; of failed ones at most 20 a second")}};
+              "Which requests have a line in the log; of failed ones at most 20 a second")};
+}
+
+OptionSection Observability() {
+  std::vector<Option> options = {
+      TextOption("metrics-listen", &ServerOptions::metrics_listen, "ADDRESS",
+                 "Serve /metrics for Prometheus, by HTTP, on HOST:PORT (port 0: any free one), or "
+                 "none")
+          .WithDefault("127.0.0.1:8002")};
+  for (std::vector<Option>& more : std::vector<std::vector<Option>>{LogOptions(), TraceOptions()}) {
+    options.insert(options.end(), more.begin(), more.end());
+  }
+  return {"Observability", std::move(options)};
 }
 
 }  // namespace

@@ -14,9 +14,9 @@
 namespace attention {
 namespace {
 
-constexpr double kNanosecond = 1e-9;
+constexpr double kNanosecondsPerSecond = 1e9;
 
-double Seconds(int64_t ns) { return kNanosecond * static_cast<double>(ns); }
+double Seconds(int64_t ns) { return static_cast<double>(ns) / kNanosecondsPerSecond; }
 
 using AllSeries = std::map<RequestCounter::Key, RequestSeries>;
 
@@ -63,7 +63,7 @@ void WriteRequests(const RequestObserver& observer, MetricsText& text) {
   for (const Phase& phase : kPhases) {
     text.Family(phase.name, "histogram", phase.help);
     for (const auto& [key, series] : all) {
-      text.Sample(LabelsOf(key), phase.of(series), kNanosecond);
+      text.Sample(LabelsOf(key), phase.of(series), kNanosecondsPerSecond);
     }
   }
   text.Family("attend_refused_total", "counter",
@@ -186,6 +186,16 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
               1);
 }
 
+void WriteTraces(const TraceStatistics& traces, MetricsText& text) {
+  text.Counter("attend_traced_requests_total", "Requests whose spans a collector has taken.",
+               static_cast<double>(traces.exported));
+  text.Counter(
+      "attend_untraced_requests_total",
+      "Requests whose spans were dropped: too many waited, or the collector (--otlp-endpoint)"
+      " did not take them.",
+      static_cast<double>(traces.dropped));
+}
+
 void WriteCpu(const Executor& executor, MetricsText& text) {
   text.Gauge("attend_compute_threads", "Threads that compute (--threads).", executor.num_threads());
   text.Gauge("attend_cpu_budget_cores", "Cores that the process may use: cgroup and affinity.",
@@ -227,6 +237,8 @@ std::string WriteMetrics(const MetricsSources& sources) {
   WriteSessions(sources.sessions.statistics(), text);
   WriteModels(sources, text);
   WriteServer(sources, text);
+  WriteTraces(sources.exporter == nullptr ? TraceStatistics() : sources.exporter->statistics(),
+              text);
   WriteCpu(sources.executor, text);
   WriteProcess(text);
   return text.text();

@@ -24,6 +24,8 @@ struct MetricsSources {
   /// Null: no folder of models is served.
   const ModelLoader* loader = nullptr;
   const HealthRegistry& health;
+  /// Null: traces go nowhere.
+  const SpanExporter* exporter = nullptr;
   QueueLimits queue_limits = {};
   /// Of the server program, and of gRPC.
   std::string version = {};

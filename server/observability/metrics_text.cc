@@ -57,7 +57,7 @@ void MetricsText::Sample(const MetricLabels& labels, double value) {
   Line("", labels, Number(value));
 }
 
-void MetricsText::Sample(const MetricLabels& labels, const Histogram& histogram, double unit) {
+void MetricsText::Sample(const MetricLabels& labels, const Histogram& histogram, double per_unit) {
   const std::vector<int64_t>& counts = histogram.counts();
   int64_t cumulative = 0;
   for (const int64_t count : counts) {
@@ -71,11 +71,12 @@ void MetricsText::Sample(const MetricLabels& labels, const Histogram& histogram,
   int64_t up_to = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     up_to += counts[i];
-    with_bound.back().second =
-        i + 1 == counts.size() ? "+Inf" : Number(static_cast<double>(histogram.bounds()[i]) * unit);
+    with_bound.back().second = i + 1 == counts.size()
+                                   ? "+Inf"
+                                   : Number(static_cast<double>(histogram.bounds()[i]) / per_unit);
     Line("_bucket", with_bound, absl::StrCat(up_to));
   }
-  Line("_sum", labels, Number(static_cast<double>(histogram.sum()) * unit));
+  Line("_sum", labels, Number(static_cast<double>(histogram.sum()) / per_unit));
   Line("_count", labels, absl::StrCat(cumulative));
 }
 

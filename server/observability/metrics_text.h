@@ -23,9 +23,10 @@ class MetricsText {
 
   /// A sample of the family.
   void Sample(const MetricLabels& labels, double value);
-  /// A histogram of the family, whose values are `unit` each (1e-9: nanoseconds become seconds).
+  /// A histogram of the family, whose unit is so many of the values' (1e9: nanoseconds become
+  /// seconds).
   /// Nothing when nothing was observed: what never happens in a series takes no room.
-  void Sample(const MetricLabels& labels, const Histogram& histogram, double unit);
+  void Sample(const MetricLabels& labels, const Histogram& histogram, double per_unit);
 
   /// A family of one sample.
   void Counter(std::string_view name, std::string_view help, double value);

@@ -43,7 +43,9 @@ LogEvent EventOf(const RequestRecord& r) {
   }
   if (!r.trace.trace_id.empty()) {
     fields.push_back({"trace_id", r.trace.trace_id});
-    fields.push_back({"parent_span_id", r.trace.parent_id});
+    if (!r.trace.span_id.empty()) {
+      fields.push_back({"span_id", r.trace.span_id});
+    }
   }
   if (const std::optional<RefusalReason> reason = ReasonOf(r.status)) {
     fields.push_back({"refused_for", std::string(Name(*reason))});
@@ -98,6 +100,9 @@ void RequestObserver::OnEnd(RequestRecord record) {
                         std::chrono::steady_clock::now() - record.arrival)
                         .count();
   counter_.Count(record);
+  if (exporter_ != nullptr) {
+    exporter_->Trace(record);
+  }
   LogRequest(record);
 }
 

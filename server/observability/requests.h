@@ -1,4 +1,4 @@
-// What became of requests: counted, and logged.
+// What became of requests: counted, logged, traced.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include "server/observability/log.h"
 #include "server/observability/request_counts.h"
 #include "server/observability/request_record.h"
+#include "server/observability/span_exporter.h"
 
 namespace attention {
 
@@ -21,6 +22,9 @@ LogEvent EventOf(const RequestRecord& record);
 class RequestObserver {
  public:
   explicit RequestObserver(LoggedRequests logged) : logged_(logged) {}
+
+  /// Gets the traces, and outlives this; without one they go nowhere. REQUIRES: OnEnd comes later.
+  void set_exporter(SpanExporter* exporter) { exporter_ = exporter; }
 
   /// Does not block.
   void OnEnd(RequestRecord record);
@@ -39,6 +43,7 @@ class RequestObserver {
   bool TakeLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<LoggedRequests> logged_;
+  SpanExporter* exporter_ = nullptr;
   RequestCounter counter_;
   std::atomic<int64_t> sent_bytes_ = 0;
   Mutex mutex_;

@@ -49,6 +49,7 @@ std::optional<TraceContext> ParseTraceparent(std::string_view text) {
   const int digit = last <= '9' ? last - '0' : last - 'a' + 10;
   return TraceContext{.trace_id = std::string(trace_id),
                       .parent_id = std::string(parent_id),
+                      .span_id = "",
                       .is_sampled = digit % 2 == 1};
 }
 

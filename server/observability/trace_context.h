@@ -13,6 +13,8 @@ struct TraceContext {
   std::string trace_id;
   /// The caller's span; empty: the trace begins here.
   std::string parent_id;
+  /// The server's own span; empty: none is recorded.
+  std::string span_id;
   /// Who began the trace wants it recorded.
   bool is_sampled = false;
 };

@@ -34,7 +34,8 @@ class ServerProcess {
   explicit ServerProcess(std::vector<std::string> arguments = {},
                          const std::string& listen = "127.0.0.1:0") {
     arguments.insert(arguments.begin(),
-                     {ATTEND_SERVER_BINARY, "--listen", listen, "--admin-listen=127.0.0.1:0"});
+                     {ATTEND_SERVER_BINARY, "--listen", listen, "--admin-listen=127.0.0.1:0",
+                      "--metrics-listen=none"});
     process_ = std::make_unique<Process>(arguments);
     address_ = AddressAfter("attend-server listening on ");
     admin_address_ = AddressAfter("attend-server admin on ");

@@ -48,7 +48,7 @@ TEST(MetricsTextTest, BucketsOfAHistogramAreCumulativeAndInTheUnit) {
   }
   MetricsText text;
   text.Family("a_seconds", "histogram", "A.");
-  text.Sample({{"rpc", "Attend"}}, histogram, 1e-9);
+  text.Sample({{"rpc", "Attend"}}, histogram, 1e9);
   EXPECT_EQ(text.text(),
             "# HELP a_seconds A.\n"
             "# TYPE a_seconds histogram\n"
@@ -62,7 +62,7 @@ TEST(MetricsTextTest, BucketsOfAHistogramAreCumulativeAndInTheUnit) {
 TEST(MetricsTextTest, AHistogramWithoutValuesHasNoSamples) {
   MetricsText text;
   text.Family("a_seconds", "histogram", "A.");
-  text.Sample({}, Histogram(), 1e-9);
+  text.Sample({}, Histogram(), 1e9);
   EXPECT_EQ(text.text(), "# HELP a_seconds A.\n# TYPE a_seconds histogram\n");
 }
 

@@ -1,0 +1,88 @@
+#include "server/observability/http_poster.h"
+
+#include <curl/curl.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
+
+// Before the first use, by one thread; never undone, as other libraries may use it too.
+bool IsCurlReady() {
+  static const bool is_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return is_ready;
+}
+
+// The answer's body says nothing that its status does not.
+size_t Discard(char*, size_t size, size_t count, void*) { return size * count; }
+
+int StopWhenAborted(void* is_aborted, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return *static_cast<const std::atomic<bool>*>(is_aborted) ? 1 : 0;
+}
+
+bool IsHttpUrl(const std::string& url) {
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), &curl_url_cleanup);
+  return (absl::StartsWith(url, "http://") || absl::StartsWith(url, "https://")) &&
+         curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
+}
+
+}  // namespace
+
+struct HttpPoster::State {
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl{curl_easy_init(), &curl_easy_cleanup};
+  std::string url;
+};
+
+HttpPoster::HttpPoster(std::unique_ptr<State> state) : state_(std::move(state)) {
+  CURL* const curl = state_->curl.get();
+  curl_easy_setopt(curl, CURLOPT_URL, state_->url.c_str());
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, absl::ToInt64Milliseconds(kConnectTimeout));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kTimeout));
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Discard);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, StopWhenAborted);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &is_aborted_);
+}
+
+HttpPoster::~HttpPoster() = default;
+
+absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string& url) {
+  if (!IsHttpUrl(url)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a URL http://HOST:PORT or https://HOST:PORT, found ", url));
+  }
+  if (!IsCurlReady()) {
+    return absl::InternalError("libcurl cannot be initialized");
+  }
+  auto state = std::make_unique<State>();
+  state->url = url;
+  return std::unique_ptr<HttpPoster>(new HttpPoster(std::move(state)));
+}
+
+absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
+                                                    const std::string& content_type) {
+  CURL* const curl = state_->curl.get();
+  curl_slist* lines = curl_slist_append(nullptr, ("Content-Type: " + content_type).c_str());
+  lines = curl_slist_append(lines, "Expect:");  // a body is sent without asking first
+  const Headers headers(lines, &curl_slist_free_all);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  const CURLcode code = curl_easy_perform(curl);
+  if (code != CURLE_OK) {
+    return absl::UnavailableError(curl_easy_strerror(code));
+  }
+  long status = 0;
+  curl_off_t retry_after = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+  return Answer{.status = static_cast<int>(status), .retry_after = absl::Seconds(retry_after)};
+}
+
+}  // namespace attention

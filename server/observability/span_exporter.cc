@@ -1,0 +1,164 @@
+#include "server/observability/span_exporter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr absl::Duration kFirstPause = absl::Seconds(1);
+constexpr absl::Duration kLongestPause = absl::Seconds(10);
+
+steady_clock::time_point After(absl::Duration duration) {
+  return steady_clock::now() + absl::ToChronoNanoseconds(duration);
+}
+
+bool TakesChance(double ratio) {
+  thread_local std::minstd_rand generator{std::random_device()()};
+  return ratio >= 1 || std::uniform_real_distribution<double>()(generator) < ratio;
+}
+
+std::string TracesUrl(const std::string& endpoint) {
+  return absl::StrCat(endpoint, absl::EndsWith(endpoint, "/") ? "" : "/", "v1/traces");
+}
+
+// What the protocol says may be sent again: not now, rather than never.
+bool MayRetry(int status) {
+  return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+}  // namespace
+
+SpanExporter::SpanExporter(const SpanExporterOptions& options, std::unique_ptr<HttpPoster> poster)
+    : options_(options), poster_(std::move(poster)), thread_([this] { Run(); }) {}
+
+absl::StatusOr<std::unique_ptr<SpanExporter>> SpanExporter::Create(
+    const SpanExporterOptions& options) {
+  if (!(options.sample_ratio >= 0 && options.sample_ratio <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a share of 0 to 1, found ", options.sample_ratio));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<HttpPoster> poster,
+                   HttpPoster::Create(TracesUrl(options.endpoint)));
+  return std::unique_ptr<SpanExporter>(new SpanExporter(options, std::move(poster)));
+}
+
+SpanExporter::~SpanExporter() {
+  Finish();
+  thread_.join();
+}
+
+void SpanExporter::Finish() {
+  {
+    MutexLock lock(mutex_);
+    is_ending_ = true;
+    changed_.NotifyAll();
+    const steady_clock::time_point end = After(kTimeAtEnd);
+    while (!has_ended_ && changed_.WaitUntil(mutex_, end)) {
+    }
+  }
+  poster_->Abort();
+}
+
+void SpanExporter::Trace(RequestRecord& record) {
+  TraceContext& trace = record.trace;
+  if (trace.trace_id.empty() && TakesChance(options_.sample_ratio)) {
+    trace = {.trace_id = MakeTraceId(), .is_sampled = true};
+  }
+  if (!trace.is_sampled) {
+    return;
+  }
+  trace.span_id = MakeSpanId();
+  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  MutexLock lock(mutex_);
+  if (waiting_.size() == kMaxWaiting || is_ending_) {
+    ++statistics_.dropped;
+    return;
+  }
+  waiting_.push_back({record, now});
+  if (waiting_.size() == 1 || waiting_.size() == kMaxBatch) {
+    changed_.NotifyAll();
+  }
+}
+
+TraceStatistics SpanExporter::statistics() const {
+  MutexLock lock(mutex_);
+  return statistics_;
+}
+
+std::vector<TracedRequest> SpanExporter::TakeBatch() {
+  MutexLock lock(mutex_);
+  while (waiting_.empty() && !is_ending_) {
+    changed_.Wait(mutex_);
+  }
+  const steady_clock::time_point end = After(kMaxDelay);
+  while (waiting_.size() < kMaxBatch && !is_ending_ && changed_.WaitUntil(mutex_, end)) {
+  }
+  const auto last = waiting_.begin() + static_cast<int64_t>(std::min(waiting_.size(), kMaxBatch));
+  std::vector<TracedRequest> batch(std::make_move_iterator(waiting_.begin()),
+                                   std::make_move_iterator(last));
+  waiting_.erase(waiting_.begin(), last);
+  return batch;
+}
+
+bool SpanExporter::Sleep(absl::Duration duration) {
+  const steady_clock::time_point end = After(duration);
+  MutexLock lock(mutex_);
+  while (!is_ending_ && changed_.WaitUntil(mutex_, end)) {
+  }
+  return !is_ending_;
+}
+
+bool SpanExporter::Send(const std::string& body) {
+  const steady_clock::time_point end = After(kMaxRetryTime);
+  absl::Duration pause = kFirstPause;
+  std::string why;
+  do {
+    const absl::StatusOr<HttpPoster::Answer> answer = poster_->Post(body, "application/json");
+    if (answer.ok() && answer->status / 100 == 2) {
+      is_failing_ = false;
+      return true;
+    }
+    why = answer.ok() ? absl::StrCat("it answered ", answer->status)
+                      : std::string(answer.status().message());
+    if (answer.ok() && !MayRetry(answer->status)) {
+      break;
+    }
+    const absl::Duration asked = answer.ok() ? answer->retry_after : absl::ZeroDuration();
+    if (!Sleep(std::clamp(asked, pause, kMaxRetryTime))) {
+      break;
+    }
+    pause = std::min(2 * pause, kLongestPause);
+  } while (steady_clock::now() < end);
+  if (!std::exchange(is_failing_, true)) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("traces are dropped until --otlp-endpoint takes them: ", why));
+  }
+  return false;
+}
+
+void SpanExporter::Run() {
+  for (std::vector<TracedRequest> batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
+    const bool is_sent = Send(ToOtlpJson(batch, options_.version));
+    MutexLock lock(mutex_);
+    (is_sent ? statistics_.exported : statistics_.dropped) += std::ssize(batch);
+  }
+  MutexLock lock(mutex_);
+  has_ended_ = true;
+  changed_.NotifyAll();
+}
+
+}  // namespace attention

@@ -1,0 +1,174 @@
+// /metrics of a real server, beside the requests it counts.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "tests/server/observability/http_client.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/in_process_server.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+ServerOptions WithMetrics() {
+  ServerOptions options;
+  options.threads = 1;
+  options.metrics_listen = "127.0.0.1:0";
+  options.logged_requests = LoggedRequests::kNone;
+  return options;
+}
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  // Lines of the page that begin so, sorted as they come.
+  std::vector<std::string> Lines(const std::string& prefix) {
+    std::vector<std::string> found;
+    const std::vector<std::string> lines = absl::StrSplit(Page(), '\n');
+    for (const std::string& line : lines) {
+      if (absl::StartsWith(line, prefix)) {
+        found.push_back(line);
+      }
+    }
+    return found;
+  }
+  std::string Page() { return HttpGet(*server_.server().metrics_address(), "/metrics"); }
+
+  // Requests are counted when the transport has taken the answer, which is after the client has it.
+  bool Counts(const std::string& line) {
+    for (int i = 0; i < 1000; ++i) {
+      const std::vector<std::string> lines = Lines(line.substr(0, line.rfind(' ') + 1));
+      if (std::find(lines.begin(), lines.end(), line) != lines.end()) {
+        return true;
+      }
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  grpc::StatusCode Attend(const v1::AttendRequest& request) {
+    grpc::ClientContext context;
+    v1::AttendResponse response;
+    return client_.stub().Attend(&context, request, &response).error_code();
+  }
+
+  InProcessServer server_{WithMetrics()};
+  AttendClient client_{server_.NewChannel()};
+};
+
+TEST_F(MetricsTest, IsPlainTextOfPrometheus) {
+  EXPECT_THAT(Page(), StartsWith("HTTP/1.1 200 OK\r\n"
+                                 "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+}
+
+TEST_F(MetricsTest, CountsRequestsByModelRpcAndCode) {
+  EXPECT_EQ(Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512}))), grpc::StatusCode::OK);
+  EXPECT_EQ(Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {3, 8}))),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1"));
+  EXPECT_TRUE(
+      Counts("attend_requests_total{model=\"\",rpc=\"Attend\",code=\"INVALID_ARGUMENT\"} 1"));
+  const std::string labels = "{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1";
+  for (const char* const phase : {"request", "queue", "compute", "send"}) {
+    EXPECT_TRUE(Counts(std::string("attend_") + phase + "_seconds_count" + labels)) << phase;
+  }
+  EXPECT_THAT(Lines("attend_first_block_seconds_count"), IsEmpty());
+  EXPECT_TRUE(Counts("attend_batch_tokens_sum 3"));
+  EXPECT_TRUE(Counts("attend_batch_requests_count 1"));
+  EXPECT_TRUE(Counts("attend_padding_tokens_total 0"));
+  EXPECT_TRUE(Counts("attend_copied_bytes_total 6144"));  // 3 rows of 512 floats
+}
+
+TEST_F(MetricsTest, ANameThatIsNotServedMakesNoSeries) {
+  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512}));
+  request.set_model("made-up");
+  EXPECT_EQ(Attend(request), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(Counts("attend_requests_total{model=\"\",rpc=\"Attend\",code=\"NOT_FOUND\"} 1"));
+  EXPECT_THAT(Page(), Not(HasSubstr("made-up")));
+}
+
+TEST_F(MetricsTest, TimesTheFirstBlockOfAStream) {
+  grpc::ClientContext context;
+  const auto reader =
+      client_.stub().AttendStream(&context, DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512})));
+  for (v1::AttendStreamResponse part; reader->Read(&part);) {
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_TRUE(Counts(
+      "attend_first_block_seconds_count{model=\"demo\",rpc=\"AttendStream\",code=\"OK\"} 1"));
+}
+
+TEST_F(MetricsTest, SaysWhyRequestsWereRefused) {
+  server_.server().Drain(absl::ZeroDuration());
+  EXPECT_EQ(Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512}))),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(Counts("attend_refused_total{reason=\"unavailable\"} 1"));
+  EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 0"));
+  EXPECT_THAT(Lines("attend_draining "), ElementsAre("attend_draining 1"));
+}
+
+TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
+  EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 1"));
+  EXPECT_THAT(Lines("attend_compute_threads "), ElementsAre("attend_compute_threads 1"));
+  EXPECT_THAT(Lines("attend_models_loaded "), ElementsAre("attend_models_loaded 1"));
+  EXPECT_THAT(Lines("attend_model_info"),
+              ElementsAre("attend_model_info{model=\"demo\",version=\"1\",type=\"seeded\","
+                          "weights_dtype=\"fp32\"} 1"));
+  EXPECT_THAT(Lines("attend_build_info"), SizeIs(1));
+  EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 1"));
+  const std::shared_ptr<grpc::Channel> another = server_.NewChannel();
+  EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 2"));
+  EXPECT_THAT(Lines("process_resident_memory_bytes "), SizeIs(1));
+}
+
+TEST_F(MetricsTest, EveryFamilyHasAHelpTextAndOneType) {
+  const std::string page = Page();
+  std::vector<std::string> names;
+  const std::vector<std::string> lines = absl::StrSplit(page, '\n');
+  for (const std::string& line : lines) {
+    if (absl::StartsWith(line, "# TYPE ")) {
+      const std::vector<std::string> words = absl::StrSplit(line, ' ');
+      names.push_back(words[2]);
+      EXPECT_THAT(page, HasSubstr("# HELP " + words[2] + " "));
+    }
+  }
+  EXPECT_THAT(names, Contains("attend_queued_work_seconds"));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST_F(MetricsTest, StatisticsSayTheSameByModel) {
+  EXPECT_EQ(Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512}))), grpc::StatusCode::OK);
+  EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1"));
+  grpc::ClientContext context;
+  v1::ServerStatistics statistics;
+  ASSERT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
+  ASSERT_EQ(statistics.models_size(), 1);
+  const v1::ModelStatistics& demo = statistics.models(0);
+  EXPECT_EQ(demo.model(), "demo");
+  EXPECT_EQ(demo.succeeded(), 1);
+  EXPECT_EQ(demo.tokens(), 3);
+  EXPECT_EQ(demo.compute_ns(), statistics.compute_ns());
+  EXPECT_EQ(demo.latency().counts_size(), demo.latency().bounds_ns_size() + 1);
+  EXPECT_EQ(std::accumulate(demo.latency().counts().begin(), demo.latency().counts().end(), 0), 1);
+  EXPECT_GT(statistics.received_bytes(), 6144);
+  EXPECT_GT(statistics.sent_bytes(), 6144);
+  EXPECT_GT(statistics.cpu_ns(), 0);
+  EXPECT_GT(statistics.resident_bytes(), 0);
+  EXPECT_FALSE(statistics.version().empty());
+}
+
+}  // namespace
+}  // namespace attention
