@@ -1,0 +1,58 @@
+"""A server of its own for a test, and what is asked of it."""
+
+import re
+import subprocess
+import tempfile
+import urllib.request
+
+
+class LiveServer:
+    """attend-server on free ports of the loopback interface, from `with` to its end."""
+
+    def __init__(self, folder, flags=()):
+        self._folder = folder
+        self._log = tempfile.TemporaryFile(mode="w+")
+        self._process = subprocess.Popen(
+            [f"{folder}/attend-server", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--threads=1", *flags],
+            stdout=subprocess.PIPE, stderr=self._log, text=True)
+        self.address = self._await("listening")
+        self.metrics = self._await("metrics")
+
+    def _await(self, what):
+        for line in self._process.stdout:
+            found = re.fullmatch(rf"attend-server {what} on (.*)\n", line)
+            if found:
+                return found[1]
+        raise SystemExit(f"the server ended before it was {what}: {self.log()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Ends the server as an operator would, once."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(timeout=20)
+
+    def log(self):
+        self._log.seek(0)
+        return self._log.read()
+
+    def attend(self, *arguments, check=True):
+        """Runs a subcommand of `attend` against the server."""
+        command, *rest = arguments
+        return subprocess.run([f"{self._folder}/attend", command, f"--server={self.address}", *rest], check=check,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+
+    def ask_for_everything(self):
+        """One request of each kind, so that every series there can be is there."""
+        for flags in (["--model=demo", "--random=2x5x512"], ["--model=demo", "--random=1x3x512", "--stream"]):
+            self.attend("run", *flags)
+        self.attend("run", "--model=nowhere", "--random=1x3x512", check=False)
+
+    def page(self):
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
+            return answer.read().decode()
