@@ -13,6 +13,7 @@ inline constexpr int kExitUsage = 2;
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddModelsCommand(CLI::App& app, int& exit_code);
 void AddHealthCommand(CLI::App& app, int& exit_code);
+void AddLogLevelCommand(CLI::App& app, int& exit_code);
 void AddBenchCommand(CLI::App& app, int& exit_code);
 void AddPlotCommand(CLI::App& app, int& exit_code);
 void AddReportCommand(CLI::App& app, int& exit_code);

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   attention::AddBenchCommand(app, exit_code);
   attention::AddPlotCommand(app, exit_code);
   attention::AddReportCommand(app, exit_code);
+  attention::AddLogLevelCommand(app, exit_code);
   attention::AddCompletionCommand(app);
   attention::AddManCommand(app, exit_code);
   // Last, because commands take over what stands here before them.

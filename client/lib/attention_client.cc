@@ -225,6 +225,10 @@ absl::StatusOr<v1::ServerStatistics> AttentionClient::GetStatistics() {
                                                  v1::GetStatisticsRequest());
 }
 
+absl::StatusOr<v1::Logging> AttentionClient::SetLogging(const v1::SetLoggingRequest& request) {
+  return state_->CallTyped<v1::Logging>("/attention.v1.AttentionService/SetLogging", request);
+}
+
 absl::Status AttentionClient::CheckHealth(const std::string& service) {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);

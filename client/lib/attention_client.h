@@ -71,6 +71,9 @@ class AttentionClient {
   /// What the server has done since it started, and what it is at.
   absl::StatusOr<v1::ServerStatistics> GetStatistics();
 
+  /// What the server logs, changed where the request says so.
+  absl::StatusOr<v1::Logging> SetLogging(const v1::SetLoggingRequest& request);
+
   /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
   /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.
   absl::Status CheckHealth(const std::string& service);

@@ -39,6 +39,15 @@ TEST_F(CommandsTest, HealthExitsWithTheAnswer) {
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("NOT_FOUND"), HasSubstr("model/absent")));
 }
 
+TEST_F(CommandsTest, LogLevelAsksAndChangesWhatIsLogged) {
+  EXPECT_EQ(Attend({"log-level"}).out, "level info, requests failed\n");
+  EXPECT_EQ(Attend({"log-level", "warning", "--requests=all"}).out,
+            "level warning, requests all\n");
+  EXPECT_EQ(Attend({"log-level"}).out, "level warning, requests all\n");
+  EXPECT_EQ(Attend({"log-level", "info", "--requests=failed"}).exit_code, 0);
+  EXPECT_EQ(Attend({"log-level", "loud"}).exit_code, 2);
+}
+
 TEST_F(CommandsTest, BenchReportsWhatItMeasured) {
   const std::string path = PathOf("bench.json");
   const Outcome outcome = Attend(

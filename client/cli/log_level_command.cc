@@ -1,0 +1,68 @@
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "client/cli/commands.h"
+#include "client/cli/server_flags.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+struct LogLevelFlags {
+  ServerFlags server;
+  /// Empty: as it is.
+  std::string level;
+  std::string requests;
+};
+
+const std::map<std::string, v1::Logging::Level> kLevels = {{"debug", v1::Logging::DEBUG},
+                                                           {"info", v1::Logging::INFO},
+                                                           {"warning", v1::Logging::WARNING},
+                                                           {"error", v1::Logging::ERROR}};
+const std::map<std::string, v1::Logging::Requests> kRequests = {
+    {"none", v1::Logging::NONE}, {"failed", v1::Logging::FAILED}, {"all", v1::Logging::ALL}};
+
+absl::StatusOr<v1::Logging> SetLogging(const LogLevelFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  v1::SetLoggingRequest request;
+  if (!flags.level.empty()) {
+    request.set_level(kLevels.at(flags.level));
+  }
+  if (!flags.requests.empty()) {
+    request.set_requests(kRequests.at(flags.requests));
+  }
+  return client->SetLogging(request);
+}
+
+}  // namespace
+
+void AddLogLevelCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<LogLevelFlags>();
+  CLI::App* const command =
+      app.add_subcommand("log-level", "What the server logs: ask, or change it while it runs");
+  command->footer(
+      "Examples:\n"
+      "  attend log-level\n"
+      "  attend log-level debug --requests all");
+  AddServerFlags(*command, flags->server);
+  command->add_option("LEVEL", flags->level, "Lines of a lower level are not written")
+      ->type_name("debug|info|warning|error")
+      ->check(CLI::IsMember(kLevels).description(""));
+  command->add_option("--requests", flags->requests, "Of which requests there is a line")
+      ->type_name("none|failed|all")
+      ->check(CLI::IsMember(kRequests).description(""));
+  command->callback([flags, &exit_code] {
+    const absl::StatusOr<v1::Logging> now = SetLogging(*flags);
+    if (!now.ok()) {
+      exit_code = Fail(now.status());
+      return;
+    }
+    std::cout << "level " << absl::AsciiStrToLower(v1::Logging::Level_Name(now->level()))
+              << ", requests " << absl::AsciiStrToLower(v1::Logging::Requests_Name(now->requests()))
+              << "\n";
+  });
+}
+
+}  // namespace attention
