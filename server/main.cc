@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,7 +88,7 @@ int Serve(const ServerOptions& options) {
   }
   PrintAddress("admin", (*server)->admin_address());
   PrintAddress("health", (*server)->health_address());
-  PrintAddress("metrics", (*server)->metrics_address().value_or(""));
+  PrintAddress("metrics", (*server)->metrics_address());
   std::fflush(stdout);
   AwaitSignal(signals);
   Log(LogLevel::kInfo,

@@ -297,8 +297,8 @@ absl::Time Server::CertificateExpiry() const {
                                                 : state_->guards.certificates->Latest()->not_after;
 }
 
-std::optional<std::string> Server::metrics_address() const {
-  return state_->metrics == nullptr ? std::nullopt : std::optional(state_->metrics->address());
+std::string Server::metrics_address() const {
+  return state_->metrics == nullptr ? "" : state_->metrics->address();
 }
 
 bool Server::WaitUntilReady(absl::Duration patience) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,14 +25,12 @@ class Server {
 
   /// As given, with the port that was chosen for a port 0.
   const std::vector<std::string>& listening_addresses() const;
-  /// Of the listeners for administrators and for health; empty where there is none.
+  /// Of the listeners for administrators, for health and for /metrics; empty where there is none.
   std::string admin_address() const;
   std::string health_address() const;
+  std::string metrics_address() const;
   /// When the certificate in use expires; the infinite future without one.
   absl::Time CertificateExpiry() const;
-
-  /// Where /metrics is; null: nowhere.
-  std::optional<std::string> metrics_address() const;
 
   /// Waits until every model that was found at start is loaded or has failed; until then health
   /// says NOT_SERVING of the server as a whole, while what is loaded serves. False after

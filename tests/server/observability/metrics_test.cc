@@ -44,7 +44,7 @@ class MetricsTest : public ::testing::Test {
     }
     return found;
   }
-  std::string Page() { return HttpGet(*server_.server().metrics_address(), "/metrics"); }
+  std::string Page() { return HttpGet(server_.server().metrics_address(), "/metrics"); }
 
   // Requests are counted when the transport has taken the answer, which is after the client has it.
   bool Counts(const std::string& line) {
