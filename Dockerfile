@@ -6,7 +6,8 @@ RUN ./dev setup
 COPY . .
 RUN cmake --preset release -DATTEND_BUILD_TESTS=OFF \
  && cmake --build --preset release \
- && strip build/release/bin/attend-server build/release/bin/attend
+ && strip build/release/bin/attend-server build/release/bin/attend \
+ && dpkg-query -W -f '${Package}=${Version}\n' nlohmann-json3-dev libcli11-dev >build/compiled-in
 
 FROM debian:trixie-slim
 RUN apt-get update -q \
@@ -14,10 +15,16 @@ RUN apt-get update -q \
       libcurl4t64 libdnnl3.6 libgrpc++1.51t64 libicu76 libprotobuf32t64 \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/release/bin/attend-server /src/build/release/bin/attend /usr/local/bin/
+COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/
+# What is inside: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
+RUN mkdir -p /usr/share/doc/attend \
+ && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
+ && rm -r /tmp/sbom
 USER 65532:65532
-EXPOSE 8001
+# gRPC; metrics (--metrics-listen=0.0.0.0:8002); health alone, for probes (--health-listen=0.0.0.0:8004).
+EXPOSE 8001 8002 8004
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["attend", "health", "--server=127.0.0.1:8001"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["attend-server"]
-# Plaintext, as containers on one machine talk to each other: --insecure says so. Your own arguments replace these.
-CMD ["--listen=0.0.0.0:8001", "--insecure"]
+# --insecure: plaintext, on whatever network the container is put. Replace it with --tls-certificate and --tls-key.
+CMD ["--listen=0.0.0.0:8001", "--insecure", "--metrics-listen=0.0.0.0:8002"]

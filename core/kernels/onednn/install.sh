@@ -7,33 +7,13 @@
 # Needs no root, but: apt cmake g++ ninja patch tar xz and Debian's archive keyring. ./dev setup installs them and runs this.
 set -euo pipefail
 
-readonly SUITE=trixie
-readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
-
 fail() {
   echo "install.sh: $*" >&2
   exit 1
 }
 
-# The mirror that serves this Debian, as apt understood its configuration, in whichever format that is written.
-debian_mirror() {
-  local codename mirror=''
-  # shellcheck source=/dev/null
-  codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-}") || codename=''
-  if [ -n "$codename" ]; then
-    # shellcheck disable=SC2016 # apt's own fields
-    mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-      awk -v suite="$codename" '$2 == suite && $3 == "main" && $1 !~ /^cdrom/ { print $1; exit }')
-  fi
-  echo "$mirror"
-}
-
-# apt with lists, sources and cache of its own: the machine's stay untouched, and no root is needed.
-private_apt() {
-  apt-get -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-    -o Dir::State::lists="$work/apt/lists" -o Dir::Cache="$work/apt/cache" -o APT::Sandbox::User="$(id -un)" \
-    -o APT::Update::Post-Invoke::= -o APT::Update::Post-Invoke-Success::= "$@"
-}
+# shellcheck source=core/kernels/onednn/debian_13.sh
+. "$(dirname "${BASH_SOURCE[0]}")/debian_13.sh"
 
 # Upstream compiles the sources of switched-off primitives all the same, half of the time: leave them out.
 drop_unused_sources() {
@@ -51,14 +31,10 @@ END
 
 # Leaves the patched source in $work/source.
 fetch_source() {
-  local patch mirror=${ATTEND_DEBIAN_MIRROR:-$(debian_mirror)}
-  [ -n "$mirror" ] || fail "this machine's apt names no Debian mirror: set ATTEND_DEBIAN_MIRROR to one"
-  [ -r "$KEYRING" ] || fail "$KEYRING is missing: install the package debian-archive-keyring"
-  rm -rf "$work/apt" "$work/unpack"
-  mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/unpack"
-  echo "deb-src [signed-by=$KEYRING] $mirror $SUITE main" >"$work/apt/sources.list"
-  echo "Fetching oneDNN's source of $SUITE from $mirror"
-  private_apt update -q || fail "no package lists of $SUITE at $mirror: set ATTEND_DEBIAN_MIRROR to a Debian mirror that has them"
+  local patch
+  rm -rf "$work/unpack"
+  mkdir -p "$work/unpack"
+  prepare_private_apt deb-src
   (cd "$work/apt" && private_apt source -q --download-only onednn)
   tar -xJf "$work"/apt/onednn_*.orig.tar.xz -C "$work/unpack" --strip-components=1
   tar -xJf "$work"/apt/onednn_*.debian.tar.xz -C "$work/unpack"

@@ -1,0 +1,91 @@
+// docker-compose.yaml: docker-compose's own reading of it, and what must hold of every service.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { after, test } from 'node:test';
+import { parse, stringify } from 'yaml';
+
+const path = join(process.env.ATTEND_SOURCE, 'deploy/docker-compose.yaml');
+const folder = mkdtempSync(join(tmpdir(), 'attend-compose-'));
+after(() => rmSync(folder, { recursive: true }));
+
+/** What docker-compose says against the file; empty when nothing. */
+function refused(file) {
+  const { stderr, status } = spawnSync(process.env.COMPOSE, ['-f', file, '--profile', 'load', 'config', '-q'], { encoding: 'utf8' });
+  return status === 0 ? '' : stderr;
+}
+
+function* problems({ services, networks, volumes }) {
+  for (const [name, service] of Object.entries(services)) {
+    if (!service.cap_drop?.includes('ALL')) yield `${name}: keeps capabilities`;
+    if (!service.security_opt?.includes('no-new-privileges:true')) yield `${name}: may gain privileges`;
+    if (service.privileged || service.network_mode) yield `${name}: the host's own namespaces`;
+    if (!service.build && !/^attend$|:v?\d+\.\d+\.\d+$/.test(service.image)) yield `${name}: an image without a version`;
+    for (const port of service.ports ?? []) if (!port.startsWith('127.0.0.1:')) yield `${name}: publishes ${port} beyond loopback`;
+    for (const network of service.networks) if (!(network in networks)) yield `${name}: no network ${network}`;
+    for (const volume of service.volumes ?? []) {
+      const [source, , mode] = volume.split(':');
+      if (!source.startsWith('.')) {
+        if (!(source in volumes)) yield `${name}: no volume ${source}`;
+      } else {
+        if (!existsSync(resolve(dirname(path), source))) yield `${name}: ${source} does not exist`;
+        if (mode !== 'ro') yield `${name}: ${source} can be written`;
+      }
+    }
+  }
+  for (const name of ['attend', 'load']) {
+    const service = services[name];
+    if (!service.read_only) yield `${name}: the root file system can be written`;
+    if (service.user !== '65532:65532') yield `${name}: runs as ${service.user}`;
+    if (!service.cpus || !service.mem_limit) yield `${name}: no limits`;
+  }
+  if (services.load.profiles?.[0] !== 'load') yield 'load: starts without being asked for';
+  if (parseInt(services.attend.stop_grace_period, 10) <= 30) yield 'attend: killed before its grace period ends';
+  const isOpen = services.attend.command.some((flag) => flag.startsWith('--listen=0.0.0.0'));
+  if (isOpen && !services.attend.command.includes('--insecure')) yield 'attend: plaintext without --insecure';
+}
+
+const compose = parse(readFileSync(path, 'utf8'));
+
+test('docker-compose accepts the file, and it keeps our rules', () => {
+  assert.equal(refused(path), '');
+  assert.deepEqual([...problems(compose)], []);
+});
+
+test('docker-compose refuses an unknown key', () => {
+  const broken = structuredClone(compose);
+  broken.services.attend.healthchek = {};
+  const file = join(folder, 'broken.yaml');
+  writeFileSync(file, stringify(broken));
+  assert.match(refused(file), /healthchek/);
+});
+
+const BROKEN = [
+  [(s) => { s.prometheus.ports = ['9090:9090']; }, /prometheus: publishes/],
+  [(s) => { delete s.attend.cap_drop; }, /attend: keeps capabilities/],
+  [(s) => { s.attend.read_only = false; }, /attend: the root file system/],
+  [(s) => { s.grafana.image = 'grafana/grafana:latest'; }, /grafana: an image without a version/],
+  [(s) => { s.grafana.volumes.push('./nothing:/x:ro'); }, /nothing does not exist/],
+  [(s) => { s.attend.stop_grace_period = '20s'; }, /killed before/],
+  [(s) => { s.attend.command = ['--listen=0.0.0.0:8001']; }, /plaintext without/],
+];
+
+for (const [breakIt, text] of BROKEN) {
+  test(`the rules find: ${text.source}`, () => {
+    const broken = structuredClone(compose);
+    breakIt(broken.services);
+    assert.match([...problems(broken)].join('\n'), text);
+  });
+}
+
+test('Grafana is given our data source and the folder our dashboard is in', () => {
+  const read = (file) => parse(readFileSync(join(dirname(path), 'grafana/provisioning', file), 'utf8'));
+  const [source] = read('datasources/prometheus.yaml').datasources;
+  const port = compose.services.prometheus.ports[0].split(':').at(-1);
+  assert.equal(source.url, `http://prometheus:${port}`);
+  const [provider] = read('dashboards/attend.yaml').providers;
+  const mounted = compose.services.grafana.volumes.map((volume) => volume.split(':')[1]);
+  assert.ok(mounted.some((target) => dirname(target) === provider.options.path));
+});

@@ -1,0 +1,97 @@
+// The overlays of deploy/kubernetes as kubectl renders them, against schema, types and rules; and each check against a
+// manifest that breaks it.
+//   NODE_PATH-free: run from a folder whose node_modules has package.json's dependencies; KUBECTL names the program.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parseAllDocuments } from 'yaml';
+import { problems } from './rules.mjs';
+import { invalid, mistyped } from './schemas.mjs';
+
+const OVERLAYS = ['dev', 'prod'];
+const nodeModules = join(dirname(fileURLToPath(import.meta.resolve('yaml'))), '../..');
+const root = process.env.ATTEND_SOURCE;
+const folder = mkdtempSync(join(tmpdir(), 'attend-manifests-'));
+after(() => rmSync(folder, { recursive: true }));
+
+function render(overlay) {
+  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', join(root, 'deploy/kubernetes/overlays', overlay)], { encoding: 'utf8' });
+  return parseAllDocuments(text).map((document) => document.toJS());
+}
+
+const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(overlay)]));
+
+const find = (objects, kind) => objects.find((object) => object.kind === kind);
+const pod = (objects) => find(objects, 'Deployment').spec.template.spec;
+const configure = (objects, change) => {
+  const map = find(objects, 'ConfigMap');
+  map.data['attend.json'] = JSON.stringify({ ...JSON.parse(map.data['attend.json']), ...change });
+};
+
+// Each: an overlay, what is broken in it, which check says so, and what it says.
+const BROKEN = {
+  an_unknown_field: ['prod', (o) => { pod(o).containers[0].readOnlyRootFilesytem = true; }, 'type', /readOnlyRootFilesytem/],
+  a_number_for_a_name: ['prod', (o) => { find(o, 'ServiceMonitor').spec.endpoints[0].port = 8002; }, 'schema', /must be string/],
+  no_selector: ['dev', (o) => { delete find(o, 'Deployment').spec.selector; find(o, 'Deployment').spec.selector = { matchLabels: 3 }; }, 'schema', /matchLabels/],
+  a_wrong_enumerator: ['dev', (o) => { pod(o).containers[0].imagePullPolicy = 'Sometimes'; }, 'type', /Sometimes/],
+  other_labels: ['dev', (o) => { find(o, 'Deployment').spec.template.metadata.labels = { app: 'x' }; }, 'rule', /Deployment: selects/],
+  a_service_of_others: ['dev', (o) => { find(o, 'Service').spec.selector = { app: 'x' }; }, 'rule', /Service: selects/],
+  an_unnamed_port: ['dev', (o) => { find(o, 'Service').spec.ports[0].targetPort = 'rpc'; }, 'rule', /no container port rpc/],
+  a_policy_without_port: ['prod', (o) => { find(o, 'NetworkPolicy').spec.ingress[0].ports[0].port = 'web'; }, 'rule', /no container port web/],
+  a_monitor_without_port: ['prod', (o) => { find(o, 'ServiceMonitor').spec.endpoints[0].port = 'web'; }, 'rule', /no port web/],
+  a_probe_elsewhere: ['prod', (o) => { pod(o).containers[0].livenessProbe.grpc.port = 8001; }, 'rule', /livenessProbe: expected gRPC/],
+  another_listener: ['dev', (o) => configure(o, { listen: ['0.0.0.0:9000'] }), 'rule', /grpc is at 0.0.0.0:9000/],
+  a_request_beyond_its_limit: ['dev', (o) => { pod(o).containers[0].resources.requests.memory = '3Gi'; }, 'rule', /memory requests more/],
+  a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /queue and caches need/],
+  fewer_cores_than_threads: ['dev', (o) => { pod(o).containers[0].resources.requests.cpu = '100m'; }, 'rule', /thread budget/],
+  min_over_max: ['dev', (o) => { find(o, 'HorizontalPodAutoscaler').spec.minReplicas = 9; }, 'rule', /minReplicas 9/],
+  fixed_replicas: ['dev', (o) => { find(o, 'Deployment').spec.replicas = 3; }, 'rule', /undo the autoscaler/],
+  both_budgets: ['prod', (o) => { find(o, 'PodDisruptionBudget').spec.minAvailable = 1; }, 'rule', /expected one of minAvailable/],
+  root: ['prod', (o) => { pod(o).securityContext.runAsNonRoot = false; }, 'rule', /runAsNonRoot/],
+  capabilities: ['prod', (o) => { pod(o).containers[0].securityContext.capabilities = { drop: [] }; }, 'rule', /capabilities/],
+  a_host_path: ['prod', (o) => { pod(o).volumes.push({ name: 'host', hostPath: { path: '/' } }); }, 'rule', /volume host/],
+  a_lost_volume: ['prod', (o) => { pod(o).volumes.pop(); }, 'rule', /mounted, not declared/],
+  no_certificate_mount: ['prod', (o) => configure(o, { tls_key: '/tmp/key' }), 'rule', /tls_key: nothing is mounted/],
+  plaintext: ['dev', (o) => configure(o, { insecure: false }), 'rule', /plaintext without insecure/],
+  plaintext_in_production: ['prod', (o) => configure(o, { insecure: true, tls_certificate: '' }), 'rule', /production needs TLS/],
+  an_open_admin: ['prod', (o) => configure(o, { admin_listen: '0.0.0.0:8003' }), 'rule', /admin_listen leaves the pod/],
+  a_hasty_end: ['prod', (o) => { pod(o).terminationGracePeriodSeconds = 30; }, 'rule', /terminationGracePeriodSeconds/],
+  a_foreign_namespace: ['prod', (o) => { find(o, 'Service').metadata.namespace = 'default'; }, 'rule', /in namespace default/],
+};
+
+const broken = Object.fromEntries(Object.entries(BROKEN).map(([name, [overlay, breakIt]]) => {
+  const objects = structuredClone(rendered[overlay]);
+  breakIt(objects);
+  return [name, objects];
+}));
+const typed = Object.fromEntries(Object.entries(broken).filter(([name]) => BROKEN[name][2] === 'type'));
+const types = mistyped({ ...rendered, ...typed }, folder, nodeModules);
+
+for (const overlay of OVERLAYS) {
+  test(`${overlay} is valid by schema, type and rule`, async () => {
+    assert.deepEqual(await invalid(rendered[overlay]), []);
+    assert.deepEqual(types[overlay], []);
+    assert.deepEqual(problems(rendered[overlay]), []);
+  });
+}
+
+test('production has every kind of object that is promised', () => {
+  const kinds = new Set(rendered.prod.map(({ kind }) => kind));
+  for (const kind of ['Namespace', 'ServiceAccount', 'ConfigMap', 'Deployment', 'Service', 'NetworkPolicy',
+    'PodDisruptionBudget', 'HorizontalPodAutoscaler', 'ServiceMonitor']) {
+    assert.ok(kinds.has(kind), `${kind} is missing`);
+  }
+  assert.equal(find(rendered.prod, 'Service').spec.clusterIP, 'None');
+});
+
+for (const [name, [, , by, text]] of Object.entries(BROKEN)) {
+  test(`the ${by} check refuses ${name}`, async () => {
+    const said = { schema: () => invalid(broken[name]), type: () => types[name], rule: () => problems(broken[name]) };
+    const found = await said[by]();
+    assert.ok(found.some((line) => text.test(line)), `expected ${text}, found ${JSON.stringify(found)}`);
+  });
+}

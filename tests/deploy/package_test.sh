@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# package_test.sh BUILD: makes the Debian package of what BUILD holds and tries it, unpacked: its files, its unit by systemd's
+# own checks, and its command, which a user without rights runs with the package's configuration on free ports.
+set -euo pipefail
+build=$1
+root=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$root"
+}
+trap finish EXIT
+
+fail() {
+  echo "package_test.sh: $*" >&2
+  exit 1
+}
+
+cpack --config "$build/CPackConfig.cmake" -B "$root/package" >"$root/cpack.log" || { cat "$root/cpack.log" >&2; fail "cpack failed"; }
+package=$(echo "$root"/package/attend_*.deb)
+dpkg-deb --extract "$package" "$root/tree"
+dpkg-deb --control "$package" "$root/control"
+
+for file in usr/bin/attend-server usr/bin/attend usr/share/man/man1/attend.1.gz usr/share/man/man8/attend-server.8.gz \
+  usr/share/bash-completion/completions/attend usr/share/zsh/vendor-completions/_attend etc/attend/attend.json \
+  usr/lib/systemd/system/attend-server.service usr/share/doc/attend/copyright usr/share/attend/proto/attention/v1/attention.proto; do
+  [ -s "$root/tree/$file" ] || fail "the package lacks /$file"
+done
+for file in "$root"/tree/usr/local "$root"/tree/usr/include; do
+  [ ! -e "$file" ] || fail "the package has ${file#"$root/tree"}"
+done
+[ "$(cat "$root/control/conffiles")" = /etc/attend/attend.json ] || fail "conffiles: $(cat "$root/control/conffiles")"
+dpkg-deb --field "$package" Depends | grep -q libgrpc++ || fail "Depends does not name gRPC: $(dpkg-deb --field "$package" Depends)"
+for script in postinst prerm postrm; do
+  sh -n "$root/control/$script" || fail "$script is no shell script"
+done
+
+unit=usr/lib/systemd/system/attend-server.service
+mkdir -p "$root/tree/usr/lib/systemd/system"
+cp /usr/lib/systemd/system/{basic,sysinit,shutdown,network-online,multi-user}.target "$root/tree/usr/lib/systemd/system/" 2>/dev/null ||
+  cp /lib/systemd/system/{basic,sysinit,shutdown,network-online,multi-user}.target "$root/tree/usr/lib/systemd/system/"
+said=$(systemd-analyze verify --man=no --recursive-errors=no --root="$root/tree" attend-server.service 2>&1) || fail "systemd-analyze verify: $said"
+[ -z "$said" ] || fail "systemd-analyze verify: $said"
+# 2.0 of 10, the most exposed; what is left is the network.
+said=$(systemd-analyze security --no-pager --offline=true --threshold=20 --root="$root/tree" attend-server.service 2>&1) || fail "systemd-analyze security: $said"
+! grep -q '^MemoryDenyWriteExecute=' "$root/tree/$unit" || fail "oneDNN generates code: MemoryDenyWriteExecute would stop it"
+
+command=$(sed -n 's/^ExecStart=//p' "$root/tree/$unit")
+[ "$command" = '/usr/bin/attend-server --config=/etc/attend/attend.json' ] || fail "ExecStart: $command"
+sed 's/:800[0-9]"/:0"/' "$root/tree/etc/attend/attend.json" >"$root/attend.json"
+chmod -R go+rX "$root"
+as_service=()
+[ "$(id -u)" != 0 ] || as_service=(setpriv --reuid=61184 --regid=61184 --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all)
+(cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &
+server=$!
+for ((tries = 0; tries < 200; tries++)); do
+  address=$(sed -n 's/^attend-server listening on //p' "$root/server.log")
+  [ -z "$address" ] || break
+  kill -0 "$server" 2>/dev/null || break
+  sleep 0.05
+done
+[ -n "$address" ] || fail "the server did not start: $(cat "$root/server.log")"
+"$root/tree/usr/bin/attend" run --server="$address" --random=1x4x512 --verify >"$root/run.log" 2>&1 || fail "attend run: $(cat "$root/run.log")"
+kill -TERM "$server"
+wait "$server" || fail "the server ended with $?: $(cat "$root/server.log")"
+server=
+echo "$(basename "$package"): $(du -k "$package" | cut -f1) kB, exposure $(systemd-analyze security --no-pager --offline=true --root="$root/tree" attend-server.service | sed -n 's/.*attend-server.service: //p')"

@@ -1,0 +1,156 @@
+// What neither a schema nor a type sees: whether the objects of one overlay fit together, and fit the server.
+import { quantity, seconds } from './quantities.mjs';
+
+const isSubset = (few, many) => Object.entries(few ?? {}).every(([key, value]) => many?.[key] === value);
+const ofKind = (objects, kind) => objects.filter((object) => object.kind === kind);
+const portOf = (address) => Number(address.slice(address.lastIndexOf(':') + 1));
+const isLoopback = (address) => /^(127\.|localhost:|\[::1\]|unix:)/.test(address);
+
+/** The one Deployment, its container, its configuration, and all objects. */
+function cast(objects) {
+  const deployment = ofKind(objects, 'Deployment')[0];
+  const pod = deployment.spec.template;
+  const container = pod.spec.containers[0];
+  const named = pod.spec.volumes.find((volume) => volume.configMap)?.configMap.name;
+  const map = ofKind(objects, 'ConfigMap').find((object) => object.metadata.name === named);
+  return { objects, deployment, pod, container, map, config: map ? JSON.parse(map.data['attend.json']) : {} };
+}
+
+function* selectors({ objects, deployment, pod }) {
+  const labels = pod.metadata.labels;
+  const claims = [
+    ['Deployment', deployment.spec.selector.matchLabels],
+    ...ofKind(objects, 'Service').map((service) => ['Service', service.spec.selector]),
+    ...ofKind(objects, 'PodDisruptionBudget').map((budget) => ['PodDisruptionBudget', budget.spec.selector.matchLabels]),
+    ...ofKind(objects, 'NetworkPolicy').map((policy) => ['NetworkPolicy', policy.spec.podSelector.matchLabels]),
+    ...pod.spec.topologySpreadConstraints.map((spread) => ['topology spread', spread.labelSelector.matchLabels]),
+  ];
+  for (const [who, selector] of claims) {
+    if (!selector || Object.keys(selector).length === 0) yield `${who}: selects everything`;
+    if (!isSubset(selector, labels)) yield `${who}: selects ${JSON.stringify(selector)}, pods have ${JSON.stringify(labels)}`;
+  }
+  for (const monitor of ofKind(objects, 'ServiceMonitor')) {
+    const service = ofKind(objects, 'Service').find(({ metadata }) => isSubset(monitor.spec.selector.matchLabels, metadata.labels));
+    if (!service) yield 'ServiceMonitor: selects no Service';
+    for (const { port } of monitor.spec.endpoints) {
+      if (!service?.spec.ports.some(({ name }) => name === port)) yield `ServiceMonitor: the Service has no port ${port}`;
+    }
+  }
+}
+
+function* ports({ objects, container, config }) {
+  const byName = new Map(container.ports.map((port) => [port.name, port.containerPort]));
+  for (const service of ofKind(objects, 'Service')) {
+    for (const port of service.spec.ports) {
+      if (!byName.has(port.targetPort)) yield `Service: no container port ${port.targetPort}`;
+      // A headless name leads to the pods' own ports.
+      else if (byName.get(port.targetPort) !== port.port) yield `Service: port ${port.port} is not the pods' ${port.name}`;
+    }
+  }
+  for (const policy of ofKind(objects, 'NetworkPolicy')) {
+    for (const { port } of policy.spec.ingress.flatMap((rule) => rule.ports)) {
+      if (!byName.has(port)) yield `NetworkPolicy: no container port ${port}`;
+    }
+  }
+  for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe']) {
+    if (container[probe]?.grpc?.port !== byName.get('health')) yield `${probe}: expected gRPC on the port health`;
+  }
+  for (const [name, address] of [['grpc', config.listen?.[0]], ['metrics', config.metrics_listen], ['health', config.health_listen]]) {
+    if (!address || portOf(address) !== byName.get(name)) yield `attend.json: ${name} is at ${address}, the container says ${byName.get(name)}`;
+  }
+}
+
+function* resources({ container, config }) {
+  const { requests, limits } = container.resources;
+  for (const name of ['cpu', 'memory']) {
+    if (!requests?.[name] || !limits?.[name]) yield `resources: ${name} needs a request and a limit`;
+    else if (quantity(requests[name]) > quantity(limits[name])) yield `resources: ${name} requests more than its limit`;
+  }
+  // The server computes on as many threads as its limit has cores.
+  if (quantity(requests?.cpu ?? 0) < quantity(limits?.cpu ?? 0)) yield 'resources: cpu: the thread budget is the limit, so the request must be as large';
+  // Waiting requests keep their receive buffers, up to 1.4 times their size; models and gRPC need the rest.
+  const needed = 1.5 * config.max_queue_bytes + config.max_cache_bytes + 2 ** 29;
+  if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: queue and caches need ${needed} bytes, found ${limits?.memory}`;
+}
+
+function* scaling({ objects, deployment }) {
+  for (const { spec } of ofKind(objects, 'HorizontalPodAutoscaler')) {
+    if (!(spec.minReplicas <= spec.maxReplicas)) yield `HorizontalPodAutoscaler: minReplicas ${spec.minReplicas} > maxReplicas ${spec.maxReplicas}`;
+    if (spec.scaleTargetRef.name !== deployment.metadata.name) yield 'HorizontalPodAutoscaler: scales no Deployment of ours';
+    if (deployment.spec.replicas !== undefined) yield 'Deployment: replicas would undo the autoscaler at every apply';
+    const metrics = spec.metrics.map((metric) => metric.pods?.metric.name ?? metric.resource?.name);
+    if (!metrics.includes('attend_queued_work_seconds')) yield 'HorizontalPodAutoscaler: queued work is not among the metrics';
+    if (!metrics.includes('cpu')) yield 'HorizontalPodAutoscaler: no fallback to cpu';
+  }
+  for (const { spec } of ofKind(objects, 'PodDisruptionBudget')) {
+    if (('minAvailable' in spec) === ('maxUnavailable' in spec)) yield 'PodDisruptionBudget: expected one of minAvailable and maxUnavailable';
+  }
+}
+
+/** The restricted profile of the Pod Security Standards, and a root file system that cannot be written. */
+function* security({ objects, pod, container }) {
+  const context = pod.spec.securityContext ?? {};
+  const own = container.securityContext ?? {};
+  if (!context.runAsNonRoot) yield 'security: runAsNonRoot is not set';
+  if (!(context.runAsUser > 0)) yield 'security: runAsUser is not set';
+  if (context.seccompProfile?.type !== 'RuntimeDefault') yield 'security: seccompProfile is not RuntimeDefault';
+  if (own.allowPrivilegeEscalation !== false) yield 'security: allowPrivilegeEscalation is not false';
+  if (!own.capabilities?.drop?.includes('ALL') || own.capabilities?.add) yield 'security: capabilities are not all dropped';
+  if (own.readOnlyRootFilesystem !== true) yield 'security: the root file system can be written';
+  if (own.privileged || pod.spec.hostNetwork || pod.spec.hostPID || pod.spec.hostIPC) yield "security: the host's own namespaces";
+  if (pod.spec.automountServiceAccountToken !== false) yield "security: a token for the cluster's API is mounted";
+  const allowed = ['configMap', 'secret', 'emptyDir', 'persistentVolumeClaim', 'projected', 'downwardAPI', 'csi', 'ephemeral'];
+  for (const { name, ...kind } of pod.spec.volumes) {
+    if (!allowed.includes(Object.keys(kind)[0])) yield `security: volume ${name} is of a kind the profile refuses`;
+  }
+  for (const { metadata } of ofKind(objects, 'Namespace')) {
+    if (metadata.labels?.['pod-security.kubernetes.io/enforce'] !== 'restricted') yield `security: namespace ${metadata.name} does not enforce restricted`;
+  }
+}
+
+function* files({ pod, container, map, config }) {
+  if (!map) yield 'volumes: the ConfigMap does not exist';
+  const declared = pod.spec.volumes.map(({ name }) => name);
+  const mounted = container.volumeMounts.map(({ name }) => name);
+  for (const name of mounted) if (!declared.includes(name)) yield `volumes: ${name} is mounted, not declared`;
+  for (const name of declared) if (!mounted.includes(name)) yield `volumes: ${name} is declared, not mounted`;
+  for (const key of ['tls_certificate', 'tls_key', 'tls_client_ca', 'tokens', 'models']) {
+    const path = config[key];
+    const isThere = container.volumeMounts.some(({ mountPath }) => path === mountPath || path?.startsWith(`${mountPath}/`));
+    if (path && !isThere) yield `attend.json: ${key}: nothing is mounted at ${path}`;
+  }
+}
+
+function* listeners({ config, container, objects }) {
+  if (!isLoopback(config.admin_listen ?? '')) yield 'attend.json: admin_listen leaves the pod';
+  const isOpen = config.listen?.some((address) => !isLoopback(address));
+  if (isOpen && !config.tls_certificate && !config.insecure) yield 'attend.json: plaintext without insecure';
+  if (config.tls_certificate && config.insecure) yield 'attend.json: insecure beside TLS';
+  const isProd = objects.some(({ kind, metadata }) => kind === 'Namespace' && metadata.name === 'attend');
+  if (isProd && (config.insecure || !config.tls_certificate || !config.tokens)) yield 'attend.json: production needs TLS and tokens';
+  if (container.livenessProbe?.grpc?.service !== 'liveness') yield 'livenessProbe: expected the service liveness, which a draining server still serves';
+}
+
+function* draining({ pod, container, config }) {
+  const sleep = container.lifecycle?.preStop?.sleep?.seconds ?? 0;
+  if (!(sleep > 0)) yield 'preStop: balancers need time to forget the pod';
+  if (!(pod.spec.terminationGracePeriodSeconds > sleep + seconds(config.grace_period))) {
+    yield `terminationGracePeriodSeconds: expected more than preStop (${sleep} s) and grace_period (${config.grace_period})`;
+  }
+}
+
+function* names({ objects }) {
+  const namespace = ofKind(objects, 'Namespace')[0]?.metadata.name;
+  const seen = new Set();
+  for (const { kind, metadata } of objects) {
+    if (kind !== 'Namespace' && metadata.namespace !== namespace) yield `${kind} ${metadata.name}: in namespace ${metadata.namespace}, not ${namespace}`;
+    if (seen.has(`${kind}/${metadata.name}`)) yield `${kind} ${metadata.name}: twice`;
+    seen.add(`${kind}/${metadata.name}`);
+  }
+}
+
+/** What is wrong with the objects of one overlay, in words; empty when nothing is. */
+export function problems(objects) {
+  const all = cast(objects);
+  return [selectors, ports, resources, scaling, security, files, listeners, draining, names].flatMap((rule) => [...rule(all)]);
+}

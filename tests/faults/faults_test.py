@@ -1,0 +1,233 @@
+"""What must hold when clients, machine or operator do the worst: one test a fault; each prints what it saw.
+
+    ATTEND_SOURCE=. ATTEND_SERVER_BINARY=build/release/bin/attend-server /usr/bin/python3 tests/faults/faults_test.py -v
+"""
+
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import grpc
+import h2.config
+import h2.connection
+import h2.events
+
+from harness import SERVICE, Server, eventually, expect, is_idle, request, stream
+
+
+def say(text):
+    print(f"\n    {text}", file=sys.stderr, flush=True)
+
+
+def raw_call(server, body, end_stream=True, declared=None):
+    """A call of Attend over a bare HTTP/2 connection; `declared` lies about the message's length. (socket, connection)."""
+    wire = server.socket()
+    http = h2.connection.H2Connection(config=h2.config.H2Configuration(header_encoding="utf-8"))
+    http.initiate_connection()
+    http.send_headers(1, [
+        (":method", "POST"), (":scheme", "http"), (":path", SERVICE + "Attend"), (":authority", "localhost"),
+        ("content-type", "application/grpc"), ("te", "trailers")])
+    prefix = struct.pack(">BI", 0, len(body) if declared is None else declared)
+    message = prefix + body
+    for start in range(0, len(message), http.max_outbound_frame_size):
+        http.send_data(1, message[start:start + http.max_outbound_frame_size])
+    if end_stream:
+        http.end_stream(1)
+    wire.sendall(http.data_to_send())
+    return wire, http
+
+
+def grpc_status(wire, http, seconds=10.0):
+    """The grpc-status the server ends stream 1 with, 'reset' when it resets it, 'closed' when it closes the connection."""
+    wire.settimeout(seconds)
+    while True:
+        data = wire.recv(65536)
+        if not data:
+            return "closed"
+        for event in http.receive_data(data):
+            if isinstance(event, (h2.events.TrailersReceived, h2.events.ResponseReceived)):
+                status = dict(event.headers).get("grpc-status")
+                if status is not None:
+                    return int(status)
+            if isinstance(event, h2.events.StreamReset):
+                return "reset"
+            if isinstance(event, h2.events.ConnectionTerminated):
+                return "closed"
+        wire.sendall(http.data_to_send())
+
+
+class ServerDies(unittest.TestCase):
+    def test_kill_9_in_a_stream_ends_the_call_at_once(self):
+        with Server() as server:
+            blocks = stream(server.channel, request(1, 8192, causal=True), timeout=60)
+            next(blocks)
+            start = time.monotonic()
+            server.process.kill()
+            with expect(grpc.StatusCode.UNAVAILABLE):
+                for _ in blocks:
+                    pass
+            took = time.monotonic() - start
+            self.assertLess(took, 2.0)
+            say(f"the client heard UNAVAILABLE after {took * 1e3:.0f} ms")
+
+    def test_frozen_for_5_s_it_skips_what_has_expired_and_answers_the_rest(self):
+        with Server() as server:
+            server.attend()
+            server.process.send_signal(signal.SIGSTOP)
+            patient = server.connect()
+            answers = []
+            waiter = threading.Thread(target=lambda: answers.append(server.attend(channel=patient, timeout=30)))
+            waiter.start()
+            start = time.monotonic()
+            with expect(grpc.StatusCode.DEADLINE_EXCEEDED):
+                server.attend(timeout=1)
+            self.assertLess(time.monotonic() - start, 1.5)
+            time.sleep(max(0.0, 5 - (time.monotonic() - start)))
+            server.process.send_signal(signal.SIGCONT)
+            thawed = time.monotonic()
+            waiter.join(20)
+            self.assertEqual(len(answers), 1)
+            took = time.monotonic() - thawed
+            eventually("idle again", lambda: is_idle(server))
+            say(f"deadlines held while it was frozen; the patient call was answered {took * 1e3:.0f} ms after it thawed")
+
+    def test_a_full_disk_for_its_log_does_not_stop_it(self):
+        with open("/dev/full", "w") as full, Server("--log-requests=all", log=full) as server:
+            for _ in range(50):
+                server.attend()
+            self.assertEqual(server.stop(), 0)
+            say("50 requests answered, clean end, with a log that cannot be written")
+
+
+class ClientMisbehaves(unittest.TestCase):
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.__exit__)
+        self.server.attend()
+
+    def test_clients_killed_in_a_stream_leave_nothing(self):
+        script = ("import sys; sys.path.insert(0, sys.argv[1]); import harness, grpc;"
+                  "channel = grpc.insecure_channel(sys.argv[2]);"
+                  "blocks = harness.stream(channel, harness.request(1, 8192, causal=True), timeout=60);"
+                  "next(blocks); print('first', flush=True); list(blocks)")
+        for _ in range(3):
+            child = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(__file__), self.server.address],
+                                     stdout=subprocess.PIPE, text=True)
+            self.assertEqual(child.stdout.readline(), "first\n")
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            took = eventually("the killed client's request is given up", lambda: is_idle(self.server), 5)
+        say(f"the last one's request was gone {took * 1e3:.0f} ms after kill -9")
+
+    def test_slow_loris_holds_no_one_up_and_is_dropped(self):
+        before = self.server.open_files()
+        lorises = [self.server.socket() for _ in range(200)]
+        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        for loris in lorises:
+            loris.sendall(preface[:1])
+        start = time.monotonic()
+        self.server.attend()
+        took = time.monotonic() - start
+        self.assertLess(took, 1.0)
+        dropped = eventually("connections that never finish their handshake are closed",
+                             lambda: self.server.open_files() <= before + 5, 150)
+        for loris in lorises:
+            loris.close()
+        say(f"a request beside 200 of them took {took * 1e3:.1f} ms; all were closed after {dropped:.0f} s")
+
+    def test_half_open_connections_hold_no_one_up(self):
+        # A peer that vanished without a word: its socket is there, nobody reads, nobody writes.
+        channels = []
+        for _ in range(100):
+            wire, http = raw_call(self.server, request(1, 16).SerializeToString(), end_stream=False)
+            channels.append((wire, http))
+        start = time.monotonic()
+        for _ in range(20):
+            self.server.attend()
+        took = (time.monotonic() - start) / 20
+        self.assertLess(took, 1.0)
+        for wire, _ in channels:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            wire.close()  # a reset
+        eventually("idle again", lambda: is_idle(self.server), 10)
+        say(f"requests beside 100 of them took {took * 1e3:.1f} ms each")
+
+    def test_a_client_that_never_reads_bounds_its_own_memory(self):
+        channel = self.server.connect(("grpc.http2.lookahead_bytes", 65536), ("grpc.http2.bdp_probe", 0))
+        before = self.server.resident_mib()
+        streams = [stream(channel, request(1, 2048), timeout=8) for _ in range(40)]
+        eventually("all are computed", lambda: is_idle(self.server), 60)
+        held = self.server.resident_mib() - before
+        start = time.monotonic()
+        self.server.attend()
+        self.assertLess(time.monotonic() - start, 1.0)
+        for blocks in streams:
+            with self.subTest("ends by its deadline"):
+                try:
+                    for _ in blocks:
+                        pass
+                except grpc.RpcError as error:
+                    self.assertIn(error.code(), (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED))
+        channel.close()
+        # 40 answers of 4 MiB: what nobody reads is kept once.
+        self.assertLess(held, 400)
+        say(f"40 unread answers of 4 MiB held {held:.0f} MiB, and nobody else up")
+
+    def test_messages_that_lie_about_their_length(self):
+        body = request(1, 4).SerializeToString()
+        seen = {}
+        for name, declared in (("longer than sent", len(body) + 100), ("shorter than sent", len(body) - 100),
+                               ("4 GiB", 0xFFFFFFFF), ("nothing", 0)):
+            wire, http = raw_call(self.server, body, declared=declared)
+            seen[name] = grpc_status(wire, http)
+            wire.close()
+            self.assertNotEqual(seen[name], 0, name)
+            self.server.attend()
+        eventually("idle again", lambda: is_idle(self.server))
+        say(f"statuses: {seen}")
+
+    def test_garbage_instead_of_http2_closes_that_connection_alone(self):
+        for garbage in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256)) * 64, b"\x16\x03\x01" + b"\0" * 500):
+            wire = self.server.socket()
+            wire.settimeout(10)
+            wire.sendall(garbage)
+            try:
+                while wire.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+            wire.close()
+            self.server.attend()
+
+    def test_1000_random_cancels_leave_nothing(self):
+        draws = random.Random(7)
+        before = self.server.resident_mib()
+        channels = [self.server.connect() for _ in range(4)]
+        short, long = request(1, 16), request(1, 2048, causal=True)
+        for turn in range(1000):
+            blocks = stream(channels[turn % 4], long if turn % 50 == 0 else short, timeout=30)
+            delay = draws.choice([0, 0, 0.0005, 0.002])
+            if delay:
+                time.sleep(delay)
+            blocks.cancel()
+        eventually("idle again", lambda: is_idle(self.server), 20)
+        reply = self.server.attend()
+        grown = self.server.resident_mib() - before
+        self.assertLess(grown, 300)
+        for channel in channels:
+            channel.close()
+        self.assertEqual(len(reply.output.data), 4 * 512 * 4)
+        self.assertEqual(self.server.stop(), 0)
+        say(f"idle after 1,000 cancels; memory grew by {grown:.0f} MiB; clean end")
+
+
+if __name__ == "__main__":
+    unittest.main()

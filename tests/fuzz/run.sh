@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# run.sh BUILD SECONDS [TARGET...]: every fuzz target for so long, from its seeds and what earlier runs found; what crashes is
+# left in BUILD/fuzz/TARGET.crash and ends the run with 1. A found input belongs into tests/fuzz/seeds/TARGET with its fix.
+set -euo pipefail
+build=$1 seconds=$2
+shift 2
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+status=0
+[ $# -gt 0 ] || set -- native_request open_inference_request safetensors tokenizer configuration
+for target; do
+  corpus=$build/fuzz/$target.corpus
+  mkdir -p "$corpus"
+  seeds=()
+  for folder in "$here/seeds/$target" "$build/tests/fuzz/seeds/$target"; do
+    [ ! -d "$folder" ] || seeds+=("$folder")
+  done
+  case $target in
+    safetensors) find "$here/../data" -name '*.safetensors' -size -64k -exec cp --backup=numbered {} "$corpus" \; ;;
+    tokenizer)
+      find "$here/../data" -name 'tokenizer.json' -size -64k | while read -r file; do
+        { cat "$file"; printf '\nTEXT\nThe cat  sat\n on 3 m\303\244ts \360\237\231\202'; } >"$corpus/$(sha256sum <"$file" | cut -c1-16)"
+      done
+      ;;
+  esac
+  echo "fuzz: $target for $seconds s"
+  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="$build/fuzz/$target." "$corpus" "${seeds[@]}" >"$build/fuzz/$target.log" 2>&1 || {
+    tail -n 40 "$build/fuzz/$target.log" >&2
+    echo "fuzz: $target failed: the input is beside $build/fuzz/$target.log" >&2
+    status=1
+  }
+  sed -n 's/^stat::number_of_executed_units: */fuzz:   inputs /p' "$build/fuzz/$target.log"
+done
+exit $status
