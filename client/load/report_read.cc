@@ -110,7 +110,7 @@ StabilityRule RuleOf(const Json& json) {
 
 /// Of the common options and those of a level together.
 LoadOptions OptionsOf(const Json& json) {
-  LoadOptions options{.connection = {.server = json.at("server")},
+  LoadOptions options{.connection = {.server = json.at("server"), .retries = json.at("retries")},
                       .concurrency = json.value("concurrency", 1),
                       .connections = json.at("connections"),
                       .warmup = SecondsOf(json.at("warmup_s")),

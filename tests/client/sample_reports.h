@@ -14,6 +14,7 @@ inline BenchReport Report() {
   report.machine = {{"cpu", "a cpu"}};
   BenchLevel& level = report.levels.emplace_back();
   level.options.connection.server = "127.0.0.1:8001";
+  level.options.connection.retries = false;
   level.options.duration = absl::Seconds(10);
   LoadResult& result = level.result;
   result.started = absl::FromUnixSeconds(1'700'000'000);
