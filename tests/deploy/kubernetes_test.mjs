@@ -1,6 +1,6 @@
 // The overlays of deploy/kubernetes as kubectl renders them, against schema, types and rules; and each check against a
 // manifest that breaks it.
-//   NODE_PATH-free: run from a folder whose node_modules has package.json's dependencies; KUBECTL names the program.
+// Runs in a folder whose node_modules has package.json's dependencies (tests/support/npm_test.sh); KUBECTL names the program.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { problems } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
 const OVERLAYS = ['dev', 'prod'];
-const nodeModules = join(dirname(fileURLToPath(import.meta.resolve('yaml'))), '../..');
+const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
 const root = process.env.ATTEND_SOURCE;
 const folder = mkdtempSync(join(tmpdir(), 'attend-manifests-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -44,6 +44,7 @@ const BROKEN = {
   a_policy_without_port: ['prod', (o) => { find(o, 'NetworkPolicy').spec.ingress[0].ports[0].port = 'web'; }, 'rule', /no container port web/],
   a_monitor_without_port: ['prod', (o) => { find(o, 'ServiceMonitor').spec.endpoints[0].port = 'web'; }, 'rule', /no port web/],
   a_probe_elsewhere: ['prod', (o) => { pod(o).containers[0].livenessProbe.grpc.port = 8001; }, 'rule', /livenessProbe: expected gRPC/],
+  a_mortal_model: ['dev', (o) => { pod(o).containers[0].livenessProbe.grpc.service = 'model/demo'; }, 'rule', /must not restart the pod/],
   another_listener: ['dev', (o) => configure(o, { listen: ['0.0.0.0:9000'] }), 'rule', /grpc is at 0.0.0.0:9000/],
   a_request_beyond_its_limit: ['dev', (o) => { pod(o).containers[0].resources.requests.memory = '3Gi'; }, 'rule', /memory requests more/],
   a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /queue and caches need/],

@@ -128,7 +128,7 @@ function* listeners({ config, container, objects }) {
   if (config.tls_certificate && config.insecure) yield 'attend.json: insecure beside TLS';
   const isProd = objects.some(({ kind, metadata }) => kind === 'Namespace' && metadata.name === 'attend');
   if (isProd && (config.insecure || !config.tls_certificate || !config.tokens)) yield 'attend.json: production needs TLS and tokens';
-  if (container.livenessProbe?.grpc?.service !== 'liveness') yield 'livenessProbe: expected the service liveness, which a draining server still serves';
+  if (container.livenessProbe?.grpc?.service) yield 'livenessProbe: a model that is replaced must not restart the pod';
 }
 
 function* draining({ pod, container, config }) {
