@@ -317,16 +317,9 @@ void Server::Drain(absl::Duration grace) {
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();
-}
-
+  }
   if (state.exporter != nullptr) {
     state.exporter->Finish();
-  }
-  for (const std::string& address : state.addresses) {
-    if (absl::StartsWith(address, "unix:")) {
-      std::error_code ignored;  // it may be gone already
-      std::filesystem::remove(address.substr(std::strlen("unix:")), ignored);
-    }
   }
 }
 
