@@ -7,6 +7,7 @@
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 #include "server/services/session_step.h"
+#include "server/services/step_sink.h"
 #include "server/services/top_logits.h"
 
 namespace attention {
@@ -30,24 +31,6 @@ const char* NameOf(const Action& request) {
       return "Decode";
   }
 }
-
-// The step's request hears of its answer.
-class StepSink final : public AttendSink {
- public:
-  StepSink(std::shared_ptr<DecodeCall> call, std::shared_ptr<DecodeAction> action)
-      : call_(std::move(call)), action_(std::move(action)) {}
-
-  bool is_cancelled() const override { return call_->is_cancelled(); }
-  void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
-  void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
-              const BatchStats& stats) override {
-    call_->OnStepDone(action_, *reply, status, stats);
-  }
-
- private:
-  const std::shared_ptr<DecodeCall> call_;
-  const std::shared_ptr<DecodeAction> action_;
-};
 
 }  // namespace
 
@@ -178,7 +161,8 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
                 .request_class = metadata().request_class,
                 .arrival = action->record.arrival,
                 .deadline = deadline()},
-      std::make_shared<StepSink>(std::static_pointer_cast<DecodeCall>(shared_from_this()), action));
+      std::make_shared<StepSink>(std::static_pointer_cast<DecodeCall>(shared_from_this()), action,
+                                 environment_.queue));
   action->record.tokens = job->description().tokens;
   absl::Status status = environment_.executor.Submit(std::move(job));
   if (!status.ok()) {

@@ -30,7 +30,8 @@ struct DecodeAction {
 };
 
 /// Actions on one sequence wait for each other in the session; the scheduler sees steps only. A
-/// step's end, on the dispatcher's thread, begins the sequence's next action.
+/// step's end, on the dispatcher's thread or, where a vocabulary is searched, a completion
+/// thread's, begins the sequence's next action.
 class DecodeCall final : public DuplexCall {
  public:
   static void Post(const DecodeEnvironment& environment);
