@@ -33,6 +33,26 @@ TEST(ServerOptionsTest, HasDefaults) {
   EXPECT_EQ(options.grace_period, absl::Seconds(30));
 }
 
+TEST(ServerOptionsTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
+  const ServerOptions options = Parsed({});
+  EXPECT_EQ(options.metrics_listen, "127.0.0.1:8002");
+  EXPECT_EQ(options.otlp_endpoint, "");
+  EXPECT_EQ(options.log_level, LogLevel::kInfo);
+  EXPECT_EQ(options.log_format, LogFormat::kText);
+  EXPECT_EQ(Parsed({"--metrics-listen=none"}).metrics_listen, "none");
+  EXPECT_EQ(Parsed({"--log-format=json"}).log_format, LogFormat::kJson);
+  EXPECT_EQ(Parsed({"--log-level=debug"}).log_level, LogLevel::kDebug);
+}
+
+TEST(ServerOptionsTest, TracesAreSampledByAShare) {
+  const std::string endpoint = "--otlp-endpoint=http://collector:4318";
+  EXPECT_EQ(Parsed({endpoint, "--trace-sample-ratio=0.25"}).trace_sample_ratio, 0.25);
+  EXPECT_THAT(ParseCommandLine({endpoint, "--trace-sample-ratio=1.5"}),
+              IsRefused("--trace-sample-ratio: expected a share of 0 to 1, found 1.5"));
+  EXPECT_THAT(ParseCommandLine({"--trace-sample-ratio=0.5"}),
+              IsRefused("--trace-sample-ratio requires --otlp-endpoint"));
+}
+
 TEST(ServerOptionsTest, TakesValuesWithAndWithoutEqualsSign) {
   const ServerOptions options =
       Parsed({"--listen=0.0.0.0:1", "--listen", "unix:/tmp/a", "--threads", "3",

@@ -55,6 +55,19 @@ TEST(RequestQueueTest, RefusesMoreBytesThanMayWait) {
   EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 100})), IsOk());
 }
 
+TEST(RequestQueueTest, ARefusalSaysForWhichReason) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 2});
+  ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
+  EXPECT_EQ(ReasonOf(Push(queue, FakeJob::Make({.size_bytes = 1001}))), RefusalReason::kQueueBytes);
+  ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
+  EXPECT_EQ(ReasonOf(Push(queue, FakeJob::Make())), RefusalReason::kQueueRequests);
+  EXPECT_EQ(ReasonOf(absl::ResourceExhaustedError("")), RefusalReason::kLimit);
+  EXPECT_EQ(ReasonOf(absl::DeadlineExceededError("")), RefusalReason::kDeadline);
+  EXPECT_EQ(ReasonOf(absl::UnavailableError("")), RefusalReason::kUnavailable);
+  EXPECT_EQ(ReasonOf(absl::InvalidArgumentError("")), std::nullopt);
+  EXPECT_EQ(ReasonOf(absl::OkStatus()), std::nullopt);
+}
+
 TEST(RequestQueueTest, TakesAnyJobWhenNothingWaits) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
   EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 5000})), IsOk());
