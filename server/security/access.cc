@@ -48,14 +48,14 @@ absl::StatusOr<Caller> Access::Authenticate(const grpc::ServerContext& context) 
 }
 
 absl::StatusOr<Caller> Access::Admit(const grpc::ServerContext& context, Right right,
-                                     const std::string& rpc) const {
+                                     std::string_view rpc) const {
   if (right == Right::kNone) {
     return Caller();
   }
   ASSIGN_OR_RETURN(Caller caller, Authenticate(context));
   if (right == Right::kAdmin && !caller.has_admin_right) {
     return absl::PermissionDeniedError(absl::StrCat(
-        rpc, ": expected a caller with the admin right, found one without; ask ",
+        std::string(rpc), ": expected a caller with the admin right, found one without; ask ",
         admin_address_.empty() ? "a server with an admin listener (--admin-listen)"
                                : absl::StrCat("the admin listener at ", admin_address_),
         ", or with a token that has the right (--tokens)"));

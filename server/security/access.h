@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "server/security/caller.h"
@@ -36,7 +37,7 @@ class Access {
   /// without a valid token where one is needed; PERMISSION_DENIED without the right that `rpc`
   /// needs, which says where to ask.
   absl::StatusOr<Caller> Admit(const grpc::ServerContext& context, Right right,
-                               const std::string& rpc) const;
+                               std::string_view rpc) const;
 
  private:
   absl::StatusOr<Caller> Authenticate(const grpc::ServerContext& context) const;

@@ -45,7 +45,7 @@ bool IsPrintable(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, const Access& access,
-                                          const std::string& rpc) {
+                                          std::string_view rpc) {
   CallMetadata metadata;
   ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
   metadata.request_id = ValueOf(context, "x-request-id");

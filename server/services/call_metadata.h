@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "server/observability/request_record.h"
@@ -25,7 +26,7 @@ struct CallMetadata {
 /// The tenant is the caller's, or else `attend-tenant`. Errors of Access; INVALID_ARGUMENT for an
 /// `attend-priority` that is none, or a value that is too long. `rpc` is what errors call it.
 absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, const Access& access,
-                                          const std::string& rpc);
+                                          std::string_view rpc);
 
 /// As asked for, or as high as the caller may have it.
 void SetPriority(Priority priority, CallMetadata& metadata);

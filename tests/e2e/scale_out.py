@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Three servers under load: one is killed and comes back, then all are replaced one by one.
+"""Three servers under load: one by one they are killed and come back, then replaced as in an upgrade.
 
 Done twice: the client has the list of servers, and the client has nginx before them. Prints what was
 asked and what came of it; exits 1 when a request failed, which the client's retries should have
@@ -19,7 +19,6 @@ import time
 
 PATIENCE_S = 20
 CONCURRENCY = 6  # so that each server is at some request whenever it ends
-LOAD_S = 10
 PAUSE_S = 0.4  # of load between two disturbances
 
 NGINX = """
@@ -110,15 +109,12 @@ class Nginx:
 
 
 def disturb(servers):
-    """Kills one without a word, brings it back, and replaces all one by one."""
-    time.sleep(PAUSE_S)
-    servers[0].end(signal.SIGKILL)
-    time.sleep(PAUSE_S)
-    servers[0].start()
-    for server in servers:
-        time.sleep(PAUSE_S)
-        server.end(signal.SIGTERM)
-        server.start()
+    """Ends all one by one, first without a word, then as it should be; each comes back at once."""
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        for server in servers:
+            time.sleep(PAUSE_S)
+            server.end(how)
+            server.start()
     time.sleep(PAUSE_S)
 
 
@@ -129,20 +125,19 @@ def load(attend, address, servers, folder):
     with log_path.open("w") as log:
         bench = subprocess.Popen(
             [attend, "bench", f"--server={address}", "--retries", f"--concurrency={CONCURRENCY}",
-             f"--duration={LOAD_S}s", "--warmup=0s", "--timeout=10s", "--shape=1x64x512",
+             "--duration=10m", "--warmup=0s", "--timeout=10s", "--shape=1x64x512",
              "--verify-sample=0", f"--json={result}"],
+            # Only there gRPC tells of its retries.
             env={**os.environ, "GRPC_TRACE": "retry", "GRPC_VERBOSITY": "INFO"},
             stdout=log, stderr=log)
         try:
             wait_until("a load", lambda: "measuring" in log_path.read_text() or bench.poll() is not None)
             disturb(servers)
-            lasted = bench.poll() is None
-            bench.wait(LOAD_S + PATIENCE_S)
+            bench.send_signal(signal.SIGINT)
+            bench.wait(PATIENCE_S)
         finally:
             if bench.poll() is None:
                 bench.kill()
-    if not lasted:
-        raise RuntimeError(f"expected a load that outlasts all changes, found one of {LOAD_S} s")
     if not result.exists():
         raise RuntimeError(log_path.read_text()[-2000:])
     return json.loads(result.read_text()), log_path.read_text().count("retrying failed call in")
@@ -154,9 +149,7 @@ def report(name, result, retries):
           f"p50 {result['latency_ms']['p50']:.1f} ms, longest wait {result['latency_ms']['max']:.1f} ms")
     for code, text in result["error_texts"].items():
         print(f"{name}: {result['errors'][code]} times {code}: {text}")
-    if retries == 0:
-        print(f"{name}: expected that a request was under way on a server that ended, found none")
-    return failed == 0 and result["answers"] > 0 and retries > 0
+    return failed == 0 and result["answers"] > 0
 
 
 def main():
@@ -172,11 +165,15 @@ def main():
             for i in range(3):
                 servers.append(Server(arguments.attend_server, folder, f"server{i}"))
             nginx = Nginx(arguments.nginx, folder, servers)
-            good = True
+            good, all_retries = True, 0
             for way, address in (("list", ",".join(one.address for one in servers)),
                                  ("nginx", nginx.address)):
-                good = report(way, *load(arguments.attend, address, servers, folder)) and good
-            return 0 if good else 1
+                result, retries = load(arguments.attend, address, servers, folder)
+                good = report(way, result, retries) and good
+                all_retries += retries
+            if all_retries == 0:
+                print("expected that some request was under way on a server that ended, found none")
+            return 0 if good and all_retries > 0 else 1
         finally:
             for server in servers:
                 server.process.kill()
