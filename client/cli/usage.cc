@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/manual/nearest_name.h"
+#include "core/runtime/nearest_name.h"
 
 namespace attention {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/models/json_file.h"
+#include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "server/configuration/nearest_name.h"
 #include "server/configuration/option_table.h"
 
 namespace attention {

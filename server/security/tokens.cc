@@ -12,9 +12,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/models/json_file.h"
+#include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "server/configuration/nearest_name.h"
 #include "server/observability/log.h"
 
 namespace attention {

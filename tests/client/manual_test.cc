@@ -6,7 +6,7 @@
 #include "client/manual/completion.h"
 #include "client/manual/help_text.h"
 #include "client/manual/man_page.h"
-#include "client/manual/nearest_name.h"
+#include "core/runtime/nearest_name.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 

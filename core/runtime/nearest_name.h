@@ -12,4 +12,7 @@ namespace attention {
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
 
+/// "; the nearest is X", or nothing.
+std::string NearestHint(const std::string& word, const std::vector<std::string>& names);
+
 }  // namespace attention

@@ -1,8 +1,9 @@
-#include "client/manual/nearest_name.h"
+#include "core/runtime/nearest_name.h"
 
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace attention {
 namespace {
@@ -43,6 +44,11 @@ std::optional<std::string> NearestName(const std::string& word,
     }
   }
   return nearest;
+}
+
+std::string NearestHint(const std::string& word, const std::vector<std::string>& names) {
+  const std::optional<std::string> nearest = NearestName(word, names);
+  return nearest.has_value() ? absl::StrCat("; the nearest is ", *nearest) : "";
 }
 
 }  // namespace attention
