@@ -2,8 +2,8 @@
 // manifest that breaks it.
 // Runs in a folder whose node_modules has package.json's dependencies (tests/support/npm_test.sh); KUBECTL names the program.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -88,6 +88,31 @@ test('production has every kind of object that is promised', () => {
   }
   assert.equal(find(rendered.prod, 'Service').spec.clusterIP, 'None');
 });
+
+// What is mounted in a pod stands in for by what tests have.
+const MOUNTED = {
+  '/etc/attend-tls/tls.crt': join(root, 'tests/data/tls/server.pem'),
+  '/etc/attend-tls/tls.key': join(root, 'tests/data/tls/server.key'),
+  '/etc/attend-tokens/tokens.json': join(folder, 'tokens.json'),
+  '/models': folder,
+};
+
+function checkConfiguration(config) {
+  writeFileSync(MOUNTED['/etc/attend-tokens/tokens.json'], '{"tokens": []}');
+  const here = Object.fromEntries(Object.entries(config).map(([key, value]) => [key, MOUNTED[value] ?? value]));
+  const file = join(folder, 'attend.json');
+  writeFileSync(file, JSON.stringify(here));
+  const { stderr, status } = spawnSync(process.env.ATTEND_SERVER, [`--config=${file}`, '--check-config'], { encoding: 'utf8' });
+  return status === 0 ? '' : stderr;
+}
+
+for (const overlay of OVERLAYS) {
+  test(`the server would start with the configuration of ${overlay}`, () => {
+    const config = JSON.parse(find(rendered[overlay], 'ConfigMap').data['attend.json']);
+    assert.equal(checkConfiguration(config), '');
+    assert.match(checkConfiguration({ ...config, max_queue_byte: 1 }), /max_queue_bytes/);
+  });
+}
 
 for (const [name, [, , by, text]] of Object.entries(BROKEN)) {
   test(`the ${by} check refuses ${name}`, async () => {
