@@ -18,7 +18,7 @@ const run = (...words) => execFileSync(attend, words, { encoding: "utf8", timeou
 async function withServer(use) {
   // Its options may be variables too; what is ours to know is none of them.
   const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith("ATTEND_"));
-  const child = spawn(server, ["--listen=127.0.0.1:0", "--metrics-listen=none"], {
+  const child = spawn(server, ["--listen=127.0.0.1:0", "--admin-listen=none", "--metrics-listen=none"], {
     env: { ...Object.fromEntries(foreign), ATTEND_ADMIN_LISTEN: "none", ATTEND_METRICS_LISTEN: "none" },
     stdio: ["ignore", "pipe", "inherit"],
   });

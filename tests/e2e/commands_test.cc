@@ -40,12 +40,16 @@ TEST_F(CommandsTest, HealthExitsWithTheAnswer) {
 }
 
 TEST_F(CommandsTest, LogLevelAsksAndChangesWhatIsLogged) {
-  EXPECT_EQ(Attend({"log-level"}).out, "level info, requests failed\n");
-  EXPECT_EQ(Attend({"log-level", "warning", "--requests=all"}).out,
-            "level warning, requests all\n");
-  EXPECT_EQ(Attend({"log-level"}).out, "level warning, requests all\n");
-  EXPECT_EQ(Attend({"log-level", "info", "--requests=failed"}).exit_code, 0);
-  EXPECT_EQ(Attend({"log-level", "loud"}).exit_code, 2);
+  const auto log_level = [this](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"log-level", "--server=" + server_.admin_address()});
+    return RunAttend(std::move(arguments));
+  };
+  EXPECT_EQ(log_level({}).out, "level info, requests failed\n");
+  EXPECT_EQ(log_level({"warning", "--requests=all"}).out, "level warning, requests all\n");
+  EXPECT_EQ(log_level({}).out, "level warning, requests all\n");
+  EXPECT_EQ(log_level({"info", "--requests=failed"}).exit_code, 0);
+  EXPECT_EQ(log_level({"loud"}).exit_code, 2);
+  EXPECT_THAT(Attend({"log-level"}).err, HasSubstr("PERMISSION_DENIED"));
 }
 
 TEST_F(CommandsTest, BenchReportsWhatItMeasured) {

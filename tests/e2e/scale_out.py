@@ -78,7 +78,7 @@ class Server:
         out = self.log.with_suffix(".out")
         with out.open("w") as stdout, self.log.open("a") as stderr:
             self.process = subprocess.Popen(
-                [self.program, f"--listen={self.address}", "--admin-listen=none", "--threads=1"],
+                [self.program, f"--listen={self.address}", "--threads=1"],
                 env={**os.environ, "ATTEND_ADMIN_LISTEN": "none", "ATTEND_METRICS_LISTEN": "none"},
                 stdout=stdout, stderr=stderr)
         wait_until(f"{self.program} to listen", lambda: "\n" in out.read_text())

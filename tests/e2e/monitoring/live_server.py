@@ -1,21 +1,27 @@
 """A server of its own for a test, and what is asked of it."""
 
+import pathlib
 import re
 import subprocess
 import tempfile
 import urllib.request
 
 
+CERTIFICATES = pathlib.Path(__file__).parents[2] / "data" / "tls"
+
+
 class LiveServer:
-    """attend-server on free ports of the loopback interface, from `with` to its end."""
+    """attend-server on free ports of the loopback interface, with TLS, from `with` to its end."""
 
     def __init__(self, folder, flags=()):
         self._folder = folder
         self._log = tempfile.TemporaryFile(mode="w+")
         self._process = subprocess.Popen(
-            [f"{folder}/attend-server", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--threads=1", *flags],
+            [f"{folder}/attend-server", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
+             f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key", "--threads=1", *flags],
             stdout=subprocess.PIPE, stderr=self._log, text=True)
         self.address = self._await("listening")
+        self.admin = self._await("admin")
         self.metrics = self._await("metrics")
 
     def _await(self, what):
@@ -44,8 +50,9 @@ class LiveServer:
     def attend(self, *arguments, check=True):
         """Runs a subcommand of `attend` against the server."""
         command, *rest = arguments
-        return subprocess.run([f"{self._folder}/attend", command, f"--server={self.address}", *rest], check=check,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        server = self.admin if command == "log-level" else self.address
+        return subprocess.run([f"{self._folder}/attend", command, f"--server={server}", "--tls", f"--ca={CERTIFICATES}/ca.pem", *rest],
+                              check=check, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
 
     def ask_for_everything(self):
         """One request of each kind, so that every series there can be is there."""
