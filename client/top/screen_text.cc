@@ -14,7 +14,7 @@ bool IsContinuation(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
 
 }  // namespace
 
-std::string Printable(const std::string& text) {
+std::string ForTerminal(const std::string& text) {
   std::string printable;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);

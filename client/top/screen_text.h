@@ -8,7 +8,7 @@
 namespace attention {
 
 /// `text` with '?' for each control character.
-std::string Printable(const std::string& text);
+std::string ForTerminal(const std::string& text);
 
 /// Columns of `text`: its code points. REQUIRES: UTF-8 without control characters.
 int Columns(const std::string& text);

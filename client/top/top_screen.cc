@@ -19,7 +19,7 @@ constexpr int kMinHistoryWidth = 12;
 constexpr char kKeys[] = "q quit   p pause   s sort";
 
 std::string NameOf(const ModelRates& model) {
-  return model.name.empty() ? "(no model)" : Printable(model.name);
+  return model.name.empty() ? "(no model)" : ForTerminal(model.name);
 }
 
 class Screen {
@@ -74,12 +74,12 @@ class Screen {
 
   void Head() {
     const std::string left = absl::StrCat(
-        view_.is_paused ? "PAUSED  " : "", "attend top  ", Printable(view_.server), "  ",
-        Printable(view_.statistics.version()), "  up ", UptimeText(view_.statistics.uptime_ns()));
+        view_.is_paused ? "PAUSED  " : "", "attend top  ", ForTerminal(view_.server), "  ",
+        ForTerminal(view_.statistics.version()), "  up ", UptimeText(view_.statistics.uptime_ns()));
     const int room = layout_.width - Columns(view_.time) - 1;
     Styled("7", room < 20 ? left : absl::StrCat(PadRight(left, room), " ", view_.time));
     if (!view_.trouble.empty()) {
-      Styled("1;31", absl::StrCat("no answer: ", Printable(view_.trouble)));
+      Styled("1;31", absl::StrCat("no answer: ", ForTerminal(view_.trouble)));
     } else {
       Line("");
     }
