@@ -12,7 +12,6 @@
 #include "server/models/model_loader.h"
 #include "server/observability/log.h"
 #include "server/observability/requests.h"
-#include "server/observability/telemetry.h"
 
 namespace attention {
 
@@ -64,8 +63,8 @@ struct ServerOptions {
   /// Of the process; the program applies them.
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
-  /// host:port where /metrics is, or kNoListener; the flag's default is an address.
-  std::string metrics_listen = kNoListener;
+  /// host:port where /metrics is; empty: nowhere. The flag's default is an address.
+  std::string metrics_listen = {};
   /// URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};
   /// Of requests without a trace of their own: the share that begins one.

@@ -221,9 +221,9 @@ std::vector<Option> LogOptions() {
 
 OptionSection Observability() {
   std::vector<Option> options = {
-      TextOption("metrics-listen", &ServerOptions::metrics_listen, "ADDRESS",
-                 "Serve /metrics for Prometheus, by HTTP, on HOST:PORT (port 0: any free one), or "
-                 "none")
+      AddressOption("metrics-listen", &ServerOptions::metrics_listen,
+                    "Serve /metrics for Prometheus, by HTTP, on HOST:PORT (port 0: any free one); "
+                    "none: turned off")
           .WithDefault("127.0.0.1:8002")};
   for (std::vector<Option>& more : std::vector<std::vector<Option>>{LogOptions(), TraceOptions()}) {
     options.insert(options.end(), more.begin(), more.end());

@@ -29,26 +29,26 @@ MetricLabels LabelsOf(const RequestCounter::Key& key) {
 struct Phase {
   const char* name;
   const char* help;
-  const Histogram& (*of)(const RequestSeries& series);
+  const BucketCounts& (*of)(const RequestSeries& series);
 };
 
 constexpr Phase kPhases[] = {
     {"attend_request_seconds",
      "From the arrival of a request until the transport had taken all of its answer, by model, rpc "
      "and status code.",
-     [](const RequestSeries& s) -> const Histogram& { return s.counts.latency; }},
+     [](const RequestSeries& s) -> const BucketCounts& { return s.counts.latency; }},
     {"attend_queue_seconds", "From when all of a request was there until a batch took it.",
-     [](const RequestSeries& s) -> const Histogram& { return s.queue; }},
+     [](const RequestSeries& s) -> const BucketCounts& { return s.queue; }},
     {"attend_compute_seconds", "From when a batch took a request until its last row was computed.",
-     [](const RequestSeries& s) -> const Histogram& { return s.compute; }},
+     [](const RequestSeries& s) -> const BucketCounts& { return s.compute; }},
     {"attend_first_block_seconds",
      "From the arrival of a request for a stream until the first block of its answer was on its "
      "way.",
-     [](const RequestSeries& s) -> const Histogram& { return s.first_block; }},
+     [](const RequestSeries& s) -> const BucketCounts& { return s.first_block; }},
     {"attend_send_seconds",
      "From when an answer was computed until the transport had taken all of it, of requests that "
      "were answered.",
-     [](const RequestSeries& s) -> const Histogram& { return s.send; }},
+     [](const RequestSeries& s) -> const BucketCounts& { return s.send; }},
 };
 
 void WriteRequests(const RequestObserver& observer, MetricsText& text) {

@@ -57,7 +57,8 @@ void MetricsText::Sample(const MetricLabels& labels, double value) {
   Line("", labels, Number(value));
 }
 
-void MetricsText::Sample(const MetricLabels& labels, const Histogram& histogram, double per_unit) {
+void MetricsText::Sample(const MetricLabels& labels, const BucketCounts& histogram,
+                         double per_unit) {
   const std::vector<int64_t>& counts = histogram.counts();
   int64_t cumulative = 0;
   for (const int64_t count : counts) {

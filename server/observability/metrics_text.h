@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/observability/histogram.h"
+#include "server/observability/bucket_counts.h"
 
 namespace attention {
 
@@ -26,7 +26,7 @@ class MetricsText {
   /// A histogram of the family, whose unit is so many of the values' (1e9: nanoseconds become
   /// seconds).
   /// Nothing when nothing was observed: what never happens in a series takes no room.
-  void Sample(const MetricLabels& labels, const Histogram& histogram, double per_unit);
+  void Sample(const MetricLabels& labels, const BucketCounts& histogram, double per_unit);
 
   /// A family of one sample.
   void Counter(std::string_view name, std::string_view help, double value);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/runtime/mutex.h"
-#include "server/observability/histogram.h"
+#include "server/observability/bucket_counts.h"
 #include "server/observability/request_record.h"
 #include "server/scheduling/refusal.h"
 
@@ -29,7 +29,7 @@ struct RequestCounts {
   int64_t send_ns = 0;
   int64_t tokens = 0;
   /// From arrival until the transport had taken all of the answer.
-  Histogram latency;
+  BucketCounts latency;
   /// Batches that answered them: each has its part of the batch it was in.
   double executions = 0;
   /// Of those that did not.
@@ -45,11 +45,11 @@ struct RequestSeries {
   /// `latency` is of all of them, whatever the outcome.
   RequestCounts counts;
   /// Of those that came so far.
-  Histogram queue;
-  Histogram compute;
-  Histogram first_block;
+  BucketCounts queue;
+  BucketCounts compute;
+  BucketCounts first_block;
   /// Of those that succeeded.
-  Histogram send;
+  BucketCounts send;
 };
 
 /// Thread-safe. To count a request is to take a lock that hardly anybody else wants, to find its

@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOpti
 
 absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& address,
                                                            const MetricsSources& sources) {
-  if (address == kNoListener) {
+  if (address.empty()) {
     return nullptr;
   }
   const auto body = [sources] { return WriteMetrics(sources); };

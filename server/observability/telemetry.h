@@ -11,14 +11,11 @@
 
 namespace attention {
 
-/// --metrics-listen for nowhere.
-inline constexpr char kNoListener[] = "none";
-
 /// Null when the endpoint is empty: traces go nowhere. INVALID_ARGUMENT names the flag.
 absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOptions& options);
 
-/// Serves /metrics of the sources, which outlive it; null for kNoListener. HttpListener's errors,
-/// which name the flag.
+/// Serves /metrics of the sources, which outlive it; null without an address. HttpListener's
+/// errors, which name the flag.
 absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& address,
                                                            const MetricsSources& sources);
 

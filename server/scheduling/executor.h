@@ -9,7 +9,7 @@
 #include "core/runtime/batch_policy.h"
 #include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
-#include "server/observability/histogram.h"
+#include "server/observability/bucket_counts.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
 #include "server/scheduling/request_queue.h"
@@ -40,8 +40,8 @@ struct ExecutorStatistics {
   /// Bytes that were copied into batches: of requests' tensors, or embedded tokens.
   int64_t copied_bytes = 0;
   /// Of batches: their rows, and their requests.
-  Histogram rows{kBatchRowsBounds};
-  Histogram requests{kBatchRequestsBounds};
+  BucketCounts rows{kBatchRowsBounds};
+  BucketCounts requests{kBatchRequestsBounds};
   /// In the batches that run now.
   int64_t running_requests = 0;
   QueueState queue;

@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-void Describe(const Histogram& histogram, v1::LatencyHistogram& wire) {
+void Describe(const BucketCounts& histogram, v1::LatencyHistogram& wire) {
   wire.mutable_bounds_ns()->Assign(histogram.bounds().begin(), histogram.bounds().end());
   wire.mutable_counts()->Assign(histogram.counts().begin(), histogram.counts().end());
 }

@@ -74,12 +74,12 @@ TEST_F(MetadataTest, GoesWithEveryKindOfLoad) {
     const NativeProtocol protocol(is_streaming);
     const auto load = EncodeLoad(mix, protocol, {});
     ASSERT_THAT(load, IsOk());
-    EXPECT_THAT(RunLoad(*load, options), IsOk());
+    EXPECT_THAT(RunLoad(*load, options, {}), IsOk());
     ExpectAllOf(is_streaming ? "AttendStream" : "Attend");
   }
   const auto session = EncodeSession(*plan);
   ASSERT_THAT(session, IsOk());
-  EXPECT_THAT(RunDecodeLoad(*session, options), IsOk());
+  EXPECT_THAT(RunDecodeLoad(*session, options, {}), IsOk());
   ExpectAllOf("Decode");
 }
 

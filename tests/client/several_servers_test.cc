@@ -59,14 +59,16 @@ class SeveralServersTest : public ::testing::Test {
     Workload workload;
     workload.request.model = "demo";
     workload.request.input = HiddenStatesInput{&rows_};
+    const RequestMix mix(std::move(workload));
+    const NativeProtocol protocol(false);
+    const auto runner = *MakeRequestRunner(*client, mix, protocol, options);
     std::thread thread(disturb);
-    const auto report =
-        RunBench(*client, RequestMix(std::move(workload)), NativeProtocol(false), options);
+    const auto level = runner->Run(options, {});
     thread.join();
-    EXPECT_THAT(report, IsOk());
-    EXPECT_GT(report->result.answers, 10);
+    EXPECT_THAT(level, IsOk());
+    EXPECT_GT(level->result.answers, 10);
     std::map<std::string, int64_t> failures;
-    for (const auto& [code, tally] : report->result.failures) {
+    for (const auto& [code, tally] : level->result.failures) {
       failures[absl::StrCat(code, ": ", tally.first_text)] = tally.count;
     }
     return failures;

@@ -33,9 +33,8 @@ class ServerProcess {
  public:
   explicit ServerProcess(std::vector<std::string> arguments = {},
                          const std::string& listen = "127.0.0.1:0") {
-    arguments.insert(arguments.begin(),
-                     {ATTEND_SERVER_BINARY, "--listen", listen, "--admin-listen=127.0.0.1:0",
-                      "--metrics-listen=none"});
+    arguments.insert(arguments.begin(), {ATTEND_SERVER_BINARY, "--listen", listen,
+                                         "--admin-listen=127.0.0.1:0", "--metrics-listen=none"});
     process_ = std::make_unique<Process>(arguments);
     address_ = AddressAfter("attend-server listening on ");
     admin_address_ = AddressAfter("attend-server admin on ");

@@ -20,9 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto reread = attention::ReadConfigurationFile(again.path());
   attention::ServerOptions reread_options;
   const bool has_hidden = printed.find("hidden") != std::string::npos;
-  if (!has_hidden &&
-      (!reread.ok() || !attention::Apply(*reread, reread_options).ok() ||
-       attention::ToJson(*reread) != printed)) {
+  if (!has_hidden && (!reread.ok() || !attention::Apply(*reread, reread_options).ok() ||
+                      attention::ToJson(*reread) != printed)) {
     abort();
   }
   return 0;

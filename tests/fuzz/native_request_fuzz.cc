@@ -5,8 +5,8 @@
 namespace {
 
 absl::Status Plan(const uint8_t* data, size_t size, size_t slice_bytes) {
-  const auto received = attention::Decode<attention::v1::AttendRequest>(
-      attention::CutBytes(data, size, slice_bytes));
+  const auto received =
+      attention::Decode<attention::v1::AttendRequest>(attention::CutBytes(data, size, slice_bytes));
   if (!received.ok()) {
     return received.status();
   }

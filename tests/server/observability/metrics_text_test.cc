@@ -42,7 +42,7 @@ TEST(MetricsTextTest, EscapesLabels) {
 
 TEST(MetricsTextTest, BucketsOfAHistogramAreCumulativeAndInTheUnit) {
   static constexpr int64_t kBounds[] = {1'000'000, 20'000'000};
-  Histogram histogram(kBounds);
+  BucketCounts histogram(kBounds);
   for (const int64_t value : {1'000'000, 1'000'001, 20'000'000, 500'000'000}) {
     histogram.Observe(value);
   }
@@ -62,7 +62,7 @@ TEST(MetricsTextTest, BucketsOfAHistogramAreCumulativeAndInTheUnit) {
 TEST(MetricsTextTest, AHistogramWithoutValuesHasNoSamples) {
   MetricsText text;
   text.Family("a_seconds", "histogram", "A.");
-  text.Sample({}, Histogram(), 1e9);
+  text.Sample({}, BucketCounts(), 1e9);
   EXPECT_EQ(text.text(), "# HELP a_seconds A.\n# TYPE a_seconds histogram\n");
 }
 

@@ -32,7 +32,7 @@ RequestRecord Failed(const std::string& model, const absl::Status& status) {
   return {.rpc = "Attend", .model = model, .status = status, .total_ns = 1'000};
 }
 
-int64_t CountOf(const Histogram& histogram) {
+int64_t CountOf(const BucketCounts& histogram) {
   return std::accumulate(histogram.counts().begin(), histogram.counts().end(), int64_t{0});
 }
 

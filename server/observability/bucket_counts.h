@@ -18,10 +18,10 @@ inline constexpr int64_t kLatencyBoundsNs[] = {
 };
 
 /// Thread-compatible: whoever has it guards it.
-class Histogram {
+class BucketCounts {
  public:
   /// `bounds` are strictly ascending, and borrowed for as long as the process lives.
-  explicit Histogram(std::span<const int64_t> bounds = kLatencyBoundsNs)
+  explicit BucketCounts(std::span<const int64_t> bounds = kLatencyBoundsNs)
       : bounds_(bounds), counts_(bounds.size() + 1) {}
 
   void Observe(int64_t value) {
@@ -30,7 +30,7 @@ class Histogram {
   }
 
   /// REQUIRES: of the same bounds.
-  void Add(const Histogram& other) {
+  void Add(const BucketCounts& other) {
     std::transform(counts_.begin(), counts_.end(), other.counts_.begin(), counts_.begin(),
                    std::plus<int64_t>());
     sum_ += other.sum_;
