@@ -39,7 +39,7 @@ TEST(ServerOptionsTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
   EXPECT_EQ(options.otlp_endpoint, "");
   EXPECT_EQ(options.log_level, LogLevel::kInfo);
   EXPECT_EQ(options.log_format, LogFormat::kText);
-  EXPECT_EQ(Parsed({"--metrics-listen=none"}).metrics_listen, "none");
+  EXPECT_EQ(Parsed({"--metrics-listen=none"}).metrics_listen, "");
   EXPECT_EQ(Parsed({"--log-format=json"}).log_format, LogFormat::kJson);
   EXPECT_EQ(Parsed({"--log-level=debug"}).log_level, LogLevel::kDebug);
 }
