@@ -13,6 +13,7 @@
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
 #include "server/listener.h"
+#include "server/observability/telemetry.h"
 #include "server/scheduling/executor.h"
 #include "server/security/exposure.h"
 #include "server/security/guards.h"
