@@ -8,7 +8,7 @@ install(FILES proto/inference/open_inference.proto DESTINATION ${CMAKE_INSTALL_D
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/deploy/debian/stage_configuration.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/deploy/debian/stage.cmake)
 set(CPACK_PACKAGE_NAME attend)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "Attend's maintainers <attend@localhost>")

@@ -142,7 +142,7 @@ TEST_F(AccessTest, TheTokenSaysWhoseTheRequestIs) {
   // The log has the line when the answer has gone.
   server_.server().Drain(absl::Seconds(20));
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("tenant=\"one\""));
+  EXPECT_THAT(log, HasSubstr("tenant=one"));
 }
 
 TEST_F(AccessTest, OnlyTheAdminRightAdministersOnThePublicListener) {
