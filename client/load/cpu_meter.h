@@ -35,7 +35,15 @@ class CpuMeter {
     }
   }
 
-  /// Of the window's length; 0 when the window has not passed.
+  /// The last look, without which a window would have no end whose last answer came before it.
+  void Finish(Clock::time_point now) {
+    Look(now);
+    if (start_.has_value() && !end_.has_value()) {
+      end_ = {now, ReadCpuTimes()};
+    }
+  }
+
+  /// Of the window's length, or until Finish; 0 before that.
   double used_share() const { return Share(&CpuTimes::used_s); }
   double waited_share() const { return Share(&CpuTimes::waited_s); }
 

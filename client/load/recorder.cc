@@ -188,7 +188,7 @@ bool Recorder::IsSettled(Time now) {
 }
 
 LoadResult Recorder::Finish() {
-  cpu_.Look(Clock::now());
+  cpu_.Finish(Clock::now());
   result_.client_cpu_share = cpu_.used_share();
   result_.client_wait_share = cpu_.waited_share();
   result_.window = absl::FromChrono(window_.length());

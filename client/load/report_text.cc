@@ -164,8 +164,12 @@ std::string LevelsText(const BenchReport& report) {
   for (const BenchLevel& level : report.levels) {
     const LoadRates rates = RatesOf(level.result);
     const Histogram& latency = level.result.latency_ns;
-    const auto ms = [&](double percent) { return Milliseconds(latency.Percentile(percent)); };
-    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9.3f %9.3f %9.3f %9.3f %9.3f %7d%s\n",
+    const auto ms = [&](double percent) {
+      return IsBackedUp(latency, percent)
+                 ? absl::StrFormat("%.3f", Milliseconds(latency.Percentile(percent)))
+                 : "-";
+    };
+    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9.3f %7d%s\n",
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
                           ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
                           NumFailures(level.result.failures), RemarkText(level));

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/load/load_rates.h"
+#include "client/load/report_parts.h"
 #include "client/report/load_charts.h"
 #include "client/report/percentile_points.h"
 
@@ -14,8 +16,8 @@ using ValueOf = std::function<double(const LoadResult&)>;
 
 ValueOf LatencyAt(double percent) {
   return [percent](const LoadResult& result) {
-    return result.latency_ns.count() == 0 ? std::nan("")
-                                          : Seconds(result.latency_ns.Percentile(percent));
+    return IsBackedUp(result.latency_ns, percent) ? Seconds(result.latency_ns.Percentile(percent))
+                                                  : std::nan("");
   };
 }
 
@@ -63,7 +65,11 @@ Chart LatencyByLevelChart(const std::vector<NamedReport>& reports) {
   } else {
     for (const auto& [name, percent] :
          {std::pair("p50", 50.0), {"p90", 90.0}, {"p99", 99.0}, {"p99.9", 99.9}}) {
-      chart.series.push_back(ByLevel(name, reports.front().report, LatencyAt(percent)));
+      Series series = ByLevel(name, reports.front().report, LatencyAt(percent));
+      if (std::any_of(series.points.begin(), series.points.end(),
+                      [](const Point& point) { return !std::isnan(point.y); })) {
+        chart.series.push_back(std::move(series));
+      }
     }
   }
   for (const SloTarget& target : reports.front().report.slo) {
