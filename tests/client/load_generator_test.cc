@@ -173,6 +173,7 @@ TEST_F(LoadGeneratorTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
     // Of all that were due within the window, whenever they were answered.
     EXPECT_EQ(result.latency_ns.count(), 40);
     EXPECT_EQ(result.service_ns.count(), 40);
+    EXPECT_GT(result.client_cpu_share, 0.0);
     EXPECT_GE(result.latency_ns.max(), result.service_ns.min());
     EXPECT_GE(result.latency_ns.mean(), result.service_ns.mean());
     EXPECT_EQ(result.first_message_ns.count(), is_streaming ? 40 : 0);
