@@ -63,12 +63,13 @@ struct IntegerRange {
 };
 
 template <typename Field>
-Option IntegerOption(std::string name, Field field, IntegerRange range, std::string help) {
+Option IntegerOption(const std::string& name, Field field, IntegerRange range,
+                     const std::string& help) {
   ServerOptions defaults;
-  return {.name = std::move(name),
+  return {.name = name,
           .type = Option::Type::kInteger,
           .placeholder = "NUMBER",
-          .help = std::move(help),
+          .help = help,
           .apply =
               [field, range](const std::vector<std::string>& values, ServerOptions& options) {
                 const absl::StatusOr<int64_t> value = ParseInteger(values[0], range.min, range.max);
@@ -81,12 +82,12 @@ Option IntegerOption(std::string name, Field field, IntegerRange range, std::str
 }
 
 template <typename Field>
-Option DurationOption(std::string name, Field field, std::string help) {
+Option DurationOption(const std::string& name, Field field, const std::string& help) {
   ServerOptions defaults;
-  return {.name = std::move(name),
+  return {.name = name,
           .type = Option::Type::kDuration,
           .placeholder = "DURATION",
-          .help = std::move(help),
+          .help = help,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 const absl::StatusOr<absl::Duration> value = ParseDuration(values[0]);
@@ -99,11 +100,11 @@ Option DurationOption(std::string name, Field field, std::string help) {
 }
 
 template <typename Field>
-Option SwitchOption(std::string name, Field field, std::string help) {
-  return {.name = std::move(name),
+Option SwitchOption(const std::string& name, Field field, const std::string& help) {
+  return {.name = name,
           .type = Option::Type::kSwitch,
           .placeholder = "",
-          .help = std::move(help),
+          .help = help,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 const absl::StatusOr<bool> value = ParseSwitch(values[0]);
@@ -117,12 +118,13 @@ Option SwitchOption(std::string name, Field field, std::string help) {
 
 /// A text that is not empty.
 template <typename Field>
-Option TextOption(std::string name, Field field, std::string placeholder, std::string help) {
+Option TextOption(const std::string& name, Field field, const std::string& placeholder,
+                  const std::string& help) {
   ServerOptions defaults;
   const std::string& value = std::invoke(field, defaults);
-  return {.name = std::move(name),
-          .placeholder = std::move(placeholder),
-          .help = std::move(help),
+  return {.name = name,
+          .placeholder = placeholder,
+          .help = help,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 std::invoke(field, options) = values[0];
@@ -136,12 +138,13 @@ Option TextOption(std::string name, Field field, std::string placeholder, std::s
 
 /// Repeatable texts.
 template <typename Field>
-Option ListOption(std::string name, Field field, std::string placeholder, std::string help) {
+Option ListOption(const std::string& name, Field field, const std::string& placeholder,
+                  const std::string& help) {
   ServerOptions defaults;
-  return {.name = std::move(name),
+  return {.name = name,
           .is_repeatable = true,
-          .placeholder = std::move(placeholder),
-          .help = std::move(help),
+          .placeholder = placeholder,
+          .help = help,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 std::invoke(field, options) = values;
@@ -152,10 +155,11 @@ Option ListOption(std::string name, Field field, std::string placeholder, std::s
 
 /// One of a few names; the placeholder lists them: "none|failed|all".
 template <typename Field, typename Value>
-Option ChoiceOption(std::string name, Field field,
-                    const std::vector<std::pair<std::string, Value>>& choices, std::string help) {
+Option ChoiceOption(const std::string& name, Field field,
+                    const std::vector<std::pair<std::string, Value>>& choices,
+                    const std::string& help) {
   ServerOptions defaults;
-  Option option = {.name = std::move(name), .placeholder = "", .help = std::move(help)};
+  Option option = {.name = name, .placeholder = "", .help = help};
   for (const auto& [text, value] : choices) {
     absl::StrAppend(&option.placeholder, option.placeholder.empty() ? "" : "|", text);
     if (value == std::invoke(field, defaults)) {

@@ -35,10 +35,10 @@ absl::Status ApplyModelVersions(const std::vector<std::string>& values, ServerOp
 
 // A text, or "none".
 template <typename Field>
-Option AddressOption(std::string name, Field field, std::string help) {
-  return {.name = std::move(name),
+Option AddressOption(const std::string& name, Field field, const std::string& help) {
+  return {.name = name,
           .placeholder = "ADDRESS",
-          .help = std::move(help),
+          .help = help,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 std::invoke(field, options) = values[0] == kNone ? "" : values[0];
