@@ -101,7 +101,7 @@ std::string ForTerminal(std::string text) {
   return text;
 }
 
-absl::Status Write(Generation& generation, decltype(AttendRequest::input) prompt,
+absl::Status Write(Generation& generation, const decltype(AttendRequest::input)& prompt,
                    const GenerateFlags& flags, bool shows_text) {
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
   const auto show = [&](int32_t id, const std::string& text) {
@@ -114,7 +114,7 @@ absl::Status Write(Generation& generation, decltype(AttendRequest::input) prompt
       std::cout << id << " " << std::flush;
     }
   };
-  const absl::StatusOr<Generated> generated = generation.Continue(std::move(prompt), show);
+  const absl::StatusOr<Generated> generated = generation.Continue(prompt, show);
   if (!generated.ok()) {
     std::cout << std::flush;
     return generated.status();
@@ -162,22 +162,20 @@ absl::Status Generate(GenerateFlags flags) {
   flags.options.stop_ids.insert(stop_ids.begin(), stop_ids.end());
   flags.options.max_positions = model.max_positions();
   const bool shows_text = model.has_tokenizer() && !flags.ids;
-  decltype(AttendRequest::input) prompt;
+  RaggedTokens tokens;
   if (!flags.tokens.empty()) {
-    ASSIGN_OR_RETURN(const RaggedTokens tokens, ParseTokens(flags.tokens));
-    prompt = TokenIdsInput{tokens.ids};
-  } else {
-    if (flags.prompt.empty() && isatty(STDIN_FILENO) != 0) {
-      return Converse(flags, model, shows_text);
-    }
-    if (flags.prompt.empty()) {
-      flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-    }
-    prompt = TextInput{{flags.prompt}, flags.no_special_tokens};
+    ASSIGN_OR_RETURN(tokens, ParseTokens(flags.tokens));
+  } else if (flags.prompt.empty() && isatty(STDIN_FILENO) != 0) {
+    return Converse(flags, model, shows_text);
+  } else if (flags.prompt.empty()) {
+    flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
   Generation generation(*stream, flags.options);
-  RETURN_IF_ERROR(Write(generation, std::move(prompt), flags, shows_text));
+  RETURN_IF_ERROR(
+      flags.tokens.empty()
+          ? Write(generation, TextInput{{flags.prompt}, flags.no_special_tokens}, flags, shows_text)
+          : Write(generation, TokenIdsInput{tokens.ids}, flags, shows_text));
   return stream->Close();
 }
 
