@@ -55,10 +55,10 @@ inline void CheckPlan(const AttendPlan& plan) {
   const int64_t query_rows =
       plan.is_token_request ? static_cast<int64_t>(plan.ids.size()) : rows_of(0);
   for (const PlannedSequence& sequence : plan.sequences) {
-    check(sequence.query.begin >= 0 && sequence.query.rows >= 0);
-    check(sequence.query.begin + sequence.query.rows <= query_rows);
-    check(sequence.key.begin >= 0 && sequence.key.rows >= 0);
-    check(sequence.output.begin >= 0 && sequence.output.rows >= 0);
+    check(sequence.query.first_row >= 0 && sequence.query.rows >= 0);
+    check(sequence.query.first_row + sequence.query.rows <= query_rows);
+    check(sequence.key.first_row >= 0 && sequence.key.rows >= 0);
+    check(sequence.output.first_row >= 0 && sequence.output.rows >= 0);
   }
   int64_t elements = 1;
   for (const int64_t extent : plan.output_shape) {
