@@ -87,7 +87,7 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
   json parsed;
   try {
     parsed = json::parse(text, note_key, /*allow_exceptions=*/true, /*ignore_comments=*/true);
-  } catch (const json::parse_error& error) {
+  } catch (const json::exception& error) {  // grammar, and numbers beyond a double's
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at …"
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", what.substr(what.find("] ") + 2)));
   }

@@ -95,6 +95,7 @@ TEST_F(SettingsTest, ErrorsNameFileAndKey) {
        ": max-sessions: no option has this key; the nearest is max_sessions"},
       {R"({"colour": 1})", ": colour: no option has this key"},
       {R"({"threads": 1, "threads": 2})", ": threads: given twice"},
+      {R"({"threads": 3E999})", ": number overflow parsing '3E999'"},
       {R"({"weights_dtype": "bf16"})", ": weights_dtype requires --models"},
       {"[]", ": expected a JSON object, found array"}};
   for (const auto& [file, error] : cases) {
