@@ -1,21 +1,17 @@
 // A server of sessions whose answers can be told in advance, and which can misbehave.
 #pragma once
 
-#include <grpcpp/server_builder.h>
-
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
+#include "tests/client/loopback_server.h"
 
 namespace attention {
 
@@ -30,18 +26,7 @@ namespace attention {
 ///   refuses  refuses every step, RESOURCE_EXHAUSTED
 class FakeDecodeServer : public v1::AttentionService::Service {
  public:
-  FakeDecodeServer() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    address_ = absl::StrCat("127.0.0.1:", port);
-  }
-  ~FakeDecodeServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_.address(); }
   int64_t num_sessions() const { return num_sessions_.load(); }
 
   using Stream = grpc::ServerReaderWriter<v1::DecodeResponse, v1::DecodeRequest>;
@@ -144,9 +129,8 @@ class FakeDecodeServer : public v1::AttentionService::Service {
     }
   }
 
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
   std::atomic<int64_t> num_sessions_{0};
+  LoopbackServer server_{*this};
 };
 
 }  // namespace attention

@@ -1,19 +1,15 @@
 // A load on a server that speaks the Open Inference Protocol and nothing else.
-#include <grpcpp/server_builder.h>
-
 #include <atomic>
-#include <chrono>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
 #include "client/load/report.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/inference/open_inference.grpc.pb.h"
+#include "tests/client/loopback_server.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -25,18 +21,7 @@ using ::testing::Not;
 /// Answers its first input.
 class EchoServer : public inference::GRPCInferenceService::Service {
  public:
-  EchoServer() {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    address_ = absl::StrCat("127.0.0.1:", port);
-  }
-  ~EchoServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_.address(); }
   int64_t num_calls() const { return num_calls_.load(); }
 
   grpc::Status ModelInfer(grpc::ServerContext*, const inference::ModelInferRequest* request,
@@ -54,9 +39,8 @@ class EchoServer : public inference::GRPCInferenceService::Service {
   }
 
  private:
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
   std::atomic<int64_t> num_calls_{0};
+  LoopbackServer server_{*this};
 };
 
 class ForeignServerTest : public ::testing::Test {

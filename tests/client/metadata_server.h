@@ -1,18 +1,14 @@
 // A small server that remembers what comes with each call.
 #pragma once
 
-#include <grpcpp/server_builder.h>
-
-#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "client/lib/attention_client.h"
 #include "core/runtime/mutex.h"
-#include "gtest/gtest.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
+#include "tests/client/loopback_server.h"
 
 namespace attention {
 
@@ -23,18 +19,10 @@ class MetadataServer : public v1::AttentionService::Service {
 
   explicit MetadataServer(const std::shared_ptr<grpc::ServerCredentials>& credentials =
                               grpc::InsecureServerCredentials(),
-                          const std::string& host = "127.0.0.1") {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(absl::StrCat(host, ":0"), credentials, &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    address_ = absl::StrCat(host, ":", port);
-  }
-  ~MetadataServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+                          const std::string& host = "127.0.0.1")
+      : server_(*this, credentials, host) {}
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_.address(); }
   /// Of the last call that came to `method`.
   Metadata MetadataOf(const std::string& method) const {
     MutexLock lock(mutex_);
@@ -81,11 +69,10 @@ class MetadataServer : public v1::AttentionService::Service {
     return grpc::Status::OK;
   }
 
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
   mutable Mutex mutex_;
   std::map<std::string, Metadata> metadata_ ABSL_GUARDED_BY(mutex_);
   std::string client_ ABSL_GUARDED_BY(mutex_);
+  LoopbackServer server_;
 };
 
 /// One call, of GetModel, made once.

@@ -1,20 +1,15 @@
 // A small server that fails as it is told.
 #pragma once
 
-#include <grpcpp/server_builder.h>
-
-#include <chrono>
 #include <deque>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/runtime/mutex.h"
-#include "gtest/gtest.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
+#include "tests/client/loopback_server.h"
 
 namespace attention {
 
@@ -32,18 +27,9 @@ struct Answer {
 class ScriptedServer : public v1::AttentionService::Service {
  public:
   explicit ScriptedServer(std::vector<Answer> answers = {})
-      : answers_(answers.begin(), answers.end()) {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    EXPECT_NE(server_, nullptr);
-    address_ = absl::StrCat("127.0.0.1:", port);
-  }
-  ~ScriptedServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+      : answers_(answers.begin(), answers.end()) {}
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_.address(); }
   /// When each call came.
   std::vector<absl::Time> calls() const {
     MutexLock lock(mutex_);
@@ -88,11 +74,10 @@ class ScriptedServer : public v1::AttentionService::Service {
     return answer;
   }
 
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
   mutable Mutex mutex_;
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Time> calls_ ABSL_GUARDED_BY(mutex_);
+  LoopbackServer server_{*this};
 };
 
 }  // namespace attention
