@@ -143,9 +143,9 @@ def main():
     run(promtool, "check", "config", deploy / "prometheus/prometheus.yml")
     alerts, conditions = alert_expressions(deploy / "prometheus/alerts.yaml")
     panels, variables = dashboard_expressions(deploy / "grafana/attend.json")
-    runbook = (deploy / "prometheus/README.md").read_text()
+    runbook = (deploy / "README.md").read_text()
     for alert in alerts:
-        assert f"| {alert} |" in runbook, f"deploy/prometheus/README.md says nothing of {alert}"
+        assert f"| {alert} |" in runbook, f"deploy/README.md says nothing of {alert}"
     with LiveServer(folder) as server:
         server.ask_for_everything()
         page = server.page()
