@@ -95,7 +95,8 @@ Facts FactsOf(const BenchReport& report) {
       {"Server", absl::StrFormat("%s, %d connection%s", options.connection.server,
                                  options.connections, options.connections == 1 ? "" : "s")},
       {"Measured", WindowText(report)},
-      {"Started", absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.started, absl::UTCTimeZone())},
+      {"Started", absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.levels.front().result.started,
+                                   absl::UTCTimeZone())},
       {"Tags", absl::StrJoin(tags, ", ")},
       {"Client", MachineText(report.machine)},
       {"Command", report.command}};
