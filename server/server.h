@@ -11,6 +11,8 @@
 
 namespace attention {
 
+struct ServerState;
+
 /// Serves from Start until Shutdown or destruction (a Shutdown without grace). Shutdown is called
 /// once, from any thread.
 class Server {
@@ -47,9 +49,8 @@ class Server {
   void Shutdown(absl::Duration grace);
 
  private:
-  struct State;
-  explicit Server(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Server(std::unique_ptr<ServerState> state);
+  std::unique_ptr<ServerState> state_;
 };
 
 }  // namespace attention

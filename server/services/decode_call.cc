@@ -7,8 +7,8 @@
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 #include "server/services/session_step.h"
+#include "server/services/step_parts.h"
 #include "server/services/step_sink.h"
-#include "server/services/top_logits.h"
 
 namespace attention {
 namespace {
@@ -192,49 +192,11 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
   summary = ToWire(stats);
   summary.set_total_ns(Nanoseconds(std::chrono::steady_clock::now() - action->record.arrival));
   if (status.ok()) {
-    SendParts(*action, reply, response, encoder);
+    WriteStepParts(*action, reply, response, encoder,
+                   [this](const grpc::ByteBuffer& message) { Send(message); });
   }
   Answer(action, status, response, encoder);
   Proceed(number);
-}
-
-void DecodeCall::SendParts(const DecodeAction& action, const AttendReply& reply,
-                           v1::DecodeResponse& response, Encoder& encoder) {
-  const v1::DecodeStep& step = action.request.message.step();
-  std::vector<ReplyPart> parts;
-  TokenRange tokens;
-  while (const std::optional<TokenRange> next = reply.NextTokens(tokens)) {
-    tokens = *next;
-    parts.push_back({.tokens = tokens, .rows = {}, .scores = {}});
-  }
-  if (step.top_logits() > 0) {
-    std::vector<float> logits(reply.width());
-    Convert(reply.dtype(), reply.Output(0), Dtype::kF32, logits.data(), reply.width());
-    v1::TopLogits& top = *response.mutable_result()->mutable_top_logits();
-    WriteTopLogits(logits, step.top_logits(), top);
-    NameTokens(action.session->plan().target.model->tokenizer(), top);
-  } else if (!step.no_output()) {
-    for (const RowRange& rows : reply.SplitRows({0, 0, reply.OutputRows(0)})) {
-      parts.push_back({.tokens = {}, .rows = rows, .scores = {}});
-    }
-    ScoreRange scores;
-    while (const std::optional<ScoreRange> next = reply.NextScores(scores)) {
-      scores = *next;
-      parts.push_back({.tokens = {}, .rows = {}, .scores = scores});
-    }
-  }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i + 1 == parts.size()) {
-      reply.WritePart(parts[i], encoder, *response.mutable_part());
-      return;
-    }
-    v1::DecodeResponse earlier;
-    Encoder own;
-    earlier.set_id(action.request.message.id());
-    earlier.set_sequence(action.request.message.sequence());
-    reply.WritePart(parts[i], own, *earlier.mutable_part());
-    Send(own.Encode(earlier));
-  }
 }
 
 absl::Status DecodeCall::Change(const v1::DecodeRequest& request, SessionSequence& sequence) {

@@ -3,10 +3,10 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "proto/codec/envelope.h"
+#include "server/services/decode_action.h"
 #include "server/services/duplex_call.h"
 #include "server/services/native_calls.h"
 #include "server/services/open_session.h"
@@ -19,14 +19,6 @@ struct DecodeEnvironment {
   AttentionAsyncService& service;
   const CallEnvironment& calls;
   SessionTable& sessions;
-};
-
-/// An action and what is known of it so far.
-struct DecodeAction {
-  Received<v1::DecodeRequest> request;
-  RequestRecord record;
-  /// Once it has one.
-  std::shared_ptr<const Session> session = nullptr;
 };
 
 /// Actions on one sequence wait for each other in the session; the scheduler sees steps only. A
@@ -64,9 +56,6 @@ class DecodeCall final : public DuplexCall {
   void Answer(const ActionPointer& action, const absl::Status& status, v1::DecodeResponse& response,
               Encoder& encoder);
   void Answer(const ActionPointer& action, const absl::Status& status);
-  /// Sends the parts of a step's answer but the last, which it leaves in `response`.
-  void SendParts(const DecodeAction& action, const AttendReply& reply, v1::DecodeResponse& response,
-                 Encoder& encoder);
   /// Begins what waits for the sequence.
   void Proceed(int64_t number);
   /// What waits for the sequence finds it gone.

@@ -1,25 +1,9 @@
-// The load generator against the real server.
-#include "client/load/load_generator.h"
-
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+// What loops of both kinds do.
 #include <atomic>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "client/load/bench.h"
-#include "client/load/bench_runner.h"
-#include "client/load/encoded_load.h"
-#include "client/load/report.h"
-#include "core/tensor/seeded.h"
-#include "gmock/gmock.h"
-#include "tests/support/in_process_server.h"
-#include "tests/support/matchers.h"
+#include "tests/client/load_generator_fixture.h"
 
 namespace attention {
 namespace {
@@ -30,93 +14,6 @@ using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Le;
-
-ServerOptions OneThread() {
-  ServerOptions options;
-  options.threads = 1;
-  return options;
-}
-
-/// A port that takes connections and never says a word.
-class SilentListener {
- public:
-  SilentListener() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, generic, size), 0);
-    EXPECT_EQ(listen(socket_, 8), 0);
-    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  ~SilentListener() { close(socket_); }
-  SilentListener(const SilentListener&) = delete;
-  SilentListener& operator=(const SilentListener&) = delete;
-
-  const std::string& address() const { return address_; }
-
- private:
-  const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::string address_;
-};
-
-class LoadGeneratorTest : public ::testing::Test {
- protected:
-  LoadGeneratorTest() {
-    request_.model = "demo";
-    request_.input = HiddenStatesInput{&rows_, {}, nullptr, {}};
-  }
-
-  LoadOptions Options() const {
-    return {.connection = {.server = server_.address()},
-            .concurrency = 3,
-            .connections = 2,
-            .warmup = absl::Milliseconds(50),
-            .duration = absl::Milliseconds(400),
-            .timeout = absl::Seconds(5),
-            .num_samples = 3};
-  }
-
-  LoadOptions OpenOptions() const {
-    LoadOptions options = Options();
-    options.open_loop = OpenLoopOptions{.arrivals = {.rate_per_s = 100.0}};
-    return options;
-  }
-
-  RequestMix Mix() const {
-    Workload workload;
-    workload.request = request_;
-    return RequestMix(std::move(workload));
-  }
-
-  absl::StatusOr<BenchReport> Run(const RequestMix& mix, const Protocol& protocol,
-                                  const LoadOptions& options) {
-    const auto runner = MakeRequestRunner(*client_, mix, protocol, options);
-    return runner.ok() ? RunBench(**runner, {.options = options}, {}) : runner.status();
-  }
-  absl::StatusOr<BenchReport> Run(bool is_streaming, const LoadOptions& options) {
-    return Run(Mix(), NativeProtocol(is_streaming), options);
-  }
-
-  /// Without asking first whether the request is one.
-  LoadResult Send(bool is_streaming, const LoadOptions& options) {
-    const NativeProtocol protocol(is_streaming);
-    const auto load = EncodeLoad(Mix(), protocol, {});
-    EXPECT_THAT(load, IsOk());
-    auto result = RunLoad(*load, options, control_);
-    EXPECT_THAT(result, IsOk());
-    return *std::move(result);
-  }
-
-  InProcessServer server_{OneThread()};
-  const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
-      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
-  const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
-  AttendRequest request_;
-  LoadControl control_;
-};
 
 TEST_F(LoadGeneratorTest, AnswersAreCountedSampledAndChecked) {
   for (const bool is_streaming : {false, true}) {
@@ -158,65 +55,6 @@ TEST_F(LoadGeneratorTest, GivesUpWhenNothingButErrorsCome) {
     EXPECT_GE(failure.count, 200);
     EXPECT_THAT(failure.first_text, HasSubstr("\"absent\""));
   }
-}
-
-TEST_F(LoadGeneratorTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
-  for (const bool is_streaming : {false, true}) {
-    const auto report = Run(is_streaming, OpenOptions());
-    ASSERT_THAT(report, IsOk());
-    EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-    const LoadResult& result = report->levels[0].result;
-    ASSERT_TRUE(result.pace.has_value());
-    EXPECT_EQ(result.pace->due, 40);
-    EXPECT_EQ(result.pace->not_sent, 0);
-    EXPECT_EQ(result.pace->lag_ns.count(), 40);
-    // Of all that were due within the window, whenever they were answered.
-    EXPECT_EQ(result.latency_ns.count(), 40);
-    EXPECT_EQ(result.service_ns.count(), 40);
-    EXPECT_GT(result.client_cpu_share, 0.0);
-    EXPECT_GE(result.latency_ns.max(), result.service_ns.min());
-    EXPECT_GE(result.latency_ns.mean(), result.service_ns.mean());
-    EXPECT_EQ(result.first_message_ns.count(), is_streaming ? 40 : 0);
-    EXPECT_EQ(report->levels[0].verification->sampled, 3);
-    EXPECT_EQ(report->levels[0].verification->identical, 3);
-    int64_t due = 0, sent = 0, latencies = 0;
-    for (const TimeSlice& slice : result.series.slices()) {
-      due += slice.due;
-      sent += slice.sent;
-      latencies += slice.latency_ns.count();
-    }
-    EXPECT_EQ(due, 40);
-    EXPECT_LE(sent, 40);
-    EXPECT_EQ(latencies, 40);
-  }
-}
-
-TEST_F(LoadGeneratorTest, AnOpenLoopGoesOnWhenRequestsAreRefused) {
-  request_.model = "absent";
-  const LoadResult result = Send(/*is_streaming=*/false, OpenOptions());
-  EXPECT_FALSE(result.gave_up);
-  EXPECT_EQ(result.answers, 0);
-  ASSERT_THAT(result.failures, ElementsAre(Key("NOT_FOUND")));
-  const FailureTally& failure = result.failures.at("NOT_FOUND");
-  EXPECT_EQ(failure.count, 45);  // warm-up included
-  EXPECT_EQ(failure.latency_ns.count(), 40);
-  EXPECT_EQ(result.latency_ns.count(), 0);
-}
-
-TEST_F(LoadGeneratorTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
-  // Two connections that nobody accepts: the listening socket's queue takes them, so that every
-  // call waits for its deadline.
-  const SilentListener listener;
-  LoadOptions options = OpenOptions();
-  options.connection.server = listener.address();
-  options.timeout = absl::Seconds(2);
-  options.open_loop->max_in_flight = 2;
-  const LoadResult result = Send(/*is_streaming=*/false, options);
-  EXPECT_EQ(result.pace->due, 40);
-  EXPECT_EQ(result.pace->not_sent, 40);  // the two of the warm-up are under way
-  EXPECT_EQ(result.failures.at(kNotSent).count, 43);
-  EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were under way (--max-in-flight)");
-  EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
 }
 
 TEST_F(LoadGeneratorTest, TheOpenInferenceProtocolIsCheckedAsTheNativeOneIs) {
@@ -280,18 +118,6 @@ TEST_F(LoadGeneratorTest, AClosedLoopEndsAfterSoManyRequestsAndWarmsUpBySoMany) 
   }
 }
 
-TEST_F(LoadGeneratorTest, AnOpenLoopEndsAfterSoManyRequestsAndWarmsUpBySoMany) {
-  LoadOptions options = OpenOptions();
-  options.warmup = absl::ZeroDuration();
-  options.duration = absl::InfiniteDuration();
-  options.warmup_requests = 5;
-  options.requests = 12;
-  const LoadResult result = Send(/*is_streaming=*/false, options);
-  EXPECT_EQ(result.pace->due, 12);
-  EXPECT_EQ(result.latency_ns.count(), 12);
-  EXPECT_EQ(result.window, absl::Milliseconds(120));
-}
-
 TEST_F(LoadGeneratorTest, WhoStopsALoadGetsWhatItCounted) {
   for (const bool is_open : {false, true}) {
     LoadOptions options = is_open ? OpenOptions() : Options();
@@ -326,32 +152,6 @@ TEST_F(LoadGeneratorTest, ALoadThatSettlesEndsAndOneThatCannotUsesAllItsTrials) 
     options.stability = StabilityRule{.percentage = 1e-9, .max_trials = 4};
     EXPECT_EQ(Send(/*is_streaming=*/false, options).window, absl::Milliseconds(800));
   }
-}
-
-TEST_F(LoadGeneratorTest, AScheduleIsSentWithItsLengths) {
-  ArrivalTrace trace{.path = "trace",
-                     .times = {std::chrono::milliseconds(0), std::chrono::milliseconds(5),
-                               std::chrono::milliseconds(20)},
-                     .kinds = {1, 0, 1},
-                     .lengths = {"schedule:trace", {2, 5}, {1.0, 2.0}}};
-  Workload longest;
-  longest.request = request_;
-  const auto mix = RequestMix::OfLengths(std::move(longest), trace.lengths);
-  ASSERT_THAT(mix, IsOk());
-  LoadOptions options = OpenOptions();
-  options.warmup = absl::ZeroDuration();
-  options.duration = absl::InfiniteDuration();
-  options.open_loop->arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
-  const auto report = Run(*mix, NativeProtocol(false), options);
-  ASSERT_THAT(report, IsOk());
-  EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
-  const LoadResult& result = report->levels[0].result;
-  EXPECT_EQ(result.pace->due, 3);
-  EXPECT_EQ(result.latency_ns.count(), 3);
-  // Of the two sequences of each: all that came within the window, which ends with the last's
-  // sending.
-  EXPECT_LE(result.tokens, 2 * (5 + 2 + 5));
-  EXPECT_EQ(result.window, absl::Milliseconds(20) + absl::Nanoseconds(1));
 }
 
 }  // namespace
