@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # package_test.sh BUILD: makes the Debian package of what BUILD holds and tries it, unpacked: its files, its unit by systemd's
-# own checks, and its command, which a user without rights runs with the package's configuration on free ports.
+# own checks, and its command, which a user without rights runs with the package's configuration on free ports, making no
+# system call but those that the unit's filter allows.
 set -euo pipefail
 build=$1
 root=$(mktemp -d)
@@ -49,9 +50,10 @@ command=$(sed -n 's/^ExecStart=//p' "$root/tree/$unit")
 [ "$command" = '/usr/bin/attend-server --config=/etc/attend/attend.json' ] || fail "ExecStart: $command"
 sed 's/:800[0-9]"/:0"/' "$root/tree/etc/attend/attend.json" >"$root/attend.json"
 chmod -R go+rX "$root"
+install -m 666 /dev/null "$root/trace"
 as_service=()
 [ "$(id -u)" != 0 ] || as_service=(setpriv --reuid=61184 --regid=61184 --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all)
-(cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &
+(cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" strace -D -f -qq -o "$root/trace" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &
 server=$!
 for ((tries = 0; tries < 200; tries++)); do
   address=$(sed -n 's/^attend-server listening on //p' "$root/server.log")
@@ -64,4 +66,23 @@ done
 kill -TERM "$server"
 wait "$server" || fail "the server ended with $?: $(cat "$root/server.log")"
 server=
+
+# syscalls SET...: the system calls of systemd's sets, those of the sets within them too.
+syscalls() {
+  systemd-analyze --no-pager syscall-filter 2>/dev/null | awk -v wanted="$*" '
+    function print_members(set, names, n, i) {
+      n = split(members[set], names, " ")
+      for (i = 1; i <= n; i++) if (names[i] ~ /^@/) print_members(names[i]); else print names[i]
+    }
+    /^@/ { set = $1 }
+    /^ +[@a-z_]/ { members[set] = members[set] " " $1 }
+    END { n = split(wanted, sets, " "); for (i = 1; i <= n; i++) print_members(sets[i]) }' | sort -u
+}
+filter=$(sed -n 's/^SystemCallFilter=//p' "$root/tree/$unit" | tr '\n' ' ')
+[ "$filter" = '@system-service ~@privileged ' ] || fail "SystemCallFilter: $filter"
+used=$(sed -n 's/^[0-9]* *\([a-z0-9_]*\)(.*/\1/p' "$root/trace" | sort -u)
+[ "$(wc -l <<<"$used")" -gt 20 ] || fail "strace saw too little: $used"
+refused=$(comm -23 <(echo "$used") <(comm -23 <(syscalls @system-service) <(syscalls @privileged)))
+[ -z "$refused" ] || fail "the unit's SystemCallFilter forbids what the server does: $refused"
+
 echo "$(basename "$package"): $(du -k "$package" | cut -f1) kB, exposure $(systemd-analyze security --no-pager --offline=true --root="$root/tree" attend-server.service | sed -n 's/.*attend-server.service: //p')"
