@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kBenchExamples[] =
     "A closed loop (the default): --concurrency requests are always under way, and each answer "
     "starts the next. The load\n"
     "slows down with the server: it finds the throughput, but latencies are not what users see who "
@@ -80,7 +80,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("bench", "Measure throughput and latency under load");
   AddBenchFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kBenchExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckBenchFlags(*flags));
     const absl::StatusOr<bool> succeeded = Bench(*flags);

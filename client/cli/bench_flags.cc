@@ -13,7 +13,7 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "Requests";
+constexpr char kRequestsGroup[] = "Requests";
 constexpr char kReportGroup[] = "Report";
 constexpr char kDecodeGroup[] = "Decoding";
 
@@ -33,7 +33,7 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
                   "zipf:1.1:8..512, fixed:N, file:PATH; or N,N: of each sequence of one request")
       ->type_name("MIX")
       ->check(CheckLengths)
-      ->group(kGroup);
+      ->group(kRequestsGroup);
   command
       .add_option("--protocol", flags.protocol,
                   "native (attention.v1), or oip (Open Inference Protocol)")
@@ -41,7 +41,8 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str()
       ->check(CLI::IsMember({"native", "oip"}).description(""))
       ->group("Server");
-  command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")->group(kGroup);
+  command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")
+      ->group(kRequestsGroup);
 }
 
 void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {

@@ -23,7 +23,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kGenerateExamples[] =
     "A prompt is a text, or --tokens; without one it comes from standard input: all of it, or, on "
     "a terminal,\n"
     "line by line, each of which follows what was written so far. There, /reset forgets all, and "
@@ -258,7 +258,7 @@ void AddGenerateCommand(CLI::App& app, int& exit_code) {
   AddPromptFlags(*command, *flags);
   AddChoiceFlags(*command, *flags);
   AddEndFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kGenerateExamples);
   command->callback([flags, &exit_code] {
     if (const absl::Status status = Generate(*flags); !status.ok()) {
       exit_code = Fail(status);

@@ -22,7 +22,7 @@ namespace {
 
 using ::grpc::health::v1::HealthCheckResponse;
 
-constexpr char kExamples[] =
+constexpr char kHealthExamples[] =
     "A model that the server does not know is SERVICE_UNKNOWN; a server that cannot be reached is "
     "UNREACHABLE,\n"
     "and is tried again, at most 2 s later.\n"
@@ -223,7 +223,7 @@ void AddHealthCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("health", "Exit 0 when the server, or some models, are serving");
   AddFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kHealthExamples);
   command->callback([flags, &exit_code] {
     const absl::Status status = flags->watch           ? Watch(*flags)
                                 : !flags->wait.empty() ? WaitUntilServing(*flags)

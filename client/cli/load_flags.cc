@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "How much load";
+constexpr char kLoadGroup[] = "How much load";
 constexpr char kTimeGroup[] = "For how long";
 constexpr char kTargetGroup[] = "Targets";
 
@@ -29,7 +29,7 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
                       "level in turn, by 1 if there is no step")
           ->type_name("N")
           ->check(Accepts(ParseConcurrency))
-          ->group(kGroup);
+          ->group(kLoadGroup);
   CLI::Option* const rate =
       command
           .add_option("-r,--rate,--rps,--request-rate-range", flags.rate,
@@ -38,7 +38,7 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
           ->type_name("R")
           ->check(Accepts(ParseRates))
           ->excludes(concurrency)
-          ->group(kGroup);
+          ->group(kLoadGroup);
   CLI::Option* const ramp = command
                                 .add_option("--ramp", flags.ramp,
                                             "A rate that goes evenly from one to the other, "
@@ -47,7 +47,7 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
                                 ->check(Accepts(ParseRamp))
                                 ->excludes(concurrency)
                                 ->excludes(rate)
-                                ->group(kGroup);
+                                ->group(kLoadGroup);
   command
       .add_option("--schedule", flags.schedule,
                   "Send requests as they came once: a file with a line for each, milliseconds "
@@ -56,7 +56,7 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
       ->excludes(concurrency)
       ->excludes(rate)
       ->excludes(ramp)
-      ->group(kGroup);
+      ->group(kLoadGroup);
 }
 
 void AddLoopFlags(CLI::App& command, LoadFlags& flags) {
@@ -66,7 +66,7 @@ void AddLoopFlags(CLI::App& command, LoadFlags& flags) {
       ->type_name("HOW")
       ->check(CLI::IsMember({"constant", "poisson"}).description(""))
       ->excludes("--concurrency")
-      ->group(kGroup);
+      ->group(kLoadGroup);
   command
       .add_option("--max-in-flight", flags.max_in_flight,
                   "Of a rate: what is due while so many are under way is not sent, an error "
@@ -74,12 +74,12 @@ void AddLoopFlags(CLI::App& command, LoadFlags& flags) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000000).description(""))
       ->excludes("--concurrency")
-      ->group(kGroup);
+      ->group(kLoadGroup);
   command.add_option("--connections", flags.connections, "TCP connections they are spread over")
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000).description(""))
-      ->group(kGroup);
+      ->group(kLoadGroup);
 }
 
 void AddTimeFlags(CLI::App& command, LoadFlags& flags) {

@@ -9,13 +9,13 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "What of the model to run (default: all of it)";
+constexpr char kModelGroup[] = "What of the model to run (default: all of it)";
 
 void AddNumbers(CLI::App& command, const char* name, std::string& target, const char* help) {
   command.add_option(name, target, help)
       ->type_name("N,N")
       ->check(Accepts(ParseIntegers))
-      ->group(kGroup);
+      ->group(kModelGroup);
 }
 
 v1::ModelOutput OutputOf(const ModelFlags& flags) {
@@ -36,14 +36,14 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
                   "Attention of this layer alone, before residual and norm; counts from 0")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kGroup);
+      ->group(kModelGroup);
   command.add_option("--model-version", flags.version, "Default: the highest")
       ->type_name("N")
-      ->group(kGroup);
+      ->group(kModelGroup);
   command.add_option("--pool", flags.pool, "One row a sequence: the mean, or the first row (cls)")
       ->type_name("mean|cls")
       ->check(CLI::IsMember({"mean", "cls"}).description(""))
-      ->group(kGroup);
+      ->group(kModelGroup);
   command
       .add_option_function<std::vector<std::string>>(
           "--logits",
@@ -54,7 +54,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
       ->type_name("[last|all]")
       ->expected(0, 1)
       ->check(CLI::IsMember({"", "last", "all"}).description(""))
-      ->group(kGroup);
+      ->group(kModelGroup);
   AddNumbers(command, "--weights-layers", flags.weights_layers,
              "Also the attention weights of these layers");
   AddNumbers(command, "--weights-heads", flags.weights_heads, "Of these heads; default: all");

@@ -20,7 +20,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kModelsExamples[] =
     "Examples:\n"
     "  attend models\n"
     "  attend models gpt2\n"
@@ -175,7 +175,7 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   command->add_flag("--json", flags->json,
                     "JSON instead of a table; adds layers, limits and the seed");
   AddModelAdminFlags(*command, flags->admin);
-  command->footer(kExamples);
+  command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(flags->admin.is_given() && (flags->names || !flags->model.empty())
                      ? absl::InvalidArgumentError(

@@ -26,7 +26,7 @@ struct Header {
   Shape shape;
 };
 
-absl::Status Wrong(const std::string& path, absl::string_view what) {
+absl::Status WrongNpy(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
@@ -49,7 +49,7 @@ absl::string_view ValueOf(absl::string_view dict, absl::string_view key) {
 absl::StatusOr<Shape> ParseShapeTuple(const std::string& path, absl::string_view text) {
   const size_t end = text.find(')');
   if (text.empty() || text[0] != '(' || end == absl::string_view::npos) {
-    return Wrong(path, "header: expected a tuple as shape");
+    return WrongNpy(path, "header: expected a tuple as shape");
   }
   Shape shape;
   int64_t elements = 1;
@@ -57,11 +57,11 @@ absl::StatusOr<Shape> ParseShapeTuple(const std::string& path, absl::string_view
        absl::StrSplit(text.substr(1, end - 1), ',', absl::SkipWhitespace())) {
     int64_t extent = 0;
     if (!absl::SimpleAtoi(part, &extent) || extent < 0) {
-      return Wrong(path,
-                   absl::StrCat("header: expected extents of at least 0, found \"", part, "\""));
+      return WrongNpy(path,
+                      absl::StrCat("header: expected extents of at least 0, found \"", part, "\""));
     }
     if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 8 / extent) {
-      return Wrong(path, "header: the shape has more elements than memory can hold");
+      return WrongNpy(path, "header: the shape has more elements than memory can hold");
     }
     elements *= extent;
     shape.push_back(extent);
@@ -73,20 +73,21 @@ absl::StatusOr<Header> ParseHeader(const std::string& path, absl::string_view di
   Header header;
   absl::string_view descr = ValueOf(dict, "descr");
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
-    return Wrong(path, "header: expected a plain dtype as descr (structured arrays are not read)");
+    return WrongNpy(path,
+                    "header: expected a plain dtype as descr (structured arrays are not read)");
   }
   const size_t end = descr.find(descr[0], 1);
   if (end == absl::string_view::npos) {
-    return Wrong(path, "header: descr has no closing quote");
+    return WrongNpy(path, "header: descr has no closing quote");
   }
   header.descr = std::string(descr.substr(1, end - 1));
   const absl::string_view order = ValueOf(dict, "fortran_order");
   if (absl::StartsWith(order, "True")) {
-    return Wrong(path,
-                 "expected C order, found Fortran order (save numpy.ascontiguousarray(array))");
+    return WrongNpy(path,
+                    "expected C order, found Fortran order (save numpy.ascontiguousarray(array))");
   }
   if (!absl::StartsWith(order, "False")) {
-    return Wrong(path, "header: expected fortran_order True or False");
+    return WrongNpy(path, "header: expected fortran_order True or False");
   }
   ASSIGN_OR_RETURN(header.shape, ParseShapeTuple(path, ValueOf(dict, "shape")));
   return header;
@@ -97,26 +98,26 @@ absl::StatusOr<Header> ReadHeader(const std::string& path, std::istream& file,
   unsigned char start[kMagicBytes + 6] = {};
   if (!file.read(reinterpret_cast<char*>(start), kMagicBytes + 4) ||
       std::memcmp(start, kMagic, kMagicBytes) != 0) {
-    return Wrong(path, "expected a .npy file, found other content (no \\x93NUMPY at the start)");
+    return WrongNpy(path, "expected a .npy file, found other content (no \\x93NUMPY at the start)");
   }
   const int version = start[kMagicBytes];
   if (version < 1 || version > 3) {
-    return Wrong(path, absl::StrCat("expected .npy version 1, 2 or 3, found ", version));
+    return WrongNpy(path, absl::StrCat("expected .npy version 1, 2 or 3, found ", version));
   }
   uint32_t length = start[8] | start[9] << 8;
   if (version > 1) {
     if (!file.read(reinterpret_cast<char*>(start) + 10, 2)) {
-      return Wrong(path, "the file ends inside its header");
+      return WrongNpy(path, "the file ends inside its header");
     }
     length |= static_cast<uint32_t>(start[10]) << 16 | static_cast<uint32_t>(start[11]) << 24;
   }
   if (length > file_bytes) {
-    return Wrong(path, absl::StrCat("header: expected at most ", file_bytes,
-                                    " bytes, found a length of ", length));
+    return WrongNpy(path, absl::StrCat("header: expected at most ", file_bytes,
+                                       " bytes, found a length of ", length));
   }
   std::string dict(length, '\0');
   if (!file.read(dict.data(), length)) {
-    return Wrong(path, "the file ends inside its header");
+    return WrongNpy(path, "the file ends inside its header");
   }
   return ParseHeader(path, dict);
 }
@@ -126,8 +127,8 @@ absl::StatusOr<size_t> ElementBytes(const std::string& path, const std::string& 
   if (descr == "<f2") return 2;
   if (descr == "<f8") return 8;
   if (descr == "|b1" || descr == "|u1") return 1;
-  return Wrong(path, absl::StrCat("expected dtype '<f4', '<f2', '<f8', '|b1' or '|u1', found '",
-                                  descr, "'"));
+  return WrongNpy(path, absl::StrCat("expected dtype '<f4', '<f2', '<f8', '|b1' or '|u1', found '",
+                                     descr, "'"));
 }
 
 template <typename Stored>
@@ -168,7 +169,7 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
   const uint64_t expected = NumElements(header.shape) * element_bytes;
   const uint64_t found = file_bytes - static_cast<uint64_t>(file.tellg());
   if (expected != found) {
-    return Wrong(path, absl::StrCat("expected ", expected, " bytes of elements, found ", found));
+    return WrongNpy(path, absl::StrCat("expected ", expected, " bytes of elements, found ", found));
   }
   Tensor tensor(element_bytes == 2 ? Dtype::kF16 : Dtype::kF32, header.shape);
   if (element_bytes == 8) {
@@ -179,7 +180,7 @@ absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
     file.read(static_cast<char*>(tensor.data()), static_cast<std::streamsize>(expected));
   }
   if (!file) {
-    return Wrong(path, "reading failed before the last element");
+    return WrongNpy(path, "reading failed before the last element");
   }
   return tensor;
 }

@@ -18,7 +18,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kPlotExamples[] =
     "Examples:\n"
     "  attend plot --model gpt2 --text \"The cat sat on the mat\" -o cat.html\n"
     "  attend plot --model gpt2 --text \"The cat sat on the mat\" --weights-layers 3 "
@@ -160,7 +160,7 @@ void AddPlotCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("plot", "Draw which token attends to which: HTML, SVG, PNG or terminal");
   AddPlotFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kPlotExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckPlotFlags(*flags));
     const absl::Status status = Plot(*flags);

@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kReportExamples[] =
     "A page shows charts and the same numbers as tables, needs no network, and can be read without "
     "scripts.\n"
     "Of several results it shows the level that says most of each: the highest that met its "
@@ -70,7 +70,7 @@ void AddReportCommand(CLI::App& app, int& exit_code) {
   command->add_option("RESULT", flags->files, "What bench --json wrote")->required();
   command->add_option("--html", flags->html, "Write a page of charts; - is stdout")
       ->type_name("FILE");
-  command->footer(kExamples);
+  command->footer(kReportExamples);
   command->callback([flags, &exit_code] {
     const absl::Status status = Report(*flags);
     exit_code = status.ok() ? 0 : Fail(status);

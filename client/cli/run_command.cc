@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kRunExamples[] =
     "A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Notation of shapes: B "
     "sequences of S tokens;\n"
     "H query heads and Hkv key/value heads of width D; values of width Dv. T counts packed tokens "
@@ -152,29 +152,29 @@ absl::Status CheckShown(const RunFlags& flags) {
   return absl::OkStatus();
 }
 
-constexpr char kGroup[] = "What to get";
+constexpr char kAnswerGroup[] = "What to get";
 
 void AddScoreFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_flag("--weights", flags.weights,
                 "Also the attention weights: which token attends to which")
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command.add_option("--top-k", flags.top_k, "Also the N largest weights of each row")
       ->type_name("N")
       ->check(CLI::PositiveNumber.description(""))
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command
       .add_flag("--log-sum-exp", flags.log_sum_exp,
                 "Also the logarithm of each row's sum, which merges answers over parts of the keys")
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command
       .add_option("--head", flags.head,
                   "Show this head's weights; default: the mean of all, and head 0 of --top-k")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
-      ->group(kGroup);
+      ->group(kAnswerGroup);
 }
 
 /// What the server does with the request besides answering it.
@@ -211,11 +211,11 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
   command
       .add_flag("--stream", flags.stream,
                 "Receive row blocks as they are computed, and show when each arrives")
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command
       .add_flag("--verify", flags.verify,
                 "Recompute the answer in double precision and compare (seeded models, --query)")
-      ->group(kGroup);
+      ->group(kAnswerGroup);
   command
       .add_option("--output", flags.output,
                   "Write `output` to FILE.npy, or it and `weights.N`, `log_sum_exp.N`, "
@@ -223,8 +223,8 @@ void AddFlags(CLI::App& command, RunFlags& flags) {
                   "which `attend plot` draws")
       ->type_name("FILE")
       ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
-      ->group(kGroup);
-  command.add_flag("--json", flags.json, "A JSON object instead of text")->group(kGroup);
+      ->group(kAnswerGroup);
+  command.add_flag("--json", flags.json, "A JSON object instead of text")->group(kAnswerGroup);
 }
 
 }  // namespace
@@ -233,7 +233,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<RunFlags>();
   CLI::App* const command = app.add_subcommand("run", "Send one request and show the answer");
   AddFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kRunExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
     RequireUsage(CheckShown(*flags));

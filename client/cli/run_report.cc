@@ -17,7 +17,7 @@ namespace attention {
 namespace {
 
 constexpr int64_t kValuesPerRow = 4;
-constexpr int64_t kMaxSequences = 8;
+constexpr int64_t kMaxSequencesShown = 8;
 
 void AppendLine(const char* name, const std::string& value, std::string& text) {
   absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
@@ -50,7 +50,7 @@ std::string ValuesText(const Tensor& output, int64_t row, int64_t row_elements) 
 std::string OutputText(const AttendResult& result, const std::vector<SequenceSpan>& sequences,
                        int64_t total_rows) {
   const int64_t row_elements = total_rows == 0 ? 0 : result.output.num_elements() / total_rows;
-  const int64_t shown = std::min<int64_t>(kMaxSequences, std::ssize(sequences));
+  const int64_t shown = std::min<int64_t>(kMaxSequencesShown, std::ssize(sequences));
   std::string text;
   for (int64_t s = 0; s < shown; ++s) {
     const SequenceSpan& span = sequences[s];
@@ -101,7 +101,7 @@ std::string CheckText(const AnswerCheck& check) {
 /// The first values of each sequence's first head.
 std::string LogSumExpText(const AttendResult& result) {
   std::string text;
-  for (size_t s = 0; s < std::min<size_t>(kMaxSequences, result.log_sum_exp.size()); ++s) {
+  for (size_t s = 0; s < std::min<size_t>(kMaxSequencesShown, result.log_sum_exp.size()); ++s) {
     const Tensor& sums = result.log_sum_exp[s];
     const int64_t rows = sums.shape().size() == 2 && sums.shape()[0] > 0 ? sums.shape()[1] : 0;
     AppendLine("log-sum", absl::StrCat("sequence ", s, ", head 0", ValuesText(sums, 0, rows)),

@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-constexpr char kGroup[] = "Server";
+constexpr char kServerGroup[] = "Server";
 
 TlsOptions& TlsOf(ServerFlags& flags) {
   if (!flags.connection.tls.has_value()) {
@@ -27,12 +27,12 @@ TlsOptions& TlsOf(ServerFlags& flags) {
 void AddTlsFlags(CLI::App& command, ServerFlags& flags) {
   command.add_flag_callback(
              "--tls", [&flags] { TlsOf(flags); }, "Speak TLS; implied by the next")
-      ->group(kGroup);
+      ->group(kServerGroup);
   const auto add = [&](const char* name, std::string TlsOptions::* member, const char* help) {
     return command
         .add_option_function<std::string>(
             name, [&flags, member](const std::string& text) { TlsOf(flags).*member = text; }, help)
-        ->group(kGroup);
+        ->group(kServerGroup);
   };
   const auto add_file = [&](const char* name, std::string TlsOptions::* member, const char* help) {
     return add(name, member, help)->type_name("FILE")->check(CLI::ExistingFile.description(""));
@@ -68,7 +68,7 @@ void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
           [&flags](const std::string& path) { flags.connection.token = ReadToken(path); },
           "Send what this file holds as bearer token")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kServerGroup);
   command
       .add_option_function<std::vector<std::string>>(
           "-m,--metadata",
@@ -88,7 +88,7 @@ void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
         const size_t equals = text.find('=');
         return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
       })
-      ->group(kGroup);
+      ->group(kServerGroup);
 }
 
 }  // namespace
@@ -104,18 +104,18 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
       ->check([](const std::string& text) {
         return text.empty() ? "expected host:port or unix:/path" : "";
       })
-      ->group(kGroup);
+      ->group(kServerGroup);
   AddDuration(command, "-t,--timeout", flags.timeout, "Give up on a request after this long")
       ->check([](const std::string& text) {
         return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
       })
-      ->group(kGroup);
+      ->group(kServerGroup);
   command
       .add_flag("--retries,!--no-retries", flags.connection.retries,
                 flags.connection.retries
                     ? "Whether requests that no server could take are made again (default)"
                     : "Make requests again that no server could take")
-      ->group(kGroup);
+      ->group(kServerGroup);
   AddTlsFlags(command, flags);
   AddMetadataFlags(command, flags);
 }

@@ -22,7 +22,7 @@ struct SequenceTokens {
   std::vector<std::string> keys = {};
 };
 
-absl::Status Wrong(const std::string& path, const std::string& found) {
+absl::Status WrongTokens(const std::string& path, const std::string& found) {
   return absl::InvalidArgumentError(absl::StrCat(
       path,
       ": expected a list of tokens, a list of such lists, or {\"rows\": list, \"keys\": "
@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<std::string>> ParseTokenList(const std::string& path,
   std::vector<std::string> tokens;
   for (const json& token : list) {
     if (!list.is_array() || !token.is_string()) {
-      return Wrong(path, token.dump());
+      return WrongTokens(path, token.dump());
     }
     tokens.push_back(ShownToken(UnmarkedToken(token.get<std::string>())));
   }
@@ -49,7 +49,7 @@ absl::StatusOr<SequenceTokens> ParseSequence(const std::string& path, const json
     return tokens;
   }
   if (!value.is_array()) {
-    return Wrong(path, value.type_name());
+    return WrongTokens(path, value.type_name());
   }
   ASSIGN_OR_RETURN(tokens.rows, ParseTokenList(path, value));
   return tokens;

@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kTopExamples[] =
     "On a terminal it fills the screen; keys: q quits, p pauses, s sorts the models by another "
     "column.\n"
     "Elsewhere, or with --once, --count or --json, it prints what it would show, again and again.\n"
@@ -170,7 +170,7 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("top", "Watch what the server does: rates, times, batches, queue, models");
   AddFlags(*command, *flags);
-  command->footer(kExamples);
+  command->footer(kTopExamples);
   command->callback([flags, &exit_code] {
     if (const absl::Status status = RunTop(*flags); !status.ok()) {
       exit_code = Fail(status);

@@ -11,7 +11,7 @@ namespace attention {
 namespace {
 
 constexpr int64_t kShown = 5;
-constexpr int64_t kMaxSequences = 8;
+constexpr int64_t kMaxTopLogitsShown = 8;
 
 /// A sequence that has rows, and what its last one says.
 struct NextTokens {
@@ -67,8 +67,9 @@ std::string NextTokensText(const AttendRequest& request, const AttendResult& res
                            std::span<const SequenceSpan> sequences) {
   const std::map<int64_t, std::string> known = KnownTokens(result);
   std::string text;
-  for (const NextTokens& next : NextTokensOf(
-           request, result, sequences.first(std::min<size_t>(kMaxSequences, sequences.size())))) {
+  for (const NextTokens& next :
+       NextTokensOf(request, result,
+                    sequences.first(std::min<size_t>(kMaxTopLogitsShown, sequences.size())))) {
     absl::StrAppend(&text, "next      after sequence ", next.sequence, ":");
     for (const auto& [id, logit] : next.top) {
       const auto token = known.find(id);

@@ -17,7 +17,6 @@ namespace {
 
 /// A year, and the longest length of a LengthMix.
 constexpr double kMaxMilliseconds = 365.0 * 24 * 3600 * 1000;
-constexpr int64_t kMaxLength = 100'000'000;
 
 struct Entry {
   double at_ms = 0.0;

@@ -11,7 +11,7 @@ namespace attention {
 namespace {
 
 /// Parts of a window whose variation is reported when there are no trials.
-constexpr int kParts = 10;
+constexpr int kSettlingParts = 10;
 
 LoadOptions AtLevel(LoadOptions options, double level) {
   if (options.open_loop.has_value()) {
@@ -97,7 +97,8 @@ class Bench {
     const StabilityRule rule = options.stability.value_or(StabilityRule());
     level.stability = JudgeStability(
         level.result.series,
-        options.stability.has_value() ? options.duration : level.result.window / kParts, rule);
+        options.stability.has_value() ? options.duration : level.result.window / kSettlingParts,
+        rule);
     for (const SloTarget& target : plan_.slo) {
       level.slo.push_back(CheckSlo(target, level.result));
     }

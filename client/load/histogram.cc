@@ -15,18 +15,18 @@ namespace attention {
 namespace {
 
 constexpr int kPartBits = 7;
-constexpr uint64_t kParts = uint64_t{1} << kPartBits;
+constexpr uint64_t kSubBuckets = uint64_t{1} << kPartBits;
 
-/// Values below kParts have a bucket each; above, the top kPartBits + 1 bits choose it.
+/// Values below kSubBuckets have a bucket each; above, the top kPartBits + 1 bits choose it.
 size_t BucketOf(uint64_t value) {
   const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - 1 - kPartBits);
-  return shift * kParts + (value >> shift);
+  return shift * kSubBuckets + (value >> shift);
 }
 
 /// The largest value of a bucket.
 int64_t UpperEnd(size_t bucket) {
-  const uint64_t shift = bucket < 2 * kParts ? 0 : bucket / kParts - 1;
-  const uint64_t top = bucket - shift * kParts;
+  const uint64_t shift = bucket < 2 * kSubBuckets ? 0 : bucket / kSubBuckets - 1;
+  const uint64_t top = bucket - shift * kSubBuckets;
   return static_cast<int64_t>(((top + 1) << shift) - 1);
 }
 

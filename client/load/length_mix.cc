@@ -19,7 +19,6 @@ namespace {
 
 /// One is encoded for each length.
 constexpr int64_t kMaxLengths = 100'000;
-constexpr int64_t kMaxLength = 100'000'000;
 
 absl::Status Malformed(const std::string& text, const std::string& found) {
   return absl::InvalidArgumentError(absl::StrCat(

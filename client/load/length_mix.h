@@ -10,6 +10,9 @@
 
 namespace attention {
 
+/// Of a sequence.
+inline constexpr int64_t kMaxLength = 100'000'000;
+
 /// Lengths and how often each comes, as relative weights > 0.
 struct LengthMix {
   std::string text;              // as it was written

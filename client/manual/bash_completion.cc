@@ -11,7 +11,7 @@ namespace {
 
 // Bash cuts a line into words at '=' and ':' too (COMP_WORDBREAKS), so that --flag=va is three
 // words.
-constexpr char kScript[] = R"(
+constexpr char kBashScript[] = R"(
 @FUNCTION@_models() {
   local i server=()
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -154,12 +154,12 @@ std::string BashCompletion(const CommandHelp& program) {
     absl::StrAppend(&words, PlacedWords(command, function));
   }
   return absl::StrCat("# bash completion for ", program.name, "; made by its own help.",
-                      absl::StrReplaceAll(kScript, {{"@FUNCTION@", function},
-                                                    {"@PROGRAM@", program.name},
-                                                    {"@COMMANDS@", Pattern(commands)},
-                                                    {"@VALUES@", values},
-                                                    {"@FLAGS@", flags},
-                                                    {"@WORDS@", words}}));
+                      absl::StrReplaceAll(kBashScript, {{"@FUNCTION@", function},
+                                                        {"@PROGRAM@", program.name},
+                                                        {"@COMMANDS@", Pattern(commands)},
+                                                        {"@VALUES@", values},
+                                                        {"@FLAGS@", flags},
+                                                        {"@WORDS@", words}}));
 }
 
 }  // namespace attention

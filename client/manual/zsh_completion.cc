@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-constexpr char kScript[] = R"zsh(
+constexpr char kZshScript[] = R"zsh(
 @FUNCTION@_models() {
   local -a names server
   integer at=${words[(I)--server]}
@@ -124,11 +124,11 @@ std::string ZshCompletion(const CommandHelp& program) {
   }
   return absl::StrCat("#compdef ", program.name, "\n# zsh completion for ", program.name,
                       "; made by its own help.\n",
-                      absl::StrReplaceAll(kScript, {{"@FUNCTION@", function},
-                                                    {"@PROGRAM@", program.name},
-                                                    {"@FLAGS@", flags},
-                                                    {"@COMMANDS@", commands},
-                                                    {"@CASES@", cases}}));
+                      absl::StrReplaceAll(kZshScript, {{"@FUNCTION@", function},
+                                                       {"@PROGRAM@", program.name},
+                                                       {"@FLAGS@", flags},
+                                                       {"@COMMANDS@", commands},
+                                                       {"@CASES@", cases}}));
 }
 
 }  // namespace attention

@@ -26,7 +26,7 @@ constexpr char kStyle[] =
     ".frame{fill:none;stroke:#5a6472;stroke-width:0.5}";
 
 constexpr double kMargin = 24;
-constexpr double kGap = 14;
+constexpr double kCellGap = 14;
 constexpr double kHeading = 66;     // title and source
 constexpr double kLegend = 64;      // below the maps
 constexpr double kLineHeight = 13;  // of tokens on an axis
@@ -48,8 +48,8 @@ struct Layout {
   double left = 0;  // of each map: room for its rows' labels
   double top = 0;
 
-  double cell_width() const { return left + side + (has_tokens ? kLeaning : kGap); }
-  double cell_height() const { return top + side + kGap; }
+  double cell_width() const { return left + side + (has_tokens ? kLeaning : kCellGap); }
+  double cell_height() const { return top + side + kCellGap; }
 };
 
 Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {

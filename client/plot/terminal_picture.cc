@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostTokenColumns = 14;
 constexpr int64_t kMostLabelledRows = 64;
-constexpr int64_t kGap = 3;
+constexpr int64_t kColumnGap = 3;
 constexpr int64_t kRampCells = 24;
 
 std::string Spaces(int64_t count) {
@@ -182,7 +182,7 @@ std::string Beside(const std::vector<Block>& blocks) {
         absl::StrAppend(&text, Spaces(missing), line.text);
         missing = 0;
       }
-      missing += block.columns - line.columns + kGap;
+      missing += block.columns - line.columns + kColumnGap;
     }
     text += "\n";
   }
@@ -209,7 +209,7 @@ std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptio
       columns = 0;
       block = painter.Draw(panel, true);
     }
-    columns += block.columns + kGap;
+    columns += block.columns + kColumnGap;
     line.push_back(std::move(block));
     rows = &panel.layer->rows;
   }

@@ -12,16 +12,16 @@
 namespace attention {
 namespace {
 
-using ValueOf = std::function<double(const LoadResult&)>;
+using ValueOfLevel = std::function<double(const LoadResult&)>;
 
-ValueOf LatencyAt(double percent) {
+ValueOfLevel LatencyAt(double percent) {
   return [percent](const LoadResult& result) {
     return IsBackedUp(result.latency_ns, percent) ? Seconds(result.latency_ns.Percentile(percent))
                                                   : std::nan("");
   };
 }
 
-Series ByLevel(const std::string& name, const BenchReport& report, const ValueOf& value) {
+Series ByLevel(const std::string& name, const BenchReport& report, const ValueOfLevel& value) {
   Series series = {.name = name, .points = {}};
   for (const BenchLevel* level : SortedLevels(report)) {
     const Point point = {LevelValue(level->options), value(level->result)};
@@ -85,7 +85,9 @@ Chart ThroughputByLevelChart(const std::vector<NamedReport>& reports) {
   Chart chart = LevelChart("throughput-by-load", reports);
   chart.title = "Throughput by load";
   chart.y_axis = {.title = "requests/s"};
-  const ValueOf answered = [](const LoadResult& result) { return RatesOf(result).requests_per_s; };
+  const ValueOfLevel answered = [](const LoadResult& result) {
+    return RatesOf(result).requests_per_s;
+  };
   if (reports.size() == 1 && IsOpen(reports.front().report)) {
     chart.note = "Where answered falls below offered, the server no longer keeps up.";
     chart.series.push_back(ByLevel("offered", reports.front().report, [](const LoadResult& result) {

@@ -31,10 +31,10 @@ TimeSeries Readable(const LoadResult& result) {
   return series;
 }
 
-using ValueOf = double (*)(const TimeSlice&);
+using SliceValue = double (*)(const TimeSlice&);
 
 /// One point at the end of each slice: the value over the slice's length.
-std::vector<Point> RatePoints(const LoadResult& result, ValueOf count) {
+std::vector<Point> RatePoints(const LoadResult& result, SliceValue count) {
   std::vector<Point> points;
   const TimeSeries series = Readable(result);
   absl::Duration start = absl::ZeroDuration();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <span>
 
@@ -13,8 +12,6 @@
 
 namespace attention {
 namespace {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 void ScoreGroups(const TileState& s, int64_t first_key, const Groups& groups) {
   if (s.expands()) {

@@ -1,12 +1,9 @@
 #include "core/kernels/visibility.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace attention {
 namespace {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 KeyRange Intersection(KeyRange a, KeyRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/kernels/variants.h"
 
 namespace attention {
+
+/// The score of a key that a row does not see.
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 /// Keys [begin, end).
 struct KeyRange {

@@ -9,8 +9,6 @@
 namespace attention {
 namespace {
 
-using Step = Normalizer::Step;
-
 constexpr int32_t kReplacementCharacter = 0xFFFD;
 
 template <typename Keep>
@@ -33,25 +31,25 @@ absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
 }
 
 template <NormalizationForm kForm>
-absl::StatusOr<Step> ParseForm(const JsonObject&) {
+absl::StatusOr<Normalizer::Step> ParseForm(const JsonObject&) {
   return [](Piece& piece) { return NormalizePiece(kForm, piece); };
 }
 
-absl::StatusOr<Step> ParseLowercase(const JsonObject&) {
+absl::StatusOr<Normalizer::Step> ParseLowercase(const JsonObject&) {
   return [](Piece& piece) {
     Rewrite(piece, AppendLowercase);
     return absl::OkStatus();
   };
 }
 
-absl::StatusOr<Step> ParseStripAccents(const JsonObject&) {
+absl::StatusOr<Normalizer::Step> ParseStripAccents(const JsonObject&) {
   return [](Piece& piece) {
     Filter(piece, [](int32_t character) { return !IsMark(character); });
     return absl::OkStatus();
   };
 }
 
-absl::StatusOr<Step> ParsePrepend(const JsonObject& step) {
+absl::StatusOr<Normalizer::Step> ParsePrepend(const JsonObject& step) {
   ASSIGN_OR_RETURN(const std::string text, step.String("prepend"));
   return [text](Piece& piece) {
     Prepend(text, piece);
@@ -59,7 +57,7 @@ absl::StatusOr<Step> ParsePrepend(const JsonObject& step) {
   };
 }
 
-absl::StatusOr<Step> ParseStrip(const JsonObject& step) {
+absl::StatusOr<Normalizer::Step> ParseStrip(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool left, step.Bool("strip_left"));
   ASSIGN_OR_RETURN(const bool right, step.Bool("strip_right"));
   return [left, right](Piece& piece) {
@@ -94,7 +92,7 @@ absl::Status Replace(const Pattern& pattern, const std::string& content, Piece& 
   return absl::OkStatus();
 }
 
-absl::StatusOr<Step> ParseReplace(const JsonObject& step) {
+absl::StatusOr<Normalizer::Step> ParseReplace(const JsonObject& step) {
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
   ASSIGN_OR_RETURN(const std::string content, step.String("content"));
   return [pattern, content](Piece& piece) { return Replace(pattern, content, piece); };
@@ -144,7 +142,7 @@ absl::Status NormalizeAsBert(const BertOptions& options, Piece& piece) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Step> ParseBert(const JsonObject& step) {
+absl::StatusOr<Normalizer::Step> ParseBertNormalizer(const JsonObject& step) {
   BertOptions options;
   ASSIGN_OR_RETURN(options.clean_text, step.Bool("clean_text"));
   ASSIGN_OR_RETURN(options.handle_chinese_chars, step.Bool("handle_chinese_chars"));
@@ -153,14 +151,14 @@ absl::StatusOr<Step> ParseBert(const JsonObject& step) {
   return [options](Piece& piece) { return NormalizeAsBert(options, piece); };
 }
 
-constexpr StepKind<Step> kKinds[] = {
+constexpr StepKind<Normalizer::Step> kNormalizers[] = {
     {"NFC", ParseForm<NormalizationForm::kNfc>},
     {"NFD", ParseForm<NormalizationForm::kNfd>},
     {"NFKC", ParseForm<NormalizationForm::kNfkc>},
     {"NFKD", ParseForm<NormalizationForm::kNfkd>},
     {"Lowercase", ParseLowercase},
     {"StripAccents", ParseStripAccents},
-    {"BertNormalizer", ParseBert},
+    {"BertNormalizer", ParseBertNormalizer},
     {"Replace", ParseReplace},
     {"Prepend", ParsePrepend},
     {"Strip", ParseStrip},
@@ -183,7 +181,7 @@ absl::StatusOr<Normalizer> Normalizer::Parse(const JsonObject& file) {
                    ParseSteps(file, "normalizer", "normalizers"));
   Normalizer normalizer;
   for (const JsonObject& object : steps) {
-    ASSIGN_OR_RETURN(Step step, ParseStep(object, kKinds));
+    ASSIGN_OR_RETURN(Normalizer::Step step, ParseStep(object, kNormalizers));
     ASSIGN_OR_RETURN(const std::string space, SpaceOf(object));
     normalizer.steps_.push_back(std::move(step));
     normalizer.space_ = space.empty() ? normalizer.space_ : space;
@@ -192,7 +190,7 @@ absl::StatusOr<Normalizer> Normalizer::Parse(const JsonObject& file) {
 }
 
 absl::Status Normalizer::Apply(Piece& piece) const {
-  for (const Step& step : steps_) {
+  for (const Normalizer::Step& step : steps_) {
     RETURN_IF_ERROR(step(piece));
   }
   return absl::OkStatus();

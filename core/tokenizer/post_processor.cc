@@ -30,7 +30,7 @@ absl::StatusOr<Parts> ParseAround(const JsonObject& step) {
 }
 
 // It moves offsets, which nobody asks for here.
-absl::StatusOr<Parts> ParseByteLevel(const JsonObject&) { return Parts{}; }
+absl::StatusOr<Parts> ParseNothingToAdd(const JsonObject&) { return Parts{}; }
 
 absl::StatusOr<std::vector<int32_t>> ParseSpecialIds(const JsonObject& step,
                                                      const std::string& name) {
@@ -69,11 +69,11 @@ absl::StatusOr<Parts> ParseTemplate(const JsonObject& step) {
   return parts;
 }
 
-constexpr StepKind<Parts> kKinds[] = {
+constexpr StepKind<Parts> kPostProcessors[] = {
     {"BertProcessing", ParseAround},
     {"RobertaProcessing", ParseAround},
     {"TemplateProcessing", ParseTemplate},
-    {"ByteLevel", ParseByteLevel},
+    {"ByteLevel", ParseNothingToAdd},
 };
 
 }  // namespace
@@ -84,7 +84,7 @@ absl::StatusOr<PostProcessor> PostProcessor::Parse(const JsonObject& file) {
   PostProcessor processor;
   bool has_template = false;
   for (const JsonObject& step : steps) {
-    ASSIGN_OR_RETURN(Parts parts, ParseStep(step, kKinds));
+    ASSIGN_OR_RETURN(Parts parts, ParseStep(step, kPostProcessors));
     ASSIGN_OR_RETURN(const std::string type, step.String("type"));
     if (type == "ByteLevel") {
       continue;

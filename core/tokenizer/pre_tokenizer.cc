@@ -10,8 +10,6 @@
 namespace attention {
 namespace {
 
-using Step = PreTokenizer::Step;
-
 // https://github.com/openai/gpt-2/blob/master/src/encoder.py
 constexpr char kGpt2Words[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -26,7 +24,7 @@ void SpellBytes(Piece& piece) {
   });
 }
 
-absl::StatusOr<Step> ParseByteLevel(const JsonObject& step) {
+absl::StatusOr<PreTokenizer::Step> ParseByteLevel(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool add_prefix_space, step.Bool("add_prefix_space"));
   ASSIGN_OR_RETURN(const bool use_regex, step.BoolOr("use_regex", true));
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::FromRegex(kGpt2Words));
@@ -45,7 +43,7 @@ absl::StatusOr<Step> ParseByteLevel(const JsonObject& step) {
   };
 }
 
-absl::StatusOr<Step> ParseBert(const JsonObject&) {
+absl::StatusOr<PreTokenizer::Step> ParseBertPreTokenizer(const JsonObject&) {
   return [](const Piece& piece, std::vector<Piece>& words) {
     std::vector<Piece> parts;
     Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, parts);
@@ -56,7 +54,7 @@ absl::StatusOr<Step> ParseBert(const JsonObject&) {
   };
 }
 
-absl::StatusOr<Step> ParseWhitespaceSplit(const JsonObject&) {
+absl::StatusOr<PreTokenizer::Step> ParseWhitespaceSplit(const JsonObject&) {
   return [](const Piece& piece, std::vector<Piece>& words) {
     Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, words);
     return absl::OkStatus();
@@ -64,7 +62,7 @@ absl::StatusOr<Step> ParseWhitespaceSplit(const JsonObject&) {
 }
 
 // Runs of word characters, and runs of others that are no white space.
-absl::StatusOr<Step> ParseWhitespace(const JsonObject&) {
+absl::StatusOr<PreTokenizer::Step> ParseWhitespace(const JsonObject&) {
   return [](const Piece& piece, std::vector<Piece>& words) {
     std::vector<Piece> parts;
     Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, parts);
@@ -75,7 +73,7 @@ absl::StatusOr<Step> ParseWhitespace(const JsonObject&) {
   };
 }
 
-absl::StatusOr<Step> ParseDigits(const JsonObject& step) {
+absl::StatusOr<PreTokenizer::Step> ParseDigits(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool individual, step.Bool("individual_digits"));
   return [individual](const Piece& piece, std::vector<Piece>& words) {
     Split(piece, FindCharacters(piece.text, IsNumeric),
@@ -84,7 +82,7 @@ absl::StatusOr<Step> ParseDigits(const JsonObject& step) {
   };
 }
 
-absl::StatusOr<Step> ParsePunctuation(const JsonObject& step) {
+absl::StatusOr<PreTokenizer::Step> ParsePunctuation(const JsonObject& step) {
   ASSIGN_OR_RETURN(const SplitBehavior behavior, ParseSplitBehavior(step));
   return [behavior](const Piece& piece, std::vector<Piece>& words) {
     Split(piece, FindCharacters(piece.text, IsPunctuation), behavior, words);
@@ -92,7 +90,7 @@ absl::StatusOr<Step> ParsePunctuation(const JsonObject& step) {
   };
 }
 
-absl::StatusOr<Step> ParseSplit(const JsonObject& step) {
+absl::StatusOr<PreTokenizer::Step> ParseSplit(const JsonObject& step) {
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
   ASSIGN_OR_RETURN(const SplitBehavior behavior, ParseSplitBehavior(step));
   ASSIGN_OR_RETURN(const bool invert, step.Bool("invert"));
@@ -153,7 +151,7 @@ void SplitAtMetaspace(const MetaspaceOptions& options, Piece piece, std::vector<
   Split(piece, FindCharacters(piece.text, is_metaspace), SplitBehavior::kMergedWithNext, words);
 }
 
-absl::StatusOr<Step> ParseMetaspace(const JsonObject& step) {
+absl::StatusOr<PreTokenizer::Step> ParseMetaspace(const JsonObject& step) {
   MetaspaceOptions options;
   ASSIGN_OR_RETURN(options.replacement, step.String("replacement"));
   ASSIGN_OR_RETURN(options.scheme, ParsePrependScheme(step));
@@ -171,8 +169,8 @@ absl::StatusOr<Step> ParseMetaspace(const JsonObject& step) {
   };
 }
 
-constexpr StepKind<Step> kKinds[] = {
-    {"ByteLevel", ParseByteLevel},   {"BertPreTokenizer", ParseBert},
+constexpr StepKind<PreTokenizer::Step> kPreTokenizers[] = {
+    {"ByteLevel", ParseByteLevel},   {"BertPreTokenizer", ParseBertPreTokenizer},
     {"Whitespace", ParseWhitespace}, {"WhitespaceSplit", ParseWhitespaceSplit},
     {"Split", ParseSplit},           {"Metaspace", ParseMetaspace},
     {"Digits", ParseDigits},         {"Punctuation", ParsePunctuation},
@@ -185,7 +183,7 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const JsonObject& file) {
                    ParseSteps(file, "pre_tokenizer", "pretokenizers"));
   PreTokenizer pre_tokenizer;
   for (const JsonObject& object : steps) {
-    ASSIGN_OR_RETURN(Step step, ParseStep(object, kKinds));
+    ASSIGN_OR_RETURN(PreTokenizer::Step step, ParseStep(object, kPreTokenizers));
     pre_tokenizer.steps_.push_back(std::move(step));
     ASSIGN_OR_RETURN(const std::string type, object.String("type"));
     if (type == "ByteLevel") {
@@ -200,7 +198,7 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const JsonObject& file) {
 absl::StatusOr<std::vector<Piece>> PreTokenizer::Apply(Piece piece) const {
   std::vector<Piece> words;
   words.push_back(std::move(piece));
-  for (const Step& step : steps_) {
+  for (const PreTokenizer::Step& step : steps_) {
     std::vector<Piece> parts;
     for (Piece& word : words) {
       RETURN_IF_ERROR(step(std::move(word), parts));

@@ -13,7 +13,7 @@
 namespace attention {
 namespace {
 
-constexpr size_t kMaxShownBytes = 60;
+constexpr size_t kMaxShownWordBytes = 60;
 
 class WordPieceModel : public SubwordModel {
  public:
@@ -89,7 +89,7 @@ absl::Status WordPieceModel::Tokenize(std::string_view word, std::vector<int32_t
   if (!unknown.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "text: expected words that the vocabulary spells, for it has no unknown token \"",
-        unknown_token_, "\", found \"", ShownBytes(word.substr(0, kMaxShownBytes)), "\""));
+        unknown_token_, "\", found \"", ShownBytes(word.substr(0, kMaxShownWordBytes)), "\""));
   }
   ids.resize(size);
   ids.push_back(*unknown);

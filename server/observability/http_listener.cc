@@ -29,16 +29,6 @@ constexpr auto kFarewell = std::chrono::seconds(2);
 // After a failure to accept, for want of files: it would be asked again at once, without end.
 constexpr auto kDeafTime = std::chrono::milliseconds(200);
 
-struct Connection {
-  FileDescriptor socket;
-  steady_clock::time_point end;
-  std::string request = {};
-  std::string answer = {};  // empty: the request is still to be read
-  size_t sent = 0;
-
-  bool is_writing() const { return sent < answer.size(); }
-};
-
 std::string Answer(const char* status, const std::string& content_type, const std::string& body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
                       "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
@@ -98,6 +88,16 @@ class HttpListener::Loop {
   void Stop() { eventfd_write(wake_.get(), 1); }
 
  private:
+  struct Connection {
+    FileDescriptor socket;
+    steady_clock::time_point end;
+    std::string request = {};
+    std::string answer = {};  // empty: the request is still to be read
+    size_t sent = 0;
+
+    bool is_writing() const { return sent < answer.size(); }
+  };
+
   // Until something happens or a connection's time is over; false when it is to stop.
   bool Wait() {
     const steady_clock::time_point now = steady_clock::now();

@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxPemBytes = size_t{1} << 20;
 
 using CertificatePointer = std::unique_ptr<X509, decltype(&X509_free)>;
 using KeyPointer = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
@@ -38,7 +38,7 @@ struct PemFile {
 };
 
 absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
-  absl::StatusOr<std::string> text = ReadTextFile(path, kMaxFileBytes);
+  absl::StatusOr<std::string> text = ReadTextFile(path, kMaxPemBytes);
   if (!text.ok() || text->empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, ": expected a file with PEM text, found none at ", path));

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxFileBytes = size_t{16} << 20;
+constexpr size_t kMaxTokenFileBytes = size_t{16} << 20;
 constexpr size_t kHashDigits = size_t{2} * SHA256_DIGEST_LENGTH;
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
@@ -116,7 +116,7 @@ absl::Status ReadEntry(const json& wire, TokenTable& table) {
 }  // namespace
 
 absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxTokenFileBytes));
   ASSIGN_OR_RETURN(const json file, ParseJsonObject(text, path));
   if (file.size() != 1 || !file.contains("tokens") || !file["tokens"].is_array()) {
     return absl::InvalidArgumentError(

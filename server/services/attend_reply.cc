@@ -7,8 +7,6 @@
 namespace attention {
 namespace {
 
-// Of weights, log-sum-exp and keys.
-constexpr size_t kElementBytes = 4;
 constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
@@ -66,7 +64,7 @@ void AttendReply::AddTable(ScoreTable table) {
   const auto place = [&] {
     const size_t offset = RoundUpToLine(size_bytes_);
     size_bytes_ = offset + static_cast<size_t>(table.num_heads * table.rows * table.row_elements) *
-                               kElementBytes;
+                               kTableElementBytes;
     return offset;
   };
   table.offset = place();

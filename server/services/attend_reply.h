@@ -21,6 +21,9 @@ namespace attention {
 /// What an answer may have beside its output, in the order in which it is streamed.
 enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
 
+/// Of weights, log-sum-exp and keys.
+inline constexpr size_t kTableElementBytes = 4;
+
 /// Some rows of one head of a table.
 struct ScoreRange {
   int64_t table = 0;

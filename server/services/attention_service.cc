@@ -13,7 +13,7 @@ namespace {
 
 // Calls that wait for each method: a burst must not find fewer than the completion threads can pick
 // up between two posts, and each costs a few kilobytes.
-constexpr int kPostedCalls = 16;
+constexpr int kPostedAttends = 16;
 
 NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                                   const AttentionService::Dependencies& dependencies,
@@ -118,7 +118,7 @@ void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
   get_model_.queue = queue;
   get_statistics_.queue = queue;
   set_logging_.queue = queue;
-  for (int i = 0; i < kPostedCalls; ++i) {
+  for (int i = 0; i < kPostedAttends; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
     DecodeCall::Post(decode_);

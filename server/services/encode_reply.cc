@@ -13,8 +13,6 @@ int64_t RowsPerBlock(size_t row_bytes) {
   return static_cast<int64_t>(std::max<size_t>(1, kMaxBlockBytes / std::max<size_t>(1, row_bytes)));
 }
 
-// Of weights, log-sum-exp and keys.
-constexpr size_t kElementBytes = 4;
 // Of a token in a message, beside its text: an id, tags and a length.
 constexpr size_t kTokenBytes = 16;
 
@@ -42,9 +40,10 @@ AttendReply::Block AttendReply::BlockOf(const ScoreTable& table, const ScoreRang
 void AttendReply::Attach(const Block& block, size_t table_offset, Encoder& encoder,
                          v1::Tensor& tensor) const {
   WriteTensorHeader(v1::FP32, block.shape, tensor);
-  encoder.Attach(SliceOf(table_offset + static_cast<size_t>(block.first_element) * kElementBytes,
-                         NumElements(block.shape) * kElementBytes),
-                 tensor);
+  encoder.Attach(
+      SliceOf(table_offset + static_cast<size_t>(block.first_element) * kTableElementBytes,
+              NumElements(block.shape) * kTableElementBytes),
+      tensor);
 }
 
 void AttendReply::AttachTop(const ScoreTable& table, const Block& block, Encoder& encoder,
@@ -179,7 +178,8 @@ std::optional<ScoreRange> AttendReply::NextScores(const ScoreRange& last) const 
     } else {
       const int64_t elements =
           table.kind == ScoreKind::kTopWeights ? 2 * table.row_elements : table.row_elements;
-      next.rows = std::min(RowsPerBlock(elements * kElementBytes), table.rows - next.first_row);
+      next.rows =
+          std::min(RowsPerBlock(elements * kTableElementBytes), table.rows - next.first_row);
       return next;
     }
   }

@@ -15,7 +15,7 @@ using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 using WatchableHealth = Health::WithAsyncMethod_Watch<Health::Service>;
 
-constexpr int kPostedCalls = 8;
+constexpr int kPostedChecks = 8;
 
 HealthCheckResponse::ServingStatus StatusOf(const HealthRegistry& registry,
                                             const std::string& name) {
@@ -143,7 +143,7 @@ HealthService::HealthService(HealthRegistry& registry, Gate& live_calls)
 
 void HealthService::Start(grpc::ServerCompletionQueue* queue) {
   check_.queue = queue;
-  for (int i = 0; i < kPostedCalls; ++i) {
+  for (int i = 0; i < kPostedChecks; ++i) {
     CheckCall::Post(check_);
     WatchCall::Post({service_, registry_, queue, live_calls_});
   }

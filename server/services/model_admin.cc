@@ -7,7 +7,7 @@ namespace attention {
 namespace {
 
 // Administrators come one at a time.
-constexpr int kPostedCalls = 2;
+constexpr int kPostedAdminCalls = 2;
 
 v1::ModelState::Phase ToWire(ModelPhase phase) {
   switch (phase) {
@@ -158,7 +158,7 @@ void ModelAdmin::Start(grpc::ServerCompletionQueue* queue) {
   unload_.queue = queue;
   reload_.queue = queue;
   verify_.queue = queue;
-  for (int i = 0; i < kPostedCalls; ++i) {
+  for (int i = 0; i < kPostedAdminCalls; ++i) {
     ListCall::Post(list_);
     LoadCall::Post(load_);
     UnloadCall::Post(unload_);

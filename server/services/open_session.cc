@@ -4,16 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
 
 constexpr int64_t kMaxTimeToLiveMs = 3'600'000;
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat("open.", args...));
-}
 
 absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field) {
   switch (dtype) {
@@ -25,7 +21,7 @@ absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field)
     case v1::INT8:
       return KeyValueStorage::kInt8;
     default:
-      return Wrong(field, ": expected FP32, BF16 or INT8, found ",
+      return Wrong("open.", field, ": expected FP32, BF16 or INT8, found ",
                    v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
                                                : absl::StrCat(static_cast<int>(dtype)));
   }
@@ -41,7 +37,7 @@ absl::Status CheckOptions(const v1::AttentionOptions& options) {
       {"similarity", options.similarity() == v1::LINEAR}};
   for (const auto& [field, is_set] : fields) {
     if (is_set) {
-      return Wrong("options.", field,
+      return Wrong("open.", "options.", field,
                    ": does not go with a session, whose later keys are not known yet");
     }
   }
@@ -52,11 +48,12 @@ absl::Status CheckOptions(const v1::AttentionOptions& options) {
 absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
   v1::AttentionHeads heads = open.heads();
   if (!open.has_heads() || heads.num_heads() < 1 || heads.head_dim() < 1) {
-    return Wrong("heads: expected num_heads and head_dim of 1 or more without a model, found ",
+    return Wrong("open.",
+                 "heads: expected num_heads and head_dim of 1 or more without a model, found ",
                  heads.num_heads(), " and ", heads.head_dim());
   }
   if (open.has_layer() || open.has_model_version()) {
-    return Wrong(open.has_layer() ? "layer" : "model_version",
+    return Wrong("open.", open.has_layer() ? "layer" : "model_version",
                  ": expected none without a model, found one");
   }
   const auto set_default = [](int64_t value, int64_t other) { return value != 0 ? value : other; };
@@ -95,7 +92,7 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
   const std::shared_ptr<const Model>& model = plan.target.model;
   const bool is_layer = open.has_layer() || !model->info().has_stack;
   if (open.has_heads()) {
-    return Wrong("heads: expected none with a model, found some");
+    return Wrong("open.", "heads: expected none with a model, found some");
   }
   if (is_layer) {
     plan.target.layer = open.layer();
@@ -130,7 +127,7 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
                                         const std::shared_ptr<KvMemory>& memory) {
   SessionPlan plan;
   if (open.resume_ttl_ms() < 0 || open.resume_ttl_ms() > kMaxTimeToLiveMs) {
-    return Wrong("resume_ttl_ms: expected 0 to ", kMaxTimeToLiveMs, ", found ",
+    return Wrong("open.", "resume_ttl_ms: expected 0 to ", kMaxTimeToLiveMs, ", found ",
                  open.resume_ttl_ms());
   }
   plan.time_to_live = absl::Milliseconds(open.resume_ttl_ms());

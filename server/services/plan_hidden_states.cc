@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-constexpr size_t kPaddedRank = 3;
+constexpr size_t kPaddedStatesRank = 3;
 
 absl::Status CheckWidth(const ReceivedTensor& tensor, int64_t expected, const std::string& path) {
   if (tensor.shape.back() != expected) {
@@ -60,7 +60,7 @@ absl::Status CheckMemoryAgrees(const ReceivedTensor& memory, const ReceivedTenso
         absl::StrCat("hidden_states.memory.shape: expected rank ", rows.shape.size(),
                      " as hidden_states.tensor, found ", ShapeText(memory.shape)));
   }
-  if (rows.shape.size() == kPaddedRank && memory.shape[0] != rows.shape[0]) {
+  if (rows.shape.size() == kPaddedStatesRank && memory.shape[0] != rows.shape[0]) {
     return absl::InvalidArgumentError(
         absl::StrCat("hidden_states.memory.shape: expected a batch of ", rows.shape[0],
                      " as hidden_states.tensor, found ", ShapeText(memory.shape)));
@@ -79,8 +79,8 @@ absl::Status PlanMemoryValues(const Received<v1::AttendRequest>& request, Attend
   if (!input.has_memory_values()) {
     return MissingRows(path, width, plan);
   }
-  ASSIGN_OR_RETURN(plan.operands[2],
-                   ReadPresentTensor(request, {input.memory_values(), true, path}, kPaddedRank));
+  ASSIGN_OR_RETURN(plan.operands[2], ReadPresentTensor(request, {input.memory_values(), true, path},
+                                                       kPaddedStatesRank));
   Shape expected = plan.operands[1].shape;
   expected.back() = width;
   if (plan.operands[2].dtype != plan.operands[1].dtype || plan.operands[2].shape != expected) {
@@ -95,10 +95,10 @@ absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& 
   const v1::HiddenStates& input = request.message.hidden_states();
   const std::string path = "hidden_states.memory";
   ASSIGN_OR_RETURN(ReceivedTensor memory,
-                   ReadPresentTensor(request, {input.memory(), true, path}, kPaddedRank));
+                   ReadPresentTensor(request, {input.memory(), true, path}, kPaddedStatesRank));
   RETURN_IF_ERROR(CheckMemoryAgrees(memory, plan.operands[0]));
   RETURN_IF_ERROR(CheckWidth(memory, WidthsOf(plan).memory, path));
-  const RowLayout layout = LayoutOf(memory.shape, kPaddedRank);
+  const RowLayout layout = LayoutOf(memory.shape, kPaddedStatesRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
                    ReadLengths(input.memory_lengths(), layout, path + "_lengths"));
   if (rows.size() != plan.sequences.size()) {
@@ -172,10 +172,10 @@ void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& l
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
   const v1::HiddenStates& input = request.message.hidden_states();
   const RowsField field = RowsFieldOf(input, plan);
-  ASSIGN_OR_RETURN(plan.operands[0], ReadPresentTensor(request, field.tensor, kPaddedRank));
+  ASSIGN_OR_RETURN(plan.operands[0], ReadPresentTensor(request, field.tensor, kPaddedStatesRank));
   const ReceivedTensor& tensor = plan.operands[0];
   RETURN_IF_ERROR(CheckWidth(tensor, WidthsOf(plan).rows, field.tensor.path));
-  const RowLayout layout = LayoutOf(tensor.shape, kPaddedRank);
+  const RowLayout layout = LayoutOf(tensor.shape, kPaddedStatesRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
                    ReadLengths(field.lengths, layout, field.lengths_path));
   PlanSelfAttention(rows, layout, plan);

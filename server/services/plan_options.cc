@@ -8,17 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/read_options.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
 
 // Beyond every position, and no sum of positions overflows.
 constexpr int64_t kFar = int64_t{1} << 42;
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat("options.", args...));
-}
 
 // `part` is the request's options, or one of its sequences.
 template <typename Part>
@@ -27,15 +23,15 @@ absl::Status CheckVisibility(const Part& part, const std::string& path, int64_t 
       {"window", part.window()}, {"window_right", part.window_right()}, {"prefix", part.prefix()}};
   for (const auto& [field, count] : counts) {
     if (count < 0) {
-      return Wrong(path, field, ": expected 0 or more, found ", count);
+      return Wrong("options.", path, field, ": expected 0 or more, found ", count);
     }
   }
   int64_t next = 0;
   for (int i = 0; i < part.global_tokens_size(); ++i) {
     const int64_t token = part.global_tokens(i);
     if (token < next || token >= kv_len) {
-      return Wrong(path, "global_tokens[", i, "]: expected ascending positions, here ", next,
-                   " to ", kv_len - 1, ", found ", token);
+      return Wrong("options.", path, "global_tokens[", i, "]: expected ascending positions, here ",
+                   next, " to ", kv_len - 1, ", found ", token);
     }
     next = token + 1;
   }
@@ -44,7 +40,7 @@ absl::Status CheckVisibility(const Part& part, const std::string& path, int64_t 
 
 absl::Status CheckSequences(const v1::AttentionOptions& wire, const std::vector<int64_t>& kv_lens) {
   if (!wire.sequences().empty() && wire.sequences_size() != std::ssize(kv_lens)) {
-    return Wrong("sequences: expected none or one for each of ", kv_lens.size(),
+    return Wrong("options.", "sequences: expected none or one for each of ", kv_lens.size(),
                  " sequences, found ", wire.sequences_size());
   }
   for (int i = 0; i < wire.sequences_size(); ++i) {
@@ -118,7 +114,7 @@ absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& re
                                               extents, "mask"));
   }
   if (wire.weights_top_k() < 0) {
-    return Wrong("weights_top_k: expected 0 or more, found ", wire.weights_top_k());
+    return Wrong("options.", "weights_top_k: expected 0 or more, found ", wire.weights_top_k());
   }
   return options;
 }

@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-constexpr size_t kPaddedRank = 4;
+constexpr size_t kPaddedHeadsRank = 4;
 // Far beyond any sequence, and no sum of positions overflows.
 constexpr int64_t kMaxQueryOffset = int64_t{1} << 40;
 
@@ -22,7 +22,7 @@ absl::Status ReadOperands(const Received<v1::AttendRequest>& request, AttendPlan
                                 {input.key(), input.has_key(), kPaths[1]},
                                 {input.value(), input.has_value(), kPaths[2]}};
   for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(plan.operands[i], ReadPresentTensor(request, fields[i], kPaddedRank));
+    ASSIGN_OR_RETURN(plan.operands[i], ReadPresentTensor(request, fields[i], kPaddedHeadsRank));
     const ReceivedTensor& tensor = plan.operands[i];
     const ReceivedTensor& query = plan.operands[0];
     if (tensor.dtype != query.dtype) {
@@ -54,9 +54,9 @@ absl::Status CheckExtent(const AttendPlan& plan, int operand, size_t axis_from_e
 absl::Status CheckShapes(const AttendPlan& plan) {
   const Shape& query = plan.operands[0].shape;
   const Shape& key = plan.operands[1].shape;
-  if (query.size() == kPaddedRank) {
-    RETURN_IF_ERROR(CheckExtent(plan, 1, kPaddedRank, query[0]));
-    RETURN_IF_ERROR(CheckExtent(plan, 2, kPaddedRank, query[0]));
+  if (query.size() == kPaddedHeadsRank) {
+    RETURN_IF_ERROR(CheckExtent(plan, 1, kPaddedHeadsRank, query[0]));
+    RETURN_IF_ERROR(CheckExtent(plan, 2, kPaddedHeadsRank, query[0]));
   }
   RETURN_IF_ERROR(CheckExtent(plan, 2, 3, key[key.size() - 3]));
   RETURN_IF_ERROR(CheckExtent(plan, 2, 2, plan.key.num_kv_heads));
@@ -83,8 +83,8 @@ absl::Status CheckShapes(const AttendPlan& plan) {
 }
 
 absl::Status PlanSequences(const v1::QueryKeyValue& input, AttendPlan& plan) {
-  const RowLayout query_layout = LayoutOf(plan.operands[0].shape, kPaddedRank);
-  const RowLayout key_layout = LayoutOf(plan.operands[1].shape, kPaddedRank);
+  const RowLayout query_layout = LayoutOf(plan.operands[0].shape, kPaddedHeadsRank);
+  const RowLayout key_layout = LayoutOf(plan.operands[1].shape, kPaddedHeadsRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> queries,
                    ReadLengths(input.lengths(), query_layout, "query_key_value.lengths"));
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> keys,

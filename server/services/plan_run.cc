@@ -7,14 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/attend_plan.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 std::string NameOf(const Model& model) { return absl::StrCat("model \"", model.name(), "\""); }
 

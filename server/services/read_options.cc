@@ -7,17 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
 
 // Far beyond any sequence, and no sum of positions overflows.
 constexpr int64_t kMaxPositionOffset = int64_t{1} << 40;
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat("options.", args...));
-}
 
 // In the order of the wire's.
 static_assert(static_cast<int>(Similarity::kLinear) == v1::LINEAR &&
@@ -33,16 +29,16 @@ absl::StatusOr<float> ReadFloat(double value, Sign sign, const char* field) {
   const bool has_sign =
       sign == Sign::kAny || result > 0 || (sign == Sign::kNotNegative && value == 0);
   if (!std::isfinite(result) || !has_sign) {
-    return Wrong(field, ": expected a finite", sign == Sign::kPositive ? " positive" : "",
-                 " FP32 number", sign == Sign::kNotNegative ? " of at least 0" : "", ", found ",
-                 value);
+    return Wrong("options.", field, ": expected a finite",
+                 sign == Sign::kPositive ? " positive" : "", " FP32 number",
+                 sign == Sign::kNotNegative ? " of at least 0" : "", ", found ", value);
   }
   return result;
 }
 
 absl::Status CheckPositive(double value, const char* field) {
   if (!std::isfinite(value) || value <= 0) {
-    return Wrong(field, ": expected a finite positive number, found ", value);
+    return Wrong("options.", field, ": expected a finite positive number, found ", value);
   }
   return absl::OkStatus();
 }
@@ -52,12 +48,12 @@ using Floats = google::protobuf::RepeatedField<float>;
 absl::StatusOr<std::span<const float>> ReadPerHead(const Floats& values, int64_t num_heads,
                                                    const char* field) {
   if (!values.empty() && values.size() != num_heads) {
-    return Wrong(field, ": expected no value or one for each of ", num_heads, " heads, found ",
-                 values.size());
+    return Wrong("options.", field, ": expected no value or one for each of ", num_heads,
+                 " heads, found ", values.size());
   }
   for (int i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) {
-      return Wrong(field, "[", i, "]: expected a finite number, found ", values[i]);
+      return Wrong("options.", field, "[", i, "]: expected a finite number, found ", values[i]);
     }
   }
   return std::span<const float>(values.data(), values.size());
@@ -72,7 +68,7 @@ absl::Status ExpectUnset(std::initializer_list<Setting> settings, const std::str
                          const v1::AttentionOptions& wire) {
   for (const Setting& setting : settings) {
     if (setting.is_set) {
-      return Wrong(path, setting.field, ": expected none with similarity ",
+      return Wrong("options.", path, setting.field, ": expected none with similarity ",
                    v1::Similarity_Name(wire.similarity()), ", found one");
     }
   }
@@ -112,6 +108,7 @@ absl::Status CheckLinear(const v1::AttentionOptions& wire) {
 absl::Status ReadSimilarity(const v1::AttentionOptions& wire, AttentionOptions& options) {
   if (!v1::Similarity_IsValid(wire.similarity())) {
     return Wrong(
+        "options.",
         "similarity: expected DOT_PRODUCT (0), GAUSSIAN (1), BOX (2), TRIANGULAR (3) or LINEAR "
         "(4), found ",
         static_cast<int>(wire.similarity()));
@@ -123,8 +120,8 @@ absl::Status ReadSimilarity(const v1::AttentionOptions& wire, AttentionOptions& 
     return ExpectNoLogits(wire);
   }
   if (wire.bandwidth() != 0) {
-    return Wrong("bandwidth: expected 0 with similarity ", v1::Similarity_Name(wire.similarity()),
-                 ", found ", wire.bandwidth());
+    return Wrong("options.", "bandwidth: expected 0 with similarity ",
+                 v1::Similarity_Name(wire.similarity()), ", found ", wire.bandwidth());
   }
   if (options.similarity == Similarity::kLinear) {
     RETURN_IF_ERROR(ExpectNoLogits(wire));
@@ -151,11 +148,11 @@ absl::Status CheckFrequencies(const Rotary& rotary) {
   RETURN_IF_ERROR(CheckPositive(rotary.low_freq_factor, "rotary.low_freq_factor"));
   RETURN_IF_ERROR(CheckPositive(rotary.high_freq_factor, "rotary.high_freq_factor"));
   if (rotary.high_freq_factor <= rotary.low_freq_factor) {
-    return Wrong("rotary.high_freq_factor: expected more than low_freq_factor ",
+    return Wrong("options.", "rotary.high_freq_factor: expected more than low_freq_factor ",
                  rotary.low_freq_factor, ", found ", rotary.high_freq_factor);
   }
   if (rotary.original_max_positions < 1) {
-    return Wrong("rotary.original_max_positions: expected 1 or more, found ",
+    return Wrong("options.", "rotary.original_max_positions: expected 1 or more, found ",
                  rotary.original_max_positions);
   }
   return absl::OkStatus();
@@ -163,16 +160,16 @@ absl::Status CheckFrequencies(const Rotary& rotary) {
 
 absl::Status CheckRotary(const v1::Rotary& wire, const Rotary& rotary, int64_t head_dim) {
   if (!v1::Rotary::Scaling_IsValid(wire.scaling())) {
-    return Wrong("rotary.scaling: expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
+    return Wrong("options.", "rotary.scaling: expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
                  static_cast<int>(wire.scaling()));
   }
   const int64_t dim = wire.dim() == 0 ? head_dim : wire.dim();
   if (dim < 2 || dim > head_dim || dim % 2 != 0) {
-    return Wrong("rotary.dim: expected an even number of at most ", head_dim,
+    return Wrong("options.", "rotary.dim: expected an even number of at most ", head_dim,
                  ", a head's elements, found ", dim);
   }
   if (rotary.position_offset < -kMaxPositionOffset || rotary.position_offset > kMaxPositionOffset) {
-    return Wrong("rotary.position_offset: expected ", -kMaxPositionOffset, " to ",
+    return Wrong("options.", "rotary.position_offset: expected ", -kMaxPositionOffset, " to ",
                  kMaxPositionOffset, ", found ", rotary.position_offset);
   }
   return CheckFrequencies(rotary);
@@ -199,8 +196,8 @@ absl::Status ReadRotary(const v1::Rotary& wire, int64_t head_dim, AttentionOptio
 absl::StatusOr<RmsNorm> ReadNorm(const v1::RmsNorm& wire, int64_t head_dim,
                                  const std::string& field) {
   if (!wire.weight().empty() && wire.weight_size() != head_dim) {
-    return Wrong(field, ".weight: expected no value or one for each of a head's ", head_dim,
-                 " elements, found ", wire.weight_size());
+    return Wrong("options.", field, ".weight: expected no value or one for each of a head's ",
+                 head_dim, " elements, found ", wire.weight_size());
   }
   RmsNorm norm;
   norm.weight = wire.weight().empty() ? nullptr : wire.weight().data();

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
 
 namespace attention {
 namespace {
@@ -25,11 +26,6 @@ ServerOptions SmallMessages() {
   options.threads = 1;
   options.max_message_bytes = 8 << 20;
   return options;
-}
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 class AttentionClientTest : public ::testing::Test {

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 
-constexpr int64_t kWidth = 512;  // of demo
+constexpr int64_t kDemoWidth = 512;  // of demo
 
 ServerOptions OneThread() {
   ServerOptions options;
@@ -42,8 +42,8 @@ class DecodeServerTest : public ::testing::Test {
 
   /// Rows [first, first + count) of the sequence.
   Tensor Rows(int64_t first, int64_t count) const {
-    Tensor rows(Dtype::kF32, {count, kWidth});
-    std::memcpy(rows.data(), rows_.as<float>() + first * kWidth, rows.size_bytes());
+    Tensor rows(Dtype::kF32, {count, kDemoWidth});
+    std::memcpy(rows.data(), rows_.as<float>() + first * kDemoWidth, rows.size_bytes());
     return rows;
   }
 
@@ -54,9 +54,9 @@ class DecodeServerTest : public ::testing::Test {
     request.options.set_causal(true);
     const auto all = client_->Attend(request);
     ASSERT_THAT(all, IsOk());
-    EXPECT_EQ(
-        std::memcmp(output.data(), all->output.as<float>() + first * kWidth, output.size_bytes()),
-        0);
+    EXPECT_EQ(std::memcmp(output.data(), all->output.as<float>() + first * kDemoWidth,
+                          output.size_bytes()),
+              0);
   }
 
   LoadOptions Options() const {
@@ -77,7 +77,7 @@ class DecodeServerTest : public ::testing::Test {
   InProcessServer server_{OneThread()};
   const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
       {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
-  const Tensor rows_ = SeededTensor(1, Dtype::kF32, {9, kWidth});
+  const Tensor rows_ = SeededTensor(1, Dtype::kF32, {9, kDemoWidth});
 };
 
 TEST_F(DecodeServerTest, StepsAreTheRowsOfTheWholeSequenceBitForBit) {
@@ -87,7 +87,7 @@ TEST_F(DecodeServerTest, StepsAreTheRowsOfTheWholeSequenceBitForBit) {
     const Tensor rows = Rows(first, count);
     const auto step = stream->Step({.input = HiddenStatesInput{&rows}});
     ASSERT_THAT(step, IsOk());
-    EXPECT_THAT(step->answer.output.shape(), ElementsAre(count, kWidth));
+    EXPECT_THAT(step->answer.output.shape(), ElementsAre(count, kDemoWidth));
     ExpectRowsOfOneShot(step->answer.output, first);
     first += count;
     EXPECT_EQ(step->session.length, first);

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/client/fake_decode_server.h"
 #include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
 
 namespace attention {
 namespace {
@@ -19,10 +20,6 @@ Tensor Values(const std::vector<float>& values) {
   Tensor tensor(Dtype::kF32, {std::ssize(values), 1});
   std::copy(values.begin(), values.end(), tensor.as<float>());
   return tensor;
-}
-
-std::vector<float> ValuesOf(const Tensor& tensor) {
-  return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
 }
 
 class DecodeStreamTest : public ::testing::Test {

@@ -16,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 /// Rows that give the same to all keys up to their own.
 Tensor CausalWeights(const Shape& shape) {
   Tensor tensor(Dtype::kF32, shape);

@@ -7,6 +7,7 @@
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/inference/open_inference.pb.h"
+#include "tests/support/byte_buffer.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -14,16 +15,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string BytesOf(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(buffer.Dump(&slices).ok());
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
-}
 
 std::string BytesOf(const Tensor& tensor) {
   return std::string(static_cast<const char*>(tensor.data()), tensor.size_bytes());
@@ -34,7 +25,7 @@ inference::ModelInferRequest Encoded(const AttendRequest& request) {
   const auto bytes = EncodeInferRequest(request);
   EXPECT_THAT(bytes, IsOk());
   inference::ModelInferRequest message;
-  EXPECT_TRUE(message.ParseFromString(BytesOf(*bytes)));
+  EXPECT_TRUE(message.ParseFromString(Join(*bytes)));
   return message;
 }
 

@@ -16,8 +16,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 TEST(PictureTest, TheMeanHidesWhatAllHeadsHide) {
   LayerPicture layer = MadeLayer({{1, 0, 0.5, 0.5}, {0, 1, 0, 1}}, 2, 2);
   layer.hidden = {0, 1, 0, 0, /**/ 1, 1, 0, 1};

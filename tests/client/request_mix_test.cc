@@ -6,6 +6,7 @@
 #include "client/load/encoded_load.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
+#include "tests/support/byte_buffer.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -13,16 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string BytesOf(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(buffer.Dump(&slices).ok());
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
-}
 
 /// Hidden states [batch_size, seq_len, 4].
 Workload Rows(int64_t batch_size, int64_t seq_len) {
@@ -48,7 +39,7 @@ TEST(RequestMixTest, OneRequestIsOneKindAndEncodesAsItself) {
   EXPECT_EQ(mix.Describe(), Describe(workload.request));
   const auto bytes = mix.Encode(0, NativeProtocol(false));
   ASSERT_THAT(bytes, IsOk());
-  EXPECT_EQ(BytesOf(*bytes), BytesOf(*EncodeRequest(workload.request)));
+  EXPECT_EQ(Join(*bytes), Join(*EncodeRequest(workload.request)));
   EXPECT_EQ(*mix.CountTokens(0, {}), 10);
 }
 
@@ -62,7 +53,7 @@ TEST(RequestMixTest, EachLengthEncodesAsTheRequestThatIsMadeOfIt) {
       const Workload made = mix->Make(kind);
       const auto bytes = mix->Encode(kind, NativeProtocol(false));
       ASSERT_THAT(bytes, IsOk());
-      EXPECT_EQ(BytesOf(*bytes), BytesOf(*EncodeRequest(made.request)));
+      EXPECT_EQ(Join(*bytes), Join(*EncodeRequest(made.request)));
       EXPECT_EQ(*mix->CountTokens(kind, {}), *QueryRows(made.request, {}));
     }
   }
@@ -91,7 +82,7 @@ TEST(RequestMixTest, BytesOutliveTheMix) {
     bytes = *mix->Encode(0, NativeProtocol(false));
   }
   const Workload three = Rows(1, 3);
-  EXPECT_EQ(BytesOf(bytes), BytesOf(*EncodeRequest(three.request)));
+  EXPECT_EQ(Join(bytes), Join(*EncodeRequest(three.request)));
 }
 
 TEST(RequestMixTest, RefusesWhatCannotBeCut) {

@@ -7,6 +7,7 @@
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
 
 namespace attention {
 namespace {
@@ -15,7 +16,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kWidth = 3;
+constexpr int64_t kBlockWidth = 3;
 
 Tensor Filled(Shape shape, float value) {
   Tensor tensor(Dtype::kF32, std::move(shape));
@@ -24,17 +25,13 @@ Tensor Filled(Shape shape, float value) {
 }
 
 RowBlock Rows(int64_t sequence, int64_t first_row, int64_t rows, float value) {
-  return {sequence, first_row, Filled({rows, kWidth}, value)};
+  return {sequence, first_row, Filled({rows, kBlockWidth}, value)};
 }
 
-std::vector<float> ValuesOf(const Tensor& tensor) {
-  return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
-}
-
-/// Two padded sequences of 3 and 2 rows in [2, 3, kWidth].
+/// Two padded sequences of 3 and 2 rows in [2, 3, kBlockWidth].
 class StreamAssemblerTest : public ::testing::Test {
  protected:
-  StreamAssemblerTest() : input_(Dtype::kF32, {2, 3, kWidth}) {
+  StreamAssemblerTest() : input_(Dtype::kF32, {2, 3, kBlockWidth}) {
     request_.input = HiddenStatesInput{&input_, {3, 2}, nullptr, {}};
     assembler_.emplace(*StreamAssembler::Create(request_));
   }
@@ -50,7 +47,7 @@ TEST_F(StreamAssemblerTest, PutsRowsInPlaceAndLeavesPaddingZero) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(0, 1, 2, 2.0f)), IsOk());
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
-  EXPECT_THAT(result_.output.shape(), ElementsAre(2, 3, kWidth));
+  EXPECT_THAT(result_.output.shape(), ElementsAre(2, 3, kBlockWidth));
   EXPECT_THAT(ValuesOf(result_.output),
               ElementsAre(1, 1, 1, 2, 2, 2, 2, 2, 2, 5, 5, 5, 5, 5, 5, 0, 0, 0));
 }
@@ -72,7 +69,7 @@ TEST_F(StreamAssemblerTest, RefusesUnknownSequencesAndOtherWidths) {
   EXPECT_THAT(assembler_->Add(Rows(-1, 0, 1, 1.0f)),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("sequence")));
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
-  EXPECT_THAT(assembler_->Add(RowBlock{0, 1, Filled({1, kWidth + 1}, 1.0f)}),
+  EXPECT_THAT(assembler_->Add(RowBlock{0, 1, Filled({1, kBlockWidth + 1}, 1.0f)}),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("width")));
 }
 
@@ -181,7 +178,7 @@ TEST_F(StreamAssemblerTest, PutsPooledRowsBelowEachOther) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a sequence: expected 0")));
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 1, 2.0f)), IsOk());
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
-  EXPECT_THAT(result_.output.shape(), ElementsAre(2, kWidth));
+  EXPECT_THAT(result_.output.shape(), ElementsAre(2, kBlockWidth));
   EXPECT_THAT(ValuesOf(result_.output), ElementsAre(0, 0, 0, 2, 2, 2));
 }
 

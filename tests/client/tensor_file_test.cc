@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tensors.h"
 
 namespace attention {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
 
 class TensorFileTest : public ::testing::Test {
  protected:

@@ -15,13 +15,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::string kCheckpoints = ATTEND_TEST_DATA "/models/";
-
 class AskModelTest : public ::testing::Test {
  protected:
   AskModelTest() {
     for (const std::string model : {"gpt2", "torch_transformer"}) {
-      std::filesystem::copy(kCheckpoints + model, models_.path() + "/" + model);
+      std::filesystem::copy(std::string(kCheckpoints) + model, models_.path() + "/" + model);
     }
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});

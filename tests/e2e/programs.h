@@ -13,6 +13,7 @@
 namespace attention {
 
 inline constexpr std::chrono::milliseconds kPatience{8000};
+inline constexpr char kCheckpoints[] = ATTEND_TEST_DATA "/models/";
 
 struct Outcome {
   int exit_code = -1;

@@ -18,8 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kCheckpoints = ATTEND_TEST_DATA "/models/";
-
 using WatchTest = ProgramsTest;
 
 TEST_F(WatchTest, WaitEndsWhenAllServe) {
@@ -115,7 +113,7 @@ TEST_F(WatchTest, RunSpeaksTheOpenInferenceProtocol) {
 class GenerateTest : public ::testing::Test {
  protected:
   GenerateTest() {
-    std::filesystem::copy(kCheckpoints + "gpt2", models_.path() + "/gpt2");
+    std::filesystem::copy(std::string(kCheckpoints) + "gpt2", models_.path() + "/gpt2");
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
     EXPECT_EQ(RunAttend({"health", "--server", server_->address(), "--wait=8s"}).exit_code, 0);

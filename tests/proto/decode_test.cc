@@ -11,11 +11,7 @@ using ::testing::IsEmpty;
 // AttendRequest{hidden_states: {tensor: {dtype: FP32, shape: [1, 2], data: ...}}}
 const std::string kTensor =
     Bytes({0x08, 1, 0x12, 2, 1, 2, 0x1a, 8, 10, 11, 12, 13, 14, 15, 16, 17});
-const std::string kData = Bytes({10, 11, 12, 13, 14, 15, 16, 17});
-
-std::string Delimited(int field, const std::string& body) {
-  return Bytes({field << 3 | 2, static_cast<int>(body.size())}) + body;
-}
+const std::string kTensorData = Bytes({10, 11, 12, 13, 14, 15, 16, 17});
 
 TEST(DecodeTest, LeavesATensorsBytesInTheMessage) {
   const std::string wire = Delimited(2, Delimited(1, kTensor));
@@ -25,32 +21,32 @@ TEST(DecodeTest, LeavesATensorsBytesInTheMessage) {
     const v1::Tensor& tensor = received->message.hidden_states().tensor();
     EXPECT_EQ(tensor.dtype(), v1::FP32);
     EXPECT_THAT(tensor.shape(), ::testing::ElementsAre(1, 2));
-    EXPECT_THAT(BytesOf(received->PayloadOf(tensor)), Eq(kData));
+    EXPECT_THAT(BytesOf(received->PayloadOf(tensor)), Eq(kTensorData));
   }
 }
 
 TEST(DecodeTest, AcceptsFieldsInAnyOrder) {
-  const std::string tensor = Bytes({0x1a, 8}) + kData + Bytes({0x12, 2, 1, 2, 0x08, 1});
+  const std::string tensor = Bytes({0x1a, 8}) + kTensorData + Bytes({0x12, 2, 1, 2, 0x08, 1});
   const std::string wire =
       Delimited(2, Bytes({0x10, 1}) + Delimited(1, tensor)) + Delimited(1, "demo");
   const auto received = Decode<v1::AttendRequest>(Cut(wire));
   ASSERT_THAT(received, IsOk());
   EXPECT_EQ(received->message.model(), "demo");
   EXPECT_EQ(received->message.hidden_states().lengths(0), 1);
-  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().tensor())), kData);
+  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().tensor())), kTensorData);
 }
 
 TEST(DecodeTest, MergesAMessageThatComesInParts) {
   const std::string wire =
       Delimited(2, Delimited(1, Bytes({0x08, 1})) + Delimited(1, Bytes({0x1a, 1, 'x'}))) +
-      Delimited(2, Delimited(1, Bytes({0x1a, 8}) + kData)) +
+      Delimited(2, Delimited(1, Bytes({0x1a, 8}) + kTensorData)) +
       Delimited(2, Delimited(1, Bytes({0x12, 2, 1, 2})));
   const auto received = Decode<v1::AttendRequest>(Cut(wire));
   ASSERT_THAT(received, IsOk());
   const v1::Tensor& tensor = received->message.hidden_states().tensor();
   EXPECT_EQ(tensor.dtype(), v1::FP32);
   EXPECT_EQ(tensor.shape_size(), 2);
-  EXPECT_EQ(BytesOf(received->PayloadOf(tensor)), kData) << "the last occurrence wins";
+  EXPECT_EQ(BytesOf(received->PayloadOf(tensor)), kTensorData) << "the last occurrence wins";
 }
 
 TEST(DecodeTest, ForgetsTheTensorOfAOneofMemberThatLost) {
@@ -71,7 +67,7 @@ TEST(DecodeTest, KeepsRepeatedTensorsApart) {
   EXPECT_EQ(BytesOf(received->PayloadOf(received->message.weights(0))), "a");
   EXPECT_THAT(BytesOf(received->PayloadOf(received->message.weights(1))), IsEmpty());
   EXPECT_EQ(BytesOf(received->PayloadOf(received->message.weights(2))), "cd");
-  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.output())), kData);
+  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.output())), kTensorData);
 }
 
 TEST(DecodeTest, ReadsWhatProtobufWritesHoweverItIsCut) {
@@ -90,7 +86,7 @@ TEST(DecodeTest, SkipsFieldsItDoesNotKnow) {
   const auto received = Decode<v1::AttendRequest>(Cut(
       unknown + Delimited(2, unknown + Delimited(1, unknown + kTensor + unknown)) + unknown, 3));
   ASSERT_THAT(received, IsOk());
-  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().tensor())), kData);
+  EXPECT_EQ(BytesOf(received->PayloadOf(received->message.hidden_states().tensor())), kTensorData);
 }
 
 TEST(DecodeTest, TakesNoBytesForAnEmptyMessage) {
@@ -108,7 +104,7 @@ TEST(DecodeTest, OutlivesTheBufferItCameFrom) {
   ASSERT_THAT(received, IsOk());
   const Payload payload = received->PayloadOf(received->message.hidden_states().tensor());
   received = absl::UnknownError("");
-  EXPECT_EQ(BytesOf(payload), kData);
+  EXPECT_EQ(BytesOf(payload), kTensorData);
 }
 
 }  // namespace

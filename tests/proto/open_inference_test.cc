@@ -11,19 +11,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-std::string Delimited(int field, const std::string& body) {
-  return Bytes({field << 3 | 2, static_cast<int>(body.size())}) + body;
-}
-
 // model_name "m", model_version "1", id "i", parameters {"layer": 2 as int64}, inputs {"x", "FP32",
 // [1, 2]} and {"e", "INT32", [0]}, outputs {"output"}, raw_input_contents of 8 bytes and of none.
-const std::string kData = Bytes({10, 11, 12, 13, 14, 15, 16, 17});
+const std::string kRawData = Bytes({10, 11, 12, 13, 14, 15, 16, 17});
 const std::string kRequest =
     Delimited(1, "m") + Delimited(2, "1") + Delimited(3, "i") +
     Delimited(4, Delimited(1, "layer") + Delimited(2, Bytes({0x10, 2}))) +
     Delimited(5, Delimited(1, "x") + Delimited(2, "FP32") + Delimited(3, Bytes({1, 2}))) +
     Delimited(5, Delimited(1, "e") + Delimited(2, "INT32") + Delimited(3, Bytes({0}))) +
-    Delimited(6, Delimited(1, "output")) + Delimited(7, kData) + Delimited(7, "");
+    Delimited(6, Delimited(1, "output")) + Delimited(7, kRawData) + Delimited(7, "");
 
 TEST(OpenInferenceTest, RequestsHaveTheProtocolsFieldNumbers) {
   const auto received = Decode<inference::ModelInferRequest>(Cut(kRequest, 5));
@@ -46,7 +42,7 @@ TEST(OpenInferenceTest, RawContentsStayInTheMessage) {
     ASSERT_THAT(received, IsOk());
     const auto& raw = received->message.raw_input_contents();
     ASSERT_THAT(raw, SizeIs(2));
-    EXPECT_EQ(BytesOf(ResolvePayload(raw[0], received->bytes)), kData);
+    EXPECT_EQ(BytesOf(ResolvePayload(raw[0], received->bytes)), kRawData);
     EXPECT_EQ(BytesOf(ResolvePayload(raw[1], received->bytes)), "");
   }
 }
@@ -77,7 +73,7 @@ TEST(OpenInferenceTest, RepliesHaveTheProtocolsFieldNumbers) {
     output.set_datatype("FP32");
     output.add_shape(2);
   }
-  encoder.Attach(grpc::Slice(kData), *response.add_raw_output_contents());
+  encoder.Attach(grpc::Slice(kRawData), *response.add_raw_output_contents());
   encoder.Attach(grpc::Slice(), *response.add_raw_output_contents());
   encoder.Attach(grpc::Slice(std::string("tail")), *response.add_raw_output_contents());
   const auto output = [](const std::string& name) {
@@ -85,7 +81,7 @@ TEST(OpenInferenceTest, RepliesHaveTheProtocolsFieldNumbers) {
   };
   const std::string expected = Delimited(1, "m") + Delimited(2, "1") + Delimited(3, "i") +
                                Delimited(4, Delimited(1, "f") + Delimited(2, Bytes({0x08, 1}))) +
-                               output("a") + output("b") + output("c") + Delimited(6, kData) +
+                               output("a") + output("b") + output("c") + Delimited(6, kRawData) +
                                Delimited(6, "") + Delimited(6, "tail");
   EXPECT_EQ(Join(encoder.Encode(response)), expected);
 

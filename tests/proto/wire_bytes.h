@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/codec/envelope.h"
+#include "tests/support/byte_buffer.h"
 
 namespace attention {
 
@@ -22,6 +23,11 @@ inline std::string Bytes(std::initializer_list<int> values) {
   return bytes;
 }
 
+/// A field of bytes, shorter than 128.
+inline std::string Delimited(int field, const std::string& body) {
+  return Bytes({field << 3 | 2, static_cast<int>(body.size())}) + body;
+}
+
 /// `bytes` as slices of at most `slice_bytes` each.
 inline grpc::ByteBuffer Cut(const std::string& bytes, size_t slice_bytes = 1 << 20) {
   std::vector<grpc::Slice> slices;
@@ -29,16 +35,6 @@ inline grpc::ByteBuffer Cut(const std::string& bytes, size_t slice_bytes = 1 << 
     slices.emplace_back(bytes.substr(begin, slice_bytes));
   }
   return grpc::ByteBuffer(slices.data(), slices.size());
-}
-
-inline std::string Join(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(buffer.Dump(&slices).ok());
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  }
-  return bytes;
 }
 
 inline std::string BytesOf(const Payload& payload) {

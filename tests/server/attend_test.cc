@@ -11,8 +11,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-constexpr int64_t kWidth = 512;  // d_model of `demo`
-
 class AttendTest : public ::testing::Test {
  protected:
   v1::AttendResponse Attend(const v1::AttendRequest& request) {
@@ -28,17 +26,17 @@ class AttendTest : public ::testing::Test {
 };
 
 TEST_F(AttendTest, AnswersAPaddedBatchSequenceBySequence) {
-  const Tensor input = SeededTensor(1, Dtype::kF32, {2, 5, kWidth});
+  const Tensor input = SeededTensor(1, Dtype::kF32, {2, 5, kDemoWidth});
   for (const bool causal : {false, true}) {
     v1::AttendRequest request = DemoRequest(input);
     request.mutable_options()->set_causal(causal);
     const v1::AttendResponse response = Attend(request);
     EXPECT_EQ(response.output().dtype(), v1::FP32);
-    ASSERT_THAT(response.output().shape(), ElementsAre(2, 5, kWidth));
+    ASSERT_THAT(response.output().shape(), ElementsAre(2, 5, kDemoWidth));
     for (int64_t i = 0; i < 2; ++i) {
       const auto expected = reference::MultiHeadAttention(
-          layer_, Rows(ToDoubles(input), kWidth, 5 * i, 5), {}, {.causal = causal});
-      EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kWidth, 5 * i, 5),
+          layer_, Rows(ToDoubles(input), kDemoWidth, 5 * i, 5), {}, {.causal = causal});
+      EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kDemoWidth, 5 * i, 5),
                                       expected.output),
                 reference::kLayerToleranceF32);
     }
@@ -46,32 +44,32 @@ TEST_F(AttendTest, AnswersAPaddedBatchSequenceBySequence) {
 }
 
 TEST_F(AttendTest, IgnoresPaddingAndAnswersItWithZeros) {
-  Tensor input = SeededTensor(2, Dtype::kF32, {3, 4, kWidth});
+  Tensor input = SeededTensor(2, Dtype::kF32, {3, 4, kDemoWidth});
   const std::vector<int64_t> lengths = {3, 0, 4};
   const v1::AttendResponse response = Attend(DemoRequest(input, lengths));
   const std::vector<double> output = ToDoubles(response.output());
   for (int64_t i = 0; i < 3; ++i) {
     if (lengths[i] > 0) {
       const auto expected = reference::MultiHeadAttention(
-          layer_, Rows(ToDoubles(input), kWidth, 4 * i, lengths[i]), {}, {});
-      EXPECT_LE(reference::RelativeL2(Rows(output, kWidth, 4 * i, lengths[i]), expected.output),
+          layer_, Rows(ToDoubles(input), kDemoWidth, 4 * i, lengths[i]), {}, {});
+      EXPECT_LE(reference::RelativeL2(Rows(output, kDemoWidth, 4 * i, lengths[i]), expected.output),
                 reference::kLayerToleranceF32);
     }
-    EXPECT_THAT(Rows(output, kWidth, 4 * i + lengths[i], 4 - lengths[i]), Each(0.0));
+    EXPECT_THAT(Rows(output, kDemoWidth, 4 * i + lengths[i], 4 - lengths[i]), Each(0.0));
   }
-  input.as<float>()[3 * kWidth] = std::numeric_limits<float>::quiet_NaN();
+  input.as<float>()[3 * kDemoWidth] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(Attend(DemoRequest(input, lengths)).output().data(), response.output().data());
 }
 
 TEST_F(AttendTest, AnswersPackedSequencesOfDifferentLengths) {
-  const Tensor input = SeededTensor(3, Dtype::kF32, {9, kWidth});
+  const Tensor input = SeededTensor(3, Dtype::kF32, {9, kDemoWidth});
   const v1::AttendResponse response = Attend(DemoRequest(input, {2, 0, 6, 1}));
-  ASSERT_THAT(response.output().shape(), ElementsAre(9, kWidth));
+  ASSERT_THAT(response.output().shape(), ElementsAre(9, kDemoWidth));
   const std::pair<int64_t, int64_t> ranges[] = {{0, 2}, {2, 6}, {8, 1}};
   for (const auto& [first, rows] : ranges) {
-    const auto expected =
-        reference::MultiHeadAttention(layer_, Rows(ToDoubles(input), kWidth, first, rows), {}, {});
-    EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kWidth, first, rows),
+    const auto expected = reference::MultiHeadAttention(
+        layer_, Rows(ToDoubles(input), kDemoWidth, first, rows), {}, {});
+    EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kDemoWidth, first, rows),
                                     expected.output),
               reference::kLayerToleranceF32);
   }
@@ -80,8 +78,8 @@ TEST_F(AttendTest, AnswersPackedSequencesOfDifferentLengths) {
 }
 
 TEST_F(AttendTest, TakesKeysFromMemoryWithLengthsOfItsOwn) {
-  const Tensor input = SeededTensor(4, Dtype::kF32, {2, 3, kWidth});
-  const Tensor memory = SeededTensor(5, Dtype::kF32, {2, 7, kWidth});
+  const Tensor input = SeededTensor(4, Dtype::kF32, {2, 3, kDemoWidth});
+  const Tensor memory = SeededTensor(5, Dtype::kF32, {2, 7, kDemoWidth});
   v1::AttendRequest request = DemoRequest(input);
   ToWireTensor(memory, request.mutable_hidden_states()->mutable_memory());
   const std::vector<int64_t> memory_lengths = {7, 2};
@@ -90,9 +88,9 @@ TEST_F(AttendTest, TakesKeysFromMemoryWithLengthsOfItsOwn) {
   const v1::AttendResponse response = Attend(request);
   for (int64_t i = 0; i < 2; ++i) {
     const auto expected = reference::MultiHeadAttention(
-        layer_, Rows(ToDoubles(input), kWidth, 3 * i, 3),
-        Rows(ToDoubles(memory), kWidth, 7 * i, memory_lengths[i]), {});
-    EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kWidth, 3 * i, 3),
+        layer_, Rows(ToDoubles(input), kDemoWidth, 3 * i, 3),
+        Rows(ToDoubles(memory), kDemoWidth, 7 * i, memory_lengths[i]), {});
+    EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kDemoWidth, 3 * i, 3),
                                     expected.output),
               reference::kLayerToleranceF32);
   }
@@ -108,16 +106,16 @@ TEST_F(AttendTest, EmbedsTokensFromPositionZeroOfEachSequence) {
   const v1::AttendResponse response = Attend(request);
 
   const auto model = Model::CreateSeeded(DemoModelSpec());
-  Tensor rows(Dtype::kF32, {6, kWidth});
+  Tensor rows(Dtype::kF32, {6, kDemoWidth});
   (*model)->Embed({std::span(ids).first(4)}, rows.as<float>());
-  (*model)->Embed({std::span(ids).last(2)}, rows.as<float>() + 4 * kWidth);
+  (*model)->Embed({std::span(ids).last(2)}, rows.as<float>() + 4 * kDemoWidth);
   EXPECT_EQ(response.output().data(), Attend(DemoRequest(rows, lengths)).output().data());
-  ASSERT_THAT(response.output().shape(), ElementsAre(6, kWidth));
+  ASSERT_THAT(response.output().shape(), ElementsAre(6, kDemoWidth));
 }
 
 TEST_F(AttendTest, AnswersInTheDtypeOfTheInput) {
   for (const Dtype dtype : {Dtype::kBf16, Dtype::kF16}) {
-    const Tensor input = SeededTensor(6, dtype, {1, 6, kWidth});
+    const Tensor input = SeededTensor(6, dtype, {1, 6, kDemoWidth});
     const v1::AttendResponse response = Attend(DemoRequest(input));
     EXPECT_EQ(response.output().dtype(), ToWire(dtype));
     const auto expected = reference::MultiHeadAttention(layer_, ToDoubles(input), {}, {});
@@ -127,17 +125,17 @@ TEST_F(AttendTest, AnswersInTheDtypeOfTheInput) {
 }
 
 TEST_F(AttendTest, ReturnsTheWeightsOfEachSequence) {
-  const Tensor input = SeededTensor(7, Dtype::kF32, {7, kWidth});
+  const Tensor input = SeededTensor(7, Dtype::kF32, {7, kDemoWidth});
   v1::AttendRequest request = DemoRequest(input, {4, 0, 3});
   request.mutable_options()->set_return_weights(true);
   request.mutable_options()->set_causal(true);
   const v1::AttendResponse response = Attend(request);
   ASSERT_THAT(response.weights(), SizeIs(3));
   EXPECT_THAT(response.weights(1).shape(), ElementsAre(8, 0, 0));
-  const auto first = reference::MultiHeadAttention(layer_, Rows(ToDoubles(input), kWidth, 0, 4), {},
-                                                   {.causal = true});
-  const auto last = reference::MultiHeadAttention(layer_, Rows(ToDoubles(input), kWidth, 4, 3), {},
-                                                  {.causal = true});
+  const auto first = reference::MultiHeadAttention(layer_, Rows(ToDoubles(input), kDemoWidth, 0, 4),
+                                                   {}, {.causal = true});
+  const auto last = reference::MultiHeadAttention(layer_, Rows(ToDoubles(input), kDemoWidth, 4, 3),
+                                                  {}, {.causal = true});
   EXPECT_THAT(response.weights(0).shape(), ElementsAre(8, 4, 4));
   EXPECT_LE(reference::RelativeL2(ToDoubles(response.weights(0)), first.weights),
             reference::kLayerToleranceF32);
@@ -214,10 +212,10 @@ TEST_F(AttendTest, AttendsOverPackedKeysWithOffsets) {
 
 TEST_F(AttendTest, AnswersRequestsWithoutRows) {
   const std::vector<v1::AttendRequest> requests = {
-      DemoRequest(Tensor(Dtype::kF32, {0, kWidth})),
-      DemoRequest(Tensor(Dtype::kBf16, {0, 3, kWidth})),
-      DemoRequest(Tensor(Dtype::kF32, {2, 0, kWidth})),
-      DemoRequest(Tensor(Dtype::kF32, {0, kWidth}), {0, 0})};
+      DemoRequest(Tensor(Dtype::kF32, {0, kDemoWidth})),
+      DemoRequest(Tensor(Dtype::kBf16, {0, 3, kDemoWidth})),
+      DemoRequest(Tensor(Dtype::kF32, {2, 0, kDemoWidth})),
+      DemoRequest(Tensor(Dtype::kF32, {0, kDemoWidth}), {0, 0})};
   for (const v1::AttendRequest& request : requests) {
     const v1::AttendResponse response = Attend(request);
     EXPECT_EQ(response.output().data(), "");
@@ -234,7 +232,7 @@ TEST_F(AttendTest, AnswersRowsThatSeeNoKeyWithZeros) {
 
 TEST_F(AttendTest, TellsWhereTheTimeWent) {
   const v1::Summary summary =
-      Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {64, kWidth}))).summary();
+      Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {64, kDemoWidth}))).summary();
   EXPECT_GE(summary.queue_ns(), 0);
   EXPECT_GT(summary.compute_ns(), 0);
   EXPECT_GE(summary.total_ns(), summary.queue_ns() + summary.compute_ns());

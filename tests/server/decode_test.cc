@@ -8,13 +8,13 @@
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/wire_options.h"
+#include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
 namespace {
 
-constexpr int64_t kWidth = 512;
-constexpr size_t kRowBytes = kWidth * sizeof(float);
+constexpr size_t kRowBytes = kDemoWidth * sizeof(float);
 
 // The whole sequence at once, causal.
 std::string AtOnce(InProcessServer& server, v1::AttendRequest request) {
@@ -48,7 +48,7 @@ v1::DecodeRequest QkvStep(const Tensor& query, const Tensor& key_value, int64_t 
 
 TEST(DecodeTest, StepsOfALayerAreTheRowsOfTheWholeSequence) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {70, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {70, kDemoWidth});
   const std::string expected = AtOnce(server, DemoRequest(rows));
   for (const int64_t step : {1, 7, 64, 70}) {
     DecodeStream stream(server.NewChannel());
@@ -82,9 +82,9 @@ TEST(DecodeTest, StepsWithoutAModelTakeItsKindsOfAttention) {
 
 TEST(DecodeTest, AForkGoesItsOwnWay) {
   InProcessServer server({.threads = 2});
-  const Tensor prompt = SeededTensor(1, Dtype::kF32, {50, kWidth});
-  const Tensor first = SeededTensor(2, Dtype::kF32, {9, kWidth});
-  const Tensor second = SeededTensor(3, Dtype::kF32, {9, kWidth});
+  const Tensor prompt = SeededTensor(1, Dtype::kF32, {50, kDemoWidth});
+  const Tensor first = SeededTensor(2, Dtype::kF32, {9, kDemoWidth});
+  const Tensor second = SeededTensor(3, Dtype::kF32, {9, kDemoWidth});
   const auto whole = [&](const Tensor& rest) {
     v1::AttendRequest request = DemoRequest(prompt);
     v1::Tensor& tensor = *request.mutable_hidden_states()->mutable_tensor();
@@ -105,7 +105,7 @@ TEST(DecodeTest, AForkGoesItsOwnWay) {
 
 TEST(DecodeTest, ATruncatedSequenceIsAsItWas) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {80, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {80, kDemoWidth});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
   const std::string expected = stream.Must(RowsStep(rows, 0, 80)).rows;
@@ -117,7 +117,7 @@ TEST(DecodeTest, ATruncatedSequenceIsAsItWas) {
 
 TEST(DecodeTest, ActionsNeedNotWaitForAnswers) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {300, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {300, kDemoWidth});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
   std::thread sender([&] {
@@ -139,7 +139,7 @@ TEST(DecodeTest, ActionsNeedNotWaitForAnswers) {
 
 TEST(DecodeTest, WhatWaitsForAReleasedSequenceFindsItGone) {
   InProcessServer server({.threads = 1});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {2000, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {2000, kDemoWidth});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
   stream.Send(RowsStep(rows, 0, 2000));
@@ -159,7 +159,7 @@ TEST(DecodeTest, SessionsAreBatchedTogetherAndNoneChangesAnother) {
   std::atomic<int64_t> together = 0;
   for (int i = 0; i < kSessions; ++i) {
     sessions.emplace_back([&, i] {
-      const Tensor rows = SeededTensor(i, Dtype::kF32, {30 + i % 5, kWidth});
+      const Tensor rows = SeededTensor(i, Dtype::kF32, {30 + i % 5, kDemoWidth});
       const std::string expected = AtOnce(server, DemoRequest(rows));
       DecodeStream stream(channel);
       stream.Must(OpenModel("demo"));
@@ -183,9 +183,9 @@ TEST(DecodeTest, SessionsAreBatchedTogetherAndNoneChangesAnother) {
 
 TEST(DecodeTest, NanInOneSessionNeverReachesAnother) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {100, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {100, kDemoWidth});
   const std::string expected = AtOnce(server, DemoRequest(rows));
-  Tensor poison = SeededTensor(2, Dtype::kF32, {300, kWidth});
+  Tensor poison = SeededTensor(2, Dtype::kF32, {300, kDemoWidth});
   std::fill_n(poison.as<float>(), poison.num_elements(), std::numeric_limits<float>::quiet_NaN());
   for (int round = 0; round < 3; ++round) {
     DecodeStream bad(server.NewChannel());
@@ -202,7 +202,7 @@ TEST(DecodeTest, NanInOneSessionNeverReachesAnother) {
 
 TEST(DecodeTest, KeepsKeysAndValuesInLessMemoryWhenAsked) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {256, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {256, kDemoWidth});
   const std::vector<double> exact = [&] {
     AttendClient client(server.NewChannel());
     v1::AttendRequest request = DemoRequest(rows);
@@ -235,7 +235,7 @@ TEST(DecodeTest, KeepsKeysAndValuesInLessMemoryWhenAsked) {
 
 TEST(DecodeTest, AnyClientCanReadTheAnswerToALongPrompt) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {3000, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {3000, kDemoWidth});
   DecodeStream stream(server.NewChannel());  // of 4 MiB messages at most
   stream.Must(OpenModel("demo"));
   const DecodeAnswer answer = stream.Must(RowsStep(rows, 0, 3000));

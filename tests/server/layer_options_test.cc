@@ -13,8 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int64_t kWidth = 512;  // d_model of `demo`
-
 class LayerOptionsTest : public ::testing::Test {
  protected:
   v1::AttendResponse Attend(const v1::AttendRequest& request) {
@@ -30,7 +28,7 @@ class LayerOptionsTest : public ::testing::Test {
 };
 
 TEST_F(LayerOptionsTest, LayersOfAModelTakeThemToo) {
-  const Tensor input = SeededTensor(7, Dtype::kF32, {2, 9, kWidth});
+  const Tensor input = SeededTensor(7, Dtype::kF32, {2, 9, kDemoWidth});
   const std::vector<double> slopes = {0.5, 0.25, 0.125, 0.0625, 0.5, 0.25, 0.125, 0.0625};
   v1::AttentionOptions with_mask = Options("window: 6");
   SetScores<uint8_t>(v1::BOOL, {2, 1, 9, 9}, MaskAt, with_mask.mutable_mask());
@@ -60,8 +58,8 @@ TEST_F(LayerOptionsTest, LayersOfAModelTakeThemToo) {
         own.mask = Scores<uint8_t>(i, 1, rows, rows, MaskAt);
       }
       const auto expected = reference::MultiHeadAttention(
-          layer_, Rows(ToDoubles(input), kWidth, 9 * i, rows), {}, own);
-      EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kWidth, 9 * i, rows),
+          layer_, Rows(ToDoubles(input), kDemoWidth, 9 * i, rows), {}, own);
+      EXPECT_LE(reference::RelativeL2(Rows(ToDoubles(response.output()), kDemoWidth, 9 * i, rows),
                                       expected.output),
                 reference::kLayerToleranceF32);
     }

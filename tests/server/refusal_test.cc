@@ -4,19 +4,13 @@
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
+#include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
 
 using grpc::StatusCode;
 using ::testing::HasSubstr;
-
-constexpr int64_t kWidth = 512;
-
-MATCHER_P2(IsRefusal, code, text, "") {
-  *result_listener << "code " << arg.error_code() << ": " << arg.error_message();
-  return arg.error_code() == code && arg.error_message() == text;
-}
 
 class RefusalTest : public ::testing::Test {
  protected:
@@ -34,7 +28,7 @@ class RefusalTest : public ::testing::Test {
   }
 
   static v1::AttendRequest Packed(int64_t rows, const std::vector<int64_t>& lengths) {
-    return DemoRequest(SeededTensor(1, Dtype::kF32, {rows, kWidth}), lengths);
+    return DemoRequest(SeededTensor(1, Dtype::kF32, {rows, kDemoWidth}), lengths);
   }
   static v1::AttendRequest Qkv(const Shape& query, const Shape& key, const Shape& value) {
     return QkvRequest(SeededTensor(1, Dtype::kF32, query), SeededTensor(2, Dtype::kF32, key),
@@ -76,7 +70,7 @@ TEST_F(RefusalTest, BytesThatAreNoRequest) {
 }
 
 TEST_F(RefusalTest, TensorsThatLie) {
-  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2, 5, kWidth}));
+  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2, 5, kDemoWidth}));
   v1::Tensor& tensor = *request.mutable_hidden_states()->mutable_tensor();
   tensor.mutable_data()->resize(20476);
   ExpectInvalid(
@@ -90,7 +84,7 @@ TEST_F(RefusalTest, TensorsThatLie) {
 TEST_F(RefusalTest, HiddenStatesOfAnotherShape) {
   ExpectInvalid(DemoRequest(SeededTensor(1, Dtype::kF32, {5, 511})),
                 "hidden_states.tensor.shape: expected rows of 512, found [5, 511]");
-  ExpectInvalid(DemoRequest(SeededTensor(1, Dtype::kF32, {kWidth})),
+  ExpectInvalid(DemoRequest(SeededTensor(1, Dtype::kF32, {kDemoWidth})),
                 "hidden_states.tensor.shape: expected rank 3 (padded) or 2 (packed), found [512]");
 }
 
@@ -99,7 +93,7 @@ TEST_F(RefusalTest, LengthsThatDoNotFit) {
                 "hidden_states.lengths: expected a sum of 6, the packed rows, found 5");
   ExpectInvalid(Packed(6, {7, -1}), "hidden_states.lengths[0]: expected 0 to 6, found 7");
   ExpectInvalid(Packed(6, {6, -1}), "hidden_states.lengths[1]: expected 0 to 6, found -1");
-  const Tensor padded = SeededTensor(1, Dtype::kF32, {2, 3, kWidth});
+  const Tensor padded = SeededTensor(1, Dtype::kF32, {2, 3, kDemoWidth});
   ExpectInvalid(DemoRequest(padded, {3, 4}), "hidden_states.lengths[1]: expected 0 to 3, found 4");
   ExpectInvalid(
       DemoRequest(padded, {3}),
@@ -107,7 +101,7 @@ TEST_F(RefusalTest, LengthsThatDoNotFit) {
 }
 
 TEST_F(RefusalTest, MemoryThatDoesNotBelongToTheInput) {
-  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2, 3, kWidth}));
+  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2, 3, kDemoWidth}));
   v1::HiddenStates& input = *request.mutable_hidden_states();
   input.add_memory_lengths(3);
   ExpectInvalid(request,
@@ -117,18 +111,18 @@ TEST_F(RefusalTest, MemoryThatDoesNotBelongToTheInput) {
     ToWireTensor(memory, input.mutable_memory());
     return request;
   };
-  ExpectInvalid(with_memory(SeededTensor(2, Dtype::kBf16, {2, 4, kWidth})),
+  ExpectInvalid(with_memory(SeededTensor(2, Dtype::kBf16, {2, 4, kDemoWidth})),
                 "hidden_states.memory.dtype: expected FP32 as hidden_states.tensor, found BF16");
   ExpectInvalid(
-      with_memory(SeededTensor(2, Dtype::kF32, {8, kWidth})),
+      with_memory(SeededTensor(2, Dtype::kF32, {8, kDemoWidth})),
       "hidden_states.memory.shape: expected rank 3 as hidden_states.tensor, found [8, 512]");
-  ExpectInvalid(with_memory(SeededTensor(2, Dtype::kF32, {3, 4, kWidth})),
+  ExpectInvalid(with_memory(SeededTensor(2, Dtype::kF32, {3, 4, kDemoWidth})),
                 "hidden_states.memory.shape: expected a batch of 2 as hidden_states.tensor, found "
                 "[3, 4, 512]");
   ExpectInvalid(with_memory(SeededTensor(2, Dtype::kF32, {2, 4, 510})),
                 "hidden_states.memory.shape: expected rows of 512, found [2, 4, 510]");
   v1::AttendRequest two_sequences = Packed(5, {2, 3});
-  ToWireTensor(SeededTensor(2, Dtype::kF32, {4, kWidth}),
+  ToWireTensor(SeededTensor(2, Dtype::kF32, {4, kDemoWidth}),
                two_sequences.mutable_hidden_states()->mutable_memory());
   ExpectInvalid(two_sequences,
                 "hidden_states.memory_lengths: expected 2 values, one for each sequence, found 0");

@@ -4,14 +4,13 @@
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/wire_options.h"
+#include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kWidth = 512;
 
 v1::ServerStatistics StatisticsOf(InProcessServer& server) {
   AttendClient client(server.NewChannel());
@@ -37,9 +36,9 @@ TEST(SessionLimitsTest, ACacheEndsWithItsStream) {
   InProcessServer server({.threads = 2});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
-  stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {100, kWidth}), 0, 100));
+  stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {100, kDemoWidth}), 0, 100));
   EXPECT_EQ(StatisticsOf(server).sessions(), 1);
-  EXPECT_GT(StatisticsOf(server).cache_bytes(), 100 * 2 * kWidth * 4);
+  EXPECT_GT(StatisticsOf(server).cache_bytes(), 100 * 2 * kDemoWidth * 4);
   stream.Cancel();
   EXPECT_TRUE(Eventually([&] { return StatisticsOf(server).cache_bytes() == 0; }));
   EXPECT_EQ(StatisticsOf(server).sessions(), 0);
@@ -47,7 +46,7 @@ TEST(SessionLimitsTest, ACacheEndsWithItsStream) {
 
 TEST(SessionLimitsTest, RefusesWhatTheMemoryHasNoRoomForAndLosesNothing) {
   InProcessServer server({.threads = 2, .max_cache_bytes = 4 << 20});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {2000, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {2000, kDemoWidth});
   DecodeStream first(server.NewChannel());
   DecodeStream second(server.NewChannel());
   first.Must(OpenModel("demo"));
@@ -85,7 +84,7 @@ v1::DecodeRequest Resuming(const std::string& token) {
 
 TEST(SessionLimitsTest, ASessionOutlivesABrokenStreamWhenAskedTo) {
   InProcessServer server({.threads = 2});
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {60, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {60, kDemoWidth});
   std::string token;
   std::string output;
   {
@@ -120,7 +119,7 @@ TEST(SessionLimitsTest, ASessionThatNobodyResumesEnds) {
     v1::DecodeRequest open = OpenModel("demo");
     open.mutable_open()->set_resume_ttl_ms(20);
     stream.Must(open);
-    stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {10, kWidth}), 0, 10));
+    stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
     stream.Cancel();
   }
   EXPECT_TRUE(Eventually([&] { return StatisticsOf(server).cache_bytes() == 0; }));
@@ -132,7 +131,7 @@ TEST(SessionLimitsTest, AServerThatDrainsEndsSessions) {
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
   server.server().Drain(absl::Seconds(10));
-  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {10, kWidth}), 0, 10));
+  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
   const grpc::Status status = stream.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(status.error_message(), "the server is draining");
@@ -169,7 +168,7 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAnOpening) {
   using enum absl::StatusCode;
   ExpectRefused(
       stream,
-      {{RowsStep(SeededTensor(1, Dtype::kF32, {1, kWidth}), 0, 1), kFailedPrecondition,
+      {{RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1), kFailedPrecondition,
         "action: expected `open`, which comes first, found another"},
        {OpenModel("nobody"), kNotFound, "model: expected one of \"demo\", found \"nobody\""},
        {OpenModel("demo", 1), kInvalidArgument,
@@ -195,7 +194,7 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAStep) {
   InProcessServer server({.threads = 1});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {4, kWidth});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {4, kDemoWidth});
   v1::DecodeRequest with_lengths = RowsStep(rows, 0, 4);
   with_lengths.mutable_step()->mutable_hidden_states()->add_lengths(4);
   v1::DecodeRequest with_logits = RowsStep(rows, 0, 4);
@@ -223,7 +222,7 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAStep) {
        {RowsStep(rows, 0, 0), kInvalidArgument, "step: expected at least one token, found none"},
        {RowsStep(SeededTensor(1, Dtype::kF32, {4, 100}), 0, 4), kInvalidArgument,
         "hidden_states.tensor.shape: expected rows of 512, found [4, 100]"},
-       {RowsStep(SeededTensor(1, Dtype::kF32, {2, 2, kWidth}), 0, 2), kInvalidArgument,
+       {RowsStep(SeededTensor(1, Dtype::kF32, {2, 2, kDemoWidth}), 0, 2), kInvalidArgument,
         "step: expected one sequence, found 2"},
        {ForkTo(0), kInvalidArgument, "fork.new_sequence: expected 1 to 65535, found 0"}});
   EXPECT_EQ(stream.Must(RowsStep(rows, 0, 4)).result.length(), 4) << "nothing was lost";

@@ -9,7 +9,6 @@
 namespace attention {
 namespace {
 
-constexpr int64_t kWidth = 512;
 constexpr size_t kMiB = 1 << 20;
 
 // What a stream's messages add up to.
@@ -79,7 +78,7 @@ class StreamTest : public ::testing::Test {
 TEST_F(StreamTest, HasTheBitsOfTheWholeAnswer) {
   for (const bool causal : {false, true}) {
     v1::AttendRequest request =
-        DemoRequest(SeededTensor(1, Dtype::kF32, {1500, kWidth}), {700, 0, 1, 799});
+        DemoRequest(SeededTensor(1, Dtype::kF32, {1500, kDemoWidth}), {700, 0, 1, 799});
     request.mutable_options()->set_causal(causal);
     const Assembled streamed = Stream(request);
     EXPECT_EQ(streamed.rows.at(0) + streamed.rows.at(2) + streamed.rows.at(3),
@@ -91,10 +90,10 @@ TEST_F(StreamTest, HasTheBitsOfTheWholeAnswer) {
 
 TEST_F(StreamTest, LeavesOutThePadding) {
   const v1::AttendRequest request =
-      DemoRequest(SeededTensor(2, Dtype::kBf16, {3, 4, kWidth}), {3, 0, 4});
+      DemoRequest(SeededTensor(2, Dtype::kBf16, {3, 4, kDemoWidth}), {3, 0, 4});
   const Assembled streamed = Stream(request);
   const std::string whole = Whole(request).output().data();
-  const size_t row = kWidth * 2;
+  const size_t row = kDemoWidth * 2;
   EXPECT_EQ(streamed.rows, (std::map<int64_t, std::string>{{0, whole.substr(0, 3 * row)},
                                                            {2, whole.substr(8 * row)}}));
 }
@@ -113,7 +112,8 @@ TEST_F(StreamTest, StreamsQueryKeyValueWithTheirShape) {
 }
 
 TEST_F(StreamTest, SendsTheWeightsHeadByHead) {
-  v1::AttendRequest request = DemoRequest(SeededTensor(6, Dtype::kF32, {700, kWidth}), {600, 100});
+  v1::AttendRequest request =
+      DemoRequest(SeededTensor(6, Dtype::kF32, {700, kDemoWidth}), {600, 100});
   request.mutable_options()->set_return_weights(true);
   const Assembled streamed = Stream(request);
   const v1::AttendResponse whole = Whole(request);
@@ -170,7 +170,7 @@ TEST_F(StreamTest, HasTheBitsOfTheWholeAnswerForRowsThatSeeLaterOnes) {
         "similarity: LINEAR causal: true", "causal: true rotary {} query_norm {} key_norm {}"}) {
     SCOPED_TRACE(options);
     v1::AttendRequest request =
-        DemoRequest(SeededTensor(seed++, Dtype::kF32, {800, kWidth}), {700, 100});
+        DemoRequest(SeededTensor(seed++, Dtype::kF32, {800, kDemoWidth}), {700, 100});
     *request.mutable_options() = Options(options);
     const Assembled streamed = Stream(request);
     EXPECT_TRUE(streamed.rows.at(0) + streamed.rows.at(1) == Whole(request).output().data());
@@ -193,7 +193,7 @@ TEST_F(StreamTest, SendsARowThatIsLargerInAMessageOfItsOwn) {
 }
 
 TEST_F(StreamTest, EndsWithTheSummaryWhenThereAreNoRows) {
-  const Assembled streamed = Stream(DemoRequest(Tensor(Dtype::kF32, {0, kWidth})));
+  const Assembled streamed = Stream(DemoRequest(Tensor(Dtype::kF32, {0, kDemoWidth})));
   EXPECT_EQ(streamed.num_messages, 1);
   EXPECT_GT(streamed.summary.batch_id(), 0);
 }

@@ -20,6 +20,9 @@
 
 namespace attention {
 
+/// d_model of `demo`.
+inline constexpr int64_t kDemoWidth = 512;
+
 inline void ToWireTensor(const Tensor& tensor, v1::Tensor* wire) {
   WriteTensorHeader(tensor.dtype(), tensor.shape(), *wire);
   wire->set_data(tensor.data(), tensor.size_bytes());

@@ -19,9 +19,9 @@ constexpr int64_t kRows = 64;
 constexpr int64_t kDepth = 64;
 
 /// One [kRows, depth] x [depth, n] product.
-class Block {
+class MatmulBlock {
  public:
-  Block(const dnnl::engine& engine, const GemmShape& shape, int64_t depth) {
+  MatmulBlock(const dnnl::engine& engine, const GemmShape& shape, int64_t depth) {
     using dnnl::memory;
     const auto f32 = memory::data_type::f32;
     a_ = memory::desc({kRows, depth}, f32, memory::dims{kDepth, 1});
@@ -68,7 +68,7 @@ class MatmulGemm final : public Gemm {
         std::memcpy(&padded_a[row * kDepth],
                     static_cast<const float*>(a) + row * shape_.lda + first, depth * sizeof(float));
       }
-      const Block& block = depth == kDepth ? full_ : *tail_;
+      const MatmulBlock& block = depth == kDepth ? full_ : *tail_;
       block.Run(engine_, stream, padded_a.data(), static_cast<const float*>(b) + first * shape_.ldb,
                 product.data());
       for (size_t i = 0; i < sum.size(); ++i) {
@@ -90,8 +90,8 @@ class MatmulGemm final : public Gemm {
 
   GemmShape shape_;
   dnnl::engine engine_;
-  Block full_;
-  std::optional<Block> tail_;
+  MatmulBlock full_;
+  std::optional<MatmulBlock> tail_;
 };
 
 }  // namespace

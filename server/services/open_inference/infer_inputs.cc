@@ -12,17 +12,13 @@
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
 
 using inference::InferTensorContents;
 using WireInput = inference::ModelInferRequest::InferInputTensor;
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 int64_t ElementBytes(const std::string& datatype) {
   return datatype == "INT64" ? 8 : datatype == "FP32" || datatype == "INT32" ? 4 : 2;

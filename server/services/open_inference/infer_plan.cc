@@ -7,14 +7,10 @@
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/native_request.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 int64_t SaturatingProduct(const Shape& factors, int64_t element) {
   int64_t product = element;

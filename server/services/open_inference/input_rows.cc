@@ -6,19 +6,15 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
 
-template <typename... Args>
-absl::Status Wrong(const std::string& input, const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(InputName(input), args...));
-}
-
 absl::Status CheckExtents(const std::string& name, const Shape& found, const Shape& expected) {
-  return found == expected
-             ? absl::OkStatus()
-             : Wrong(name, ": expected shape ", ShapeText(expected), ", found ", ShapeText(found));
+  return found == expected ? absl::OkStatus()
+                           : Wrong(InputName(name), ": expected shape ", ShapeText(expected),
+                                   ", found ", ShapeText(found));
 }
 
 absl::StatusOr<std::vector<SequenceRows>> RowsOfLengths(const InferInputs& inputs,
@@ -29,8 +25,8 @@ absl::StatusOr<std::vector<SequenceRows>> RowsOfLengths(const InferInputs& input
   rows.reserve(lengths.size());
   for (const int64_t length : lengths) {
     if (length < 0 || length > extents.seq_len) {
-      return Wrong("lengths", "[", rows.size(), "]: expected 0 to ", extents.seq_len, ", found ",
-                   length);
+      return Wrong(InputName("lengths"), "[", rows.size(), "]: expected 0 to ", extents.seq_len,
+                   ", found ", length);
     }
     rows.push_back({0, length});
   }
@@ -41,10 +37,11 @@ absl::StatusOr<SequenceRows> RunOfOnes(const int64_t* mask, int64_t seq_len, int
   SequenceRows run;
   for (int64_t i = 0; i < seq_len; ++i) {
     if (mask[i] != 0 && mask[i] != 1) {
-      return Wrong("attention_mask", "[", row, ", ", i, "]: expected 0 or 1, found ", mask[i]);
+      return Wrong(InputName("attention_mask"), "[", row, ", ", i, "]: expected 0 or 1, found ",
+                   mask[i]);
     }
     if (mask[i] == 1 && run.rows > 0 && run.first_row + run.rows < i) {
-      return Wrong("attention_mask", "[", row, ", ", i,
+      return Wrong(InputName("attention_mask"), "[", row, ", ", i,
                    "]: expected one run of ones in each row, found another after position ",
                    run.first_row + run.rows - 1);
     }

@@ -3,18 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
+#include "server/services/wrong.h"
 
 namespace attention {
 namespace {
-
-template <typename... Args>
-absl::Status Wrong(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
-}
 
 v1::DataType NativeDtype(const std::string& datatype) {
   return datatype == "FP32" ? v1::FP32 : datatype == "BF16" ? v1::BF16 : v1::FP16;

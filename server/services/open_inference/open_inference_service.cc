@@ -15,7 +15,7 @@ namespace {
 
 // Calls that wait for each method, as AttentionService has them.
 constexpr int kPostedInferCalls = 16;
-constexpr int kPostedCalls = 4;
+constexpr int kPostedInferences = 4;
 
 constexpr char kServerName[] = "attend";
 constexpr char kVersion[] = ATTEND_VERSION;
@@ -93,7 +93,7 @@ void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
   using Call = TypedCall<Service, Request, Reply>;
   Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.access,
                nullptr, dependencies_.live_calls},
-              kPostedCalls);
+              kPostedInferences);
 }
 
 template <typename Request, typename Reply>

@@ -11,18 +11,18 @@
 namespace attention {
 namespace {
 
-struct Row {
+struct ConformanceCase {
   std::string name;
   reference::Extents
       extents;  // query_len, kv_len, num_heads, num_kv_heads, head_dim, value_head_dim
   AttentionOptions options;
 };
 
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const ConformanceCase& row, std::ostream* out) { *out << row.name; }
 
 const AttentionOptions kCausal{.causal = true};
 
-const Row kRows[] = {
+const ConformanceCase kConformanceCases[] = {
     {"OneOfEach", {1, 1, 1, 1, 1, 1}, {}},
     {"OddWidths", {7, 5, 3, 3, 3, 5}, {}},
     {"HeadDim16", {33, 33, 2, 2, 16, 16}, {}},
@@ -53,7 +53,7 @@ const Row kRows[] = {
     {"NegativeScale", {64, 100, 2, 2, 64, 64}, {.causal = true, .scale = -0.2f}},
 };
 
-class ConformanceTest : public ::testing::TestWithParam<std::tuple<Dtype, Row>> {};
+class ConformanceTest : public ::testing::TestWithParam<std::tuple<Dtype, ConformanceCase>> {};
 
 TEST_P(ConformanceTest, AgreesWithTheReference) {
   const auto& [dtype, row] = GetParam();
@@ -78,7 +78,7 @@ TEST_P(ConformanceTest, WeightsAgreeWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(All, ConformanceTest,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
-                                            ::testing::ValuesIn(kRows)),
+                                            ::testing::ValuesIn(kConformanceCases)),
                          [](const auto& p) {
                            return std::string(Name(std::get<0>(p.param))) + "_" +
                                   std::get<1>(p.param).name;

@@ -17,7 +17,7 @@
 namespace attention {
 namespace {
 
-struct Row {
+struct KindCase {
   std::string name;
   // query_len, kv_len, num_heads, num_kv_heads, head_dim, value_head_dim
   reference::Extents extents;
@@ -25,7 +25,7 @@ struct Row {
   Extras extras = {};
 };
 
-void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+void PrintTo(const KindCase& row, std::ostream* out) { *out << row.name; }
 
 AttentionOptions Regression(Similarity similarity, double bandwidth, bool causal = false) {
   return {.causal = causal, .similarity = similarity, .bandwidth = bandwidth};
@@ -40,7 +40,7 @@ const Rotary kLlama3{.base = 500000,
                      .factor = 8,
                      .original_max_positions = 256};
 
-const Row kRows[] = {
+const KindCase kKindCases[] = {
     {"Window", {200, 200, 2, 2, 64, 64}, {.causal = true, .window = 24}},
     {"WindowOfOne", {70, 70, 2, 2, 32, 32}, {.causal = true, .window = 1}},
     {"WindowAcrossTiles", {900, 900, 1, 1, 32, 32}, {.causal = true, .window = 100}},
@@ -158,10 +158,10 @@ Answer RunForAll(AttentionProblem& problem, int num_threads = 2,
   return answer;
 }
 
-class KindsTest : public ::testing::TestWithParam<std::tuple<Dtype, Row>> {
+class KindsTest : public ::testing::TestWithParam<std::tuple<Dtype, KindCase>> {
  protected:
   Dtype dtype() const { return std::get<0>(GetParam()); }
-  const Row& row() const { return std::get<1>(GetParam()); }
+  const KindCase& row() const { return std::get<1>(GetParam()); }
   std::unique_ptr<AttentionProblem> MakeProblem(uint64_t seed) const {
     auto problem = std::make_unique<AttentionProblem>(seed, dtype(), row().extents, row().options);
     problem->Add(row().extras);
@@ -171,7 +171,7 @@ class KindsTest : public ::testing::TestWithParam<std::tuple<Dtype, Row>> {
 
 INSTANTIATE_TEST_SUITE_P(All, KindsTest,
                          ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
-                                            ::testing::ValuesIn(kRows)),
+                                            ::testing::ValuesIn(kKindCases)),
                          [](const auto& p) {
                            return std::string(Name(std::get<0>(p.param))) + "_" +
                                   std::get<1>(p.param).name;

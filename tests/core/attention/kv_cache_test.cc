@@ -60,13 +60,13 @@ class Decoder {
   KvCache cache_;
 };
 
-struct Kind {
+struct CachedKind {
   const char* name;
   AttentionOptions options;
   Extras extras = {};
 };
 
-const Kind kKinds[] = {
+const CachedKind kCachedKinds[] = {
     {"Causal", {.causal = true}},
     {"Window", {.causal = true, .window = 70}},
     {"Rotary", {.causal = true, .rotary = Rotary{.base = 500000}}},
@@ -77,12 +77,12 @@ const Kind kKinds[] = {
     {"Gaussian", {.causal = true, .similarity = Similarity::kGaussian, .bandwidth = 30}},
 };
 
-class CachedKindTest : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(All, CachedKindTest, ::testing::ValuesIn(kKinds),
+class CachedKindTest : public ::testing::TestWithParam<CachedKind> {};
+INSTANTIATE_TEST_SUITE_P(All, CachedKindTest, ::testing::ValuesIn(kCachedKinds),
                          [](const auto& p) { return std::string(p.param.name); });
 
-constexpr int64_t kLength = 700;
-const reference::Extents kExtents{kLength, kLength, 6, 2, 48, 40};
+constexpr int64_t kCachedLength = 700;
+const reference::Extents kExtents{kCachedLength, kCachedLength, 6, 2, 48, 40};
 
 TEST_P(CachedKindTest, HoweverASequenceIsCutItsBitsAreThoseOfOneShot) {
   AttentionProblem whole(1, Dtype::kF32, kExtents, GetParam().options);
@@ -117,12 +117,12 @@ TEST(KvCacheTest, ThreadsAndBatchMatesDoNotMatter) {
   for (const Storage storage : {Storage::kF32, Storage::kBf16, Storage::kInt8}) {
     AttentionProblem alone(3, Dtype::kF32, kExtents, {.causal = true});
     Decoder one(alone, storage);
-    ASSERT_THAT(one.Append(kLength), IsOk());
-    one.Attend(kLength, 1);
+    ASSERT_THAT(one.Append(kCachedLength), IsOk());
+    one.Attend(kCachedLength, 1);
     AttentionProblem threads(3, Dtype::kF32, kExtents, {.causal = true});
     Decoder two(threads, storage);
-    ASSERT_THAT(two.Append(kLength), IsOk());
-    two.Attend(kLength, 3);
+    ASSERT_THAT(two.Append(kCachedLength), IsOk());
+    two.Attend(kCachedLength, 3);
     EXPECT_EQ(Bytes(threads.output), Bytes(alone.output));
 
     AttentionProblem mate(3, Dtype::kF32, kExtents, {.causal = true});
@@ -145,8 +145,8 @@ TEST(KvCacheTest, RoundedStorageStaysClose) {
     for (const int64_t step : {1, 4, 700}) {
       AttentionProblem problem(5, Dtype::kF32, kExtents, {.causal = true});
       Decoder decoder(problem, storage);
-      for (int64_t done = 0; done < kLength;) {
-        const int64_t count = std::min(step * (done < 640 ? 160 : 1), kLength - done);
+      for (int64_t done = 0; done < kCachedLength;) {
+        const int64_t count = std::min(step * (done < 640 ? 160 : 1), kCachedLength - done);
         decoder.Step(count);
         done += count;
       }
@@ -177,7 +177,7 @@ TEST(KvCacheTest, ATruncatedCacheContinuesAsIfNothingHadBeen) {
     std::copy_n(problem.value.as<float>(), kept * 2 * 40, other.value.as<float>());
     std::fill_n(other.value.as<float>() + kept * 2 * 40, 80, NAN);
     Decoder wrong(other, Storage::kF32);
-    ASSERT_THAT(wrong.Append(kLength), IsOk());
+    ASSERT_THAT(wrong.Append(kCachedLength), IsOk());
     ASSERT_THAT(wrong.cache().Truncate(kept), IsOk());
     EXPECT_EQ(wrong.cache().length(), kept);
     Decoder decoder(problem, Storage::kF32);
@@ -185,7 +185,7 @@ TEST(KvCacheTest, ATruncatedCacheContinuesAsIfNothingHadBeen) {
     if (kept > 0) {
       decoder.Attend(kept);  // before anything covers what was forgotten
     }
-    decoder.Step(kLength - kept);
+    decoder.Step(kCachedLength - kept);
     EXPECT_EQ(Bytes(problem.output), expected) << kept;
   }
 }
@@ -213,8 +213,8 @@ TEST(KvCacheTest, ForksShareUntilOneIsAppendedTo) {
     // In turn, so that each would overwrite the other's.
     one.Step(1);
     two.Step(1);
-    one.Step(kLength - shared - 1);
-    two.Step(kLength - shared - 1);
+    one.Step(kCachedLength - shared - 1);
+    two.Step(kCachedLength - shared - 1);
     EXPECT_EQ(Bytes(first.output), expected_first) << shared;
     EXPECT_EQ(Bytes(second.output), expected_second) << shared;
   }
@@ -267,17 +267,17 @@ TEST(KvCacheTest, AFullMemoryRefusesAndLosesNothing) {
   EXPECT_EQ(decoder.cache().length(), 500);
   EXPECT_EQ(memory->used_bytes(), used);
   decoder.Attend(500);
-  const int64_t row_bytes = std::ssize(expected) / kLength;
+  const int64_t row_bytes = std::ssize(expected) / kCachedLength;
   const std::vector<uint8_t> actual = Bytes(problem.output);
   EXPECT_TRUE(std::equal(actual.begin(), actual.begin() + 500 * row_bytes, expected.begin()));
 }
 
 TEST(KvCacheTest, SizeBytesIsAllThatOneCacheNeeds) {
   const KvCacheShape shape{2, 48, 40, Storage::kF32};
-  auto memory = std::make_shared<KvMemory>(KvCache::SizeBytes(shape, kLength));
+  auto memory = std::make_shared<KvMemory>(KvCache::SizeBytes(shape, kCachedLength));
   AttentionProblem problem(14, Dtype::kF32, kExtents, {.causal = true});
   Decoder decoder(problem, Storage::kF32, memory);
-  for (int64_t i = 0; i < kLength; ++i) {
+  for (int64_t i = 0; i < kCachedLength; ++i) {
     ASSERT_THAT(decoder.Append(1), IsOk()) << i;
   }
   EXPECT_EQ(memory->used_bytes(), memory->max_bytes());

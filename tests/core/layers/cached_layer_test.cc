@@ -18,14 +18,14 @@ namespace {
 using ::testing::Eq;
 using Storage = KeyValueStorage;
 
-struct Kind {
+struct CachedLayerKind {
   std::string name;
   MultiHeadAttentionShape shape;
   AttentionOptions options;
   bool has_norms = false;
 };
 
-const Kind kKinds[] = {
+const CachedLayerKind kCachedLayerKinds[] = {
     {"Plain", {96, 96, 3, 3, 32, 32}, {.causal = true}},
     {"Grouped", {128, 128, 4, 2, 32, 40}, {.causal = true}},
     {"Rotary",
@@ -37,12 +37,12 @@ const Kind kKinds[] = {
      true},
 };
 
-constexpr int64_t kLength = 300;
+constexpr int64_t kLayerLength = 300;
 
 /// One sequence of a kind, and ways to compute it.
 class Decoding {
  public:
-  Decoding(const Kind& kind, WeightsDtype weights)
+  Decoding(const CachedLayerKind& kind, WeightsDtype weights)
       : layer_(kind.shape, weights), input_(Input(1)), options_(kind.options) {
     const Tensor norms = SeededTensor(5, Dtype::kF32, {2, kind.shape.head_dim});
     norms_.assign(norms.as<float>(), norms.as<float>() + norms.num_elements());
@@ -56,7 +56,7 @@ class Decoding {
 
   std::vector<uint8_t> OneShot(int num_threads) const {
     Tensor output(layer().dtype(), input_.shape());
-    const LayerSequence all = Rows(input_, output, 0, kLength);
+    const LayerSequence all = Rows(input_, output, 0, kLayerLength);
     Run({&all, 1}, View(input_), num_threads);
     return Bytes(output);
   }
@@ -72,7 +72,7 @@ class Decoding {
       step.cache = &cache;
       Run({&step, 1}, step_input, num_threads);
     }
-    EXPECT_EQ(cache.length(), kLength);
+    EXPECT_EQ(cache.length(), kLayerLength);
     return Bytes(output);
   }
 
@@ -114,7 +114,7 @@ class Decoding {
 
  private:
   Tensor Input(uint64_t seed) const {
-    return SeededTensor(seed, layer().dtype(), {kLength, layer().shape().d_model});
+    return SeededTensor(seed, layer().dtype(), {kLayerLength, layer().shape().d_model});
   }
 
   LayerSequence Rows(const Tensor& input, Tensor& output, int64_t first, int64_t count) const {
@@ -141,7 +141,7 @@ class Decoding {
 const std::vector<std::vector<int64_t>> kCuts = {
     {300}, {1, 1, 1, 297}, {63, 1, 64, 65, 107}, {130, 100, 3, 1, 66}, {256, 1, 43}};
 
-class CachedLayerTest : public ::testing::TestWithParam<std::tuple<WeightsDtype, Kind>> {
+class CachedLayerTest : public ::testing::TestWithParam<std::tuple<WeightsDtype, CachedLayerKind>> {
  protected:
   CachedLayerTest() : decoding_(std::get<1>(GetParam()), std::get<0>(GetParam())) {}
   Decoding decoding_;
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(All, CachedLayerTest,
                          ::testing::Combine(::testing::Values(WeightsDtype::kF32,
                                                               WeightsDtype::kBf16,
                                                               WeightsDtype::kInt8),
-                                            ::testing::ValuesIn(kKinds)),
+                                            ::testing::ValuesIn(kCachedLayerKinds)),
                          [](const auto& p) {
                            return std::string(Name(std::get<0>(p.param))) + "_" +
                                   std::get<1>(p.param).name;
@@ -159,12 +159,12 @@ INSTANTIATE_TEST_SUITE_P(All, CachedLayerTest,
 
 TEST_P(CachedLayerTest, TheCutDoesNotMatter) {
   for (const Storage storage : {Storage::kF32, Storage::kBf16, Storage::kInt8}) {
-    const std::vector<uint8_t> expected = decoding_.InSteps({kLength}, storage);
+    const std::vector<uint8_t> expected = decoding_.InSteps({kLayerLength}, storage);
     for (const std::vector<int64_t>& cut : kCuts) {
       EXPECT_EQ(decoding_.InSteps(cut, storage), expected)
           << "storage " << static_cast<int>(storage) << ", first step " << cut.front();
     }
-    EXPECT_EQ(decoding_.InSteps(std::vector<int64_t>(kLength, 1), storage), expected);
+    EXPECT_EQ(decoding_.InSteps(std::vector<int64_t>(kLayerLength, 1), storage), expected);
   }
 }
 

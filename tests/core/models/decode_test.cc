@@ -16,7 +16,6 @@ namespace {
 
 using ::testing::Eq;
 using ::testing::HasSubstr;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kF32 = KeyValueStorage::kF32;
 
 /// Sequences of a stack: token ids, and where their outputs go.

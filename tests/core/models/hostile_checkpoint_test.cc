@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 class HostileCheckpointTest : public ::testing::Test {
  protected:

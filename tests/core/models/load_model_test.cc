@@ -25,8 +25,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

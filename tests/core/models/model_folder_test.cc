@@ -15,8 +15,6 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Key;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
 class ResolveInsideTest : public ::testing::Test {
  protected:

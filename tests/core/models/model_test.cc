@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::Eq;
 using ::testing::HasSubstr;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 TEST(ParseSeededModelSpecTest, ReadsEveryKey) {
   const auto spec = ParseSeededModelSpec(

@@ -8,7 +8,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::Eq;
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 using Kind = VersionPolicy::Kind;
 
 TEST(VersionPolicyTest, IsLatestUnlessSaidOtherwise) {

@@ -10,14 +10,14 @@
 namespace attention {
 namespace {
 
-using nlohmann::json;
-
 const std::string kFolder = ATTEND_TEST_DATA "/tokenizers/";
 
-json LoadJson(const std::string& name) { return json::parse(std::ifstream(kFolder + name)); }
+nlohmann::json LoadJson(const std::string& name) {
+  return nlohmann::json::parse(std::ifstream(kFolder + name));
+}
 
-const json& Cases() {
-  static const json cases = LoadJson("cases.json");
+const nlohmann::json& Cases() {
+  static const nlohmann::json cases = LoadJson("cases.json");
   return cases;
 }
 
@@ -52,19 +52,19 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldenTest,
                          [](const auto& test) { return test.param; });
 
 // A tokenizer whose ids below 256 are the bytes of its words, with | behind each word.
-json SpellingTokenizer(const json& step) {
-  json vocabulary;
+nlohmann::json SpellingTokenizer(const nlohmann::json& step) {
+  nlohmann::json vocabulary;
   for (int byte = 0; byte < 256; ++byte) {
     char name[8];
     std::snprintf(name, sizeof(name), "<0x%02X>", byte);
     vocabulary[name] = byte;
   }
-  json tokenizer = {{"model",
-                     {{"type", "BPE"},
-                      {"vocab", vocabulary},
-                      {"merges", json::array()},
-                      {"byte_fallback", true},
-                      {"end_of_word_suffix", "|"}}}};
+  nlohmann::json tokenizer = {{"model",
+                               {{"type", "BPE"},
+                                {"vocab", vocabulary},
+                                {"merges", nlohmann::json::array()},
+                                {"byte_fallback", true},
+                                {"end_of_word_suffix", "|"}}}};
   tokenizer.update(step);
   return tokenizer;
 }
@@ -82,12 +82,12 @@ std::string Spelled(const std::vector<int32_t>& ids) {
 }
 
 TEST(TokenizerStepTest, EachStepDoesWhatItDoesInTheLibrary) {
-  const json golden = LoadJson("steps.json");
+  const nlohmann::json golden = LoadJson("steps.json");
   const auto texts = golden.at("texts").get<std::vector<std::string>>();
-  const auto steps = golden.at("steps").get<std::vector<json>>();
+  const auto steps = golden.at("steps").get<std::vector<nlohmann::json>>();
   ASSERT_GE(steps.size(), 60u);
-  for (const json& step : steps) {
-    json members = step;
+  for (const nlohmann::json& step : steps) {
+    nlohmann::json members = step;
     members.erase("results");
     const auto tokenizer = Tokenizer::Create(SpellingTokenizer(members).dump());
     ASSERT_THAT(tokenizer, IsOk()) << members;

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 struct BadValue {
   const char* where;    // JSON pointer into SmallTokenizer
   const char* value;    // JSON

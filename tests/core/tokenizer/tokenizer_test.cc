@@ -18,8 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 std::unique_ptr<Tokenizer> Make(const std::string& json) {
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Create(json);
   EXPECT_THAT(tokenizer, IsOk());

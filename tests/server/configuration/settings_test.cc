@@ -14,8 +14,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-
 class SettingsTest : public ::testing::Test {
  protected:
   absl::StatusOr<ParsedCommandLine> Parse(const std::string& file,

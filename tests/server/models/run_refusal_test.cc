@@ -2,17 +2,13 @@
 #include "absl/strings/str_cat.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/wire_options.h"
+#include "tests/support/matchers.h"
 #include "tests/support/model_folder.h"
 
 namespace attention {
 namespace {
 
 using grpc::StatusCode;
-
-MATCHER_P2(IsRefusal, code, text, "") {
-  *result_listener << "code " << arg.error_code() << ": " << arg.error_message();
-  return arg.error_code() == code && arg.error_message() == text;
-}
 
 class RunRefusalTest : public GoldenServerTest {
  protected:

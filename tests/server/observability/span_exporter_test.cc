@@ -14,14 +14,14 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
-constexpr char kParent[] = "00f067aa0ba902b7";
+constexpr char kSentTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kSentParent[] = "00f067aa0ba902b7";
 
 RequestRecord Record(const TraceContext& trace) {
   return {.rpc = "Attend", .model = "demo", .request_id = "r-1", .trace = trace, .total_ns = 900};
 }
 RequestRecord Sampled() {
-  return Record({.trace_id = kTrace, .parent_id = kParent, .is_sampled = true});
+  return Record({.trace_id = kSentTrace, .parent_id = kSentParent, .is_sampled = true});
 }
 
 std::unique_ptr<SpanExporter> ExporterTo(const std::string& endpoint, double ratio = 1) {
@@ -42,8 +42,8 @@ TEST(SpanExporterTest, PostsSpansOfARequestAsOtlpJson) {
   EXPECT_THAT(head, HasSubstr("\r\nContent-Type: application/json"));
   const nlohmann::json spans = SpansOf(body);
   ASSERT_THAT(spans, SizeIs(2));  // of the server, and of sending
-  EXPECT_EQ(spans[0]["traceId"], kTrace);
-  EXPECT_EQ(spans[0]["parentSpanId"], kParent);
+  EXPECT_EQ(spans[0]["traceId"], kSentTrace);
+  EXPECT_EQ(spans[0]["parentSpanId"], kSentParent);
   EXPECT_EQ(spans[0]["spanId"], record.trace.span_id);
 }
 
@@ -51,7 +51,8 @@ TEST(SpanExporterTest, ATraceThatIsNotSampledGoesNowhere) {
   HttpReceiver collector;
   {
     const auto exporter = ExporterTo(collector.url());
-    RequestRecord quiet = Record({.trace_id = kTrace, .parent_id = kParent, .is_sampled = false});
+    RequestRecord quiet =
+        Record({.trace_id = kSentTrace, .parent_id = kSentParent, .is_sampled = false});
     exporter->Trace(quiet);
     EXPECT_THAT(quiet.trace.span_id, IsEmpty());
     RequestRecord loud = Sampled();

@@ -5,8 +5,8 @@
 namespace attention {
 namespace {
 
-constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
-constexpr char kParent[] = "00f067aa0ba902b7";
+constexpr char kHeaderTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+constexpr char kHeaderParent[] = "00f067aa0ba902b7";
 
 std::string Header(const std::string& version, const std::string& trace, const std::string& parent,
                    const std::string& flags) {
@@ -14,34 +14,36 @@ std::string Header(const std::string& version, const std::string& trace, const s
 }
 
 TEST(TraceContextTest, ReadsIdsAndTheSampledFlag) {
-  const auto sampled = ParseTraceparent(Header("00", kTrace, kParent, "01"));
+  const auto sampled = ParseTraceparent(Header("00", kHeaderTrace, kHeaderParent, "01"));
   ASSERT_TRUE(sampled.has_value());
-  EXPECT_EQ(sampled->trace_id, kTrace);
-  EXPECT_EQ(sampled->parent_id, kParent);
+  EXPECT_EQ(sampled->trace_id, kHeaderTrace);
+  EXPECT_EQ(sampled->parent_id, kHeaderParent);
   EXPECT_TRUE(sampled->is_sampled);
-  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "00"))->is_sampled);
+  EXPECT_FALSE(ParseTraceparent(Header("00", kHeaderTrace, kHeaderParent, "00"))->is_sampled);
 }
 
 TEST(TraceContextTest, OnlyTheLastFlagSaysSampled) {
-  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "fe"))->is_sampled);
-  EXPECT_TRUE(ParseTraceparent(Header("00", kTrace, kParent, "ab"))->is_sampled);
+  EXPECT_FALSE(ParseTraceparent(Header("00", kHeaderTrace, kHeaderParent, "fe"))->is_sampled);
+  EXPECT_TRUE(ParseTraceparent(Header("00", kHeaderTrace, kHeaderParent, "ab"))->is_sampled);
 }
 
 TEST(TraceContextTest, ReadsTheBeginningOfLaterVersions) {
-  EXPECT_TRUE(ParseTraceparent(Header("cc", kTrace, kParent, "01")).has_value());
-  EXPECT_TRUE(ParseTraceparent(Header("cc", kTrace, kParent, "01-more")).has_value());
-  EXPECT_FALSE(ParseTraceparent(Header("cc", kTrace, kParent, "01more")).has_value());
-  EXPECT_FALSE(ParseTraceparent(Header("00", kTrace, kParent, "01-more")).has_value());
+  EXPECT_TRUE(ParseTraceparent(Header("cc", kHeaderTrace, kHeaderParent, "01")).has_value());
+  EXPECT_TRUE(ParseTraceparent(Header("cc", kHeaderTrace, kHeaderParent, "01-more")).has_value());
+  EXPECT_FALSE(ParseTraceparent(Header("cc", kHeaderTrace, kHeaderParent, "01more")).has_value());
+  EXPECT_FALSE(ParseTraceparent(Header("00", kHeaderTrace, kHeaderParent, "01-more")).has_value());
 }
 
 TEST(TraceContextTest, TakesWhatIsMalformedForNone) {
   for (const std::string& text :
-       {std::string(), Header("ff", kTrace, kParent, "01"), Header("0", kTrace, kParent, "01"),
-        Header("00", std::string(32, '0'), kParent, "01"),
-        Header("00", kTrace, std::string(16, '0'), "01"),
-        Header("00", "4BF92F3577B34DA6A3CE929D0E0E4736", kParent, "01"),
-        Header("00", kTrace, "00f067aa0ba902b", "011"), Header("00", kTrace, kParent, "0g"),
-        Header("00", kTrace, kParent, "1")}) {
+       {std::string(), Header("ff", kHeaderTrace, kHeaderParent, "01"),
+        Header("0", kHeaderTrace, kHeaderParent, "01"),
+        Header("00", std::string(32, '0'), kHeaderParent, "01"),
+        Header("00", kHeaderTrace, std::string(16, '0'), "01"),
+        Header("00", "4BF92F3577B34DA6A3CE929D0E0E4736", kHeaderParent, "01"),
+        Header("00", kHeaderTrace, "00f067aa0ba902b", "011"),
+        Header("00", kHeaderTrace, kHeaderParent, "0g"),
+        Header("00", kHeaderTrace, kHeaderParent, "1")}) {
     EXPECT_FALSE(ParseTraceparent(text).has_value()) << text;
   }
 }

@@ -13,12 +13,6 @@ using ::testing::HasSubstr;
 
 using InferRefusalTest = InferPlanTest;
 
-inference::ModelInferRequest Ids(const std::string& model) {
-  inference::ModelInferRequest request = InferRequest(model);
-  AddInt64(request, "input_ids", {2, 3}, {1, 2, 3, 4, 5, 6});
-  return request;
-}
-
 inference::ModelInferRequest States(const std::string& model, const Shape& shape) {
   inference::ModelInferRequest request = InferRequest(model);
   AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, shape));

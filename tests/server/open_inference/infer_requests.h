@@ -71,4 +71,11 @@ inline void SetLayer(inference::ModelInferRequest& request, int64_t layer) {
   (*request.mutable_parameters())["layer"].set_int64_param(layer);
 }
 
+/// [2, 3] token ids for the model.
+inline inference::ModelInferRequest Ids(const std::string& model) {
+  inference::ModelInferRequest request = InferRequest(model);
+  AddInt64(request, "input_ids", {2, 3}, {1, 2, 3, 4, 5, 6});
+  return request;
+}
+
 }  // namespace attention

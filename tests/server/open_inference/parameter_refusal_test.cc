@@ -9,12 +9,6 @@ using ::testing::HasSubstr;
 
 using ParameterRefusalTest = InferPlanTest;
 
-inference::ModelInferRequest Ids(const std::string& model) {
-  inference::ModelInferRequest request = InferRequest(model);
-  AddInt64(request, "input_ids", {2, 3}, {1, 2, 3, 4, 5, 6});
-  return request;
-}
-
 TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
   const auto with = [](const std::string& name, const std::string& value) {
     inference::ModelInferRequest request = Ids("gpt2");

@@ -96,21 +96,19 @@ TEST(RequestQueueTest, KeepsWhatWasNotSelectedInOrder) {
 
 constexpr int64_t kMillisecond = 1'000'000;
 
-WorkEstimate Takes(int64_t milliseconds) {
-  return {milliseconds * kMillisecond, milliseconds * kMillisecond};
-}
+WorkEstimate Takes(int64_t work_ms) { return {work_ms * kMillisecond, work_ms * kMillisecond}; }
 
 // Room for a second of work.
 class EstimatedQueueTest : public ::testing::Test {
  protected:
-  std::shared_ptr<FakeJob> PushOf(const RequestClass& request_class, int64_t milliseconds) {
+  std::shared_ptr<FakeJob> PushOf(const RequestClass& request_class, int64_t work_ms) {
     auto job = FakeJob::Make({.request_class = request_class});
-    EXPECT_THAT(Push(queue_, job, Takes(milliseconds)), IsOk());
+    EXPECT_THAT(Push(queue_, job, Takes(work_ms)), IsOk());
     return job;
   }
 
-  absl::Status PushDue(std::chrono::milliseconds time_left, int64_t milliseconds) {
-    return Push(queue_, FakeJob::Make({.deadline = kNow + time_left}), Takes(milliseconds));
+  absl::Status PushDue(std::chrono::milliseconds time_left, int64_t work_ms) {
+    return Push(queue_, FakeJob::Make({.deadline = kNow + time_left}), Takes(work_ms));
   }
 
   std::shared_ptr<Job> TakeOne() {
@@ -182,8 +180,8 @@ TEST_F(EstimatedQueueTest, RefusesByTheMeanSizeBeforeAnythingElseIsKnown) {
 TEST_F(EstimatedQueueTest, KnowsFromTheHeadersThatADeadlineCannotBeMet) {
   PushOf({}, 8);
   PushOf({}, 8);
-  const auto check = [&](int64_t milliseconds) {
-    return queue_.CheckRoom({}, kNow + std::chrono::milliseconds(milliseconds), kNow);
+  const auto check = [&](int64_t wait_ms) {
+    return queue_.CheckRoom({}, kNow + std::chrono::milliseconds(wait_ms), kNow);
   };
   EXPECT_THAT(check(17), IsOk());
   EXPECT_THAT(check(15), StatusIs(absl::StatusCode::kResourceExhausted,
