@@ -5,13 +5,14 @@
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/security/listen_address.h"
 #include "server/services/unknown_call.h"
 
 namespace attention {
@@ -60,8 +61,6 @@ void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
 }
 
 void SetTransport(grpc::ServerBuilder& builder) {
-  // Otherwise two servers share a port, and each gets half of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients behind a balancer that forgets idle connections ping them; without this they are told
   // "too_many_pings".
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
@@ -83,25 +82,25 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
   SetLimits(options, builder);
   SetTransport(builder);
   builder.SetOption(std::make_unique<ChooseReflection>(options.has_reflection));
-  std::vector<int> ports(options.addresses.size(), 0);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    builder.AddListeningPort(options.addresses[i], options.credentials, &ports[i]);
+  std::unique_ptr<Listener> listener(new Listener(options));
+  for (const std::string& address : options.addresses) {
+    absl::StatusOr<ListeningSockets> listening = ListenOn(address);
+    if (!listening.ok()) {
+      return absl::Status(listening.status().code(),
+                          absl::StrCat(options.flag, ": ", listening.status().message()));
+    }
+    listener->addresses_.push_back(listening->address);
+    std::move(listening->sockets.begin(), listening->sockets.end(),
+              std::back_inserter(listener->sockets_));
   }
+  listener->connections_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, options.credentials);
   for (grpc::Service* const service : services) {
     builder.RegisterService(service);
   }
-  std::unique_ptr<Listener> listener(new Listener(options.live_calls));
   builder.RegisterAsyncGenericService(&listener->unknown_methods_);
   listener->threads_ = std::make_unique<CompletionThreads>(builder.AddCompletionQueue());
   listener->server_ = builder.BuildAndStart();
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i] == 0) {
-      return absl::UnavailableError(absl::StrCat(options.flag, ": cannot listen on ",
-                                                 options.addresses[i],
-                                                 ": the address is in use or not this machine's"));
-    }
-    listener->addresses_.push_back(WithPort(options.addresses[i], ports[i]));
-  }
   if (listener->server_ == nullptr) {
     return absl::InternalError("the gRPC server did not start");
   }
@@ -113,6 +112,13 @@ void Listener::StartThreads(int num_threads) {
     UnknownCall::Post({unknown_methods_, queue(), live_calls_});
   }
   threads_->Start(num_threads);
+  acceptor_ = std::make_unique<ConnectionAcceptor>(
+      std::move(sockets_), max_connections_, [this](int listener, int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+        taken.listener_fd = listener;
+        taken.fd = connection;
+        connections_->HandleNewConnection(&taken);
+      });
 }
 
 void Listener::RemoveSockets() const {
@@ -125,6 +131,7 @@ void Listener::RemoveSockets() const {
 }
 
 void Listener::Close(absl::Duration flush_time) {
+  acceptor_.reset();
   if (server_ != nullptr) {
     server_->Shutdown(absl::ToChronoTime(absl::Now() + flush_time));
   }

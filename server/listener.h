@@ -4,6 +4,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "server/scheduling/gate.h"
 #include "server/server_options.h"
 #include "server/services/completion_threads.h"
+#include "server/sockets/connection_acceptor.h"
 
 namespace attention {
 
@@ -43,21 +45,31 @@ class Listener {
   /// As given, with the port that was chosen for a port 0.
   const std::vector<std::string>& addresses() const { return addresses_; }
   grpc::ServerCompletionQueue* queue() { return threads_->queue(); }
-  /// Begins to deliver what the queue was asked for. Called once.
+  /// Begins to accept, and to deliver what the queue was asked for. Called once.
   void StartThreads(int num_threads);
+  /// Open ones of clients, and how many were refused as there were too many. After StartThreads.
+  int64_t CountConnections() const { return acceptor_->CountOpen(); }
+  int64_t refused_connections() const { return acceptor_->refused(); }
   /// Takes unix sockets out of the file system; their connections stay.
   void RemoveSockets() const;
   /// Closes connections when their calls have ended, or at the latest after `flush_time`.
   void Close(absl::Duration flush_time);
 
  private:
-  explicit Listener(Gate& live_calls) : live_calls_(live_calls) {}
+  explicit Listener(const ListenerOptions& options)
+      : live_calls_(options.live_calls), max_connections_(options.limits.max_connections) {}
 
   Gate& live_calls_;
+  const int64_t max_connections_;
   grpc::AsyncGenericService unknown_methods_;
   std::vector<std::string> addresses_;
   std::unique_ptr<CompletionThreads> threads_;
+  /// The acceptor's, once there is one.
+  std::vector<FileDescriptor> sockets_;
+  /// Of gRPC; ends with the server.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
 };
 
 }  // namespace attention

@@ -103,6 +103,7 @@ void Server::Shutdown(absl::Duration grace) {
   Drain(grace);
   ServerState& state = *state_;
   state.is_shut_down = true;
+  state.metrics.reset();  // it asks the listeners
   const std::vector<std::unique_ptr<Listener>*> listeners = state.Listeners();
   for (std::unique_ptr<Listener>* const listener : listeners) {
     (*listener)->Close(kFlushTime);

@@ -15,8 +15,10 @@
 
 namespace attention {
 
-/// Of each connection; a time of zero is none.
+/// Of connections; a time of zero is none.
 struct ConnectionLimits {
+  /// Open at once, of each address option.
+  int64_t max_connections = 16384;
   /// Calls under way.
   int max_streams = 1024;
   /// Of a call's headers.

@@ -10,7 +10,6 @@
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
 #include "server/security/exposure.h"
-#include "server/services/connections.h"
 
 namespace attention {
 namespace {
@@ -170,7 +169,15 @@ std::vector<std::unique_ptr<Listener>*> ServerState::Listeners() {
   return listeners;
 }
 
-MetricsSources ServerState::Sources() const {
+int64_t ServerState::SumOf(int64_t (Listener::*count)() const) {
+  int64_t sum = 0;
+  for (const std::unique_ptr<Listener>* const listener : Listeners()) {
+    sum += (**listener.*count)();
+  }
+  return sum;
+}
+
+MetricsSources ServerState::Sources() {
   return {.observer = observer,
           .executor = executor,
           .sessions = sessions,
@@ -181,7 +188,8 @@ MetricsSources ServerState::Sources() const {
           .queue_limits = ExecutorOptionsOf(options).queue,
           .version = ATTEND_VERSION,
           .grpc_version = grpc::Version(),
-          .connections = CountConnections,
+          .connections = [this] { return SumOf(&Listener::CountConnections); },
+          .refused_connections = [this] { return SumOf(&Listener::refused_connections); },
           .certificate_expiry = [&certificates = guards.certificates]() -> std::optional<double> {
             return certificates == nullptr
                        ? std::nullopt

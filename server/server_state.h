@@ -30,7 +30,9 @@ struct ServerState {
   absl::Status ListenForHealth();
   /// Those there are.
   std::vector<std::unique_ptr<Listener>*> Listeners();
-  MetricsSources Sources() const;
+  /// Of all listeners. REQUIRES: they serve.
+  int64_t SumOf(int64_t (Listener::*count)() const);
+  MetricsSources Sources();
 
   const ServerOptions options;
   ModelRepository models;

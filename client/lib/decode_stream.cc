@@ -27,6 +27,21 @@ SessionState StateOf(const v1::DecodeResult& result) { return {result.length(), 
 
 /// Puts the parts of a step's answer together.
 class StepAssembler {
+  // Before it is used: clang 19 would forget to instantiate it.
+  template <typename Part>
+  absl::Status AddPart(const Part& part) {
+    if constexpr (std::is_same_v<Part, AttendResult>) {
+      return absl::InternalError("malformed answer: a summary as part of a step");
+    } else if (has_output_) {
+      return assembler_->Add(part);
+    } else if constexpr (std::is_same_v<Part, TokensBlock>) {
+      tokens_.MergeFrom(part.tokens);
+      return absl::OkStatus();
+    } else {
+      return absl::InternalError("malformed answer: rows of a step that wants none");
+    }
+  }
+
  public:
   /// INVALID_ARGUMENT for an input that does not hold together.
   static absl::StatusOr<StepAssembler> Create(const StepRequest& step) {
@@ -40,15 +55,7 @@ class StepAssembler {
   }
 
   absl::Status Add(const StreamMessage& message) {
-    return std::visit(
-        [this](const auto& part) -> absl::Status {
-          if constexpr (std::is_same_v<decltype(part), const AttendResult&>) {
-            return absl::InternalError("malformed answer: a summary as part of a step");
-          } else {
-            return AddPart(part);
-          }
-        },
-        message);
+    return std::visit([this](const auto& part) { return AddPart(part); }, message);
   }
 
   absl::StatusOr<AttendResult> Finish(const v1::Summary& summary) {
@@ -63,19 +70,6 @@ class StepAssembler {
   }
 
  private:
-  template <typename Part>
-  absl::Status AddPart(const Part& part) {
-    if (has_output_) {
-      return assembler_->Add(part);
-    }
-    if constexpr (std::is_same_v<Part, TokensBlock>) {
-      tokens_.MergeFrom(part.tokens);
-      return absl::OkStatus();
-    } else {
-      return absl::InternalError("malformed answer: rows of a step that wants none");
-    }
-  }
-
   bool has_output_ = true;
   std::optional<StreamAssembler> assembler_;
   v1::TokenizedText tokens_;  // without an output

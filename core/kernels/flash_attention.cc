@@ -30,21 +30,25 @@ SequenceRotations RotationsOf(const FlashSequence& s) {
           RotaryTable(*s.rotary, head_dim, 0, keys)};
 }
 
-/// A head's packed memory.
-struct HeadMemory {
-  HeadPage page;
-  size_t bytes;
+/// Where a head's packed blocks stand in its memory: keys, values, flags.
+struct HeadLayout {
+  int64_t values_at = 0;
+  int64_t flags_at = 0;
+  size_t bytes = 0;
+
+  HeadPage At(std::byte* first) const {
+    return {.keys = first,
+            .values = first + values_at,
+            .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)};
+  }
 };
 
-HeadMemory LayOutHead(const AttentionPlan& plan, std::byte* first, int64_t keys) {
+HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys) {
   const int64_t blocks = RoundUp(keys, kKeyBlock) / kKeyBlock;
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(plan.compute()));
   const int64_t values_at = blocks * plan.key_block_elements() * element_bytes;
   const int64_t flags_at = values_at + blocks * plan.value_block_elements() * element_bytes;
-  return {{.keys = first,
-           .values = first + values_at,
-           .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)},
-          static_cast<size_t>(flags_at + RoundUp(blocks, 64))};
+  return {values_at, flags_at, static_cast<size_t>(flags_at + RoundUp(blocks, 64))};
 }
 
 PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, int64_t head) {
@@ -124,16 +128,15 @@ void FlashAttention::ReserveHeads() {
   has_reserved_ = true;
   size_t bytes = 0;
   for (const Prepared& p : prepared_) {
-    bytes += p.needs_packing()
-                 ? p.num_kv_heads() * LayOutHead(*p.plan, nullptr, p.sequence.kv_len()).bytes
-                 : 0;
+    bytes +=
+        p.needs_packing() ? p.num_kv_heads() * LayOutHead(*p.plan, p.sequence.kv_len()).bytes : 0;
   }
   std::byte* memory = workspace_.Buffer(Workspace::kPackedKeyValue, bytes);
   for (Prepared& p : prepared_) {
+    const HeadLayout layout = LayOutHead(*p.plan, p.sequence.kv_len());
     for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
-      const HeadMemory laid_out = LayOutHead(*p.plan, memory, p.sequence.kv_len());
-      p.heads.push_back(laid_out.page);
-      memory += laid_out.bytes;
+      p.heads.push_back(layout.At(memory));
+      memory += layout.bytes;
     }
   }
 }
@@ -238,10 +241,10 @@ void FlashAttention::Attend(std::span<const RowRange> pieces) {
 void FlashAttention::PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker) {
   const FlashSequence& sequence = prepared.sequence;
   const int64_t keys = sequence.kv_len();
-  const size_t packed_bytes = LayOutHead(*prepared.plan, nullptr, keys).bytes;
-  std::byte* scratch = workspace_.Scratch(worker, packed_bytes + tile_scratch_bytes_);
-  const HeadPage page = LayOutHead(*prepared.plan, scratch, keys).page;
-  PackBlocks(prepared, {0, 0, keys}, kv_head, page, scratch + packed_bytes);
+  const HeadLayout layout = LayOutHead(*prepared.plan, keys);
+  std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
+  const HeadPage page = layout.At(scratch);
+  PackBlocks(prepared, {0, 0, keys}, kv_head, page, scratch + layout.bytes);
   QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
   const int64_t group = sequence.group();
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -249,7 +252,7 @@ void FlashAttention::PackAndAttendHead(const Prepared& prepared, int64_t kv_head
     for (int64_t row = 0; row < sequence.query.tokens; row += kQueryTile) {
       tile.first_row = row;
       tile.rows_per_head = std::min(kQueryTile, sequence.query.tokens - row);
-      AttendTile(tile, scratch + packed_bytes);
+      AttendTile(tile, scratch + layout.bytes);
     }
   }
 }
@@ -260,7 +263,7 @@ bool FlashAttention::CanPackPrivately() const {
   for (const Prepared& p : prepared_) {
     num_heads += p.num_kv_heads();
     if (!p.needs_packing() || p.is_linear() ||
-        LayOutHead(*p.plan, nullptr, p.sequence.kv_len()).bytes > kPrivateHeadBytes) {
+        LayOutHead(*p.plan, p.sequence.kv_len()).bytes > kPrivateHeadBytes) {
       return false;
     }
   }

@@ -165,7 +165,10 @@ OptionSection Connections() {
   };
   return {
       "Connections",
-      {IntegerOption("max-concurrent-streams", of(&Limits::max_streams), {1, 1'000'000},
+      {IntegerOption("max-connections", of(&Limits::max_connections), kAtLeastOne,
+                     "Connections that may be open, of --listen, --admin-listen and "
+                     "--health-listen each; others are closed at once"),
+       IntegerOption("max-concurrent-streams", of(&Limits::max_streams), {1, 1'000'000},
                      "Calls that may be under way on one connection; more wait in the client"),
        IntegerOption("max-header-bytes", of(&Limits::max_header_bytes), {1024, 1 << 20},
                      "Largest headers of a call"),

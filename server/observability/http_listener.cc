@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/runtime/status_macros.h"
-#include "server/observability/listening_socket.h"
+#include "server/sockets/listening_socket.h"
 
 namespace attention {
 namespace {
@@ -29,13 +29,14 @@ constexpr auto kFarewell = std::chrono::seconds(2);
 // After a failure to accept, for want of files: it would be asked again at once, without end.
 constexpr auto kDeafTime = std::chrono::milliseconds(200);
 
-std::string Answer(const char* status, const std::string& content_type, const std::string& body) {
+std::string HttpAnswer(const char* status, const std::string& content_type,
+                       const std::string& body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
                       "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
 }
 
-std::string Refusal(const char* status, const std::string& text) {
-  return Answer(status, "text/plain; charset=utf-8", text + "\n");
+std::string HttpRefusal(const char* status, const std::string& text) {
+  return HttpAnswer(status, "text/plain; charset=utf-8", text + "\n");
 }
 
 // To the request's first line.
@@ -43,16 +44,16 @@ std::string AnswerTo(const std::string& request, const HttpListener::Pages& page
   const std::vector<std::string> words =
       absl::StrSplit(request.substr(0, request.find_first_of("\r\n")), ' ');
   if (words.size() != 3 || words[2].rfind("HTTP/1.", 0) != 0) {
-    return Refusal("400 Bad Request", "expected a request of HTTP/1.1");
+    return HttpRefusal("400 Bad Request", "expected a request of HTTP/1.1");
   }
   if (words[0] != "GET" && words[0] != "HEAD") {
-    return Refusal("405 Method Not Allowed", "expected GET or HEAD");
+    return HttpRefusal("405 Method Not Allowed", "expected GET or HEAD");
   }
   const auto page = pages.find(words[1].substr(0, words[1].find('?')));
   if (page == pages.end()) {
-    return Refusal("404 Not Found", "there is no such page; try " + pages.begin()->first);
+    return HttpRefusal("404 Not Found", "there is no such page; try " + pages.begin()->first);
   }
-  std::string answer = Answer("200 OK", page->second.content_type, page->second.body());
+  std::string answer = HttpAnswer("200 OK", page->second.content_type, page->second.body());
   if (words[0] == "HEAD") {
     answer.resize(answer.find("\r\n\r\n") + 4);
   }
@@ -64,21 +65,23 @@ std::string AnswerTo(const std::string& request, const HttpListener::Pages& page
 /// What the listener's thread does.
 class HttpListener::Loop {
  public:
-  Loop(FileDescriptor listener, FileDescriptor wake, Pages pages)
-      : listener_(std::move(listener)), wake_(std::move(wake)), pages_(std::move(pages)) {}
+  Loop(std::vector<FileDescriptor> listeners, FileDescriptor wake, Pages pages)
+      : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {}
 
   void Run() {
     while (Wait()) {
       const steady_clock::time_point now = steady_clock::now();
-      // The listener's state stands behind the connections it was asked together with.
-      const size_t known = connections_.size();
+      // Those that were asked: accepting adds others.
+      const size_t known = connections_.size(), first = 1 + listeners_.size();
       for (size_t i = 0; i < known; ++i) {
-        if (waits_[i + 2].revents != 0 && !Advance(connections_[i])) {
+        if (waits_[first + i].revents != 0 && !Advance(connections_[i])) {
           connections_[i].end = now;
         }
       }
-      if (waits_[1].revents != 0) {
-        Accept();
+      for (size_t i = 0; i < listeners_.size(); ++i) {
+        if (waits_[1 + i].revents != 0) {
+          Accept(listeners_[i]);
+        }
       }
       std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
     }
@@ -102,8 +105,10 @@ class HttpListener::Loop {
   bool Wait() {
     const steady_clock::time_point now = steady_clock::now();
     const bool is_deaf = now < deaf_until_;
-    waits_ = {{wake_.get(), POLLIN, 0},
-              {listener_.get(), static_cast<short>(is_deaf ? 0 : POLLIN), 0}};
+    waits_ = {{wake_.get(), POLLIN, 0}};
+    for (const FileDescriptor& listener : listeners_) {
+      waits_.push_back({listener.get(), static_cast<short>(is_deaf ? 0 : POLLIN), 0});
+    }
     steady_clock::time_point end = is_deaf ? deaf_until_ : now + kPatience;
     for (const Connection& connection : connections_) {
       const short events = connection.is_writing() ? POLLOUT : POLLIN;
@@ -115,10 +120,10 @@ class HttpListener::Loop {
     return waits_[0].revents == 0;
   }
 
-  void Accept() {
+  void Accept(const FileDescriptor& listener) {
     while (true) {
       FileDescriptor socket(
-          accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+          accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (socket.get() < 0) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
           deaf_until_ = steady_clock::now() + kDeafTime;
@@ -153,8 +158,9 @@ class HttpListener::Loop {
     if (connection.request.find("\r\n\r\n") != std::string::npos) {
       connection.answer = AnswerTo(connection.request, pages_);
     } else if (connection.request.size() > kMaxRequestBytes) {
-      connection.answer = Refusal("431 Request Header Fields Too Large",
-                                  absl::StrCat("expected at most ", kMaxRequestBytes, " bytes"));
+      connection.answer =
+          HttpRefusal("431 Request Header Fields Too Large",
+                      absl::StrCat("expected at most ", kMaxRequestBytes, " bytes"));
     }
     return true;
   }
@@ -179,11 +185,11 @@ class HttpListener::Loop {
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  const FileDescriptor listener_;
+  const std::vector<FileDescriptor> listeners_;
   const FileDescriptor wake_;
   const Pages pages_;
   std::deque<Connection> connections_;  // in order of their arrival
-  std::vector<pollfd> waits_;           // wake, listener, connections
+  std::vector<pollfd> waits_;           // wake, listeners, connections
   steady_clock::time_point deaf_until_;
 };
 
@@ -197,13 +203,13 @@ HttpListener::~HttpListener() {
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::string& address,
                                                                   Pages pages) {
-  ASSIGN_OR_RETURN(ListeningSocket listening, ListenOn(address));
+  ASSIGN_OR_RETURN(ListeningSockets listening, ListenOn(address));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC));
   if (wake.get() < 0) {
     return absl::UnavailableError("cannot listen: the system has no file to wake a thread with");
   }
   auto loop =
-      std::make_unique<Loop>(std::move(listening.socket), std::move(wake), std::move(pages));
+      std::make_unique<Loop>(std::move(listening.sockets), std::move(wake), std::move(pages));
   return std::unique_ptr<HttpListener>(new HttpListener(listening.address, std::move(loop)));
 }
 

@@ -168,6 +168,11 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
     text.Gauge("attend_connections", "Open connections of clients.",
                static_cast<double>(sources.connections()));
   }
+  if (sources.refused_connections) {
+    text.Counter("attend_connections_refused_total",
+                 "Connections that were closed at once, as many as may be were open.",
+                 static_cast<double>(sources.refused_connections()));
+  }
   if (sources.certificate_expiry) {
     if (const std::optional<double> expiry = sources.certificate_expiry()) {
       text.Gauge("attend_certificate_expiry_timestamp_seconds",

@@ -32,6 +32,8 @@ struct MetricsSources {
   std::string grpc_version = {};
   /// Open connections of clients.
   std::function<int64_t()> connections = {};
+  /// Those that were closed at once, as there were too many.
+  std::function<int64_t()> refused_connections = {};
   /// When the certificate that new connections are shown expires, in seconds since the epoch; null:
   /// there is none, or it cannot be read.
   std::function<std::optional<double>()> certificate_expiry = {};

@@ -29,7 +29,8 @@ bool WantsRows(const Batch& batch) {
 
 // Rows between two calls of on_rows: those of a slice, and of a streamed block.
 int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const GoOn& go_on) {
-  int64_t rows = RowsPerSlice(batch.flops / static_cast<double>(batch.tokens), pool, go_on);
+  const auto tokens = static_cast<double>(std::max<int64_t>(1, batch.tokens));
+  int64_t rows = RowsPerSlice(batch.flops / tokens, pool, go_on);
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     if (job->description().wants_rows) {
       const int64_t fitting =

@@ -11,8 +11,8 @@ constexpr char kPayload[] = "attend/refusal";
 
 absl::Status Refuse(absl::StatusCode code, const std::string& text, const Refusal& refusal) {
   absl::Status status(code, text);
-  status.SetPayload(
-      kPayload, absl::Cord(std::string(reinterpret_cast<const char*>(&refusal), sizeof(refusal))));
+  status.SetPayload(kPayload, absl::Cord(absl::string_view(reinterpret_cast<const char*>(&refusal),
+                                                           sizeof(refusal))));
   return status;
 }
 

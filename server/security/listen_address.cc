@@ -38,8 +38,4 @@ bool IsLocal(const std::string& address) {
          (inet_pton(AF_INET, host.c_str(), &ipv4) == 1 && ntohl(ipv4.s_addr) >> 24 == 127);
 }
 
-std::string WithPort(const std::string& address, int port) {
-  return IsUnix(address) ? address : absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-}
-
 }  // namespace attention

@@ -14,7 +14,4 @@ absl::Status CheckAddress(const std::string& flag, const std::string& address);
 /// are not asked for their addresses.
 bool IsLocal(const std::string& address);
 
-/// With the port that was chosen for a port 0.
-std::string WithPort(const std::string& address, int port);
-
 }  // namespace attention

@@ -1,6 +1,9 @@
 // Cancelling, deadlines, draining, addresses.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <thread>
@@ -157,6 +160,21 @@ TEST(LifecycleTest, ServesOnSeveralAddressesAtOnce) {
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok()) << address;
   }
+}
+
+TEST(LifecycleTest, TakesTheSocketThatAServerHasLeftBehindAndNoOther) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/attend.sock";
+  const int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(left);
+  const auto server = Server::Start({.listen = {"unix:" + path}, .admin_listen = ""});
+  ASSERT_THAT(server, IsOk());
+  EXPECT_THAT(Server::Start({.listen = {"unix:" + path}, .admin_listen = ""}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "--listen: cannot listen on unix:" + path + ": Address already in use"));
 }
 
 TEST(LifecycleTest, RefusesAPortThatIsTaken) {

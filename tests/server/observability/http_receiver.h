@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "core/runtime/mutex.h"
 #include "gmock/gmock.h"
-#include "server/observability/listening_socket.h"
+#include "server/sockets/listening_socket.h"
 
 namespace attention {
 
@@ -24,7 +24,7 @@ class HttpReceiver {
   explicit HttpReceiver(std::vector<std::string> answers = {})
       : answers_(std::move(answers)), thread_([this] { Serve(); }) {}
   ~HttpReceiver() {
-    shutdown(listening_.socket.get(), SHUT_RDWR);
+    shutdown(listening_.sockets[0].get(), SHUT_RDWR);
     {
       MutexLock lock(mutex_);
       is_ending_ = true;
@@ -47,7 +47,7 @@ class HttpReceiver {
  private:
   void Serve() {
     while (true) {
-      pollfd wait = {listening_.socket.get(), POLLIN, 0};
+      pollfd wait = {listening_.sockets[0].get(), POLLIN, 0};
       poll(&wait, 1, 100);
       {
         MutexLock lock(mutex_);
@@ -55,7 +55,7 @@ class HttpReceiver {
           return;
         }
       }
-      const FileDescriptor connection(accept(listening_.socket.get(), nullptr, nullptr));
+      const FileDescriptor connection(accept(listening_.sockets[0].get(), nullptr, nullptr));
       if (connection.get() >= 0) {
         Receive(connection.get());
       }
@@ -93,7 +93,7 @@ class HttpReceiver {
   }
 
   const std::vector<std::string> answers_;
-  const ListeningSocket listening_ = *ListenOn("127.0.0.1:0");
+  const ListeningSockets listening_ = *ListenOn("127.0.0.1:0");
   Mutex mutex_;
   CondVar arrived_;
   std::vector<std::pair<std::string, std::string>> received_ ABSL_GUARDED_BY(mutex_);

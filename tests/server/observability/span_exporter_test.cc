@@ -114,7 +114,7 @@ TEST(SpanExporterTest, DropsWhatTheCollectorWillNeverTake) {
 }
 
 TEST(SpanExporterTest, DropsWhatFindsNoRoomAndNeverBlocks) {
-  const ListeningSocket deaf = *ListenOn("127.0.0.1:0");  // nobody accepts, nobody answers
+  const ListeningSockets deaf = *ListenOn("127.0.0.1:0");  // nobody accepts, nobody answers
   const auto exporter = ExporterTo("http://" + deaf.address);
   constexpr int64_t kMany = 3 * SpanExporter::kMaxWaiting;
   const auto begin = std::chrono::steady_clock::now();

@@ -1,12 +1,16 @@
 // What one client can take of the server before anybody has looked at what it wants.
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
+#include "tests/server/observability/http_client.h"
 #include "tests/server/security/secure_server.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 absl::Status AttendWith(grpc::ClientContext& context, const std::shared_ptr<grpc::Channel>& channel,
@@ -66,6 +70,29 @@ TEST(ConnectionLimitsTest, StreamsOfOneConnectionAreLimited) {
             grpc::StatusCode::DEADLINE_EXCEEDED)
       << "it waits in the client";
   EXPECT_THAT(Attend(server.NewChannel()), IsOk()) << "another connection has its own";
+}
+
+TEST(ConnectionLimitsTest, ConnectionsAreLimitedAndGivenBack) {
+  InProcessServer server({.connections = {.max_connections = 2}, .metrics_listen = "127.0.0.1:0"});
+  const auto connect = [&] {
+    return Connect(server.address(), grpc::InsecureChannelCredentials());
+  };
+  const auto first = connect();
+  auto second = connect();
+  EXPECT_THAT(Attend(first), IsOk());
+  EXPECT_THAT(Attend(second), IsOk());
+  EXPECT_THAT(Attend(connect()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Attend(first), IsOk()) << "those that are open stay";
+  EXPECT_THAT(HttpGet(server.server().metrics_address(), "/metrics"),
+              AllOf(HasSubstr("\nattend_connections 2\n"),
+                    HasSubstr("\nattend_connections_refused_total 1\n")));
+  second.reset();
+  bool has_room = false;
+  for (int tries = 0; tries < 100 && !has_room; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    has_room = Attend(connect()).ok();
+  }
+  EXPECT_TRUE(has_room) << "a connection that has ended gives its place back";
 }
 
 TEST(ConnectionLimitsTest, AnOldConnectionGivesWayWithoutHarmToItsCalls) {
