@@ -69,6 +69,8 @@ struct ServerOptions {
   std::string metrics_listen = {};
   /// URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};
+  /// File of headers for it; empty: none.
+  std::string otlp_headers = {};
   /// Of requests without a trace of their own: the share that begins one.
   double trace_sample_ratio = 1;
   /// Of the keys and values of all sessions.

@@ -67,6 +67,7 @@ ServerState::ServerState(const ServerOptions& given)
 absl::Status ServerState::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
   ASSIGN_OR_RETURN(exporter, StartTraces({.endpoint = options.otlp_endpoint,
+                                          .header_file = options.otlp_headers,
                                           .sample_ratio = options.trace_sample_ratio,
                                           .version = ATTEND_VERSION}));
   observer.set_exporter(exporter.get());

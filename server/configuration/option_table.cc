@@ -194,6 +194,10 @@ std::vector<Option> TraceOptions() {
   return {TextOption("otlp-endpoint", &ServerOptions::otlp_endpoint, "URL",
                      "Send traces of requests (W3C Trace Context) to this collector, by OTLP/HTTP: "
                      "http://HOST:4318"),
+          TextOption("otlp-headers", &ServerOptions::otlp_headers, "FILE",
+                     "Send these headers with traces, a line of NAME: VALUE each, for a collector "
+                     "that wants to know\nwhose they are; read again for each batch")
+              .Needs("otlp-endpoint"),
           Option{.name = "trace-sample-ratio",
                  .placeholder = "SHARE",
                  .help = "Of requests that come without a trace, the share that begins one, 0 to 1",

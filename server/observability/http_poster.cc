@@ -66,12 +66,14 @@ absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string
 }
 
 absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
-                                                    const std::string& content_type) {
+                                                    const std::vector<std::string>& headers) {
   CURL* const curl = state_->curl.get();
-  curl_slist* lines = curl_slist_append(nullptr, ("Content-Type: " + content_type).c_str());
-  lines = curl_slist_append(lines, "Expect:");  // a body is sent without asking first
-  const Headers headers(lines, &curl_slist_free_all);
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_slist* lines = curl_slist_append(nullptr, "Expect:");  // a body is sent without asking first
+  for (const std::string& header : headers) {
+    lines = curl_slist_append(lines, header.c_str());
+  }
+  const Headers owner(lines, &curl_slist_free_all);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines);
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   const CURLcode code = curl_easy_perform(curl);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -31,7 +32,8 @@ class HttpPoster {
   };
 
   /// Redirects are answers, and not followed. UNAVAILABLE when there is no answer.
-  absl::StatusOr<Answer> Post(const std::string& body, const std::string& content_type);
+  /// `headers` are "Name: value".
+  absl::StatusOr<Answer> Post(const std::string& body, const std::vector<std::string>& headers);
 
   /// The post that is under way ends soon, and so do later ones.
   void Abort() { is_aborted_ = true; }

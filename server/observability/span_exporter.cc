@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/observability/header_file.h"
 #include "server/observability/log.h"
 
 namespace attention {
@@ -122,12 +123,21 @@ bool SpanExporter::Sleep(absl::Duration duration) {
   return !is_ending_;
 }
 
+absl::StatusOr<HttpPoster::Answer> SpanExporter::Post(const std::string& body) {
+  std::vector<std::string> headers;
+  if (!options_.header_file.empty()) {
+    ASSIGN_OR_RETURN(headers, ReadHeaderFile(options_.header_file));
+  }
+  headers.emplace_back("Content-Type: application/json");
+  return poster_->Post(body, headers);
+}
+
 bool SpanExporter::Send(const std::string& body) {
   const steady_clock::time_point end = After(kMaxRetryTime);
   absl::Duration pause = kFirstPause;
   std::string why;
   do {
-    const absl::StatusOr<HttpPoster::Answer> answer = poster_->Post(body, "application/json");
+    const absl::StatusOr<HttpPoster::Answer> answer = Post(body);
     if (answer.ok() && answer->status / 100 == 2) {
       is_failing_ = false;
       return true;

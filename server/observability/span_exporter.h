@@ -18,6 +18,8 @@ namespace attention {
 struct SpanExporterOptions {
   /// Of a collector that speaks OTLP/HTTP; spans go to /v1/traces below it.
   std::string endpoint;
+  /// A file of headers to send, read for each batch; empty: none.
+  std::string header_file = {};
   /// Of requests that come without a trace: the share that begins one, 0 to 1. Others are as their
   /// trace says.
   double sample_ratio = 1;
@@ -65,6 +67,7 @@ class SpanExporter {
   std::vector<TracedRequest> TakeBatch();
   /// Whether the collector has it in the end.
   bool Send(const std::string& body);
+  absl::StatusOr<HttpPoster::Answer> Post(const std::string& body);
   /// False when the end came first.
   bool Sleep(absl::Duration duration);
 

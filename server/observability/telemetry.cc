@@ -1,6 +1,7 @@
 #include "server/observability/telemetry.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/observability/header_file.h"
 
 namespace attention {
 namespace {
@@ -16,6 +17,11 @@ absl::Status OfFlag(const char* flag, const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOptions& options) {
   if (options.endpoint.empty()) {
     return nullptr;
+  }
+  if (!options.header_file.empty()) {
+    if (const auto headers = ReadHeaderFile(options.header_file); !headers.ok()) {
+      return OfFlag("--otlp-headers", headers.status());
+    }
   }
   auto exporter = SpanExporter::Create(options);
   return exporter.ok() ? std::move(exporter) : OfFlag("--otlp-endpoint", exporter.status());

@@ -3,12 +3,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "server/observability/telemetry.h"
 #include "tests/server/observability/http_receiver.h"
 #include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -45,6 +48,33 @@ TEST(SpanExporterTest, PostsSpansOfARequestAsOtlpJson) {
   EXPECT_EQ(spans[0]["traceId"], kSentTrace);
   EXPECT_EQ(spans[0]["parentSpanId"], kSentParent);
   EXPECT_EQ(spans[0]["spanId"], record.trace.span_id);
+}
+
+TEST(SpanExporterTest, SendsTheHeadersOfAFileAsTheyAreThen) {
+  const TempFolder folder;
+  const std::string path =
+      folder.Write("headers", "# of the collector\n\nX-Key: one\nX-Team: a b\n");
+  HttpReceiver collector;
+  const auto exporter = *SpanExporter::Create({.endpoint = collector.url(), .header_file = path});
+  RequestRecord first = Sampled();
+  exporter->Trace(first);
+  EXPECT_THAT(collector.Await(1)[0].first,
+              AllOf(HasSubstr("\r\nX-Key: one\r\n"), HasSubstr("\r\nX-Team: a b\r\n"),
+                    HasSubstr("\r\nContent-Type: application/json\r\n")));
+  folder.Write("headers", "X-Key: two\n");
+  RequestRecord second = Sampled();
+  exporter->Trace(second);
+  EXPECT_THAT(collector.Await(2)[1].first, HasSubstr("\r\nX-Key: two\r\n"));
+}
+
+TEST(SpanExporterTest, RefusesAFileThatHoldsNoHeadersAndKeepsItsSecret) {
+  const TempFolder folder;
+  const std::string path = folder.Write("headers", "X-Key: one\nsecret\n");
+  EXPECT_THAT(StartTraces({.endpoint = "http://127.0.0.1:1", .header_file = path}),
+              StatusIs(kInvalid, "--otlp-headers: " + path +
+                                     ": line 2: expected NAME: VALUE, found something else"));
+  EXPECT_THAT(StartTraces({.endpoint = "http://127.0.0.1:1", .header_file = path + "?"}),
+              StatusIs(kNotFound, StartsWith("--otlp-headers: ")));
 }
 
 TEST(SpanExporterTest, ATraceThatIsNotSampledGoesNowhere) {
