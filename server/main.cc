@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/observability/log.h"
 #include "server/server.h"
 #include "server/server_options.h"
@@ -70,6 +72,23 @@ void LogForGrpc(gpr_log_func_args* event) {
        .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
 }
 
+// To a manager that started it and asked to be told (NOTIFY_SOCKET): sd_notify(3). Nobody, mostly.
+void TellManager(const std::string& state) { sd_notify(0, state.c_str()); }
+
+// More than any loading takes; until then the manager's own patience decides.
+constexpr absl::Duration kLoadingTime = absl::Hours(24);
+
+// What is loaded serves at once; a unit has started when all is, or has failed.
+void TellManagerWhenReady(Server& server) {
+  TellManager("STATUS=loading models");
+  std::thread([&server] {
+    if (server.WaitUntilReady(kLoadingTime)) {
+      TellManager(absl::StrCat("READY=1\nSTATUS=serving on ",
+                               absl::StrJoin(server.listening_addresses(), ", ")));
+    }
+  }).detach();  // the process never ends before its server: see Serve
+}
+
 int Serve(const ServerOptions& options) {
   SetLogFormat(options.log_format);
   SetLogLevel(options.log_level);
@@ -90,7 +109,9 @@ int Serve(const ServerOptions& options) {
   PrintAddress("health", (*server)->health_address());
   PrintAddress("metrics", (*server)->metrics_address());
   std::fflush(stdout);
+  TellManagerWhenReady(**server);
   AwaitSignal(signals);
+  TellManager("STOPPING=1\nSTATUS=draining");
   Log(LogLevel::kInfo,
       absl::StrCat("draining for at most ", absl::FormatDuration(options.grace_period)));
   std::thread([signals] {
