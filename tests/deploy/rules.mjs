@@ -45,6 +45,8 @@ function* ports({ objects, container, config }) {
       if (!byName.has(port.targetPort)) yield `Service: no container port ${port.targetPort}`;
       // A headless name leads to the pods' own ports.
       else if (byName.get(port.targetPort) !== port.port) yield `Service: port ${port.port} is not the pods' ${port.name}`;
+      const spoken = port.name !== 'grpc' ? 'http' : config.tls_certificate ? 'https' : 'kubernetes.io/h2c';
+      if (port.appProtocol !== spoken) yield `Service: port ${port.name} speaks ${spoken}, not ${port.appProtocol}`;
     }
   }
   for (const policy of ofKind(objects, 'NetworkPolicy')) {
