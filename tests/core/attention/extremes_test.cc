@@ -1,0 +1,138 @@
+// Numbers at the end of their range, and what a number that is none may reach.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/kernels/onednn/isa.h"
+#include "gtest/gtest.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+TEST(ExtremesTest, DistancesOfFarButClosePointsDoNotCancel) {
+  // Points near (100, 100, ...): |q|^2 + |k|^2 - 2 q.k would lose what is left of f32.
+  AttentionProblem problem(27, Dtype::kF32, {40, 60, 1, 1, 8, 8},
+                           {.similarity = Similarity::kGaussian, .bandwidth = 1});
+  for (Tensor* tensor : {&problem.query, &problem.key}) {
+    for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+      tensor->as<float>()[i] = 100 + 0.25f * tensor->as<float>()[i];
+    }
+  }
+  EXPECT_LE(reference::RelativeL2(RunAlone(problem), problem.Expected()),
+            reference::kAttentionToleranceF32);
+}
+
+TEST(ExtremesTest, ABiasOfMinusInfinityHidesItsKey) {
+  AttentionProblem problem(28, Dtype::kF32, {10, 20, 2, 2, 16, 16});
+  problem.Add({.bias = true});
+  auto* bias = const_cast<float*>(problem.options.bias.data);
+  for (int64_t i = 0; i < 2 * 10; ++i) {
+    bias[i * 20 + 3] = -std::numeric_limits<float>::infinity();
+  }
+  std::fill_n(bias, 20, -std::numeric_limits<float>::infinity());  // row 0 of head 0 sees nothing
+  std::fill_n(problem.value.as<float>() + 3 * 32, 32, std::numeric_limits<float>::infinity());
+  const std::vector<double> output = RunAlone(problem);
+  for (int64_t i = 0; i < std::ssize(output); ++i) {
+    ASSERT_TRUE(std::isfinite(output[i]));
+    ASSERT_TRUE(i >= 16 || output[i] == 0);
+  }
+}
+
+TEST(ExtremesTest, ABiasOfMinusInfinityHidesANaNKey) {
+  AttentionProblem problem(33, Dtype::kF32, {10, 20, 2, 2, 16, 16});
+  problem.Add({.shared_bias = true});
+  auto* bias = const_cast<float*>(problem.options.bias.data);
+  for (int64_t i = 0; i < 10; ++i) {
+    bias[i * 20 + 3] = -std::numeric_limits<float>::infinity();
+  }
+  std::fill_n(problem.key.as<float>() + 3 * 32, 32, std::numeric_limits<float>::quiet_NaN());
+  for (const double value : RunAlone(problem)) {
+    ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST(ExtremesTest, ANaNQueryGivesNaNAndHarmsNoOtherRow) {
+  for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
+    AttentionProblem clean(30, Dtype::kF32, {20, 600, 2, 2, 16, 16},
+                           {.causal = true, .query_offset = -1, .similarity = similarity});
+    const std::vector<double> expected = RunAlone(clean);
+    AttentionProblem dirty(30, Dtype::kF32, {20, 600, 2, 2, 16, 16},
+                           {.causal = true, .query_offset = -1, .similarity = similarity});
+    for (const int64_t row : {0, 7}) {  // row 0 sees no key
+      std::fill_n(dirty.query.as<float>() + row * 32, 32, std::numeric_limits<float>::quiet_NaN());
+    }
+    const std::vector<double> output = RunAlone(dirty);
+    for (int64_t i = 0; i < std::ssize(output); ++i) {
+      if (i / 32 == 7) {
+        ASSERT_TRUE(std::isnan(output[i])) << i;
+      } else {
+        ASSERT_EQ(output[i], expected[i]) << i;
+      }
+    }
+  }
+}
+
+TEST(ExtremesTest, ATileOfNaNIsNotForgottenByTheNext) {
+  AttentionProblem problem(31, Dtype::kF32, {4, 600, 2, 2, 16, 16});
+  std::fill_n(problem.key.as<float>(), 512 * 32, std::numeric_limits<float>::quiet_NaN());
+  for (const double value : RunAlone(problem)) {
+    ASSERT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(ExtremesTest, HugeLogitsInDifferentTilesKeepTheirDifference) {
+  AttentionProblem problem(32, Dtype::kF32, {1, 600, 1, 1, 16, 16}, {.scale = 1.0f});
+  std::fill_n(problem.query.as<float>(), 16, 0.0f);
+  problem.query.as<float>()[0] = 1;
+  for (int64_t j = 0; j < 600; ++j) {
+    problem.key.as<float>()[j * 16] = j == 0 ? 1e6f : j == 599 ? 1e6f + 1 : 0;
+  }
+  EXPECT_LE(reference::RelativeL2(RunAlone(problem), problem.Expected()), 1e-6);
+}
+
+TEST(ExtremesTest, ExtremeButFiniteOptionsGiveNoNaN) {
+  const AttentionOptions options[] = {{.similarity = Similarity::kGaussian, .bandwidth = 1e60},
+                                      {.similarity = Similarity::kGaussian, .bandwidth = 1e-39},
+                                      {.scale = 3e38f},
+                                      {.scale = 1e-45f}};
+  for (const AttentionOptions& option : options) {
+    AttentionProblem problem(34, Dtype::kF32, {10, 600, 2, 2, 16, 16}, option);
+    problem.Add({.mask = true});
+    for (const double value : RunAlone(problem)) {
+      ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+  if (CurrentIsa() < Isa::kAvx512) {
+    return;  // where exp below 2^-126 is 0
+  }
+  AttentionProblem tiny(35, Dtype::kF32, {3, 20, 1, 1, 1, 4}, {.similarity = Similarity::kLinear});
+  std::fill_n(tiny.query.as<float>(), 3, -92.0f);
+  EXPECT_LE(reference::RelativeL2(RunAlone(tiny), tiny.Expected()), 1e-3);  // subnormal sums
+}
+
+TEST(ExtremesTest, PositionsAtTheEndOfTheirRange) {
+  const int64_t kFar = std::numeric_limits<int64_t>::max();
+  AttentionProblem plain(36, Dtype::kF32, {10, 20, 2, 2, 16, 16});
+  AttentionProblem wide(36, Dtype::kF32, {10, 20, 2, 2, 16, 16},
+                        {.window = kFar, .window_right = kFar, .prefix = kFar});
+  EXPECT_EQ(RunAlone(wide), RunAlone(plain));
+  AttentionSequence sequence = plain.Sequence();
+  sequence.options.query_offset = kFar;
+  EXPECT_THAT(Validate({&sequence, 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("query_offset")));
+}
+
+TEST(ExtremesTest, AHugeSinkLeavesNothing) {
+  AttentionProblem problem(29, Dtype::kF32, {4, 20, 2, 2, 16, 16});
+  const float sinks[] = {1000, -1000};
+  problem.options.sinks = sinks;
+  const std::vector<double> output = RunAlone(problem);
+  EXPECT_LE(reference::RelativeL2(output, problem.Expected()), 1e-6);
+  EXPECT_EQ(output[0], 0);
+}
+
+}  // namespace
+}  // namespace attention
