@@ -12,7 +12,7 @@ RUN cmake --preset release -DATTEND_BUILD_TESTS=OFF \
 FROM debian:trixie-slim
 RUN apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends \
-      libcurl4t64 libdnnl3.6 libgrpc++1.51t64 libicu76 libprotobuf32t64 libssl3t64 libsystemd0 \
+      ca-certificates libcurl4t64 libdnnl3.6 libgrpc++1.51t64 libicu76 libprotobuf32t64 libssl3t64 libsystemd0 \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/release/bin/attend-server /src/build/release/bin/attend /usr/local/bin/
 COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/

@@ -73,6 +73,7 @@ absl::Status ServerState::Prepare() {
   observer.set_exporter(exporter.get());
   RETURN_IF_ERROR(AddSeededModels());
   SetReady(loader == nullptr);
+  health.Set(kAllModels, loader == nullptr);
   if (loader != nullptr) {
     if (const absl::Status status = loader->Discover(); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));

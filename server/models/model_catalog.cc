@@ -75,7 +75,9 @@ absl::Status ModelCatalog::Discover() {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
   for (const auto& [name, model] : found) {
     Update(name, model);
+    awaited_.insert(name);
   }
+  health_.Set(kAllModels, awaited_.empty());
   return absl::OkStatus();
 }
 
@@ -258,6 +260,15 @@ void ModelCatalog::Post(const std::string& name) {
   const std::string health_name = absl::StrCat("model/", name);
   if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
     health_.Set(health_name, is_serving);
+  }
+  if (is_serving || posted.empty() || names_.at(name).is_unloaded) {
+    AwaitNoLonger(name);
+  }
+}
+
+void ModelCatalog::AwaitNoLonger(const std::string& name) {
+  if (awaited_.erase(name) > 0 && awaited_.empty()) {
+    health_.Set(kAllModels, true);
   }
 }
 

@@ -34,8 +34,9 @@ class ModelCatalog {
   ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
                HealthRegistry& health);
 
-  /// Makes the names in the folder known, to States and health, before any of them is loaded. The
-  /// error is that of a folder that cannot be read.
+  /// Makes the names in the folder known, to States and health, before any of them is loaded.
+  /// Called once: health says kAllModels when each of these has served, or is gone or unloaded on
+  /// request. The error is that of a folder that cannot be read.
   absl::Status Discover();
 
   /// Makes everything as the folder is now; what is wrong with a model is in its state. The error
@@ -81,6 +82,7 @@ class ModelCatalog {
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
   /// Makes States, health and the repository say what is so.
   void Post(const std::string& name);
+  void AwaitNoLonger(const std::string& name);
 
   const ModelFolder folder_;
   const ServingEnvironment environment_;
@@ -89,6 +91,8 @@ class ModelCatalog {
   // Of the one thread.
   FoundModels last_found_;
   std::map<std::string, Name> names_;
+  /// Found at the start, and not served yet.
+  std::set<std::string> awaited_;
 
   mutable Mutex mutex_;
   std::map<std::string, std::vector<Posted>> posted_ ABSL_GUARDED_BY(mutex_);

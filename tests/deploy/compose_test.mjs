@@ -17,6 +17,9 @@ function refused(file) {
   return status === 0 ? '' : stderr;
 }
 
+const scraping = parse(readFileSync(join(dirname(path), 'prometheus/prometheus.yml'), 'utf8')).scrape_configs;
+const scraped = scraping.flatMap((job) => job.static_configs.flatMap(({ targets }) => targets));
+
 function* problems({ services, networks, volumes }) {
   for (const [name, service] of Object.entries(services)) {
     if (!service.cap_drop?.includes('ALL')) yield `${name}: keeps capabilities`;
@@ -40,6 +43,12 @@ function* problems({ services, networks, volumes }) {
     if (!service.read_only) yield `${name}: the root file system can be written`;
     if (service.user !== '65532:65532') yield `${name}: runs as ${service.user}`;
     if (!service.cpus || !service.mem_limit) yield `${name}: no limits`;
+  }
+  for (const target of scraped) {
+    const [host, port] = target.split(':');
+    const listens = services[host]?.command.includes(`--metrics-listen=0.0.0.0:${port}`);
+    const [own, theirs] = [services.prometheus.networks, services[host]?.networks ?? []];
+    if (!listens || !own.some((network) => theirs.includes(network))) yield `prometheus: nobody has metrics at ${target}`;
   }
   if (services.load.profiles?.[0] !== 'load') yield 'load: starts without being asked for';
   if (parseInt(services.attend.stop_grace_period, 10) <= 30) yield 'attend: killed before its grace period ends';
@@ -70,6 +79,7 @@ const BROKEN = [
   [(s) => { s.grafana.volumes.push('./nothing:/x:ro'); }, /nothing does not exist/],
   [(s) => { s.attend.stop_grace_period = '20s'; }, /killed before/],
   [(s) => { s.attend.command = ['--listen=0.0.0.0:8001']; }, /plaintext without/],
+  [(s) => { s.attend.command = ['--insecure']; }, /nobody has metrics at attend:8002/],
 ];
 
 for (const [breakIt, text] of BROKEN) {

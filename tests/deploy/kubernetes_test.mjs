@@ -18,12 +18,13 @@ const root = process.env.ATTEND_SOURCE;
 const folder = mkdtempSync(join(tmpdir(), 'attend-manifests-'));
 after(() => rmSync(folder, { recursive: true }));
 
-function render(overlay) {
-  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', join(root, 'deploy/kubernetes/overlays', overlay)], { encoding: 'utf8' });
+function render(place) {
+  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', join(root, 'deploy/kubernetes', place)], { encoding: 'utf8' });
   return parseAllDocuments(text).map((document) => document.toJS());
 }
 
-const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(overlay)]));
+const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(`overlays/${overlay}`)]));
+const base = render('base');
 
 const find = (objects, kind) => objects.find((object) => object.kind === kind);
 const pod = (objects) => find(objects, 'Deployment').spec.template.spec;
@@ -47,7 +48,13 @@ const BROKEN = {
   a_mortal_model: ['dev', (o) => { pod(o).containers[0].livenessProbe.grpc.service = 'model/demo'; }, 'rule', /must not restart the pod/],
   another_listener: ['dev', (o) => configure(o, { listen: ['0.0.0.0:9000'] }), 'rule', /grpc is at 0.0.0.0:9000/],
   a_request_beyond_its_limit: ['dev', (o) => { pod(o).containers[0].resources.requests.memory = '3Gi'; }, 'rule', /memory requests more/],
-  a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /queue and caches need/],
+  a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /what attend.json allows needs/],
+  messages_beyond_memory: ['prod', (o) => configure(o, { max_message_bytes: 2 ** 30 }), 'rule', /what attend.json allows needs/],
+  half_a_core: ['dev', (o) => { Object.assign(pod(o).containers[0].resources, { requests: { cpu: '500m', memory: '1Gi' }, limits: { cpu: '500m', memory: '1Gi' } }); }, 'rule', /whole cores/],
+  an_unserved_metric: ['prod', (o) => { o.splice(o.findIndex(({ kind }) => kind === 'ServiceMonitor'), 1); }, 'rule', /nobody serves/],
+  no_queued_work: ['prod', (o) => { find(o, 'HorizontalPodAutoscaler').spec.metrics.shift(); }, 'rule', /queued work is not among/],
+  a_port_of_another_protocol: ['prod', (o) => { find(o, 'Service').spec.ports[0].appProtocol = 'kubernetes.io/h2c'; }, 'rule', /speaks https/],
+  a_hasty_rollout: ['prod', (o) => { find(o, 'Deployment').spec.minReadySeconds = 0; }, 'rule', /minReadySeconds/],
   fewer_cores_than_threads: ['dev', (o) => { pod(o).containers[0].resources.requests.cpu = '100m'; }, 'rule', /thread budget/],
   min_over_max: ['dev', (o) => { find(o, 'HorizontalPodAutoscaler').spec.minReplicas = 9; }, 'rule', /minReplicas 9/],
   fixed_replicas: ['dev', (o) => { find(o, 'Deployment').spec.replicas = 3; }, 'rule', /undo the autoscaler/],
@@ -70,7 +77,7 @@ const broken = Object.fromEntries(Object.entries(BROKEN).map(([name, [overlay, b
   return [name, objects];
 }));
 const typed = Object.fromEntries(Object.entries(broken).filter(([name]) => BROKEN[name][2] === 'type'));
-const types = mistyped({ ...rendered, ...typed }, folder, nodeModules);
+const types = mistyped({ ...rendered, ...typed, base }, folder, nodeModules);
 
 for (const overlay of OVERLAYS) {
   test(`${overlay} is valid by schema, type and rule`, async () => {
@@ -79,6 +86,12 @@ for (const overlay of OVERLAYS) {
     assert.deepEqual(problems(rendered[overlay]), []);
   });
 }
+
+test('base is valid, and leaves it to an overlay who scrapes it', async () => {
+  assert.deepEqual(await invalid(base), []);
+  assert.deepEqual(types.base, []);
+  assert.match(problems(base).join('\n'), /^HorizontalPodAutoscaler: queued work is a metric that nobody serves[^\n]*$/);
+});
 
 test('production has every kind of object that is promised', () => {
   const kinds = new Set(rendered.prod.map(({ kind }) => kind));

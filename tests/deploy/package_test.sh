@@ -27,6 +27,8 @@ for file in usr/bin/attend-server usr/bin/attend usr/share/man/man1/attend.1.gz 
   usr/lib/systemd/system/attend-server.service usr/share/doc/attend/copyright usr/share/attend/proto/attention/v1/attention.proto; do
   [ -s "$root/tree/$file" ] || fail "the package lacks /$file"
 done
+odd=$(dpkg-deb --contents "$package" | grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' || true)
+[ -z "$odd" ] || fail "not everybody's to read, or others' to write: $odd"
 for file in "$root"/tree/usr/local "$root"/tree/usr/include; do
   [ ! -e "$file" ] || fail "the package has ${file#"$root/tree"}"
 done

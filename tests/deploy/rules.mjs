@@ -70,9 +70,11 @@ function* resources({ container, config }) {
   }
   // The server computes on as many threads as its limit has cores.
   if (quantity(requests?.cpu ?? 0) < quantity(limits?.cpu ?? 0)) yield 'resources: cpu: the thread budget is the limit, so the request must be as large';
-  // Waiting requests keep their receive buffers, up to 1.4 times their size; models and gRPC need the rest.
-  const needed = 1.5 * config.max_queue_bytes + config.max_cache_bytes + 2 ** 29;
-  if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: queue and caches need ${needed} bytes, found ${limits?.memory}`;
+  if (quantity(limits?.cpu ?? 0) % 1 !== 0) yield `resources: cpu: ${limits.cpu} throttles a thread: expected whole cores`;
+  // Waiting requests keep their receive buffers, up to 1.4 times their size; 8 of the largest may be on their way in; an idle
+  // connection of TLS takes 81 kB; batches and gRPC have half a gigabyte. Models need the rest.
+  const needed = 1.5 * config.max_queue_bytes + config.max_cache_bytes + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
+  if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: what attend.json allows needs ${needed} bytes, found ${limits?.memory}`;
 }
 
 function* scaling({ objects, deployment }) {
@@ -81,7 +83,11 @@ function* scaling({ objects, deployment }) {
     if (spec.scaleTargetRef.name !== deployment.metadata.name) yield 'HorizontalPodAutoscaler: scales no Deployment of ours';
     if (deployment.spec.replicas !== undefined) yield 'Deployment: replicas would undo the autoscaler at every apply';
     const metrics = spec.metrics.map((metric) => metric.pods?.metric.name ?? metric.resource?.name);
-    if (!metrics.includes('attend_queued_work_seconds')) yield 'HorizontalPodAutoscaler: queued work is not among the metrics';
+    // Who scrapes the pods can serve the metric, too.
+    const isScraped = ofKind(objects, 'ServiceMonitor').length > 0;
+    if (isScraped !== metrics.includes('attend_queued_work_seconds')) {
+      yield `HorizontalPodAutoscaler: queued work is ${isScraped ? 'not among the metrics' : "a metric that nobody serves, without which it never scales down"}`;
+    }
     if (!metrics.includes('cpu')) yield 'HorizontalPodAutoscaler: no fallback to cpu';
   }
   for (const { spec } of ofKind(objects, 'PodDisruptionBudget')) {
@@ -133,7 +139,8 @@ function* listeners({ config, container, objects }) {
   if (container.livenessProbe?.grpc?.service) yield 'livenessProbe: a model that is replaced must not restart the pod';
 }
 
-function* draining({ pod, container, config }) {
+function* draining({ deployment, pod, container, config }) {
+  if (!(deployment.spec.minReadySeconds >= 30)) yield 'Deployment: minReadySeconds: clients need 30 s to find the new pods';
   const sleep = container.lifecycle?.preStop?.sleep?.seconds ?? 0;
   if (!(sleep > 0)) yield 'preStop: balancers need time to forget the pod';
   if (!(pod.spec.terminationGracePeriodSeconds > sleep + seconds(config.grace_period))) {

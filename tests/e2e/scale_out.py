@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Three servers under load: one by one they are killed and come back, then replaced as in an upgrade.
 
-Done twice: the client has the list of servers, and the client has nginx before them. Prints what was
-asked and what came of it; exits 1 when a request failed, which the client's retries should have
-prevented. Needs nobody's rights and no port: servers choose theirs, nginx has a socket.
+Done three times: the client has the list of servers; the client has nginx before them; the client has
+a name whose addresses change, as those of a headless Service do, since what is replaced comes back
+elsewhere. Prints what was asked and what came of it; exits 1 when a request failed, which the client's
+retries should have prevented. Needs nobody's rights and no port: servers choose theirs, nginx has a
+socket. The name is answered by Debian's python3-dnslib.
 """
 
 import argparse
@@ -17,9 +19,14 @@ import sys
 import tempfile
 import time
 
+import dnslib
+import dnslib.server
+
 PATIENCE_S = 20
 CONCURRENCY = 6  # so that each server is at some request whenever it ends
 PAUSE_S = 0.4  # of load between two disturbances
+# Between two replacements: more than the 2 s after which the client looks a name up again (minReadySeconds in Kubernetes).
+NAME_PAUSE_S = 2.5
 
 NGINX = """
 daemon off;
@@ -69,9 +76,9 @@ def wait_until(what, condition):
 class Server:
     """One attend-server, which keeps its port when it is started again."""
 
-    def __init__(self, program, folder, name):
-        self.program, self.log = program, folder / f"{name}.log"
-        self.address = "127.0.0.1:0"
+    def __init__(self, program, folder, name, address="127.0.0.1:0"):
+        self.program, self.folder, self.log = program, folder, folder / f"{name}.log"
+        self.address = address
         self.start()
 
     def start(self):
@@ -91,6 +98,30 @@ class Server:
             raise RuntimeError(f"{self.address}: expected exit code 0 after SIGTERM, found {code}")
 
 
+class Name(dnslib.server.BaseResolver):
+    """A DNS server on loopback that knows one name: attend.test, of the servers that it has been told of."""
+
+    def __init__(self):
+        self.hosts = []
+        self.server = dnslib.server.DNSServer(self, address="127.0.0.1", port=0,
+                                              logger=dnslib.server.DNSLogger("-request,-reply,-truncated,-error"))
+        self.server.start_thread()
+        self.port = self.server.server.server_address[1]
+
+    def resolve(self, request, _):
+        reply = request.reply()
+        if request.q.qtype == dnslib.QTYPE.A:
+            for host in self.hosts:
+                reply.add_answer(dnslib.RR(request.q.qname, dnslib.QTYPE.A, rdata=dnslib.A(host), ttl=5))
+        return reply
+
+    def tell(self, servers):
+        self.hosts = [one.address.rsplit(":", 1)[0] for one in servers]
+
+    def end(self):
+        self.server.stop()
+
+
 class Nginx:
     """Balances over the servers on a socket in `folder`."""
 
@@ -108,7 +139,7 @@ class Nginx:
         self.process.wait(PATIENCE_S)
 
 
-def disturb(servers):
+def restart(servers):
     """Ends all one by one, first without a word, then as it should be; each comes back at once."""
     for how in (signal.SIGKILL, signal.SIGTERM):
         for server in servers:
@@ -118,7 +149,24 @@ def disturb(servers):
     time.sleep(PAUSE_S)
 
 
-def load(attend, address, servers, folder):
+def replace(servers, name):
+    """Ends all one by one as `restart`; each comes back at another address, which the name learns."""
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        for i, old in enumerate(servers):
+            time.sleep(NAME_PAUSE_S)
+            if how == signal.SIGKILL:
+                old.end(how)
+            host, port = old.address.rsplit(":", 1)
+            last = int(host.rsplit(".", 1)[1])
+            servers[i] = Server(old.program, old.folder, f"server{last + 3}", f"127.0.0.{last + 3}:{port}")
+            name.tell(servers)
+            if how == signal.SIGTERM:
+                time.sleep(PAUSE_S)  # a preStop hook
+                old.end(how)
+    time.sleep(NAME_PAUSE_S)
+
+
+def load(attend, address, disturb, folder):
     """What `attend bench` says of a load during which the servers come and go, and its retries."""
     result, log_path = folder / "load.json", folder / "load.log"
     result.unlink(missing_ok=True)
@@ -132,7 +180,7 @@ def load(attend, address, servers, folder):
             stdout=log, stderr=log)
         try:
             wait_until("a load", lambda: "measuring" in log_path.read_text() or bench.poll() is not None)
-            disturb(servers)
+            disturb()
             bench.send_signal(signal.SIGINT)
             bench.wait(PATIENCE_S)
         finally:
@@ -158,17 +206,22 @@ def main():
     parser.add_argument("--attend-server", required=True)
     parser.add_argument("--nginx", required=True)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="attend-scale-out-") as name:
-        folder = pathlib.Path(name)
-        servers, nginx = [], None
+    with tempfile.TemporaryDirectory(prefix="attend-scale-out-") as place:
+        folder = pathlib.Path(place)
+        servers, nginx, name = [], None, None
         try:
-            for i in range(3):
-                servers.append(Server(arguments.attend_server, folder, f"server{i}"))
-            nginx = Nginx(arguments.nginx, folder, servers)
+            port = 0
+            for i in range(1, 4):
+                servers.append(Server(arguments.attend_server, folder, f"server{i}", f"127.0.0.{i}:{port}"))
+                port = servers[0].address.rsplit(":", 1)[1]
+            nginx, name = Nginx(arguments.nginx, folder, servers), Name()
+            name.tell(servers)
             good, all_retries = True, 0
-            for way, address in (("list", ",".join(one.address for one in servers)),
-                                 ("nginx", nginx.address)):
-                result, retries = load(arguments.attend, address, servers, folder)
+            for way, address, disturb in (
+                    ("list", ",".join(one.address for one in servers), lambda: restart(servers)),
+                    ("nginx", nginx.address, lambda: restart(servers)),
+                    ("name", f"dns://127.0.0.1:{name.port}/attend.test:{port}", lambda: replace(servers, name))):
+                result, retries = load(arguments.attend, address, disturb, folder)
                 good = report(way, result, retries) and good
                 all_retries += retries
             if all_retries == 0:
@@ -178,8 +231,9 @@ def main():
             for server in servers:
                 server.process.kill()
                 server.process.wait()
-            if nginx is not None:
-                nginx.end()
+            for helper in (nginx, name):
+                if helper is not None:
+                    helper.end()
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ const CHANNEL: ChannelOptions = {
   "grpc.keepalive_permit_without_calls": 1,
   "grpc.initial_reconnect_backoff_ms": 200,
   "grpc.max_reconnect_backoff_ms": 5_000,
+  // A server that took another's place is there under the same name: look it up again soon, not after 30 s.
+  "grpc.dns_min_time_between_resolutions_ms": 2_000,
   // A proxy of the environment would answer for a server that is not there.
   "grpc.enable_http_proxy": 0,
   "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),

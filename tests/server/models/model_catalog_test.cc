@@ -65,6 +65,36 @@ TEST_F(ModelCatalogTest, ABadModelFailsForItselfAlone) {
   EXPECT_EQ(health_.IsServing("model/bad"), false);
 }
 
+TEST_F(ModelCatalogTest, AllModelsServeWhenEachFoundAtTheStartHasServed) {
+  folder_.Put("a", "1");
+  folder_.Put("bad", "none");
+  folder_.Put("worse", "none");
+  std::filesystem::create_directory(folder_.path() + "/empty");
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Discover(), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), false);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), false);
+  folder_.Put("bad", "2");
+  EXPECT_THAT(catalog.Load("bad", std::nullopt), IsOk());
+  EXPECT_THAT(catalog.Unload("worse", std::nullopt), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), false) << "one is left";
+  std::filesystem::remove(folder_.path() + "/empty");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), true);
+
+  folder_.Put("late", "none");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(catalog.Unload("a", std::nullopt), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), true) << "what comes or goes later changes nothing";
+}
+
+TEST_F(ModelCatalogTest, NoModelsAllServe) {
+  ModelCatalog catalog = MakeCatalog();
+  EXPECT_THAT(catalog.Discover(), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), true);
+}
+
 TEST_F(ModelCatalogTest, WhatIsUnchangedIsNotLoadedAgain) {
   folder_.Put("a", "1");
   folder_.Put("bad", "none");
