@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/observability/line_limit.h"
 #include "server/observability/log.h"
 #include "server/server.h"
 #include "server/server_options.h"
@@ -63,13 +64,17 @@ void PrintAddress(const char* listener, const std::string& address) {
   }
 }
 
-// What gRPC has to say goes the way of everything else.
+// What gRPC has to say goes the way of everything else. Whoever connects can make it say something.
 void LogForGrpc(gpr_log_func_args* event) {
-  Log({.level = event->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
-                : event->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
-                                                           : LogLevel::kDebug,
-       .text = absl::StrCat("grpc: ", event->message),
-       .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
+  static LineLimit& limit = *new LineLimit("gRPC");  // gRPC talks to the end of the process
+  const LogLevel level = event->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
+                         : event->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                                    : LogLevel::kDebug;
+  if (level >= CurrentLogLevel() && limit.Take()) {
+    Log({.level = level,
+         .text = absl::StrCat("grpc: ", event->message),
+         .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
+  }
 }
 
 // To a manager that started it and asked to be told (NOTIFY_SOCKET): sd_notify(3). Nobody, mostly.
@@ -90,8 +95,6 @@ void TellManagerWhenReady(Server& server) {
 }
 
 int Serve(const ServerOptions& options) {
-  SetLogFormat(options.log_format);
-  SetLogLevel(options.log_level);
   gpr_set_log_function(LogForGrpc);
   // The caller hears of bytes that are no message; it must not be able to fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
@@ -141,6 +144,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "attend-server: %s\n", std::string(parsed.status().message()).c_str());
     return EXIT_FAILURE;
   }
+  attention::SetLogFormat(parsed->options.log_format);
+  attention::SetLogLevel(parsed->options.log_level);
   for (const std::string& warning : parsed->warnings) {
     attention::Log(attention::LogLevel::kWarning, warning);
   }

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   auto state = std::make_unique<ServerState>(options);
   RETURN_IF_ERROR(state->Prepare());
   RETURN_IF_ERROR(state->Listen());
-  ASSIGN_OR_RETURN(state->metrics, ServeMetrics(options.metrics_listen, state->Sources()));
+  RETURN_IF_ERROR(state->ListenForMetrics());
   if (state->loader != nullptr) {
     // Beside serving: what is there can be asked for meanwhile, and health tells when all is.
     state->loading.TryEnter();

@@ -24,8 +24,8 @@ constexpr char kDescription[] =
 Serves the models of a folder (--models), the built-in model "demo", attention over your own
 query, key and value, the same by the Open Inference Protocol v2 (inference.GRPCInferenceService),
 health (grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per
-address on standard output when it listens, and "attend-server admin on ADDRESS"; models are loaded beside that, and health is SERVING
-when all are. Logs to standard error. SIGTERM or SIGINT: refuse new requests, finish those under
+address on standard output when it listens, and "attend-server admin on ADDRESS"; models are loaded
+beside that, and health is SERVING when all are. Logs to standard error. SIGTERM or SIGINT: refuse new requests, finish those under
 way, exit 0; a second one: exit at once.)";
 
 constexpr char kExamples[] =
@@ -123,6 +123,8 @@ absl::Status Complete(const CLI::App& app, const Environment& environment, Actio
     settings.merge(std::move(file));
   }
   RETURN_IF_ERROR(Apply(settings, parsed.options));
+  parsed.options.is_default_admin_listen = !settings.contains("admin-listen");
+  parsed.options.is_default_metrics_listen = !settings.contains("metrics-listen");
   parsed.is_check = actions.check;
   parsed.text = actions.print ? ToJson(settings) : "";
   return absl::OkStatus();

@@ -36,6 +36,8 @@ struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:8001"};
   /// Where administrators are served too; empty: nowhere.
   std::string admin_listen = {};
+  /// Nobody asked for that address: where it is taken the server does without, and says so.
+  bool is_default_admin_listen = false;
   /// Where health is served in plaintext, and nothing else; empty: nowhere.
   std::string health_listen = {};
   /// Plaintext may be spoken with other machines.
@@ -67,6 +69,8 @@ struct ServerOptions {
   LogFormat log_format = LogFormat::kText;
   /// host:port where /metrics is; empty: nowhere. The flag's default is an address.
   std::string metrics_listen = {};
+  /// As is_default_admin_listen.
+  bool is_default_metrics_listen = false;
   /// URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};
   /// File of headers for it; empty: none.

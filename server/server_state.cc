@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
+#include "server/observability/log.h"
 #include "server/security/exposure.h"
 
 namespace attention {
@@ -54,6 +55,16 @@ std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepos
   return std::make_unique<ModelLoader>(loader, models, health);
 }
 
+// A listener that nobody asked for, whose address is taken, is left out.
+absl::Status WithoutDefault(bool is_default, const absl::Status& status) {
+  if (!is_default || !absl::IsUnavailable(status)) {
+    return status;
+  }
+  Log(LogLevel::kWarning, absl::StrCat(std::string(status.message()),
+                                       "; it is turned off, as nobody asked for that address"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ServerState::ServerState(const ServerOptions& given)
@@ -62,7 +73,7 @@ ServerState::ServerState(const ServerOptions& given)
       loader(MakeLoader(given, models, health)),
       observer(given.logged_requests),
       sessions({given.max_sessions, given.max_cache_bytes}),
-      health_service(health, live_calls) {}
+      health_service(health, observer, live_calls) {}
 
 absl::Status ServerState::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
@@ -133,21 +144,40 @@ std::unique_ptr<ServiceSet> ServerState::MakeServices(bool is_trusted) {
       LimitsOf(options));
 }
 
+absl::Status ServerState::ListenForAdmins() {
+  if (options.admin_listen.empty()) {
+    return absl::OkStatus();
+  }
+  admin = MakeServices(TrustsAdminListener(options));
+  ListenerOptions for_admins = ListenerOptionsOf("--admin-listen");
+  for_admins.addresses = {options.admin_listen};
+  if (const absl::Status status = admin->Open(for_admins); !status.ok()) {
+    admin.reset();
+    return WithoutDefault(options.is_default_admin_listen, status);
+  }
+  for (ServiceSet* const set : {everybody.get(), admin.get()}) {
+    set->access().set_admin_address(admin->listener()->addresses().front());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerState::ListenForMetrics() {
+  absl::StatusOr<std::unique_ptr<HttpListener>> listener =
+      ServeMetrics(options.metrics_listen, Sources());
+  if (!listener.ok()) {
+    return WithoutDefault(options.is_default_metrics_listen, listener.status());
+  }
+  metrics = *std::move(listener);
+  return absl::OkStatus();
+}
+
 absl::Status ServerState::Listen() {
   everybody = MakeServices(/*is_trusted=*/false);
   ListenerOptions for_everybody = ListenerOptionsOf("--listen");
   for_everybody.addresses = options.listen;
   for_everybody.has_reflection = guards.tokens == nullptr;
   RETURN_IF_ERROR(everybody->Open(for_everybody));
-  if (!options.admin_listen.empty()) {
-    admin = MakeServices(TrustsAdminListener(options));
-    ListenerOptions for_admins = ListenerOptionsOf("--admin-listen");
-    for_admins.addresses = {options.admin_listen};
-    RETURN_IF_ERROR(admin->Open(for_admins));
-    for (ServiceSet* const set : {everybody.get(), admin.get()}) {
-      set->access().set_admin_address(admin->listener()->addresses().front());
-    }
-  }
+  RETURN_IF_ERROR(ListenForAdmins());
   if (!options.health_listen.empty()) {
     RETURN_IF_ERROR(ListenForHealth());
     health_service.Start(health_listener->queue());

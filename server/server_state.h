@@ -28,6 +28,9 @@ struct ServerState {
   /// The listener of a flag, not yet of its addresses.
   ListenerOptions ListenerOptionsOf(const std::string& flag);
   absl::Status ListenForHealth();
+  absl::Status ListenForAdmins();
+  /// The last of all: it reads everything.
+  absl::Status ListenForMetrics();
   /// Those there are.
   std::vector<std::unique_ptr<Listener>*> Listeners();
   /// Of all listeners. REQUIRES: they serve.

@@ -14,7 +14,7 @@ ServiceSet::ServiceSet(const Shared& shared, const Access::Rules& rules,
           {shared.models, shared.executor, shared.loader, shared.observer, shared.health,
            shared.admission, shared.live_calls, access_, shared.shared_memory},
           limits.max_message_bytes()),
-      health_(shared.health, shared.live_calls) {}
+      health_(shared.health, shared.observer, shared.live_calls) {}
 
 absl::Status ServiceSet::Open(const ListenerOptions& options) {
   ASSIGN_OR_RETURN(listener_, Listener::Open(options, {&attention_.grpc_service(),

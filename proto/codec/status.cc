@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "core/runtime/short_status.h"
+
 namespace attention {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
@@ -9,7 +11,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     return grpc::Status::OK;
   }
   return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
-                      std::string(status.message()));
+                      std::string(Shortened(status).message()));
 }
 
 absl::Status ToAbslStatus(const grpc::Status& status) {

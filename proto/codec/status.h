@@ -7,6 +7,7 @@
 
 namespace attention {
 
+/// The text is Shortened.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 /// Codes that absl does not know become UNKNOWN.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -11,6 +12,7 @@
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/configuration/option_table.h"
+#include "server/configuration/url_secret.h"
 
 namespace attention {
 namespace {
@@ -19,7 +21,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr char kHidden[] = "hidden";
 
 template <typename Visitor>
 void ForEachOption(const Visitor& visit) {
@@ -33,9 +34,18 @@ void ForEachOption(const Visitor& visit) {
 // Variables of every service of the namespace, which one called "attend" has here (Kubernetes,
 // "Service environment variables"): ATTEND_PORT=tcp://10.0.0.1:8001, ATTEND_PORT_8001_TCP_ADDR, ...
 bool IsServiceLink(const std::string& name, const std::string& value) {
-  return absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "_SERVICE_PORT") ||
-         absl::StrContains(name, "_TCP") || absl::StrContains(name, "_UDP") ||
-         absl::StrContains(value, "://");
+  if (absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "_SERVICE_PORT")) {
+    return true;
+  }
+  for (const char* const protocol : {"tcp", "udp", "sctp"}) {
+    const std::string infix = absl::StrCat("_", absl::AsciiStrToUpper(protocol));
+    if ((absl::StrContains(name, "_PORT") &&
+         absl::StartsWith(value, absl::StrCat(protocol, "://"))) ||
+        (absl::StrContains(name, "_PORT_") && absl::StrContains(name, infix))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 absl::Status WrongType(const std::string& expected, const json& found) {
@@ -101,14 +111,6 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
   return parsed;
 }
 
-std::string HideSecret(const std::string& text) {
-  const size_t begin = text.find("://");
-  const size_t end = text.find('@');
-  const bool has_secret =
-      begin != std::string::npos && end != std::string::npos && end < text.find('/', begin + 3);
-  return has_secret ? absl::StrCat(text.substr(0, begin + 3), kHidden, text.substr(end)) : text;
-}
-
 ordered_json ToJson(const Option& option, const std::string& text) {
   switch (option.type) {
     case Option::Type::kInteger:
@@ -116,7 +118,7 @@ ordered_json ToJson(const Option& option, const std::string& text) {
       // What Apply takes but JSON does not, such as "+1", stays a text.
       return ordered_json::accept(text) ? ordered_json::parse(text) : ordered_json(text);
     default:
-      return HideSecret(text);
+      return WithoutSecret(text);
   }
 }
 
@@ -189,7 +191,7 @@ absl::Status Apply(const Settings& settings, ServerOptions& options) {
       return;
     }
     const std::string source = is_set ? found->second.source : absl::StrCat("--", option.name);
-    status = absl::StrContains(values[0], absl::StrCat("://", kHidden, "@"))
+    status = absl::StrContains(values[0], kHiddenSecret)
                  ? absl::InvalidArgumentError(
                        "expected the user and password that --print-config left out")
                  : option.apply(values, options);
@@ -220,7 +222,7 @@ std::string ToJson(const Settings& settings) {
       }
     }
   });
-  return file.dump(2) + "\n";
+  return file.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace attention

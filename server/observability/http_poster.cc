@@ -2,10 +2,12 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/configuration/url_secret.h"
 
 namespace attention {
 namespace {
@@ -18,8 +20,11 @@ bool IsCurlReady() {
   return is_ready;
 }
 
-// The answer's body says nothing that its status does not.
-size_t Discard(char*, size_t size, size_t count, void*) { return size * count; }
+size_t Keep(char* data, size_t size, size_t count, void* body) {
+  auto& kept = *static_cast<std::string*>(body);
+  kept.append(data, std::min(size * count, HttpPoster::kMaxBody - kept.size()));
+  return size * count;
+}
 
 int StopWhenAborted(void* is_aborted, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return *static_cast<const std::atomic<bool>*>(is_aborted) ? 1 : 0;
@@ -44,7 +49,7 @@ HttpPoster::HttpPoster(std::unique_ptr<State> state) : state_(std::move(state)) 
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, absl::ToInt64Milliseconds(kConnectTimeout));
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, absl::ToInt64Milliseconds(kTimeout));
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Discard);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Keep);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, StopWhenAborted);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &is_aborted_);
@@ -54,8 +59,8 @@ HttpPoster::~HttpPoster() = default;
 
 absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string& url) {
   if (!IsHttpUrl(url)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a URL http://HOST:PORT or https://HOST:PORT, found ", url));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected a URL http://HOST:PORT or https://HOST:PORT, found ", WithoutSecret(url)));
   }
   if (!IsCurlReady()) {
     return absl::InternalError("libcurl cannot be initialized");
@@ -76,6 +81,8 @@ absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines);
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  Answer answer;
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer.body);
   const CURLcode code = curl_easy_perform(curl);
   if (code != CURLE_OK) {
     return absl::UnavailableError(curl_easy_strerror(code));
@@ -84,7 +91,9 @@ absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
   curl_off_t retry_after = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
-  return Answer{.status = static_cast<int>(status), .retry_after = absl::Seconds(retry_after)};
+  answer.status = static_cast<int>(status);
+  answer.retry_after = absl::Seconds(retry_after);
+  return answer;
 }
 
 }  // namespace attention

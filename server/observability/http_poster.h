@@ -29,7 +29,10 @@ class HttpPoster {
     int status = 0;
     /// What the server asks for by Retry-After; zero: nothing.
     absl::Duration retry_after = absl::ZeroDuration();
+    /// At most its first kMaxBody bytes.
+    std::string body = {};
   };
+  static constexpr size_t kMaxBody = 16384;
 
   /// Redirects are answers, and not followed. UNAVAILABLE when there is no answer.
   /// `headers` are "Name: value".

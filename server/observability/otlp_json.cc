@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -24,8 +25,15 @@ Json Attribute(const char* key, int64_t value) {
 }
 
 std::string ServiceOf(const RequestRecord& record) {
-  return record.rpc.starts_with("Model") ? "inference.GRPCInferenceService"
-                                         : "attention.v1.AttentionService";
+  if (record.rpc == "Check") {
+    return "grpc.health.v1.Health";
+  }
+  for (const char* const prefix : {"Model", "Repository", "Server", "SystemSharedMemory"}) {
+    if (record.rpc.starts_with(prefix)) {
+      return "inference.GRPCInferenceService";
+    }
+  }
+  return "attention.v1.AttentionService";
 }
 
 // "Decode" of "Decode.step".
@@ -143,6 +151,25 @@ std::string ToOtlpJson(const std::vector<TracedRequest>& requests, const std::st
   const Json resource_spans = {{"resource", resource}, {"scopeSpans", Json::array({scope_spans})}};
   const Json all = {{"resourceSpans", Json::array({resource_spans})}};
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+RejectedSpans ReadRejectedSpans(const std::string& response) {
+  const Json json = Json::parse(response, nullptr, /*allow_exceptions=*/false);
+  const Json partial = json.is_object() ? json.value("partialSuccess", Json()) : Json();
+  if (!partial.is_object()) {
+    return {};
+  }
+  RejectedSpans rejected;
+  const Json count = partial.value("rejectedSpans", Json());
+  if (count.is_number_integer()) {
+    rejected.count = count.get<int64_t>();
+  } else if (count.is_string() && !absl::SimpleAtoi(count.get<std::string>(), &rejected.count)) {
+    rejected.count = 0;
+  }
+  if (const Json why = partial.value("errorMessage", Json()); why.is_string()) {
+    rejected.why = why.get<std::string>();
+  }
+  return rejected;
 }
 
 }  // namespace attention

@@ -21,4 +21,14 @@ struct TracedRequest {
 /// came to: receive, queue, compute, send. `version` is the server program's.
 std::string ToOtlpJson(const std::vector<TracedRequest>& requests, const std::string& version);
 
+/// What a collector says of spans in a request that it has taken otherwise.
+struct RejectedSpans {
+  int64_t count = 0;
+  std::string why = {};
+};
+
+/// The partialSuccess of an ExportTraceServiceResponse; nothing where there is none, or no such
+/// response.
+RejectedSpans ReadRejectedSpans(const std::string& response);
+
 }  // namespace attention

@@ -23,6 +23,8 @@ struct RequestRecord {
   /// The caller's; no ids without one.
   TraceContext trace;
   std::string tenant;
+  /// Of a request that failed: "ipv4:10.0.0.7:51234".
+  std::string peer;
   absl::Status status;
 
   /// Of the call; of a request within a call, of its message.

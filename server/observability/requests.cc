@@ -4,11 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/runtime/short_status.h"
+
 namespace attention {
 namespace {
-
-// About failures, a second: a flood of them must not fill the disk.
-constexpr int64_t kMaxLines = 20;
 
 double Milliseconds(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
@@ -38,6 +37,9 @@ LogEvent EventOf(const RequestRecord& r) {
     fields.push_back({"batch", r.batch_id});
     fields.push_back({"batch_requests", r.batch_requests});
   }
+  if (!r.peer.empty()) {
+    fields.push_back({"peer", r.peer});
+  }
   if (!r.tenant.empty()) {
     fields.push_back({"tenant", r.tenant});
   }
@@ -56,22 +58,6 @@ LogEvent EventOf(const RequestRecord& r) {
   return event;
 }
 
-bool RequestObserver::TakeLine() {
-  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(
-                             std::chrono::steady_clock::now().time_since_epoch())
-                             .count();
-  if (second != second_) {
-    second_ = second;
-    lines_ = 0;
-  }
-  if (lines_ == kMaxLines) {
-    ++left_out_;
-    return false;
-  }
-  ++lines_;
-  return true;
-}
-
 void RequestObserver::LogRequest(const RequestRecord& record) {
   const LoggedRequests logged = logged_;
   const bool is_failure = IsFailure(record);
@@ -80,22 +66,13 @@ void RequestObserver::LogRequest(const RequestRecord& record) {
       level < CurrentLogLevel()) {
     return;
   }
-  int64_t left_out = 0;
-  if (logged == LoggedRequests::kFailed) {
-    MutexLock lock(mutex_);
-    if (!TakeLine()) {
-      return;
-    }
-    left_out = std::exchange(left_out_, 0);
+  if (logged == LoggedRequests::kAll || failures_.Take()) {
+    Log(EventOf(record));
   }
-  LogEvent event = EventOf(record);
-  if (left_out > 0) {
-    event.fields.push_back({"lines_left_out", left_out});
-  }
-  Log(event);
 }
 
 void RequestObserver::OnEnd(RequestRecord record) {
+  record.status = Shortened(record.status);
   record.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                         std::chrono::steady_clock::now() - record.arrival)
                         .count();

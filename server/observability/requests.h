@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/runtime/mutex.h"
+#include "server/observability/line_limit.h"
 #include "server/observability/log.h"
 #include "server/observability/request_counts.h"
 #include "server/observability/request_record.h"
@@ -39,17 +39,12 @@ class RequestObserver {
 
  private:
   void LogRequest(const RequestRecord& record);
-  /// Whether another line about a failure may be written now; those that may not are counted.
-  bool TakeLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<LoggedRequests> logged_;
   SpanExporter* exporter_ = nullptr;
   RequestCounter counter_;
   std::atomic<int64_t> sent_bytes_ = 0;
-  Mutex mutex_;
-  int64_t second_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t lines_ ABSL_GUARDED_BY(mutex_) = 0;     // within that second
-  int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last line
+  LineLimit failures_{"failed requests"};
 };
 
 }  // namespace attention

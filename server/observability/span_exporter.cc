@@ -132,15 +132,27 @@ absl::StatusOr<HttpPoster::Answer> SpanExporter::Post(const std::string& body) {
   return poster_->Post(body, headers);
 }
 
-bool SpanExporter::Send(const std::string& body) {
+void SpanExporter::TellOfFailure(const std::string& why) {
+  if (!std::exchange(is_failing_, true)) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("traces are dropped until --otlp-endpoint takes them: ", why));
+  }
+}
+
+int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
   const steady_clock::time_point end = After(kMaxRetryTime);
   absl::Duration pause = kFirstPause;
   std::string why;
   do {
     const absl::StatusOr<HttpPoster::Answer> answer = Post(body);
     if (answer.ok() && answer->status / 100 == 2) {
-      is_failing_ = false;
-      return true;
+      const RejectedSpans rejected = ReadRejectedSpans(answer->body);
+      if (rejected.count > 0) {
+        TellOfFailure(absl::StrCat("it rejected ", rejected.count, " spans: ", rejected.why));
+      } else {
+        is_failing_ = false;
+      }
+      return requests - std::clamp<int64_t>(rejected.count, 0, requests);
     }
     why = answer.ok() ? absl::StrCat("it answered ", answer->status)
                       : std::string(answer.status().message());
@@ -153,18 +165,16 @@ bool SpanExporter::Send(const std::string& body) {
     }
     pause = std::min(2 * pause, kLongestPause);
   } while (steady_clock::now() < end);
-  if (!std::exchange(is_failing_, true)) {
-    Log(LogLevel::kWarning,
-        absl::StrCat("traces are dropped until --otlp-endpoint takes them: ", why));
-  }
-  return false;
+  TellOfFailure(why);
+  return 0;
 }
 
 void SpanExporter::Run() {
   for (std::vector<TracedRequest> batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
-    const bool is_sent = Send(ToOtlpJson(batch, options_.version));
+    const int64_t sent = Send(ToOtlpJson(batch, options_.version), std::ssize(batch));
     MutexLock lock(mutex_);
-    (is_sent ? statistics_.exported : statistics_.dropped) += std::ssize(batch);
+    statistics_.exported += sent;
+    statistics_.dropped += std::ssize(batch) - sent;
   }
   MutexLock lock(mutex_);
   has_ended_ = true;

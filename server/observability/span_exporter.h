@@ -65,8 +65,11 @@ class SpanExporter {
   void Run();
   /// Waits until there is a batch, or time to send a smaller one; empty at the end.
   std::vector<TracedRequest> TakeBatch();
-  /// Whether the collector has it in the end.
-  bool Send(const std::string& body);
+  /// How many of so many requests, `body`, the collector has in the end: of spans that it rejects,
+  /// each counts as a request.
+  int64_t Send(const std::string& body, int64_t requests);
+  /// Once for as long as it goes on.
+  void TellOfFailure(const std::string& why);
   absl::StatusOr<HttpPoster::Answer> Post(const std::string& body);
   /// False when the end came first.
   bool Sleep(absl::Duration duration);

@@ -33,6 +33,9 @@ absl::Status CheckExposure(const ServerOptions& options) {
   if (!options.health_listen.empty()) {
     RETURN_IF_ERROR(CheckAddress("--health-listen", options.health_listen));
   }
+  if (!options.metrics_listen.empty()) {
+    RETURN_IF_ERROR(CheckAddress("--metrics-listen", options.metrics_listen));
+  }
   if (options.admin_listen.empty()) {
     return absl::OkStatus();
   }

@@ -169,7 +169,8 @@ absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
   }
   if (found->second.expires <= absl::Now()) {
     return absl::UnauthenticatedError(absl::StrCat(
-        "authorization: expected a token that is valid, found one that expired at ",
+        "authorization: expected a token that is valid, found one of ", found->second.caller.tenant,
+        " that expired at ",
         absl::FormatTime(absl::RFC3339_sec, found->second.expires, absl::UTCTimeZone())));
   }
   return found->second.caller;

@@ -30,6 +30,7 @@ void AttendCall::OnRequest(bool ok) {
   }
   PostNext();
   record_.arrival = computed_ = steady_clock::now();
+  metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
   const absl::Status status =
       is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
@@ -45,7 +46,7 @@ absl::Status AttendCall::CheckHeaders() {
   if (deadline_ <= record_.arrival) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
-  ASSIGN_OR_RETURN(metadata_, ReadMetadata(context_, environment_.access, record_.rpc));
+  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, record_.rpc, metadata_));
   return environment_.executor.CheckRoom(metadata_.request_class, deadline_);
 }
 
@@ -106,17 +107,13 @@ void AttendCall::CountBlock(const grpc::ByteBuffer& message) {
 
 void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
   CountBlock(last_message);
-  if (!metadata_.request_id.empty()) {
-    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
-  }
+  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   stream_.WriteAndFinish(last_message, grpc::WriteOptions(), grpc::Status::OK, on_finish_.Arm());
 }
 
 void AttendCall::EndWith(const absl::Status& error) {
   record_.status = error;
-  if (!metadata_.request_id.empty()) {
-    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
-  }
+  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   AddRefusalTrailers(error, context_);
   stream_.Finish(ToGrpcStatus(error), on_finish_.Arm());
 }
@@ -127,6 +124,7 @@ void AttendCall::OnFinish(bool) {
   if (record_.status.ok() && is_cancelled_) {
     record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
   }
+  RecordPeer(context_, record_);
   environment_.observer.OnEnd(std::move(record_));
   if (is_admitted_) {
     environment_.admission.Leave();

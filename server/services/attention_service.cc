@@ -69,6 +69,7 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                      return ListModels(models, limits, caller);
                    }),
                    dependencies.access,
+                   dependencies.observer,
                    nullptr,
                    dependencies.live_calls},
       get_model_{
@@ -80,6 +81,7 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
             return GetModel(models, limits, request, caller);
           }),
           dependencies.access,
+          dependencies.observer,
           nullptr,
           dependencies.live_calls},
       get_statistics_{
@@ -87,11 +89,13 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
           "GetStatistics",
           Right::kCall,
           GetStatisticsCall::AtOnce([dependencies, start = std::chrono::steady_clock::now()](
-                                        const v1::GetStatisticsRequest&) {
+                                        const v1::GetStatisticsRequest&, const Caller& caller) {
             return absl::StatusOr<v1::ServerStatistics>(DescribeStatistics(
-                {dependencies.observer, dependencies.executor, dependencies.sessions, start}));
+                {dependencies.observer, dependencies.executor, dependencies.sessions, start},
+                caller));
           }),
           dependencies.access,
+          dependencies.observer,
           nullptr,
           dependencies.live_calls},
       set_logging_{service_,
@@ -102,10 +106,11 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                          return SetLogging(request, observer);
                        }),
                    dependencies.access,
+                   dependencies.observer,
                    nullptr,
                    dependencies.live_calls},
-      model_admin_({service_, dependencies.loader, dependencies.access, dependencies.admission,
-                    dependencies.live_calls}) {
+      model_admin_({service_, dependencies.loader, dependencies.access, dependencies.observer,
+                    dependencies.admission, dependencies.live_calls}) {
   for (const char* const method : {"Attend", "AttendStream", "Decode", "ListModels", "GetModel",
                                    "GetStatistics", "SetLogging"}) {
     service_.Serve(method);

@@ -38,24 +38,31 @@ std::string MakeRequestId() {
   return absl::StrFormat("%08x-%x", process, next++);
 }
 
-bool IsPrintable(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+bool IsName(const std::string& text) {
+  return text.size() <= kMaxValueBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 }  // namespace
 
-absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, const Access& access,
-                                          std::string_view rpc) {
+CallMetadata IdentifyCall(const grpc::ServerContext& context) {
   CallMetadata metadata;
-  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
   metadata.request_id = ValueOf(context, "x-request-id");
-  metadata.request_class.tenant = ValueOf(context, "attend-tenant");
-  for (const auto& [key, value] : {std::pair("x-request-id", &metadata.request_id),
-                                   std::pair("attend-tenant", &metadata.request_class.tenant)}) {
-    if (value->size() > kMaxValueBytes || !IsPrintable(*value)) {
+  if (metadata.request_id.empty() || !IsName(metadata.request_id)) {
+    metadata.request_id = MakeRequestId();
+  }
+  metadata.trace = ParseTraceparent(ValueOf(context, "traceparent")).value_or(TraceContext());
+  return metadata;
+}
+
+absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
+                          std::string_view rpc, CallMetadata& metadata) {
+  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
+  for (const char* const key : {"x-request-id", "attend-tenant"}) {
+    if (const std::string value = ValueOf(context, key); !IsName(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat("metadata ", key, ": expected at most ", kMaxValueBytes,
-                       " printable characters, found ", value->size(), " bytes"));
+                       " printable characters, found ", value.size(), " bytes"));
     }
   }
   const std::string priority = ValueOf(context, "attend-priority");
@@ -65,14 +72,9 @@ absl::StatusOr<CallMetadata> ReadMetadata(const grpc::ServerContext& context, co
         "metadata attend-priority: expected high, normal or low, found \"", priority, "\""));
   }
   SetPriority(*parsed, metadata);
-  if (!metadata.caller.tenant.empty()) {
-    metadata.request_class.tenant = metadata.caller.tenant;
-  }
-  if (metadata.request_id.empty()) {
-    metadata.request_id = MakeRequestId();
-  }
-  metadata.trace = ParseTraceparent(ValueOf(context, "traceparent")).value_or(TraceContext());
-  return metadata;
+  metadata.request_class.tenant =
+      metadata.caller.tenant.empty() ? ValueOf(context, "attend-tenant") : metadata.caller.tenant;
+  return absl::OkStatus();
 }
 
 void SetPriority(Priority priority, CallMetadata& metadata) {
@@ -83,6 +85,23 @@ void Record(const CallMetadata& metadata, RequestRecord& record) {
   record.request_id = metadata.request_id;
   record.trace = metadata.trace;
   record.tenant = metadata.request_class.tenant;
+}
+
+void RecordPeer(const grpc::ServerContext& context, RequestRecord& record) {
+  if (!record.status.ok()) {
+    record.peer = context.peer();
+  }
+}
+
+RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc, TimePoint arrival,
+                       const absl::Status& status) {
+  RequestRecord record;
+  record.rpc = rpc;
+  record.arrival = arrival;
+  record.status = status;
+  Record(IdentifyCall(context), record);
+  RecordPeer(context, record);
+  return record;
 }
 
 void Record(const BatchStats& stats, RequestRecord& record) {

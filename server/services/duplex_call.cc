@@ -17,8 +17,8 @@ constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
 
 }  // namespace
 
-DuplexCall::DuplexCall(const CallEnvironment& environment, std::string rpc)
-    : environment_(environment), rpc_(std::move(rpc)), visit_(environment.live_calls) {
+DuplexCall::DuplexCall(const CallEnvironment& environment, const char* rpc)
+    : environment_(environment), rpc_(rpc), visit_(environment.live_calls) {
   context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
 }
 
@@ -29,14 +29,19 @@ void DuplexCall::OnRequest(bool ok) {
   }
   PostNext();
   deadline_ = SteadyDeadline(context_, steady_clock::now());
-  absl::StatusOr<CallMetadata> metadata = ReadMetadata(context_, environment_.access, rpc_);
-  if (!metadata.ok()) {
-    Close(metadata.status());
+  metadata_ = IdentifyCall(context_);
+  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+  const absl::Status status = ReadMetadata(context_, environment_.access, rpc_, metadata_);
+  if (!status.ok()) {
+    Refuse(status);
     return;
   }
-  metadata_ = *std::move(metadata);
-  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   Advance();
+}
+
+void DuplexCall::Refuse(const absl::Status& status) {
+  environment_.observer.OnEnd(RecordOf(context_, rpc_, steady_clock::now(), status));
+  Close(status);
 }
 
 bool DuplexCall::MayRead() const {
@@ -61,7 +66,7 @@ void DuplexCall::OnRead(bool ok) {
   } else if (is_admitted) {
     environment_.admission.Leave();
   } else if (ok) {
-    Close(absl::UnavailableError("the server is draining"));
+    Refuse(absl::UnavailableError("the server is draining"));
   }
   {
     // Not before: the next message must not pass this one.
@@ -103,6 +108,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
   record.send_ns = sent.count();
   Record(metadata_, record);
+  RecordPeer(context_, record);
   environment_.observer.OnEnd(std::move(record));
   environment_.admission.Leave();
   ChangeUnderWay(-1);

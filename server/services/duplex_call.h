@@ -26,8 +26,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   bool is_cancelled() const { return is_cancelled_; }
 
  protected:
-  /// `rpc` is what errors call it.
-  DuplexCall(const CallEnvironment& environment, std::string rpc);
+  /// `rpc`, a literal, is what errors, log and metrics call it.
+  DuplexCall(const CallEnvironment& environment, const char* rpc);
 
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
@@ -77,7 +77,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   const Caller& caller() const { return metadata_.caller; }
 
   const CallEnvironment& environment_;
-  const std::string rpc_;
+  const char* const rpc_;
   const Visit visit_;  // leaves last, when nothing of the call is left
   grpc::ServerContext context_;
 
@@ -89,6 +89,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   };
 
   void OnRequest(bool ok);
+  /// Closes, and records what no request does.
+  void Refuse(const absl::Status& status);
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnDone(bool ok);

@@ -126,7 +126,7 @@ class WatchCall final : public HealthListener, public std::enable_shared_from_th
 
 }  // namespace
 
-HealthService::HealthService(HealthRegistry& registry, Gate& live_calls)
+HealthService::HealthService(HealthRegistry& registry, RequestObserver& observer, Gate& live_calls)
     : registry_(registry),
       live_calls_(live_calls),
       check_{service_,
@@ -136,6 +136,7 @@ HealthService::HealthService(HealthRegistry& registry, Gate& live_calls)
                return Check(registry, request);
              }),
              everybody_,
+             observer,
              nullptr,
              live_calls} {
   service_.Serve("Check");

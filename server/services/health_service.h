@@ -12,8 +12,8 @@ namespace attention {
 
 class HealthService {
  public:
-  /// Both outlive this.
-  HealthService(HealthRegistry& registry, Gate& live_calls);
+  /// All outlive this.
+  HealthService(HealthRegistry& registry, RequestObserver& observer, Gate& live_calls);
 
   /// To register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }

@@ -124,8 +124,8 @@ template <typename Call, typename Begin>
 typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
                                    Begin begin) {
   given.service.Serve(name);
-  return {given.service,   name, Right::kAdmin, std::move(begin), given.access, &given.admission,
-          given.live_calls};
+  return {given.service, name,           Right::kAdmin,    std::move(begin),
+          given.access,  given.observer, &given.admission, given.live_calls};
 }
 
 }  // namespace
@@ -140,6 +140,7 @@ ModelAdmin::ModelAdmin(const Dependencies& given)
                                            : StatesOf(*loader, "", caller);
                 }),
             given.access,
+            given.observer,
             nullptr,
             given.live_calls},
       load_(Administered<LoadCall>(given, "LoadModel",

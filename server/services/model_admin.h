@@ -15,6 +15,7 @@ class ModelAdmin {
     /// Null: no folder of models is served.
     ModelLoader* loader;
     const Access& access;
+    RequestObserver& observer;
     Gate& admission;
     Gate& live_calls;
   };

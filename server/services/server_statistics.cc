@@ -49,7 +49,7 @@ void DescribeProcess(v1::ServerStatistics& wire) {
 
 }  // namespace
 
-v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources) {
+v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources, const Caller& caller) {
   v1::ServerStatistics wire;
   wire.set_uptime_ns(Nanoseconds(std::chrono::steady_clock::now() - sources.start));
   wire.set_threads(sources.executor.num_threads());
@@ -58,6 +58,9 @@ v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources) {
   wire.set_received_bytes(total.received_bytes);
   wire.set_sent_bytes(sources.observer.sent_bytes());
   for (const auto& [key, counts] : sources.observer.counter().by_model()) {
+    if (!caller.MayUse(key.first.empty() ? kBareAttention : key.first)) {
+      continue;
+    }
     v1::ModelStatistics& model = *wire.add_models();
     model.set_model(key.first);
     model.set_version(key.second);

@@ -4,6 +4,7 @@
 #include "proto/attention/v1/attention.pb.h"
 #include "server/observability/requests.h"
 #include "server/scheduling/executor.h"
+#include "server/security/caller.h"
 #include "server/sessions/session_table.h"
 
 namespace attention {
@@ -15,6 +16,7 @@ struct StatisticsSources {
   TimePoint start;
 };
 
-v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources);
+/// Of the models, those that the caller may use.
+v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources, const Caller& caller);
 
 }  // namespace attention

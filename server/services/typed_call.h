@@ -7,17 +7,19 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "proto/codec/status.h"
+#include "server/observability/requests.h"
 #include "server/scheduling/gate.h"
 #include "server/security/access.h"
+#include "server/services/call_metadata.h"
 #include "server/services/completion_threads.h"
 #include "server/services/headers_first.h"
 
@@ -30,12 +32,14 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
   /// One method of one service, shared by its calls. All outlive them.
   struct Method {
     Service& service;
-    /// Of Service::Serve.
-    std::string name;
+    /// Of Service::Serve; a literal.
+    const char* name;
     Right right;
     /// Does not block; sees to it that Finish is called once, at any time, by any thread.
     std::function<void(const std::shared_ptr<TypedCall>& call)> begin;
     const Access& access;
+    /// Hears of calls that fail.
+    RequestObserver& observer;
     /// Closed when the server drains; calls that are not yet answered are inside. Null: those that
     /// are answered meanwhile too.
     Gate* admission;
@@ -74,6 +78,7 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
 
   void Finish(const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) {
+      method_.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
       stream_.Finish(ToGrpcStatus(reply.status()), on_finish_.Arm());
       return;
     }
@@ -91,6 +96,7 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
       return;
     }
     Post(method_);
+    arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<Caller> caller = method_.access.Admit(context_, method_.right, method_.name);
     if (!caller.ok()) {
       Finish(caller.status());
@@ -128,6 +134,7 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
   grpc::ByteBuffer message_;
   Request request_;
   Caller caller_;
+  TimePoint arrival_;
   CallTag<TypedCall> on_request_{this, &TypedCall::OnRequest};
   CallTag<TypedCall> on_message_{this, &TypedCall::OnMessage};
   CallTag<TypedCall> on_done_{this, &TypedCall::OnDone};

@@ -184,6 +184,33 @@ TEST(LifecycleTest, RefusesAPortThatIsTaken) {
                        HasSubstr("--listen: cannot listen on " + first.address())));
 }
 
+TEST(LifecycleTest, DoesWithoutAnAddressThatNobodyAskedForAndIsTaken) {
+  InProcessServer first({.admin_listen = "127.0.0.1:0", .metrics_listen = "127.0.0.1:0"});
+  ServerOptions options = {.listen = {"127.0.0.1:0"},
+                           .admin_listen = first.server().admin_address(),
+                           .is_default_admin_listen = true,
+                           .metrics_listen = first.server().metrics_address(),
+                           .is_default_metrics_listen = true};
+  ::testing::internal::CaptureStderr();
+  const auto second = Server::Start(options);
+  ASSERT_THAT(second, IsOk());
+  EXPECT_EQ((*second)->admin_address(), "");
+  EXPECT_EQ((*second)->metrics_address(), "");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  for (const std::string& taken :
+       {"--admin-listen: cannot listen on " + options.admin_listen,
+        "--metrics-listen: cannot listen on " + options.metrics_listen}) {
+    EXPECT_THAT(log, HasSubstr(taken));
+  }
+  options.is_default_admin_listen = false;
+  EXPECT_THAT(Server::Start(options), StatusIs(absl::StatusCode::kUnavailable,
+                                               StartsWith("--admin-listen: cannot listen on ")));
+  options.admin_listen = "";
+  options.is_default_metrics_listen = false;
+  EXPECT_THAT(Server::Start(options), StatusIs(absl::StatusCode::kUnavailable,
+                                               StartsWith("--metrics-listen: cannot listen on ")));
+}
+
 TEST(LifecycleTest, RefusesAddressesThatAreNone) {
   const std::vector<std::string> addresses = {"8001",        "host:", ":8001", "127.0.0.1:65536",
                                               "127.0.0.1:x", "unix:"};

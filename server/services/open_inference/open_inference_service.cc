@@ -92,7 +92,7 @@ template <typename Request, typename Reply, typename Answer>
 void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
   using Call = TypedCall<Service, Request, Reply>;
   Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.access,
-               nullptr, dependencies_.live_calls},
+               dependencies_.observer, nullptr, dependencies_.live_calls},
               kPostedInferences);
 }
 
@@ -113,8 +113,8 @@ void OpenInferenceService::AddChange(const char* name,
       call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : done);
     });
   };
-  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, &dependencies_.admission,
-               dependencies_.live_calls},
+  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, dependencies_.observer,
+               &dependencies_.admission, dependencies_.live_calls},
               1);
 }
 

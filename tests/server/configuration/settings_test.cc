@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "server/configuration/option_table.h"
+#include "server/configuration/url_secret.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -128,11 +129,14 @@ TEST_F(SettingsTest, WarnsOfUnknownVariablesButNotOfThoseThatKubernetesMakes) {
                                             {"ATTEND_SERVICE_PORT_GRPC", "8001"},
                                             {"ATTEND_PORT", "tcp://10.0.0.1:8001"},
                                             {"ATTEND_PORT_8001_TCP_ADDR", "10.0.0.1"},
+                                            {"ATTEND_OTLP_ENDPONT", "http://collector:4318"},
                                             {"OTHER", "1"}});
   ASSERT_THAT(parsed, IsOk());
   EXPECT_THAT(
       parsed->warnings,
-      ElementsAre("ATTEND_THREAD: no option has this variable; the nearest is ATTEND_THREADS"));
+      ElementsAre(
+          "ATTEND_OTLP_ENDPONT: no option has this variable; the nearest is ATTEND_OTLP_ENDPOINT",
+          "ATTEND_THREAD: no option has this variable; the nearest is ATTEND_THREADS"));
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeFedBack) {
@@ -169,6 +173,30 @@ TEST_F(SettingsTest, PrintsNoUserAndPasswordOfAUrl) {
       Parse(printed),
       StatusIs(kInvalid, EndsWith(": models: expected the user and password that --print-config "
                                   "left out")));
+}
+
+TEST_F(SettingsTest, HidesWhateverStandsBeforeTheHost) {
+  EXPECT_EQ(WithoutSecret("http://user:se@cret@host:4318/v1"), "http://hidden@host:4318/v1");
+  EXPECT_EQ(WithoutSecret("http://host/a@b"), "http://host/a@b");
+  EXPECT_EQ(WithoutSecret("http://key@host?q=/"), "http://hidden@host?q=/");
+  EXPECT_EQ(WithoutSecret("/models/a@b"), "/models/a@b");
+}
+
+TEST_F(SettingsTest, PrintsTextsThatAreNoUtf8) {
+  const auto parsed = ParseCommandLine({"--models=/x\xff", "--print-config"});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ(nlohmann::json::parse(parsed->text)["models"], "/x\xef\xbf\xbd");
+}
+
+TEST_F(SettingsTest, KnowsWhichAddressesNobodyAskedFor) {
+  const ServerOptions own = ParseCommandLine({})->options;
+  EXPECT_TRUE(own.is_default_admin_listen);
+  EXPECT_TRUE(own.is_default_metrics_listen);
+  const ServerOptions asked = ParseCommandLine({"--metrics-listen=127.0.0.1:8002"},
+                                               {{"ATTEND_ADMIN_LISTEN", "127.0.0.1:8003"}})
+                                  ->options;
+  EXPECT_FALSE(asked.is_default_admin_listen);
+  EXPECT_FALSE(asked.is_default_metrics_listen);
 }
 
 TEST_F(SettingsTest, AdministratorsAreServedOnThisMachineUnlessTurnedOff) {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -20,7 +21,8 @@ namespace attention {
 
 class HttpReceiver {
  public:
-  /// One answer after the other, `HTTP/1.1 ` apart: "503 Busy\r\nRetry-After: 1"; then "200 OK".
+  /// One answer after the other, `HTTP/1.1 ` apart: "503 Busy\r\nRetry-After: 1", with a body after
+  /// an empty line; then "200 OK".
   explicit HttpReceiver(std::vector<std::string> answers = {})
       : answers_(std::move(answers)), thread_([this] { Serve(); }) {}
   ~HttpReceiver() {
@@ -88,7 +90,11 @@ class HttpReceiver {
       received_.emplace_back(text.substr(0, head), text.substr(head + 4));
       arrived_.NotifyAll();
     }
-    answer = "HTTP/1.1 " + answer + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    const size_t end = std::min(answer.find("\r\n\r\n"), answer.size());
+    const std::string body = answer.substr(std::min(end + 4, answer.size()));
+    answer = "HTTP/1.1 " + answer.substr(0, end) +
+             "\r\nContent-Length: " + std::to_string(body.size()) +
+             "\r\nConnection: close\r\n\r\n" + body;
     send(connection, answer.data(), answer.size(), MSG_NOSIGNAL);
   }
 

@@ -127,5 +127,18 @@ TEST(OtlpJsonTest, ACallersMistakeIsNoErrorOfTheServers) {
   EXPECT_EQ(Attributes(span).at("attend.error"), "shape: \xef\xbf\xbd");
 }
 
+TEST(OtlpJsonTest, ReadsWhatWasRejected) {
+  const RejectedSpans rejected =
+      ReadRejectedSpans(R"({"partialSuccess": {"rejectedSpans": "3", "errorMessage": "quota"}})");
+  EXPECT_EQ(rejected.count, 3);
+  EXPECT_EQ(rejected.why, "quota");
+  EXPECT_EQ(ReadRejectedSpans(R"({"partialSuccess": {"rejectedSpans": 2}})").count, 2);
+  for (const char* other :
+       {"", "{}", "[1]", "no", R"({"partialSuccess": {}})", R"({"partialSuccess": null})",
+        R"({"partialSuccess": {"rejectedSpans": "many", "errorMessage": 1}})"}) {
+    EXPECT_EQ(ReadRejectedSpans(other).count, 0) << other;
+  }
+}
+
 }  // namespace
 }  // namespace attention

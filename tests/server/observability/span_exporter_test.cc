@@ -143,6 +143,26 @@ TEST(SpanExporterTest, DropsWhatTheCollectorWillNeverTake) {
   EXPECT_EQ(exporter->statistics().dropped, 1);
 }
 
+TEST(SpanExporterTest, CountsWhatTheCollectorRejectsOfABatchThatItTakes) {
+  HttpReceiver collector(
+      {"200 OK\r\n\r\n{\"partialSuccess\":{\"rejectedSpans\":\"7\",\"errorMessage\":\"full\"}}"});
+  const auto exporter = ExporterTo(collector.url());
+  RequestRecord record = Sampled();
+  ::testing::internal::CaptureStderr();
+  exporter->Trace(record);
+  collector.Await(1);
+  while (exporter->statistics().dropped == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it rejected 7 spans: full"));
+  EXPECT_EQ(exporter->statistics().exported, 0);
+  exporter->Trace(record);
+  while (exporter->statistics().exported == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(exporter->statistics().dropped, 1);
+}
+
 TEST(SpanExporterTest, DropsWhatFindsNoRoomAndNeverBlocks) {
   const ListeningSockets deaf = *ListenOn("127.0.0.1:0");  // nobody accepts, nobody answers
   const auto exporter = ExporterTo("http://" + deaf.address);

@@ -114,6 +114,11 @@ TEST_F(AccessTest, ATokenOpensItsModelsAndShowsNoOthers) {
   ASSERT_EQ(index->models_size(), 1);
   EXPECT_EQ(index->models(0).name(), "demo");
   EXPECT_EQ(Call(*open_, &Open::ModelStatistics, "some")->model_stats_size(), 1);
+  const auto statistics = Call(*native_, &Native::GetStatistics, "some");
+  ASSERT_THAT(statistics, IsOk());
+  for (const v1::ModelStatistics& model : statistics->models()) {
+    EXPECT_EQ(model.model(), "demo");
+  }
 }
 
 TEST_F(AccessTest, ASessionOpensOnItsModelsOnly) {

@@ -56,6 +56,8 @@ TEST(ExposureTest, HealthMayBePlaintext) {
   EXPECT_THAT(CheckExposure({.health_listen = "0.0.0.0:4"}), IsOk());
   EXPECT_THAT(CheckExposure({.health_listen = "here"}),
               IsRefused("--health-listen: expected HOST"));
+  EXPECT_THAT(CheckExposure({.metrics_listen = "nonsense"}),
+              IsRefused("--metrics-listen: expected HOST"));
 }
 
 }  // namespace
