@@ -7,7 +7,6 @@ usage: rules_test.py BIN_FOLDER DEPLOY_FOLDER PROMTOOL PROMETHEUS
 import json
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +16,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import alert_cases
+import deployed
 from live_server import LiveServer
 
 # Panels and alerts about what a healthy server of a test does not have.
@@ -28,40 +29,6 @@ def names_of(page):
     return {re.match(r"[a-zA-Z_:][a-zA-Z0-9_:]*", line)[0] for line in page.splitlines() if line and line[0] != "#"}
 
 
-def dashboard_expressions(path):
-    """Of all panels and variables, with the variables filled in as Grafana would."""
-    dashboard = json.loads(path.read_text())
-    targets = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    variables = [variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable]
-    for name, value in (("$__rate_interval", "5m"), ("$job", ".*"), ("$instance", ".*"), ("$model", ".*")):
-        targets = [expression.replace(name, value) for expression in targets]
-    left = [expression for expression in targets if "$" in expression]
-    assert not left, f"unknown variables: {left}"
-    return targets, variables
-
-
-def alert_expressions(path):
-    """By promtool, which reads YAML so that this need not."""
-    text = path.read_text()
-    blocks = re.findall(r"- alert: (\w+)\n(.*?)(?=\n {6}- alert|\Z)", text, re.DOTALL)
-    assert len(blocks) == text.count("alert:"), "alerts.yaml is laid out in another way than this test reads it"
-    for name, body in blocks:
-        for key in ("severity:", "summary:", "description:", "runbook:"):
-            assert key in body, f"{name} has no {key}"
-    expressions = [re.search(r"expr: (?:>-\n)?(.*?)\n {8}(?:for|labels):", body, re.DOTALL)[1] for _, body in blocks]
-    return [name for name, _ in blocks], [re.sub(r"\s+", " ", expression) for expression in expressions]
-
-
-def used_names(expression):
-    without_text = re.sub(r'"[^"]*"', '""', expression)
-    return set(re.findall(r"\b(?:attend|process)_[a-z0-9_]+", without_text))
-
-
-def run(*command, text=None):
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}:\n{done.stdout}"
-
-
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,15 +36,16 @@ def free_port():
 
 
 class Prometheus:
-    """Debian's, with the configuration of deploy/prometheus pointed at a live server."""
+    """Debian's, with the configuration of deploy/prometheus pointed at a live server, and no alert that waits before it fires."""
 
     def __init__(self, program, deploy, target):
         self._folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self._folder.name)
-        shutil.copy(deploy / "prometheus/alerts.yaml", folder)
+        rules = (deploy / "prometheus/alerts.yaml").read_text()
+        (folder / "alerts.yaml").write_text(re.sub(r"\bfor: \w+", "for: 0s", rules))
         text = (deploy / "prometheus/prometheus.yml").read_text()
-        assert "127.0.0.1:8002" in text and "15s" in text
-        (folder / "prometheus.yml").write_text(text.replace("127.0.0.1:8002", target).replace("15s", "1s"))
+        assert '"attend:8002"' in text and "15s" in text
+        (folder / "prometheus.yml").write_text(text.replace('"attend:8002"', f'"{target}"').replace("15s", "1s"))
         self._address = f"127.0.0.1:{free_port()}"
         self._log = open(folder / "log", "w+")
         self._process = subprocess.Popen(
@@ -106,19 +74,38 @@ class Prometheus:
                 raise
             raise AssertionError(f"{expression}: {error.read().decode()}") from error
 
-    def await_result(self, expression, wanted):
-        """Asks until the result is as wanted, for half a minute."""
+    def alerts(self):
+        return self.api("rules")["groups"][0]["rules"]
+
+    def await_that(self, what, ask, wanted):
+        """Asks until the answer is as wanted, for half a minute."""
         found = None
         for _ in range(150):
             try:
-                found = self.query(expression)
+                found = ask()
                 if wanted(found):
-                    return
+                    return found
             except (urllib.error.URLError, ConnectionError):  # not there yet
                 pass
             time.sleep(0.2)
         self._log.seek(0)
-        raise AssertionError(f"{expression}: {found}\n{self._log.read()[-3000:]}")
+        raise AssertionError(f"{what}: {found}\n{self._log.read()[-3000:]}")
+
+    def await_result(self, expression, wanted):
+        return self.await_that(expression, lambda: self.query(expression), wanted)
+
+
+def check_alerts(prometheus, server):
+    """None is active of a healthy server; that it has ended, one says."""
+    rules = prometheus.await_that("all rules are evaluated", prometheus.alerts,
+                                  lambda rules: all(rule["health"] != "unknown" for rule in rules))
+    for rule in rules:
+        assert rule["health"] == "ok", f"{rule['name']}: {rule}"
+        assert rule["state"] == "inactive", f"{rule['name']} would fire of a healthy server: {rule}"
+    server.stop()
+    prometheus.await_that("AttendDown fires", prometheus.alerts,
+                          lambda rules: "AttendDown" in [rule["name"] for rule in rules if rule["state"] == "firing"])
+    return [rule["name"] for rule in rules]
 
 
 def check_prometheus(program, deploy, server, expressions):
@@ -130,32 +117,44 @@ def check_prometheus(program, deploy, server, expressions):
         for expression in expressions:
             if not prometheus.query(expression):
                 assert MAY_BE_EMPTY.search(expression), f"a panel shows nothing: {expression}"
-        rules = prometheus.api("rules")["groups"][0]["rules"]
-        for rule in rules:
-            assert rule["health"] in ("ok", "unknown"), f"{rule['name']}: {rule}"
-            assert rule["state"] != "firing", f"{rule['name']} fires of a healthy server: {rule}"
-        return [rule["name"] for rule in rules]
+        return check_alerts(prometheus, server)
+
+
+def check_configuration(promtool, deploy):
+    """As it is, and with the lines that name an Alertmanager."""
+    path = deploy / "prometheus/prometheus.yml"
+    deployed.run(promtool, "check", "config", path)
+    text = path.read_text().replace("alerts.yaml", str(deploy.resolve() / "prometheus/alerts.yaml"))
+    named = re.sub(r"^# ?(?=alerting:|  )", "", text, flags=re.MULTILINE)
+    assert "\nalerting:\n" in named, "prometheus.yml does not show how an Alertmanager is named"
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        file.write(named)
+        file.flush()
+        deployed.run(promtool, "check", "config", file.name)
+
+
+def check_runbook(deploy, alerts):
+    rows = re.findall(r"^\| (Attend\w+) \|", (deploy / "README.md").read_text(), re.MULTILINE)
+    assert rows == list(alerts), f"deploy/README.md has the alerts {rows}, alerts.yaml {list(alerts)}"
 
 
 def main():
     folder, deploy, promtool, program = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
-    run(promtool, "check", "rules", deploy / "prometheus/alerts.yaml")
-    run(promtool, "check", "config", deploy / "prometheus/prometheus.yml")
-    alerts, conditions = alert_expressions(deploy / "prometheus/alerts.yaml")
-    panels, variables = dashboard_expressions(deploy / "grafana/attend.json")
-    runbook = (deploy / "README.md").read_text()
-    for alert in alerts:
-        assert f"| {alert} |" in runbook, f"deploy/README.md says nothing of {alert}"
+    deployed.run(promtool, "check", "rules", deploy / "prometheus/alerts.yaml")
+    check_configuration(promtool, deploy)
+    alerts = deployed.alerts(deploy)
+    panels, variables = deployed.dashboard_expressions(deploy)
+    check_runbook(deploy, alerts)
     with LiveServer(folder) as server:
         server.ask_for_everything()
         page = server.page()
-        run(promtool, "check", "metrics", text=page)
+        deployed.run(promtool, "check", "metrics", text=page)
         there = names_of(page)
-        for expression in conditions + panels + variables:
-            missing = used_names(expression) - there
+        for expression in [*alerts.values(), *panels, *variables, *alert_cases.HEALTHY]:
+            missing = deployed.used_names(expression) - there
             assert not missing, f"no live server says {missing}, which is used in: {expression}"
         known = check_prometheus(program, deploy, server, panels)
-        assert known == alerts, f"expected the alerts {alerts}, Prometheus has {known}"
+        assert known == list(alerts), f"expected the alerts {list(alerts)}, Prometheus has {known}"
     print(f"{len(there)} names of series, {len(panels)} panel queries, {len(alerts)} alerts")
 
 
