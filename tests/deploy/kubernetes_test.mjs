@@ -3,12 +3,12 @@
 // Runs in a folder whose node_modules has package.json's dependencies (tests/support/npm_test.sh); KUBECTL names the program.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { problems } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
@@ -51,6 +51,10 @@ const BROKEN = {
   a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /what attend.json allows needs/],
   messages_beyond_memory: ['prod', (o) => configure(o, { max_message_bytes: 2 ** 30 }), 'rule', /what attend.json allows needs/],
   half_a_core: ['dev', (o) => { Object.assign(pod(o).containers[0].resources, { requests: { cpu: '500m', memory: '1Gi' }, limits: { cpu: '500m', memory: '1Gi' } }); }, 'rule', /whole cores/],
+  a_rule_without_expression: ['prod', (o) => { delete find(o, 'PrometheusRule').spec.groups[0].rules[0].expr; }, 'schema', /expr/],
+  a_rule_with_an_unknown_field: ['prod', (o) => { find(o, 'PrometheusRule').spec.groups[0].rules[0].severity = 'page'; }, 'type', /severity/],
+  alerts_of_another_job: ['prod', (o) => { find(o, 'ServiceMonitor').spec.jobLabel = 'app'; }, 'rule', /about the job attend/],
+  alerts_of_nothing: ['prod', (o) => { o.splice(o.findIndex(({ kind }) => kind === 'ServiceMonitor'), 1); }, 'rule', /nobody scrapes/],
   an_unserved_metric: ['prod', (o) => { o.splice(o.findIndex(({ kind }) => kind === 'ServiceMonitor'), 1); }, 'rule', /nobody serves/],
   no_queued_work: ['prod', (o) => { find(o, 'HorizontalPodAutoscaler').spec.metrics.shift(); }, 'rule', /queued work is not among/],
   a_port_of_another_protocol: ['prod', (o) => { find(o, 'Service').spec.ports[0].appProtocol = 'kubernetes.io/h2c'; }, 'rule', /speaks https/],
@@ -96,10 +100,15 @@ test('base is valid, and leaves it to an overlay who scrapes it', async () => {
 test('production has every kind of object that is promised', () => {
   const kinds = new Set(rendered.prod.map(({ kind }) => kind));
   for (const kind of ['Namespace', 'ServiceAccount', 'ConfigMap', 'Deployment', 'Service', 'NetworkPolicy',
-    'PodDisruptionBudget', 'HorizontalPodAutoscaler', 'ServiceMonitor']) {
+    'PodDisruptionBudget', 'HorizontalPodAutoscaler', 'ServiceMonitor', 'PrometheusRule']) {
     assert.ok(kinds.has(kind), `${kind} is missing`);
   }
   assert.equal(find(rendered.prod, 'Service').spec.clusterIP, 'None');
+});
+
+test('production has the alerts of deploy/prometheus', () => {
+  const { groups } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.yaml'), 'utf8'));
+  assert.deepEqual(find(rendered.prod, 'PrometheusRule').spec.groups, groups);
 });
 
 // What is mounted in a pod stands in for by what tests have.

@@ -38,6 +38,18 @@ function* selectors({ objects, deployment, pod }) {
   }
 }
 
+/** Alerts name the job, which the ServiceMonitor makes of the Service: of its name, unless it says of which label. */
+function* alerts({ objects }) {
+  for (const { spec } of ofKind(objects, 'PrometheusRule')) {
+    const wanted = spec.groups.flatMap(({ rules }) => rules.flatMap(({ expr }) => [...String(expr).matchAll(/job="([^"]*)"/g)].map(([, job]) => job)));
+    const monitor = ofKind(objects, 'ServiceMonitor')[0];
+    const service = ofKind(objects, 'Service')[0];
+    const job = monitor?.spec.jobLabel ? service?.metadata.labels[monitor.spec.jobLabel] : service?.metadata.name;
+    if (!monitor) yield 'PrometheusRule: nobody scrapes what it is about';
+    for (const name of new Set(wanted)) if (name !== job) yield `PrometheusRule: about the job ${name}, the ServiceMonitor's is ${job}`;
+  }
+}
+
 function* ports({ objects, container, config }) {
   const byName = new Map(container.ports.map((port) => [port.name, port.containerPort]));
   for (const service of ofKind(objects, 'Service')) {
@@ -161,5 +173,5 @@ function* names({ objects }) {
 /** What is wrong with the objects of one overlay, in words; empty when nothing is. */
 export function problems(objects) {
   const all = cast(objects);
-  return [selectors, ports, resources, scaling, security, files, listeners, draining, names].flatMap((rule) => [...rule(all)]);
+  return [selectors, alerts, ports, resources, scaling, security, files, listeners, draining, names].flatMap((rule) => [...rule(all)]);
 }
