@@ -64,6 +64,9 @@ void PrintAddress(const char* listener, const std::string& address) {
   }
 }
 
+// What it quotes may be as long as a client likes.
+constexpr size_t kMaxGrpcText = 300;
+
 // What gRPC has to say goes the way of everything else. Whoever connects can make it say something.
 void LogForGrpc(gpr_log_func_args* event) {
   static LineLimit& limit = *new LineLimit("gRPC");  // gRPC talks to the end of the process
@@ -72,7 +75,7 @@ void LogForGrpc(gpr_log_func_args* event) {
                                                                     : LogLevel::kDebug;
   if (level >= CurrentLogLevel() && limit.Take()) {
     Log({.level = level,
-         .text = absl::StrCat("grpc: ", event->message),
+         .text = absl::StrCat("grpc: ", std::string(event->message).substr(0, kMaxGrpcText)),
          .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
   }
 }

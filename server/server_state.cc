@@ -38,7 +38,8 @@ ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
                     .max_delay = std::chrono::microseconds(options.max_batch_delay_us)},
           .queue = {.max_bytes = options.max_queue_bytes,
                     .max_requests = options.max_queue_requests,
-                    .max_wait_ns = absl::ToInt64Nanoseconds(options.max_queue_wait)}};
+                    .max_wait_ns = absl::ToInt64Nanoseconds(options.max_queue_wait)},
+          .max_reply_bytes = options.max_reply_bytes};
 }
 
 // Null without a folder.

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
 #include "core/tensor/json_outline.h"
 #include "nlohmann/json.hpp"
 
@@ -30,11 +31,16 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_byt
   return text;
 }
 
+absl::Status CheckJsonDepth(const std::string& text, const std::string& source) {
+  const int depth = OutlineOf(text).depth;
+  return depth <= kMaxJsonDepth
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat(source, ": expected at most ", kMaxJsonDepth,
+                                                       " levels of nesting, found ", depth));
+}
+
 absl::StatusOr<json> ParseJsonObject(const std::string& text, const std::string& source) {
-  if (const int depth = OutlineOf(text).depth; depth > kMaxJsonDepth) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": expected at most ", kMaxJsonDepth,
-                                                   " levels of nesting, found ", depth));
-  }
+  RETURN_IF_ERROR(CheckJsonDepth(text, source));
   json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {
     return absl::InvalidArgumentError(

@@ -152,6 +152,10 @@ OptionSection Limits() {
        DurationOption("max-queue-wait", &ServerOptions::max_queue_wait,
                       "Estimated time that what waits may take: what comes then is refused, and "
                       "told when\nto try again"),
+       IntegerOption(
+           "max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
+           "Memory of replies, from when their requests are accepted until they are sent; "
+           "one that is\nlarger is computed when there is no other"),
        IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
                      "Memory of the keys and values of all sessions (Decode)"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,

@@ -1,6 +1,7 @@
 #include "server/configuration/settings.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -86,6 +87,7 @@ absl::StatusOr<std::vector<std::string>> ToTexts(const Option& option, const jso
 
 absl::StatusOr<json> ParseFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
+  RETURN_IF_ERROR(CheckJsonDepth(text, path));
   std::set<std::string> keys;
   std::string repeated;
   const auto note_key = [&](int depth, json::parse_event_t event, json& parsed) {
@@ -112,11 +114,16 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
 }
 
 ordered_json ToJson(const Option& option, const std::string& text) {
+  using Limits = std::numeric_limits<int64_t>;
   switch (option.type) {
-    case Option::Type::kInteger:
-    case Option::Type::kSwitch:
-      // What Apply takes but JSON does not, such as "+1", stays a text.
-      return ordered_json::accept(text) ? ordered_json::parse(text) : ordered_json(text);
+    case Option::Type::kInteger: {
+      const absl::StatusOr<int64_t> value = ParseInteger(text, Limits::min(), Limits::max());
+      return value.ok() ? ordered_json(*value) : ordered_json(text);
+    }
+    case Option::Type::kSwitch: {
+      const absl::StatusOr<bool> value = ParseSwitch(text);
+      return value.ok() ? ordered_json(*value) : ordered_json(text);
+    }
     default:
       return WithoutSecret(text);
   }

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace attention {
+namespace {
+
+constexpr size_t kFewListeners = 64;
+
+}  // namespace
 
 void HealthRegistry::Set(const std::string& name, bool is_serving) {
   {
@@ -49,8 +54,11 @@ bool HealthRegistry::is_closed() const {
 
 void HealthRegistry::Subscribe(std::weak_ptr<HealthListener> listener) {
   MutexLock lock(mutex_);
-  std::erase_if(listeners_,
-                [](const std::weak_ptr<HealthListener>& known) { return known.expired(); });
+  if (listeners_.size() >= next_sweep_) {
+    std::erase_if(listeners_,
+                  [](const std::weak_ptr<HealthListener>& known) { return known.expired(); });
+    next_sweep_ = 2 * listeners_.size() + kFewListeners;
+  }
   listeners_.push_back(std::move(listener));
 }
 

@@ -48,7 +48,9 @@ class HealthRegistry {
   std::map<std::string, bool> is_serving_ ABSL_GUARDED_BY(mutex_);
   bool is_draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  /// Some may be gone: they are looked for when there are twice as many as were left the last time.
   std::vector<std::weak_ptr<HealthListener>> listeners_ ABSL_GUARDED_BY(mutex_);
+  size_t next_sweep_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace attention

@@ -96,6 +96,10 @@ void WriteQueue(const ExecutorStatistics& executor, const QueueLimits& limits, M
   text.Gauge("attend_queue_limit_seconds",
              "Estimated time that what waits may take (--max-queue-wait).",
              Seconds(limits.max_wait_ns));
+  text.Gauge("attend_reply_bytes", "Memory of replies that are to be computed or sent.",
+             static_cast<double>(executor.reply_bytes));
+  text.Gauge("attend_reply_limit_bytes", "Memory that replies may take (--max-reply-bytes).",
+             static_cast<double>(executor.max_reply_bytes));
   text.Gauge("attend_running_requests", "Requests in the batches that run.",
              static_cast<double>(executor.running_requests));
 }

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
 
 using std::chrono::steady_clock;
+
+// Replies leave when their callers read.
+constexpr int64_t kReplyRetryMs = 100;
 
 Priority HighestOf(const Batch& batch) {
   Priority highest = Priority::kLow;
@@ -20,6 +27,7 @@ Priority HighestOf(const Batch& batch) {
 
 Executor::Executor(const ExecutorOptions& options)
     : speed_(options.num_threads),
+      replies_(options.max_reply_bytes),
       queue_(options.queue),
       batcher_(queue_, options.batch, options.num_threads, steady_clock::now),
       pool_(options.num_threads),
@@ -31,7 +39,22 @@ Executor::Executor(const ExecutorOptions& options)
 
 Executor::~Executor() { Stop(); }
 
+absl::Status Executor::RefuseReply(int64_t bytes) const {
+  return Refuse(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("replies of ", replies_.used_bytes(), " bytes are computed or sent, ", bytes,
+                   " more would pass the limit of ", replies_.max_bytes(), " (--max-reply-bytes)"),
+      {.reason = RefusalReason::kReplyBytes,
+       .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});
+}
+
 absl::Status Executor::Submit(std::shared_ptr<Job> job) {
+  std::shared_ptr<HeldReply> part =
+      replies_.Take(job->reply_bytes(), job->GiveUpReply(), steady_clock::now());
+  if (part == nullptr) {
+    return RefuseReply(job->reply_bytes());
+  }
+  job->HoldReply(std::move(part));
   const BatchKey key = job->description().key;
   const WorkEstimate work = speed_.Estimate(key, job->description().flops);
   absl::Status status = queue_.Push(std::move(job), work, steady_clock::now());
@@ -42,6 +65,9 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
 }
 
 absl::Status Executor::CheckRoom(const RequestClass& request_class, TimePoint deadline) {
+  if (replies_.used_bytes() >= replies_.max_bytes()) {
+    return RefuseReply(0);
+  }
   return queue_.CheckRoom(request_class, deadline, steady_clock::now());
 }
 
@@ -51,6 +77,8 @@ ExecutorStatistics Executor::statistics() const {
     MutexLock lock(mutex_);
     result = statistics_;
   }
+  result.reply_bytes = replies_.used_bytes();
+  result.max_reply_bytes = replies_.max_bytes();
   result.queue = queue_.state();
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "server/observability/bucket_counts.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
+#include "server/scheduling/reply_budget.h"
 #include "server/scheduling/request_queue.h"
 #include "server/scheduling/speed_estimate.h"
 
@@ -22,6 +24,7 @@ struct ExecutorOptions {
   int num_threads = 1;
   BatchLimits batch = {};
   QueueLimits queue = {};
+  int64_t max_reply_bytes = std::numeric_limits<int64_t>::max();
 };
 
 inline constexpr int64_t kBatchRowsBounds[] = {1,   2,   4,    8,    16,   32,   64,   128,
@@ -44,6 +47,9 @@ struct ExecutorStatistics {
   BucketCounts requests{kBatchRequestsBounds};
   /// In the batches that run now.
   int64_t running_requests = 0;
+  /// Of replies that will be computed, are, or are on their way out.
+  int64_t reply_bytes = 0;
+  int64_t max_reply_bytes = 0;
   QueueState queue;
 };
 
@@ -54,8 +60,8 @@ class Executor {
   /// Stops.
   ~Executor();
 
-  /// Every accepted job is finished, once. Errors are RequestQueue::Push's; a refused job is not
-  /// finished.
+  /// Every accepted job is finished, once. Errors are RequestQueue::Push's, and RESOURCE_EXHAUSTED
+  /// when its reply does not fit beside the others; a refused job is not finished.
   absl::Status Submit(std::shared_ptr<Job> job);
 
   /// Errors that Submit would give a job of this class and deadline, whatever it asks for.
@@ -75,7 +81,11 @@ class Executor {
   /// Runs the batch on the runner; what it took is learned, and counted.
   void Run(const Batch& batch, BatchRunner& runner, const std::function<void()>& interlude);
 
+  /// RESOURCE_EXHAUSTED: a reply of so many bytes does not fit.
+  absl::Status RefuseReply(int64_t bytes) const;
+
   SpeedEstimate speed_;
+  ReplyBudget replies_;
   RequestQueue queue_;
   Batcher batcher_;
   /// Until the threads are started.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -113,6 +114,8 @@ struct JobDescription {
   bool wants_rows = false;
 };
 
+class HeldReply;
+
 /// Threads: description() and is_cancelled() are called from any thread; the others from the
 /// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output, Scores and Options,
 /// OnRows..., Finish. Sequences are counted as in the description.
@@ -126,6 +129,16 @@ class Job {
   const JobDescription& description() const { return description_; }
   /// Nobody waits for the answer any more.
   virtual bool is_cancelled() const = 0;
+
+  /// Of the reply's memory.
+  virtual int64_t reply_bytes() const { return 0; }
+  /// Holds on to `part` for as long as there is that memory, or may be, and tells it when the reply
+  /// has been computed. Before the job is queued.
+  virtual void HoldReply(std::shared_ptr<HeldReply> /*part*/) {}
+  /// Ends the sending of a reply that nobody takes; may be called after the job's end.
+  virtual std::function<void()> GiveUpReply() {
+    return [] {};
+  }
 
   /// Makes the reply memory.
   virtual void Prepare() = 0;

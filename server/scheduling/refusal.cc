@@ -35,6 +35,8 @@ std::string_view Name(RefusalReason reason) {
       return "queue_bytes";
     case RefusalReason::kQueueWait:
       return "queue_wait";
+    case RefusalReason::kReplyBytes:
+      return "reply_bytes";
     case RefusalReason::kTenantShare:
       return "tenant_share";
     case RefusalReason::kDeadline:

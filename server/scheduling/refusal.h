@@ -17,6 +17,7 @@ enum class RefusalReason {
   kQueueRequests,
   kQueueBytes,
   kQueueWait,
+  kReplyBytes,
   kTenantShare,
   kDeadline,
   /// The server drains, or the model is being loaded.
@@ -24,8 +25,8 @@ enum class RefusalReason {
 };
 inline constexpr int kNumRefusalReasons = static_cast<int>(RefusalReason::kUnavailable) + 1;
 
-/// "limit", "queue_requests", "queue_bytes", "queue_wait", "tenant_share", "deadline",
-/// "unavailable".
+/// "limit", "queue_requests", "queue_bytes", "queue_wait", "reply_bytes", "tenant_share",
+/// "deadline", "unavailable".
 std::string_view Name(RefusalReason reason);
 
 /// Times in milliseconds.

@@ -20,14 +20,14 @@ absl::Status Caller::CheckModel(const std::string& model) const {
   }
   return absl::PermissionDeniedError(absl::StrCat("model: expected one that tenant \"", tenant,
                                                   "\" may use, found \"", name,
-                                                  "\"; ListModels and RepositoryIndex list them"));
+                                                  "\"; ListModels lists them"));
 }
 
 absl::Status Caller::Conceal(const absl::Status& status) const {
   return models != nullptr && absl::IsNotFound(status)
              ? absl::NotFoundError(
                    "model: expected one that is served, found none of that name and version; "
-                   "ListModels and RepositoryIndex list them")
+                   "ListModels lists them")
              : status;
 }
 

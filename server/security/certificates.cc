@@ -125,7 +125,11 @@ absl::Status CertificateStore::Read() {
 std::shared_ptr<const Certificates> CertificateStore::Latest() {
   MutexLock lock(mutex_);
   if (watch_.HasChanged()) {
-    if (const absl::Status status = Read(); !status.ok()) {
+    const absl::Status status = Read();
+    if (!status.ok()) {
+      watch_.Forget();
+    }
+    if (std::exchange(failure_, status) != status && !status.ok()) {
       Log(LogLevel::kError,
           absl::StrCat("the certificate stays what it was: ", std::string(status.message())));
     }

@@ -52,6 +52,8 @@ class CertificateStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Certificates> latest_ ABSL_GUARDED_BY(mutex_);
+  /// Of the last look, which the log has.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

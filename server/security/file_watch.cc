@@ -14,7 +14,8 @@ bool FileWatch::HasChanged() {
       found = {};
     }
     absl::StrAppend(&now, " ", found.st_dev, ":", found.st_ino, ":", found.st_size, ":",
-                    found.st_mtim.tv_sec, ":", found.st_mtim.tv_nsec);
+                    found.st_mtim.tv_sec, ":", found.st_mtim.tv_nsec, ":", found.st_ctim.tv_sec,
+                    ":", found.st_ctim.tv_nsec);
   }
   return std::exchange(last_, now) != now;
 }

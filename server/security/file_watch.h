@@ -14,6 +14,8 @@ class FileWatch {
 
   /// True the first time, and when a file has changed, come or gone since the last time.
   bool HasChanged();
+  /// They could not be read: the next look is as the first.
+  void Forget() { last_.clear(); }
 
  private:
   const std::vector<std::string> paths_;

@@ -4,6 +4,7 @@
 #include <openssl/sha.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -24,7 +25,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxTokenFileBytes = size_t{16} << 20;
 constexpr size_t kHashDigits = size_t{2} * SHA256_DIGEST_LENGTH;
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
+constexpr std::chrono::seconds kLookInterval{1};
 
 absl::Status Wrong(const std::string& key, const std::string& expected, const json& found) {
   return absl::InvalidArgumentError(
@@ -143,17 +144,21 @@ absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& 
 
 std::shared_ptr<const TokenTable> TokenStore::Latest() {
   MutexLock lock(mutex_);
-  const absl::Time now = absl::Now();
+  const auto now = std::chrono::steady_clock::now();
   if (now >= next_look_) {
     next_look_ = now + kLookInterval;
     if (watch_.HasChanged()) {
       absl::StatusOr<TokenTable> table = ReadTokenFile(path_);
       if (table.ok()) {
         table_ = std::make_shared<const TokenTable>(*std::move(table));
+        failure_ = absl::OkStatus();
         Log(LogLevel::kInfo, absl::StrCat("read ", table_->size(), " tokens from ", path_));
       } else {
-        Log(LogLevel::kError, absl::StrCat("the tokens stay what they were: ",
-                                           std::string(table.status().message())));
+        watch_.Forget();
+        if (std::exchange(failure_, table.status()) != table.status()) {
+          Log(LogLevel::kError, absl::StrCat("the tokens stay what they were: ",
+                                             std::string(table.status().message())));
+        }
       }
     }
   }
@@ -187,7 +192,7 @@ std::string MakeToken(const std::string& tenant) {
   const json entry = {{"sha256", HashOf(token)}, {"tenant", tenant}};
   return absl::StrCat("The token, for the client's --token-file; it is not kept here:\n", token,
                       "\n\nIts entry in the file of --tokens, {\"tokens\": [ENTRY, ...]}:\n",
-                      entry.dump(2), "\n");
+                      entry.dump(2, ' ', false, json::error_handler_t::replace), "\n");
 }
 
 }  // namespace attention

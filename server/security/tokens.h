@@ -1,6 +1,7 @@
 // Bearer tokens: the file that lists them, and whom each stands for. No gRPC.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,7 +46,9 @@ class TokenStore {
   const std::string path_;
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
-  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::chrono::steady_clock::time_point next_look_ ABSL_GUARDED_BY(mutex_);
+  /// Of the last look, which the log has.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const TokenTable> table_ ABSL_GUARDED_BY(mutex_);
 };
 

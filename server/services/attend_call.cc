@@ -3,13 +3,21 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/status.h"
+#include "server/scheduling/reply_budget.h"
 
 namespace attention {
 namespace {
 
 using std::chrono::steady_clock;
+
+absl::Status NobodyTakesIt() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the caller did not take the answer for ", ReplyBudget::kPatience.count(),
+                   " s, and others need its room (--max-reply-bytes)"));
+}
 
 }  // namespace
 
@@ -82,6 +90,15 @@ absl::Status AttendCall::Admit() {
   return environment_.executor.Submit(std::move(job));
 }
 
+std::function<void()> AttendCall::GiveUp() {
+  return [self = weak_from_this()] {
+    if (const std::shared_ptr<AttendCall> call = self.lock()) {
+      call->is_given_up_ = true;
+      call->context_.TryCancel();
+    }
+  };
+}
+
 void AttendCall::SetModel(const std::string& name, int64_t version) {
   record_.model = name;
   record_.model_version = version;
@@ -121,7 +138,9 @@ void AttendCall::EndWith(const absl::Status& error) {
 void AttendCall::OnFinish(bool) {
   record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
   Record(metadata_, record_);
-  if (record_.status.ok() && is_cancelled_) {
+  if (record_.status.ok() && is_given_up_) {
+    record_.status = NobodyTakesIt();
+  } else if (record_.status.ok() && is_cancelled_) {
     record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
   }
   RecordPeer(context_, record_);

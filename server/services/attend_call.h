@@ -6,6 +6,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct CallEnvironment {
 class AttendCall : public AttendSink, public std::enable_shared_from_this<AttendCall> {
  public:
   bool is_cancelled() const override { return is_cancelled_; }
+  std::function<void()> GiveUp() override;
 
  protected:
   /// `rpc`, a literal, is what log and metrics call it.
@@ -104,6 +106,7 @@ class AttendCall : public AttendSink, public std::enable_shared_from_this<Attend
   TimePoint computed_;
   RequestRecord record_;
   std::atomic<bool> is_cancelled_ = false;
+  std::atomic<bool> is_given_up_ = false;
 };
 
 }  // namespace attention

@@ -1,7 +1,9 @@
 // An admitted Attend or AttendStream request, as the scheduler's job.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "server/scheduling/job.h"
@@ -19,6 +21,8 @@ class AttendSink {
   virtual void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) = 0;
   virtual void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                       const BatchStats& stats) = 0;
+  /// Job::GiveUpReply: may be called after the sink's end.
+  virtual std::function<void()> GiveUp() = 0;
 };
 
 /// What a job needs to know of its call.
@@ -35,6 +39,9 @@ class AttendJob final : public Job {
   AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<AttendSink> sink);
 
   bool is_cancelled() const override { return sink_->is_cancelled(); }
+  int64_t reply_bytes() const override { return reply_->size_bytes(); }
+  void HoldReply(std::shared_ptr<HeldReply> part) override { reply_->Hold(std::move(part)); }
+  std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
   void Prepare() override { reply_->Allocate(); }
   void Gather(Operand operand, Dtype dtype, void* target) override;
   void DropInputs() override;
@@ -43,6 +50,7 @@ class AttendJob final : public Job {
   AttentionOptions Options(size_t sequence) const override;
   void OnRows(const RowRange& rows) override;
   void Finish(const absl::Status& status, const BatchStats& stats) override {
+    reply_->SetComputed();
     sink_->Finish(reply_, status, stats);
   }
 

@@ -1,8 +1,11 @@
 #include "server/services/attend_reply.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "server/scheduling/reply_budget.h"
 
 namespace attention {
 namespace {
@@ -75,7 +78,8 @@ void AttendReply::AddTable(ScoreTable table) {
 }
 
 void AttendReply::Allocate() {
-  memory_ = std::make_shared<AlignedBuffer>(size_bytes_);
+  memory_ = std::shared_ptr<AlignedBuffer>(
+      new AlignedBuffer(size_bytes_), [part = part_](AlignedBuffer* memory) { delete memory; });
   size_t written = 0;
   const auto zero_until = [&](size_t offset) {
     if (offset > written) {
@@ -88,6 +92,12 @@ void AttendReply::Allocate() {
   }
   zero_until(output_bytes_);
   PointToTables();
+}
+
+void AttendReply::SetComputed() {
+  if (part_ != nullptr) {
+    part_->SetComputed(std::chrono::steady_clock::now());
+  }
 }
 
 void AttendReply::PointToTables() {

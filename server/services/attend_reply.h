@@ -57,6 +57,11 @@ class AttendReply {
  public:
   explicit AttendReply(const AttendPlan& plan);
 
+  int64_t size_bytes() const { return static_cast<int64_t>(size_bytes_); }
+  /// Holds on to `part` until the memory is gone, which messages refer to. Before Allocate.
+  void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
+  /// All of it: from now on it waits to be taken.
+  void SetComputed();
   /// Makes the memory. Rows that no sequence owns are zero, the others undefined.
   void Allocate();
 
@@ -138,6 +143,7 @@ class AttendReply {
   std::vector<ScoreOutputs> scores_;                               // by sequence
   size_t output_bytes_ = 0;
   size_t size_bytes_ = 0;
+  std::shared_ptr<HeldReply> part_;
   std::shared_ptr<AlignedBuffer> memory_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <random>
 
@@ -15,6 +16,7 @@ namespace attention {
 namespace {
 
 constexpr size_t kMaxValueBytes = 128;
+constexpr int64_t kLastSecond = std::numeric_limits<int64_t>::max() / 1'000'000'000;
 
 std::string ValueOf(const grpc::ServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
@@ -123,7 +125,9 @@ void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context
 // gRPC counts deadlines by the wall clock.
 TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now) {
   const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) {
+  // Beyond what the clock's nanoseconds can count, a deadline is none.
+  if (context.raw_deadline().tv_sec > kLastSecond ||
+      deadline == std::chrono::system_clock::time_point::max()) {
     return TimePoint::max();
   }
   return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(

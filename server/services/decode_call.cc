@@ -132,12 +132,12 @@ absl::Status DecodeCall::Resume(const v1::OpenSession& open, v1::DecodeResult& r
     return absl::InvalidArgumentError(
         "open.resume_token: expected no other field beside it, found some");
   }
-  ASSIGN_OR_RETURN(SessionTable::Parked parked, decode_.sessions.Take(open.resume_token()));
-  if (const absl::Status status = caller().CheckModel(parked.session->plan().step.model());
-      !status.ok()) {
-    decode_.sessions.Park(open.resume_token(), std::move(parked));
-    return status;
-  }
+  const auto check = [this](const Session& session) {
+    const std::shared_ptr<const Model>& model = session.plan().target.model;
+    return caller().CheckModel(model == nullptr ? "" : model->name());
+  };
+  ASSIGN_OR_RETURN(SessionTable::Parked parked,
+                   decode_.sessions.Take(open.resume_token(), caller().tenant, check));
   MutexLock lock(session_mutex_);
   session_ = std::move(parked.session);
   place_ = std::move(parked.place);
@@ -154,7 +154,11 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     action->record.model = plan.model->name();
     action->record.model_version = plan.model->info().version;
   }
-  RETURN_IF_ERROR(ReserveTokens(sequence, plan.sequences[0].query.rows));
+  absl::Status reserved = ReserveTokens(sequence, plan.sequences[0].query.rows);
+  while (absl::IsResourceExhausted(reserved) && decode_.sessions.EndOneParked()) {
+    reserved = ReserveTokens(sequence, plan.sequences[0].query.rows);
+  }
+  RETURN_IF_ERROR(reserved);
   auto job = std::make_shared<AttendJob>(
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,
@@ -281,7 +285,7 @@ void DecodeCall::Release(const ActionPointer& action) {
 void DecodeCall::OnEnd(bool is_clean) {
   MutexLock lock(session_mutex_);
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
-    decode_.sessions.Park(resume_token_, {std::move(session_), std::move(place_)});
+    decode_.sessions.Park(resume_token_, {std::move(session_), std::move(place_), caller().tenant});
   }
   session_.reset();
   place_.reset();

@@ -14,6 +14,8 @@ using std::chrono::steady_clock;
 // others.
 constexpr int kMaxUnderWay = 64;
 constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
+// Of requests that wait for each other, which the queue does not count.
+constexpr int64_t kMaxUnderWayBytes = int64_t{16} << 20;
 
 }  // namespace
 
@@ -44,13 +46,24 @@ void DuplexCall::Refuse(const absl::Status& status) {
   Close(status);
 }
 
+std::function<void()> DuplexCall::GiveUp() {
+  return [self = weak_from_this()] {
+    if (const std::shared_ptr<DuplexCall> call = self.lock()) {
+      call->context_.TryCancel();
+    }
+  };
+}
+
 bool DuplexCall::MayRead() const {
   return !is_reading_ && !has_read_all_ && !closed_.has_value() && under_way_ < kMaxUnderWay &&
-         unsent_bytes_ < kMaxUnsentBytes;
+         under_way_bytes_ < kMaxUnderWayBytes && unsent_bytes_ < kMaxUnsentBytes;
 }
 
 void DuplexCall::OnRead(bool ok) {
-  const bool is_admitted = ok && environment_.admission.TryEnter();
+  // A token that was taken back or has expired ends the call.
+  const absl::Status right =
+      ok ? environment_.access.Admit(context_, Right::kCall, rpc_).status() : absl::OkStatus();
+  const bool is_admitted = ok && right.ok() && environment_.admission.TryEnter();
   bool is_taken = false;
   const grpc::ByteBuffer message = message_;
   message_.Clear();
@@ -59,6 +72,7 @@ void DuplexCall::OnRead(bool ok) {
     has_read_all_ = !ok;
     is_taken = is_admitted && !closed_.has_value();
     under_way_ += is_taken ? 1 : 0;
+    under_way_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
   }
   if (is_taken) {
     const Hold hold(*this);
@@ -66,7 +80,7 @@ void DuplexCall::OnRead(bool ok) {
   } else if (is_admitted) {
     environment_.admission.Leave();
   } else if (ok) {
-    Refuse(absl::UnavailableError("the server is draining"));
+    Refuse(right.ok() ? absl::UnavailableError("the server is draining") : right);
   }
   {
     // Not before: the next message must not pass this one.
@@ -105,6 +119,10 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     return;
   }
   RequestRecord& record = *outgoing.ended;
+  {
+    MutexLock lock(mutex_);
+    under_way_bytes_ -= record.request_bytes;
+  }
   const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
   record.send_ns = sent.count();
   Record(metadata_, record);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   virtual ~DuplexCall() = default;
   /// The client is gone, or takes no answer any more.
   bool is_cancelled() const { return is_cancelled_; }
+  /// What ends the call, whose client takes no answers; may be called after its end.
+  std::function<void()> GiveUp();
 
  protected:
   /// `rpc`, a literal, is what errors, log and metrics call it.
@@ -38,8 +41,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
 
   /// Waits for another call of the method.
   virtual void PostNext() = 0;
-  /// One request, which is answered by any number of Sends, the last with its record. One at a
-  /// time, by completion threads; may Send.
+  /// One request, which is answered by any number of Sends, the last with its record, whose
+  /// request_bytes are the message's. One at a time, by completion threads; may Send.
   virtual void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) = 0;
   /// Once, the last of all, when nothing is under way any more; `is_clean` when the client said
   /// that it was done, and was there to the end.
@@ -120,6 +123,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t under_way_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their messages
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;

@@ -83,6 +83,12 @@ absl::Status NoFolder() {
   return absl::FailedPreconditionError("the server has no folder of models (--models)");
 }
 
+/// An administrator's token may be limited to models, too. Without a name: all models.
+absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
+  return request.name.empty() && caller.models == nullptr ? absl::OkStatus()
+                                                          : caller.CheckModel(request.name);
+}
+
 /// Has the loader do `operation`, then answers with the states.
 template <typename Call>
 auto Changing(ModelLoader* loader,
@@ -93,6 +99,10 @@ auto Changing(ModelLoader* loader,
       return;
     }
     const ModelRequest request = RequestOf(call);
+    if (const absl::Status status = CheckRight(call->caller(), request); !status.ok()) {
+      call->Finish(status);
+      return;
+    }
     (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
       if (status.ok()) {
         call->Finish(StatesOf(*loader, name, call->caller()));
@@ -110,7 +120,12 @@ auto Verifying(ModelLoader* loader) {
       call->Finish(NoFolder());
       return;
     }
-    loader->Verify(RequestOf(call), [call](const absl::StatusOr<ModelVerification>& result) {
+    const ModelRequest request = RequestOf(call);
+    if (const absl::Status status = CheckRight(call->caller(), request); !status.ok()) {
+      call->Finish(status);
+      return;
+    }
+    loader->Verify(request, [call](const absl::StatusOr<ModelVerification>& result) {
       if (result.ok()) {
         call->Finish(ToWire(*result));
       } else {

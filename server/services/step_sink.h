@@ -3,6 +3,7 @@
 
 #include <grpcpp/alarm.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,7 @@ class StepSink final : public AttendSink, public std::enable_shared_from_this<St
       : call_(std::move(call)), action_(std::move(action)), queue_(queue) {}
 
   bool is_cancelled() const override { return call_->is_cancelled(); }
+  std::function<void()> GiveUp() override { return call_->GiveUp(); }
   void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -37,14 +38,30 @@ SessionTable::~SessionTable() {
 }
 
 absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter() {
+  do {
+    MutexLock lock(mutex_);
+    if (sessions_ < limits_.max_sessions) {
+      ++sessions_;
+      return std::make_shared<Place>(*this);
+    }
+  } while (EndOneParked());
+  return absl::ResourceExhaustedError(
+      absl::StrCat("open: ", limits_.max_sessions, " sessions are open, at most ",
+                   limits_.max_sessions, " may be (--max-sessions)"));
+}
+
+bool SessionTable::EndOneParked() {
+  Parked ended;  // outside the lock: it leaves the table, and gives pages back
   MutexLock lock(mutex_);
-  if (sessions_ >= limits_.max_sessions) {
-    return absl::ResourceExhaustedError(absl::StrCat("open: ", sessions_, " sessions are open, at ",
-                                                     "most ", limits_.max_sessions,
-                                                     " may be (--max-sessions)"));
+  const auto first = std::min_element(
+      waiting_.begin(), waiting_.end(),
+      [](const auto& one, const auto& other) { return one.second.end < other.second.end; });
+  if (first == waiting_.end()) {
+    return false;
   }
-  ++sessions_;
-  return std::make_shared<Place>(*this);
+  ended = std::move(first->second.parked);
+  waiting_.erase(first);
+  return true;
 }
 
 void SessionTable::Leave() {
@@ -62,14 +79,17 @@ void SessionTable::Park(const std::string& token, Parked parked) {
   changed_.NotifyAll();
 }
 
-absl::StatusOr<SessionTable::Parked> SessionTable::Take(const std::string& token) {
+absl::StatusOr<SessionTable::Parked> SessionTable::Take(
+    const std::string& token, const std::string& tenant,
+    absl::FunctionRef<absl::Status(const Session&)> check) {
   MutexLock lock(mutex_);
   const auto found = waiting_.find(token);
-  if (found == waiting_.end()) {
+  if (found == waiting_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected that of a session that waits to be resumed, found another: "
         "its time may be over, or its old stream not ended yet");
   }
+  RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);
   waiting_.erase(found);
   return parked;

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/attention/kv_cache.h"
 #include "core/runtime/mutex.h"
@@ -46,7 +47,7 @@ class SessionTable {
     SessionTable& table_;
   };
 
-  /// RESOURCE_EXHAUSTED when there are as many sessions as may be.
+  /// RESOURCE_EXHAUSTED when there are as many sessions as may be, and none of them is parked.
   absl::StatusOr<std::shared_ptr<Place>> Enter();
 
   /// What all caches take their pages from.
@@ -56,11 +57,17 @@ class SessionTable {
   struct Parked {
     std::shared_ptr<Session> session;
     std::shared_ptr<Place> place;
+    /// Whose it is; empty: not known.
+    std::string tenant = {};
   };
   /// Keeps it until it is taken, or its time_to_live is over. `token` is of MakeToken.
   void Park(const std::string& token, Parked parked);
-  /// NOT_FOUND when nothing is parked under the token (any more).
-  absl::StatusOr<Parked> Take(const std::string& token);
+  /// NOT_FOUND when nothing is parked under the token (any more), or it is another tenant's; what
+  /// `check` says of the session, which then stays.
+  absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
+                              absl::FunctionRef<absl::Status(const Session&)> check);
+  /// Makes room: ends the one whose time is over first. False when none is parked.
+  bool EndOneParked();
   /// 128 bits that nobody can guess, in hexadecimal.
   static std::string MakeToken();
 

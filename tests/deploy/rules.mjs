@@ -85,7 +85,7 @@ function* resources({ container, config }) {
   if (quantity(limits?.cpu ?? 0) % 1 !== 0) yield `resources: cpu: ${limits.cpu} throttles a thread: expected whole cores`;
   // Waiting requests keep their receive buffers, up to 1.4 times their size; 8 of the largest may be on their way in; an idle
   // connection of TLS takes 81 kB; batches and gRPC have half a gigabyte. Models need the rest.
-  const needed = 1.5 * config.max_queue_bytes + config.max_cache_bytes + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
+  const needed = 1.5 * config.max_queue_bytes + config.max_reply_bytes + config.max_cache_bytes + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
   if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: what attend.json allows needs ${needed} bytes, found ${limits?.memory}`;
 }
 

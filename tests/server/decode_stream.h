@@ -28,9 +28,14 @@ struct DecodeAnswer {
 /// Calls block, with a generous deadline.
 class DecodeStream {
  public:
-  explicit DecodeStream(const std::shared_ptr<grpc::Channel>& channel)
+  /// `token` is the caller's; empty: none.
+  explicit DecodeStream(const std::shared_ptr<grpc::Channel>& channel,
+                        const std::string& token = "")
       : stub_(v1::AttentionService::NewStub(channel)) {
     context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    if (!token.empty()) {
+      context_.AddMetadata("authorization", "Bearer " + token);
+    }
     stream_ = stub_->Decode(&context_);
   }
 

@@ -76,6 +76,46 @@ TEST(SessionLimitsTest, RefusesASessionTooMany) {
   EXPECT_TRUE(Eventually([&] { return second.Do(OpenModel("demo")).result.code() == 0; }));
 }
 
+v1::DecodeRequest OpenToResume() {
+  v1::DecodeRequest open = OpenModel("demo");
+  open.mutable_open()->set_resume_ttl_ms(60'000);
+  return open;
+}
+
+TEST(SessionLimitsTest, AParkedSessionMakesRoomForOneThatIsAskedFor) {
+  InProcessServer server({.threads = 2, .max_cache_bytes = 4 << 20, .max_sessions = 2});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {500, kDemoWidth});
+  for (int i = 0; i < 2; ++i) {
+    DecodeStream parked(server.NewChannel());
+    parked.Must(OpenToResume());
+    parked.Must(RowsStep(rows, 0, i == 0 ? 500 : 100));
+    parked.Cancel();
+    ASSERT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == i + 1; }));
+  }
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  EXPECT_EQ(StatisticsOf(server).parked_sessions(), 1) << "the place of the first";
+  DecodeStream other(server.NewChannel());
+  EXPECT_EQ(other.Do(OpenModel("demo")).code(), absl::StatusCode::kOk);
+  EXPECT_EQ(StatisticsOf(server).parked_sessions(), 0);
+  EXPECT_EQ(DecodeStream(server.NewChannel()).Do(OpenModel("demo")).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SessionLimitsTest, TheMemoryOfAParkedSessionIsForThoseThatCompute) {
+  InProcessServer server({.threads = 2, .max_cache_bytes = 4 << 20});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {700, kDemoWidth});
+  DecodeStream parked(server.NewChannel());
+  parked.Must(OpenToResume());
+  parked.Must(RowsStep(rows, 0, 600));
+  parked.Cancel();
+  ASSERT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == 1; }));
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  stream.Must(RowsStep(rows, 0, 700));
+  EXPECT_EQ(StatisticsOf(server).parked_sessions(), 0);
+}
+
 v1::DecodeRequest Resuming(const std::string& token) {
   v1::DecodeRequest request;
   request.mutable_open()->set_resume_token(token);

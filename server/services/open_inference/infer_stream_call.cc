@@ -25,6 +25,7 @@ class InferStreamCall::Request final : public AttendSink,
   }
 
   bool is_cancelled() const override { return call_->is_over(); }
+  std::function<void()> GiveUp() override { return call_->GiveUp(); }
   void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override {

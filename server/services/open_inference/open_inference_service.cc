@@ -102,7 +102,10 @@ void OpenInferenceService::AddChange(const char* name,
                                                                     ModelLoader::Done)) {
   using Call = TypedCall<Service, Request, Reply>;
   const auto begin = [loader = dependencies_.loader, operation](const std::shared_ptr<Call>& call) {
-    const absl::Status status = CheckChange(call->request(), loader != nullptr);
+    absl::Status status = CheckChange(call->request(), loader != nullptr);
+    if (status.ok()) {
+      status = call->caller().CheckModel(call->request().model_name());
+    }
     if (!status.ok()) {
       call->Finish(status);
       return;
@@ -234,7 +237,7 @@ std::vector<ModelState> OpenInferenceService::States(const Caller& caller) const
 
 void OpenInferenceService::AddRepositoryMethods() {
   Add<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
-      "RepositoryIndex", Right::kCall,
+      "RepositoryIndex", Right::kAdmin,
       [this](const inference::RepositoryIndexRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::RepositoryIndexResponse> {
         RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));

@@ -182,6 +182,23 @@ TEST_F(SettingsTest, HidesWhateverStandsBeforeTheHost) {
   EXPECT_EQ(WithoutSecret("/models/a@b"), "/models/a@b");
 }
 
+TEST_F(SettingsTest, PrintsValuesAsAFileHasThem) {
+  const auto parsed =
+      ParseCommandLine({"--print-config"}, {{"ATTEND_INSECURE", "1"}, {"ATTEND_THREADS", "+2"}});
+  ASSERT_THAT(parsed, IsOk());
+  const auto printed = nlohmann::json::parse(parsed->text);
+  EXPECT_EQ(printed["insecure"], true);
+  EXPECT_EQ(printed["threads"], 2);
+  EXPECT_THAT(Parse(parsed->text), IsOk());
+}
+
+TEST_F(SettingsTest, RefusesAFileThatAParserWouldDrownIn) {
+  for (const std::string key : {"threads", "listen"}) {
+    EXPECT_THAT(Parse("{\"" + key + "\": " + std::string(300'000, '[')),
+                StatusIs(kInvalid, HasSubstr("levels of nesting, found 300001")));
+  }
+}
+
 TEST_F(SettingsTest, PrintsTextsThatAreNoUtf8) {
   const auto parsed = ParseCommandLine({"--models=/x\xff", "--print-config"});
   ASSERT_THAT(parsed, IsOk());

@@ -86,8 +86,9 @@ TEST(RequestCounterTest, CountsRefusalsByReason) {
   counter.Count(Failed("", Refuse(absl::StatusCode::kResourceExhausted, "full",
                                   {.reason = RefusalReason::kQueueBytes})));
   counter.Count(Failed("", absl::NotFoundError("no refusal")));
-  // limit, queue_requests, queue_bytes, queue_wait, tenant_share, deadline, unavailable
-  EXPECT_THAT(counter.refused(), ElementsAre(1, 0, 1, 0, 0, 1, 1));
+  // limit, queue_requests, queue_bytes, queue_wait, reply_bytes, tenant_share, deadline,
+  // unavailable
+  EXPECT_THAT(counter.refused(), ElementsAre(1, 0, 1, 0, 0, 0, 1, 1));
 }
 
 TEST(RequestCounterTest, ModelsThatComeAndGoDoNotMakeSeriesWithoutEnd) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
 #include "tests/support/matchers.h"
 
@@ -62,6 +63,37 @@ TEST(ExecutorTest, FinishesEveryJobOnceWithItsOwnAnswer) {
     }
   }
   EXPECT_GT(together, 0);
+}
+
+TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
+  ExecutorOptions options = kOptions;
+  options.max_reply_bytes = 1000;
+  Executor executor(options);
+  const auto submit = [&](int64_t reply_bytes) {
+    auto job = FakeJob::Make({.lengths = {1}, .reply_bytes = reply_bytes});
+    const absl::Status status = executor.Submit(job);
+    while (status.ok() && !job->is_finished()) {
+      std::this_thread::yield();
+    }
+    return std::pair(status, job);
+  };
+  auto [larger_alone, large] = submit(2000);
+  EXPECT_THAT(larger_alone, IsOk());
+  const absl::Status none = executor.CheckRoom({}, TimePoint::max());
+  EXPECT_THAT(none, StatusIs(absl::StatusCode::kResourceExhausted,
+                             "replies of 2000 bytes are computed or sent, 0 more would pass the "
+                             "limit of 1000 (--max-reply-bytes)"));
+  EXPECT_EQ(ReasonOf(none), RefusalReason::kReplyBytes);
+  EXPECT_GT(RefusalOf(none)->retry_after_ms, 0);
+  large.reset();  // the reply has gone
+  while (executor.statistics().reply_bytes > 0) {
+    std::this_thread::yield();
+  }
+  auto [first, one] = submit(600);
+  EXPECT_THAT(first, IsOk());
+  EXPECT_THAT(submit(600).first, StatusIs(absl::StatusCode::kResourceExhausted,
+                                          ::testing::HasSubstr("replies of 600 bytes")));
+  EXPECT_THAT(submit(400).first, IsOk());
 }
 
 // Submits a short job as soon as its own first rows are there.

@@ -20,6 +20,7 @@ struct FakeJobSpec {
   int64_t num_heads = 2;
   uint64_t seed = 1;
   int64_t size_bytes = 100;
+  int64_t reply_bytes = 0;
   double flops = 0;
   RequestClass request_class = {};
   TimePoint deadline = TimePoint::max();
@@ -33,6 +34,7 @@ class FakeJob final : public Job {
   explicit FakeJob(const FakeJobSpec& spec)
       : Job(Describe(spec)),
         width_(spec.num_heads * kHeadDim),
+        reply_bytes_(spec.reply_bytes),
         inputs_(SeededTensor(spec.seed, Dtype::kF32, {3, description().tokens, width_})) {}
 
   static std::shared_ptr<FakeJob> Make(const FakeJobSpec& spec = {}) {
@@ -40,6 +42,8 @@ class FakeJob final : public Job {
   }
 
   bool is_cancelled() const override { return is_cancelled_; }
+  int64_t reply_bytes() const override { return reply_bytes_; }
+  void HoldReply(std::shared_ptr<HeldReply> part) override { part_ = std::move(part); }
   void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
   void Gather(Operand operand, Dtype dtype, void* target) override {
     ASSERT_EQ(dtype, Dtype::kF32);
@@ -108,6 +112,8 @@ class FakeJob final : public Job {
   }
 
   const int64_t width_;
+  const int64_t reply_bytes_;
+  std::shared_ptr<HeldReply> part_;
   const Tensor inputs_;
   std::vector<float> output_;
   std::vector<RowRange> announced_;

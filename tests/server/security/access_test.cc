@@ -2,8 +2,11 @@
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/inference/open_inference.grpc.pb.h"
+#include "tests/server/decode_stream.h"
+#include "tests/server/models/admin_client.h"
 #include "tests/server/security/secure_server.h"
 #include "tests/support/matchers.h"
+#include "tests/support/model_folder.h"
 #include "tests/support/temp_folder.h"
 
 namespace attention {
@@ -14,13 +17,15 @@ using ::testing::HasSubstr;
 constexpr absl::StatusCode kDenied = absl::StatusCode::kPermissionDenied;
 constexpr absl::StatusCode kUnauthenticated = absl::StatusCode::kUnauthenticated;
 
-// Hashes of "all", "some" and "admin".
+// Hashes of "all", "some", "admin" and "few".
 constexpr char kTokenFile[] = R"({"tokens": [
   {"sha256": "5ef5ef0364b6939c4ca61f34b393f7b368d1be8619647aaf83d5b395919ab629", "tenant": "one"},
   {"sha256": "a6b46dd0d1ae5e86cbc8f37e75ceeb6760230c1ca4ffbcb0c97b96dd7d9c464b", "tenant": "two",
    "models": ["de*"], "max_priority": "low"},
   {"sha256": "8c6976e5b5410415bde908bd4dee15dfb167a9c873fc4bb8a81f6f2ab448a918", "tenant": "ops",
-   "admin": true}]})";
+   "admin": true},
+  {"sha256": "fa95e5080882f52bd40ccab2dee9c88c4d1fad7ad1093f93a0edcd8fb42d2bee", "tenant": "few",
+   "admin": true, "models": ["de*"]}]})";
 
 using Native = v1::AttentionService::Stub;
 using Open = inference::GRPCInferenceService::Stub;
@@ -53,7 +58,8 @@ inference::ModelInferRequest Infer(const std::string& model) {
   return request;
 }
 
-/// `demo` and `small`; tokens "all", "some" (of demo, low priority) and "admin".
+/// `demo` and `small`; tokens "all", "some" (of demo, low priority), "admin" and "few" (its models
+/// alone).
 class AccessTest : public ::testing::Test {
  protected:
   const TempFolder folder_;
@@ -109,7 +115,7 @@ TEST_F(AccessTest, ATokenOpensItsModelsAndShowsNoOthers) {
   ASSERT_EQ(models->models_size(), 1);
   EXPECT_EQ(models->models(0).name(), "demo");
   EXPECT_EQ(Call(*native_, &Native::ListModels, "all")->models_size(), 2);
-  const auto index = Call(*open_, &Open::RepositoryIndex, "some");
+  const auto index = Call(*open_, &Open::RepositoryIndex, "few");
   ASSERT_THAT(index, IsOk());
   ASSERT_EQ(index->models_size(), 1);
   EXPECT_EQ(index->models(0).name(), "demo");
@@ -159,6 +165,7 @@ TEST_F(AccessTest, OnlyTheAdminRightAdministersOnThePublicListener) {
   EXPECT_THAT(Call(*native_, &Native::UnloadModel, "all"), is_denied);
   EXPECT_THAT(Call(*native_, &Native::ReloadModels, "all"), is_denied);
   EXPECT_THAT(Call(*native_, &Native::VerifyModel, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::RepositoryIndex, "all"), is_denied);
   EXPECT_THAT(Call(*open_, &Open::RepositoryModelLoad, "all"), is_denied);
   EXPECT_THAT(Call(*open_, &Open::RepositoryModelUnload, "all"), is_denied);
   EXPECT_THAT(Call(*open_, &Open::SystemSharedMemoryStatus, "all"), is_denied);
@@ -167,6 +174,71 @@ TEST_F(AccessTest, OnlyTheAdminRightAdministersOnThePublicListener) {
   EXPECT_THAT(Call(*native_, &Native::ReloadModels, "admin").status().code(),
               absl::StatusCode::kFailedPrecondition)
       << "there is no folder of models";
+}
+
+TEST_F(AccessTest, AnAdministratorsModelsMayBeFew) {
+  const FakeModelFolder models;
+  models.Put("demoted", "7");
+  models.Put("other", "7");
+  ServerOptions options = OptionsFor(models.path());
+  options.tokens = folder_.path() + "/tokens.json";
+  const InProcessServer server(options);
+  const auto native = v1::AttentionService::NewStub(server.NewChannel());
+  const auto open = inference::GRPCInferenceService::NewStub(server.NewChannel());
+  const auto is_denied = StatusIs(kDenied, HasSubstr("that tenant \"few\" may use, found \""));
+  v1::UnloadModelRequest unload;
+  inference::RepositoryModelUnloadRequest open_unload;
+  for (const char* model : {"other", "missing"}) {
+    unload.set_model(model);
+    open_unload.set_model_name(model);
+    EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), is_denied);
+    EXPECT_THAT(Call(*open, &Open::RepositoryModelUnload, "few", open_unload), is_denied);
+  }
+  EXPECT_THAT(Call(*native, &Native::ReloadModels, "few"), is_denied) << "which means all models";
+  unload.set_model("demoted");
+  EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), IsOk());
+}
+
+v1::DecodeRequest OpenToResume(const std::string& model) {
+  v1::DecodeRequest request = OpenModel(model);
+  request.mutable_open()->set_resume_ttl_ms(60'000);
+  return request;
+}
+v1::DecodeRequest Resuming(const std::string& token) {
+  v1::DecodeRequest request;
+  request.mutable_open()->set_resume_token(token);
+  return request;
+}
+
+TEST_F(AccessTest, ASessionIsResumedByItsTenantAlone) {
+  std::string token;
+  {
+    DecodeStream stream(channel_, "some");
+    token = stream.Must(OpenToResume("demo")).result.resume_token();
+    stream.Cancel();
+  }
+  absl::StatusCode code = absl::StatusCode::kNotFound;
+  for (int i = 0; i < 5000 && code == absl::StatusCode::kNotFound; ++i) {
+    // The end of the stream reaches the server some time after the client.
+    EXPECT_EQ(DecodeStream(channel_, "all").Do(Resuming(token)).code(),
+              absl::StatusCode::kNotFound);
+    code = DecodeStream(channel_, "some").Do(Resuming(token)).code();
+  }
+  EXPECT_EQ(code, absl::StatusCode::kOk);
+}
+
+TEST_F(AccessTest, ATokenThatIsTakenBackEndsItsStreams) {
+  DecodeStream stream(channel_, "all");
+  stream.Must(OpenToResume("demo"));
+  folder_.Write("tokens.json", R"({"tokens": []})");
+  std::optional<DecodeAnswer> answer;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  do {
+    stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
+    answer = stream.Read();
+  } while (answer.has_value() && std::chrono::steady_clock::now() < end);
+  EXPECT_FALSE(answer.has_value());
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(AccessTest, TheLocalAdminListenerTrustsWhoReachesIt) {
