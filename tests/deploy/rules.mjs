@@ -151,8 +151,9 @@ function* listeners({ config, container, objects }) {
   if (container.livenessProbe?.grpc?.service) yield 'livenessProbe: a model that is replaced must not restart the pod';
 }
 
-function* draining({ deployment, pod, container, config }) {
-  if (!(deployment.spec.minReadySeconds >= 30)) yield 'Deployment: minReadySeconds: clients need 30 s to find the new pods';
+function* draining({ objects, deployment, pod, container, config }) {
+  const isShared = ofKind(objects, 'HorizontalPodAutoscaler').some(({ spec }) => spec.minReplicas > 1);
+  if (isShared && !(deployment.spec.minReadySeconds >= 30)) yield 'Deployment: minReadySeconds: clients need 30 s to find the new pods';
   const sleep = container.lifecycle?.preStop?.sleep?.seconds ?? 0;
   if (!(sleep > 0)) yield 'preStop: balancers need time to forget the pod';
   if (!(pod.spec.terminationGracePeriodSeconds > sleep + seconds(config.grace_period))) {
