@@ -24,6 +24,7 @@ function render(place) {
 }
 
 const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(`overlays/${overlay}`)]));
+rendered.prod.push(parse(readFileSync(join(root, 'deploy/kubernetes/prometheus_rule.yaml'), 'utf8')));
 const base = render('base');
 
 const find = (objects, kind) => objects.find((object) => object.kind === kind);
