@@ -61,6 +61,8 @@ struct ServerOptions {
   int64_t max_queue_requests = 8192;
   /// Of replies that are to be computed or on their way out.
   int64_t max_reply_bytes = int64_t{1} << 30;
+  /// From when a reply has been computed until it may be given up, where others need its room.
+  absl::Duration reply_patience = absl::Seconds(30);
   /// Estimated time that what waits takes.
   absl::Duration max_queue_wait = absl::Seconds(5);
   int64_t max_batch_tokens = 4096;

@@ -39,7 +39,8 @@ ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
           .queue = {.max_bytes = options.max_queue_bytes,
                     .max_requests = options.max_queue_requests,
                     .max_wait_ns = absl::ToInt64Nanoseconds(options.max_queue_wait)},
-          .max_reply_bytes = options.max_reply_bytes};
+          .max_reply_bytes = options.max_reply_bytes,
+          .reply_patience = absl::ToChronoNanoseconds(options.reply_patience)};
 }
 
 // Null without a folder.

@@ -156,6 +156,8 @@ OptionSection Limits() {
            "max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
            "Memory of replies, from when their requests are accepted until they are sent; "
            "one that is\nlarger is computed when there is no other"),
+       DurationOption("reply-patience", &ServerOptions::reply_patience,
+                      "How long a caller may leave a reply untaken while others need its room"),
        IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
                      "Memory of the keys and values of all sessions (Decode)"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,

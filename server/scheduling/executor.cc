@@ -27,7 +27,7 @@ Priority HighestOf(const Batch& batch) {
 
 Executor::Executor(const ExecutorOptions& options)
     : speed_(options.num_threads),
-      replies_(options.max_reply_bytes),
+      replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
       batcher_(queue_, options.batch, options.num_threads, steady_clock::now),
       pool_(options.num_threads),
@@ -49,12 +49,12 @@ absl::Status Executor::RefuseReply(int64_t bytes) const {
 }
 
 absl::Status Executor::Submit(std::shared_ptr<Job> job) {
-  std::shared_ptr<HeldReply> part =
+  const std::shared_ptr<HeldReply> part =
       replies_.Take(job->reply_bytes(), job->GiveUpReply(), steady_clock::now());
   if (part == nullptr) {
     return RefuseReply(job->reply_bytes());
   }
-  job->HoldReply(std::move(part));
+  job->HoldReply(part);
   const BatchKey key = job->description().key;
   const WorkEstimate work = speed_.Estimate(key, job->description().flops);
   absl::Status status = queue_.Push(std::move(job), work, steady_clock::now());
@@ -66,6 +66,7 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
 
 absl::Status Executor::CheckRoom(const RequestClass& request_class, TimePoint deadline) {
   if (replies_.used_bytes() >= replies_.max_bytes()) {
+    replies_.GiveUpOverdue(steady_clock::now());
     return RefuseReply(0);
   }
   return queue_.CheckRoom(request_class, deadline, steady_clock::now());

@@ -1,6 +1,7 @@
 // The dispatcher: one thread that takes batches and runs them.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -25,6 +26,7 @@ struct ExecutorOptions {
   BatchLimits batch = {};
   QueueLimits queue = {};
   int64_t max_reply_bytes = std::numeric_limits<int64_t>::max();
+  std::chrono::nanoseconds reply_patience = std::chrono::seconds(30);
 };
 
 inline constexpr int64_t kBatchRowsBounds[] = {1,   2,   4,    8,    16,   32,   64,   128,

@@ -134,7 +134,7 @@ class Job {
   virtual int64_t reply_bytes() const { return 0; }
   /// Holds on to `part` for as long as there is that memory, or may be, and tells it when the reply
   /// has been computed. Before the job is queued.
-  virtual void HoldReply(std::shared_ptr<HeldReply> /*part*/) {}
+  virtual void HoldReply(const std::shared_ptr<HeldReply>& /*part*/) {}
   /// Ends the sending of a reply that nobody takes; may be called after the job's end.
   virtual std::function<void()> GiveUpReply() {
     return [] {};

@@ -7,7 +7,6 @@ namespace attention {
 
 std::shared_ptr<HeldReply> ReplyBudget::Take(int64_t bytes, std::function<void()> give_up,
                                              TimePoint now) {
-  std::vector<std::function<void()>> over;
   {
     MutexLock lock(state_->mutex);
     if (state_->used_bytes == 0 || state_->used_bytes + bytes <= max_bytes_) {
@@ -16,17 +15,25 @@ std::shared_ptr<HeldReply> ReplyBudget::Take(int64_t bytes, std::function<void()
       part->place_ = state_->parts.insert(state_->parts.end(), part.get());
       return part;
     }
+  }
+  GiveUpOverdue(now);
+  return nullptr;
+}
+
+void ReplyBudget::GiveUpOverdue(TimePoint now) {
+  std::vector<std::function<void()>> overdue;
+  {
+    MutexLock lock(state_->mutex);
     for (HeldReply* const part : state_->parts) {
-      if (part->computed_.has_value() && now - *part->computed_ >= kPatience) {
-        over.push_back(std::move(part->give_up_));
+      if (part->computed_.has_value() && now - *part->computed_ >= patience_) {
+        overdue.push_back(std::move(part->give_up_));
         part->computed_.reset();
       }
     }
   }
-  for (const std::function<void()>& give_up_one : over) {
-    give_up_one();
+  for (const std::function<void()>& give_up : overdue) {
+    give_up();
   }
-  return nullptr;
 }
 
 int64_t ReplyBudget::used_bytes() const {

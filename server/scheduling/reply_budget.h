@@ -18,15 +18,16 @@ namespace attention {
 class ReplyBudget {
  public:
   /// A reply that is not taken for so long after it was computed makes room for others.
-  static constexpr std::chrono::seconds kPatience{30};
-
-  explicit ReplyBudget(int64_t max_bytes) : max_bytes_(max_bytes) {}
+  ReplyBudget(int64_t max_bytes, std::chrono::nanoseconds patience)
+      : max_bytes_(max_bytes), patience_(patience) {}
 
   /// The bytes of one reply, until the part is destroyed, which may be after the budget. Null when
-  /// they do not fit; a reply that is larger than the budget fits when there is no other. Then
-  /// `give_up` is called of those whose time is over, without a lock, once; it may come after the
-  /// reply's end.
+  /// they do not fit, after GiveUpOverdue; a reply that is larger than the budget fits when there
+  /// is no other. `give_up` may be called after the reply's end.
   std::shared_ptr<HeldReply> Take(int64_t bytes, std::function<void()> give_up, TimePoint now);
+
+  /// Calls give_up of those whose time is over, of each once, without a lock.
+  void GiveUpOverdue(TimePoint now);
 
   int64_t used_bytes() const;
   int64_t max_bytes() const { return max_bytes_; }
@@ -40,6 +41,7 @@ class ReplyBudget {
   };
 
   const int64_t max_bytes_;
+  const std::chrono::nanoseconds patience_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 

@@ -3,21 +3,13 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/status.h"
-#include "server/scheduling/reply_budget.h"
 
 namespace attention {
 namespace {
 
 using std::chrono::steady_clock;
-
-absl::Status NobodyTakesIt() {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the caller did not take the answer for ", ReplyBudget::kPatience.count(),
-                   " s, and others need its room (--max-reply-bytes)"));
-}
 
 }  // namespace
 

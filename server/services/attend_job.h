@@ -40,7 +40,7 @@ class AttendJob final : public Job {
 
   bool is_cancelled() const override { return sink_->is_cancelled(); }
   int64_t reply_bytes() const override { return reply_->size_bytes(); }
-  void HoldReply(std::shared_ptr<HeldReply> part) override { reply_->Hold(std::move(part)); }
+  void HoldReply(const std::shared_ptr<HeldReply>& part) override { reply_->Hold(part); }
   std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
   void Prepare() override { reply_->Allocate(); }
   void Gather(Operand operand, Dtype dtype, void* target) override;

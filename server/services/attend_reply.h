@@ -60,6 +60,8 @@ class AttendReply {
   int64_t size_bytes() const { return static_cast<int64_t>(size_bytes_); }
   /// Holds on to `part` until the memory is gone, which messages refer to. Before Allocate.
   void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
+  /// What to hold on to for a copy of it.
+  const std::shared_ptr<HeldReply>& held() const { return part_; }
   /// All of it: from now on it waits to be taken.
   void SetComputed();
   /// Makes the memory. Rows that no sequence owns are zero, the others undefined.

@@ -113,6 +113,12 @@ void Record(const BatchStats& stats, RequestRecord& record) {
   record.batch_requests = stats.batch_requests;
 }
 
+absl::Status NobodyTakesIt() {
+  return absl::ResourceExhaustedError(
+      "the caller did not take the answer in time (--reply-patience), and others need its room "
+      "(--max-reply-bytes)");
+}
+
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context) {
   const std::optional<Refusal> refusal = RefusalOf(status);
   if (refusal.has_value()) {

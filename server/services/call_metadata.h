@@ -45,6 +45,9 @@ void Record(const BatchStats& stats, RequestRecord& record);
 RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc, TimePoint arrival,
                        const absl::Status& status);
 
+/// Of an answer that was given up: nobody took it in time.
+absl::Status NobodyTakesIt();
+
 /// Trailers of a refusal: when to try again, and what was estimated. Nothing for other errors.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 

@@ -154,11 +154,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     action->record.model = plan.model->name();
     action->record.model_version = plan.model->info().version;
   }
-  absl::Status reserved = ReserveTokens(sequence, plan.sequences[0].query.rows);
-  while (absl::IsResourceExhausted(reserved) && decode_.sessions.EndOneParked()) {
-    reserved = ReserveTokens(sequence, plan.sequences[0].query.rows);
-  }
-  RETURN_IF_ERROR(reserved);
+  RETURN_IF_ERROR(Reserve(sequence, plan.sequences[0].query.rows));
   auto job = std::make_shared<AttendJob>(
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,
@@ -173,6 +169,16 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
   }
   return status;
+}
+
+absl::Status DecodeCall::Reserve(SessionSequence& sequence, int64_t tokens) {
+  SessionTable& sessions = decode_.sessions;
+  absl::Status reserved = ReserveTokens(sequence, tokens);
+  const bool could_fit = CacheBytesWith(sequence, tokens) <= sessions.memory()->max_bytes();
+  while (could_fit && absl::IsResourceExhausted(reserved) && sessions.EndOneParked()) {
+    reserved = ReserveTokens(sequence, tokens);
+  }
+  return reserved;
 }
 
 void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& reply,

@@ -49,6 +49,8 @@ class DecodeCall final : public DuplexCall {
   absl::Status Resume(const v1::OpenSession& open, v1::DecodeResult& result);
   /// OK: OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
+  /// Room for so many more tokens, where need be that of sessions that are parked.
+  absl::Status Reserve(SessionSequence& sequence, int64_t tokens);
   /// Fork and truncate.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
 

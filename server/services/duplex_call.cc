@@ -42,13 +42,16 @@ void DuplexCall::OnRequest(bool ok) {
 }
 
 void DuplexCall::Refuse(const absl::Status& status) {
-  environment_.observer.OnEnd(RecordOf(context_, rpc_, steady_clock::now(), status));
+  RequestRecord record = RecordOf(context_, rpc_, steady_clock::now(), status);
+  Record(metadata_, record);
+  environment_.observer.OnEnd(std::move(record));
   Close(status);
 }
 
 std::function<void()> DuplexCall::GiveUp() {
   return [self = weak_from_this()] {
     if (const std::shared_ptr<DuplexCall> call = self.lock()) {
+      call->is_given_up_ = true;
       call->context_.TryCancel();
     }
   };
@@ -126,6 +129,9 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
   record.send_ns = sent.count();
   Record(metadata_, record);
+  if (is_given_up_ && record.status.ok()) {
+    record.status = NobodyTakesIt();
+  }
   RecordPeer(context_, record);
   environment_.observer.OnEnd(std::move(record));
   environment_.admission.Leave();

@@ -117,6 +117,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   grpc::ByteBuffer message_;  // being read
   Outgoing writing_;          // being written
   std::atomic<bool> is_cancelled_ = false;
+  std::atomic<bool> is_given_up_ = false;
   bool is_closed_by_client_ = false;  // once the end is on its way
 
   Mutex mutex_;

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace attention {
 namespace {
 
@@ -85,8 +87,14 @@ absl::Status NoFolder() {
 
 /// An administrator's token may be limited to models, too. Without a name: all models.
 absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
-  return request.name.empty() && caller.models == nullptr ? absl::OkStatus()
-                                                          : caller.CheckModel(request.name);
+  if (request.name.empty()) {
+    return caller.models == nullptr
+               ? absl::OkStatus()
+               : absl::PermissionDeniedError(
+                     absl::StrCat("expected a caller who may use all models, found tenant \"",
+                                  caller.tenant, "\", who may use some"));
+  }
+  return caller.CheckModel(request.name);
 }
 
 /// Has the loader do `operation`, then answers with the states.
@@ -107,7 +115,7 @@ auto Changing(ModelLoader* loader,
       if (status.ok()) {
         call->Finish(StatesOf(*loader, name, call->caller()));
       } else {
-        call->Finish(status);
+        call->Finish(call->caller().Conceal(status));
       }
     });
   };
@@ -129,7 +137,7 @@ auto Verifying(ModelLoader* loader) {
       if (result.ok()) {
         call->Finish(ToWire(*result));
       } else {
-        call->Finish(result.status());
+        call->Finish(call->caller().Conceal(result.status()));
       }
     });
   };

@@ -59,6 +59,14 @@ SessionUse Session::use() const {
   return use;
 }
 
+size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens) {
+  size_t bytes = 0;
+  for (const KvCache& cache : sequence.caches) {
+    bytes += KvCache::SizeBytes(cache.shape(), sequence.length + tokens);
+  }
+  return bytes;
+}
+
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
   for (KvCache& cache : sequence.caches) {
     if (absl::Status status = cache.Reserve(tokens); !status.ok()) {

@@ -89,6 +89,8 @@ class Session {
 
 /// Room for `tokens` more in each cache, or in none. RESOURCE_EXHAUSTED as KvCache::Reserve.
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens);
+/// Of all caches of the sequence when it has so many more tokens.
+size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens);
 /// INVALID_ARGUMENT for a length that the sequence does not have.
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length);
 

@@ -112,6 +112,9 @@ TEST(SessionLimitsTest, TheMemoryOfAParkedSessionIsForThoseThatCompute) {
   ASSERT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == 1; }));
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
+  const Tensor many = SeededTensor(1, Dtype::kF32, {1900, kDemoWidth});
+  EXPECT_EQ(stream.Do(RowsStep(many, 0, 1900)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(StatisticsOf(server).parked_sessions(), 1) << "its room would not have been enough";
   stream.Must(RowsStep(rows, 0, 700));
   EXPECT_EQ(StatisticsOf(server).parked_sessions(), 0);
 }

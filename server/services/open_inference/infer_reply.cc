@@ -33,7 +33,8 @@ void PlaceWeights(const float* table, const WeightsPlace& place, int64_t extra_k
 grpc::Slice PaddedWeights(const InferAnswer& answer, const InferOutput& output,
                           const AttendReply& reply) {
   const auto size_bytes = static_cast<size_t>(output.size_bytes);
-  const auto buffer = std::make_shared<AlignedBuffer>(size_bytes);
+  const std::shared_ptr<AlignedBuffer> buffer(
+      new AlignedBuffer(size_bytes), [held = reply.held()](AlignedBuffer* copy) { delete copy; });
   if (size_bytes == 0) {
     return grpc::Slice();
   }

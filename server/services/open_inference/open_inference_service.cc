@@ -113,7 +113,7 @@ void OpenInferenceService::AddChange(const char* name,
     const ModelRequest change = {.name = call->request().model_name(),
                                  .is_cancelled = [call] { return call->is_cancelled(); }};
     (loader->*operation)(change, [call](const absl::Status& done) {
-      call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : done);
+      call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : call->caller().Conceal(done));
     });
   };
   Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, dependencies_.observer,

@@ -85,6 +85,10 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
                              "limit of 1000 (--max-reply-bytes)"));
   EXPECT_EQ(ReasonOf(none), RefusalReason::kReplyBytes);
   EXPECT_GT(RefusalOf(none)->retry_after_ms, 0);
+  EXPECT_FALSE(large->is_given_up());
+  large->SetReplyComputed(std::chrono::steady_clock::now() - std::chrono::hours(1));
+  EXPECT_FALSE(executor.CheckRoom({}, TimePoint::max()).ok());
+  EXPECT_TRUE(large->is_given_up()) << "nobody took it, and it was in the way";
   large.reset();  // the reply has gone
   while (executor.statistics().reply_bytes > 0) {
     std::this_thread::yield();

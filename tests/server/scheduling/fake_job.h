@@ -12,6 +12,7 @@
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "server/scheduling/job.h"
+#include "server/scheduling/reply_budget.h"
 
 namespace attention {
 
@@ -43,7 +44,10 @@ class FakeJob final : public Job {
 
   bool is_cancelled() const override { return is_cancelled_; }
   int64_t reply_bytes() const override { return reply_bytes_; }
-  void HoldReply(std::shared_ptr<HeldReply> part) override { part_ = std::move(part); }
+  void HoldReply(const std::shared_ptr<HeldReply>& part) override { part_ = part; }
+  std::function<void()> GiveUpReply() override {
+    return [given_up = given_up_] { *given_up = true; };
+  }
   void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
   void Gather(Operand operand, Dtype dtype, void* target) override {
     ASSERT_EQ(dtype, Dtype::kF32);
@@ -71,6 +75,9 @@ class FakeJob final : public Job {
 
   void Cancel() { is_cancelled_ = true; }
   void CancelAfterRows() { cancel_after_rows_ = true; }
+
+  bool is_given_up() const { return *given_up_; }
+  void SetReplyComputed(TimePoint now) { part_->SetComputed(now); }
 
   bool is_finished() const { return is_finished_; }
   /// The following REQUIRE: is_finished().
@@ -114,6 +121,7 @@ class FakeJob final : public Job {
   const int64_t width_;
   const int64_t reply_bytes_;
   std::shared_ptr<HeldReply> part_;
+  const std::shared_ptr<std::atomic<bool>> given_up_ = std::make_shared<std::atomic<bool>>(false);
   const Tensor inputs_;
   std::vector<float> output_;
   std::vector<RowRange> announced_;

@@ -194,7 +194,11 @@ TEST_F(AccessTest, AnAdministratorsModelsMayBeFew) {
     EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), is_denied);
     EXPECT_THAT(Call(*open, &Open::RepositoryModelUnload, "few", open_unload), is_denied);
   }
-  EXPECT_THAT(Call(*native, &Native::ReloadModels, "few"), is_denied) << "which means all models";
+  EXPECT_THAT(Call(*native, &Native::ReloadModels, "few"),
+              StatusIs(kDenied, HasSubstr("expected a caller who may use all models")));
+  unload.set_model("de-nothing");
+  EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload),
+              StatusIs(absl::StatusCode::kNotFound, ::testing::Not(HasSubstr("other"))));
   unload.set_model("demoted");
   EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), IsOk());
 }

@@ -117,6 +117,19 @@ TEST_F(RefusedCallsTest, AnIdThatIsNoneIsReplaced) {
               AllOf(Not(HasSubstr("xxx")), ContainsRegex(" request_id=[0-9a-f]+-[0-9a-f]+ ")));
 }
 
+TEST_F(RefusedCallsTest, TheCallerGetsTheIdThatTheLogHas) {
+  grpc::ClientContext context;
+  const auto decode = stub_->Decode(&context);
+  v1::DecodeResponse response;
+  EXPECT_FALSE(decode->Read(&response));
+  EXPECT_FALSE(decode->Finish().ok());
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto id = trailers.find("x-request-id");
+  ASSERT_NE(id, trailers.end());
+  EXPECT_THAT(LineOf("Decode", EndedLog()),
+              HasSubstr(" request_id=" + std::string(id->second.data(), id->second.size()) + " "));
+}
+
 TEST_F(RefusedCallsTest, WhatARequestSaysIsQuotedInPart) {
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer all");
