@@ -50,7 +50,7 @@ std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepos
     return nullptr;
   }
   ModelLoaderOptions loader = options.models;
-  loader.folder.reserved_names = {kBareAttention};
+  loader.folder.reserved_names = {kBareAttention, "*"};  // which is all of them, to health
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     loader.folder.reserved_names.insert(spec.name);
   }

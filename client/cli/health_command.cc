@@ -202,7 +202,10 @@ void AddFlags(CLI::App& command, HealthFlags& flags) {
       ->type_name("SERVICE")
       ->expected(1)
       ->take_all();
-  command.add_option("--model", flags.models, "Short for --service model/NAME; may be repeated")
+  command
+      .add_option("--model", flags.models,
+                  "Short for --service model/NAME; '*': every model found at the server's start; "
+                  "may be repeated")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();

@@ -13,7 +13,7 @@ namespace attention {
 
 /// The name that serves from when every model found at the start does, until draining; the server's
 /// own name, the empty one, does so from when each is loaded or has failed.
-inline constexpr char kAllModels[] = "models";
+inline constexpr char kAllModels[] = "model/*";
 
 /// Hears of changes.
 class HealthListener {

@@ -120,10 +120,10 @@ TEST(ModelAdminTest, ServesWhileItLoadsAndIsReadyWhenAllIsLoaded) {
   EXPECT_EQ(health("model/a"), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health("attention.v1.AttentionService"), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health(""), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(health("models"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(health("model/*"), HealthCheckResponse::NOT_SERVING);
   loader.GoOn();
   EXPECT_TRUE((*server)->WaitUntilReady(absl::Seconds(30)));
-  for (const char* name : {"", "attention.v1.AttentionService", "model/a", "models"}) {
+  for (const char* name : {"", "attention.v1.AttentionService", "model/a", "model/*"}) {
     EXPECT_EQ(health(name), HealthCheckResponse::SERVING) << name;
   }
   EXPECT_TRUE(client.Attend(RequestFor("a"), &response).ok());
