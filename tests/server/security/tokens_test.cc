@@ -51,6 +51,14 @@ TEST_F(TokensTest, ATokenStandsForItsEntry) {
   EXPECT_EQ(two->Cap(Priority::kLow), Priority::kLow);
 }
 
+TEST_F(TokensTest, AFileThatCouldNotBeReadIsLookedAtAgain) {
+  FileWatch watch({Write(Entry(kOne))});
+  EXPECT_TRUE(watch.HasChanged());
+  EXPECT_FALSE(watch.HasChanged());
+  watch.Forget();
+  EXPECT_TRUE(watch.HasChanged());
+}
+
 TEST_F(TokensTest, OthersAndExpiredOnesAreRefused) {
   const auto store =
       TokenStore::Open(Write(Entry(kOne, R"(, "expires": "2021-01-01T00:00:00Z")") + "," +
