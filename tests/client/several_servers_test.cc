@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "client/lib/attention_client.h"
 #include "client/load/bench.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
 
@@ -84,9 +84,10 @@ TEST_F(SeveralServersTest, TakeTurns) {
   const auto client = *AttentionClient::Connect({.connection = {.server = addresses()}});
   // Turns are taken among those that are connected; the first answers say when all are.
   std::map<std::string, int> turns;
-  for (int i = 0; i < 1000 && turns.size() < 3; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     turns[client->ListModels()->front().name()] += 1;
-  }
+    return turns.size() == 3;
+  }));
   turns.clear();
   for (int i = 0; i < 30; ++i) {
     turns[client->ListModels()->front().name()] += 1;
@@ -109,13 +110,13 @@ TEST_F(SeveralServersTest, OneThatDrainsIsSoonLeftOut) {
   servers_[1]->server().Drain(absl::Seconds(5));
   // Its health tells. Of nine in a row, three would be its turn.
   int in_a_row = 0;
-  for (const absl::Time end = absl::Now() + absl::Seconds(8); in_a_row < 9 && absl::Now() < end;) {
+  EXPECT_TRUE(Eventually([&] {
     const absl::Status status = client->Attend(request).status();
     in_a_row = status.ok() ? in_a_row + 1 : 0;
     EXPECT_THAT(status, AnyOf(IsOk(), StatusIs(absl::StatusCode::kUnavailable,
                                                HasSubstr("the server is draining"))));
-  }
-  EXPECT_EQ(in_a_row, 9);
+    return in_a_row == 9;
+  }));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "client/cli/tensor_file.h"
 #include "tests/e2e/programs.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/word_tokenizer.h"
 
@@ -23,16 +24,7 @@ class AskModelTest : public ::testing::Test {
     }
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
-    EXPECT_TRUE(WaitUntilServing());
-  }
-
-  bool WaitUntilServing() const {
-    for (int i = 0; i < 1000; ++i) {
-      if (Attend({"health"}).exit_code == 0) {
-        return true;
-      }
-    }
-    return false;
+    EXPECT_TRUE(Eventually([this] { return Attend({"health"}).exit_code == 0; }));
   }
 
   Outcome Attend(std::vector<std::string> arguments) const {

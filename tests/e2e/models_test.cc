@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/programs.h"
+#include "tests/support/eventually.h"
 
 namespace attention {
 namespace {
@@ -24,12 +25,8 @@ class ModelsTest : public ::testing::Test {
     return RunAttend(std::move(arguments));
   }
   bool WaitUntilServing() const {
-    for (int i = 0; i < 1000; ++i) {
-      if (RunAttend({"health", "--server=" + server_->address()}).exit_code == 0) {
-        return true;
-      }
-    }
-    return false;
+    return Eventually(
+        [&] { return RunAttend({"health", "--server=" + server_->address()}).exit_code == 0; });
   }
   void SetUp() override {
     Put("gpt2", folder_.path() + "/gpt2");

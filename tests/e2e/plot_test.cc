@@ -5,6 +5,7 @@
 
 #include "client/cli/npy.h"
 #include "tests/e2e/programs.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/word_tokenizer.h"
 
@@ -24,8 +25,7 @@ class PlotTest : public ::testing::Test {
     }
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
-    for (int i = 0; i < 1000 && Attend({"health"}).exit_code != 0; ++i) {
-    }
+    EXPECT_TRUE(Eventually([this] { return Attend({"health"}).exit_code == 0; }));
   }
 
   Outcome Attend(std::vector<std::string> arguments) const {

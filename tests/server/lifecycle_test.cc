@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
@@ -102,9 +103,7 @@ TEST(LifecycleTest, RefusesWhatDoesNotFitTheQueue) {
     const grpc::Status status = client.Attend(PatientRequest(), &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
   });
-  for (int i = 0; i < 20'000 && WaitingRequests(client) == 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(Eventually([&] { return WaitingRequests(client) > 0; }));
   v1::AttendResponse response;
   const grpc::Status status = client.Attend(PatientRequest(), &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
@@ -156,7 +155,9 @@ TEST(LifecycleTest, ServesOnSeveralAddressesAtOnce) {
   EXPECT_THAT((*server)->listening_addresses(), ElementsAre(StartsWith("127.0.0.1:"), socket));
   EXPECT_THAT((*server)->listening_addresses().front(), ::testing::Not("127.0.0.1:0"));
   for (const std::string& address : (*server)->listening_addresses()) {
-    AttendClient client(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+    channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    AttendClient client(channel);
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok()) << address;
   }

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/slowdown.h"
 
@@ -67,9 +68,7 @@ class LongRequestsTest : public ::testing::Test {
     return statistics;
   }
   void WaitUntilRunning(int64_t requests) {
-    while (Statistics().running_requests() != requests) {
-      std::this_thread::yield();
-    }
+    EXPECT_TRUE(Eventually([&] { return Statistics().running_requests() == requests; }));
   }
 
   // From cancelling until the threads are free.
@@ -135,12 +134,12 @@ TEST_F(LongRequestsTest, NoRowIsComputedThatNobodyAskedFor) {
     caller.join();
   }
   v1::ServerStatistics statistics;
-  do {  // requests count when their answers have gone, batches when they have ended
+  EXPECT_TRUE(Eventually([&] {
     statistics = Statistics();
-  } while (statistics.succeeded() < 4 || statistics.running_requests() > 0);
+    return statistics.succeeded() == 4 && statistics.running_requests() == 0;
+  }));
   EXPECT_EQ(statistics.batch_tokens(), 4 * 138);
   EXPECT_EQ(statistics.padding_tokens(), 0);
-  EXPECT_EQ(statistics.succeeded(), 4);
 }
 
 }  // namespace

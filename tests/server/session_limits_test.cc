@@ -1,10 +1,10 @@
 // What sessions may take, what becomes of them when streams break, and what is refused.
-#include <thread>
 
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
@@ -20,18 +20,6 @@ v1::ServerStatistics StatisticsOf(InProcessServer& server) {
   return statistics;
 }
 
-// The end of a stream reaches the server some time after the client.
-template <typename Condition>
-bool Eventually(const Condition& condition) {
-  for (int i = 0; i < 5000; ++i) {
-    if (condition()) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
 TEST(SessionLimitsTest, ACacheEndsWithItsStream) {
   InProcessServer server({.threads = 2});
   DecodeStream stream(server.NewChannel());
@@ -40,8 +28,10 @@ TEST(SessionLimitsTest, ACacheEndsWithItsStream) {
   EXPECT_EQ(StatisticsOf(server).sessions(), 1);
   EXPECT_GT(StatisticsOf(server).cache_bytes(), 100 * 2 * kDemoWidth * 4);
   stream.Cancel();
-  EXPECT_TRUE(Eventually([&] { return StatisticsOf(server).cache_bytes() == 0; }));
-  EXPECT_EQ(StatisticsOf(server).sessions(), 0);
+  EXPECT_TRUE(Eventually([&] {
+    const v1::ServerStatistics statistics = StatisticsOf(server);
+    return statistics.cache_bytes() == 0 && statistics.sessions() == 0;
+  }));
 }
 
 TEST(SessionLimitsTest, RefusesWhatTheMemoryHasNoRoomForAndLosesNothing) {

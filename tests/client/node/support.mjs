@@ -1,10 +1,12 @@
 // The real server, a fake one that misbehaves, and attention in plain loops.
+import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
 import protoLoader from "@grpc/proto-loader";
 
@@ -49,6 +51,18 @@ export async function startServer(flags = [], listen = "127.0.0.1:0") {
   throw new Error(`the server did not say where it listens, log: ${log}`);
 }
 
+/** Whether it holds in time: a server counts a call once its answer is sent, which the client may have by then. */
+export async function eventually(condition) {
+  const deadline = Date.now() + TIMEOUT_MS;
+  while (!(await condition())) {
+    if (Date.now() > deadline) {
+      return false;
+    }
+    await delay(1);
+  }
+  return true;
+}
+
 /** A folder with the checkpoint `gpt2` and a tokenizer for it. */
 export function makeModels() {
   const path = mkdtempSync(join(tmpdir(), "attend-models-"));
@@ -63,10 +77,7 @@ export async function startServerWithModels(Client) {
   const models = makeModels();
   const server = await startServer([`--models=${models.path}`]);
   const client = new Client({ servers: server.address });
-  const deadline = Date.now() + TIMEOUT_MS;
-  while (!(await client.health()) && Date.now() < deadline) {
-    await client.modelStates(); // models are loaded beside listening
-  }
+  assert.ok(await eventually(() => client.health())); // models are loaded beside listening
   client.close();
   return { ...server, stop: () => server.stop().finally(models.remove) };
 }

@@ -1,12 +1,11 @@
 """Sessions: however a sequence is cut into steps, the answer is that of one request."""
 
 import concurrent.futures
-import time
 import unittest
 
 import attend
 import numpy as np
-from support import TIMEOUT, ServedTest, seeded
+from support import ServedTest, eventually, seeded
 
 
 class SessionTest(ServedTest):
@@ -90,9 +89,7 @@ class SessionTest(ServedTest):
         session.cancel()
         with self.assertRaises(attend.Cancelled):
             session.step(x[3:])
-        deadline = time.monotonic() + TIMEOUT
-        while self.client.statistics().parked_sessions == 0 and time.monotonic() < deadline:
-            pass  # the server has yet to hear of it
+        self.assertTrue(eventually(lambda: self.client.statistics().parked_sessions == 1))
         with self.client.session(resume_token=session.resume_token) as resumed:
             self.assertEqual(resumed.length, 3)
             np.testing.assert_array_equal(resumed.step(x[3:]).output, whole[3:])
@@ -105,7 +102,7 @@ class SessionTest(ServedTest):
 
     def test_closing_frees_the_server(self):
         self.client.session(model="demo").close()
-        self.assertEqual(self.client.statistics().sessions, 0)
+        self.assertTrue(eventually(lambda: self.client.statistics().sessions == 0))
 
 
 if __name__ == "__main__":

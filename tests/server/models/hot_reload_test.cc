@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/models/admin_client.h"
+#include "tests/support/eventually.h"
 
 namespace attention {
 namespace {
@@ -66,9 +67,7 @@ TEST(HotReloadTest, EveryAnswerUnderLoadIsWhollyOneVersionsAndNoneFails) {
     // New versions, and new files of the same version, in turn.
     folder.Put(absl::StrCat("a/", seed / 2 + 1), absl::StrCat(seed));
     EXPECT_THAT(admin.Reload(), IsOk());
-    while (last_seen < seed && !::testing::Test::HasFailure()) {
-      std::this_thread::yield();
-    }
+    EXPECT_TRUE(Eventually([&] { return last_seen >= seed || ::testing::Test::HasFailure(); }));
   }
   folder.Put("a/100", "broken");
   EXPECT_THAT(admin.Load("a"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("broken")));

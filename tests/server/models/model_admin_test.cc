@@ -99,6 +99,7 @@ TEST(ModelAdminTest, ServesWhileItLoadsAndIsReadyWhenAllIsLoaded) {
   ASSERT_THAT(server, IsOk());
   const auto channel = grpc::CreateChannel((*server)->listening_addresses().front(),
                                            grpc::InsecureChannelCredentials());
+  channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
   EXPECT_FALSE((*server)->WaitUntilReady(absl::ZeroDuration()));
   AttendClient client(channel);
   v1::AttendResponse response;

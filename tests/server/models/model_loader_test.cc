@@ -8,6 +8,7 @@
 #include <future>
 
 #include "gmock/gmock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/model_folder.h"
 
@@ -15,7 +16,7 @@ namespace attention {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr auto kPatience = std::chrono::seconds(8);
+constexpr auto kPatience = std::chrono::seconds(30);
 
 class ModelLoaderTest : public ::testing::Test {
  protected:
@@ -52,13 +53,9 @@ class ModelLoaderTest : public ::testing::Test {
     const std::shared_ptr<const Model> model = repository_.Find(name);
     return model == nullptr ? 0 : model->info().seeded->seed;
   }
-  /// Lets the loader go on until it serves that; false after kPatience.
+  /// Lets the loader go on until it serves that.
   bool ServesInTheEnd(const std::string& name, uint64_t seed) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (ServingSeed(name) != seed && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::yield();
-    }
-    return ServingSeed(name) == seed;
+    return Eventually([&] { return ServingSeed(name) == seed; });
   }
 
   const FakeModelFolder folder_;

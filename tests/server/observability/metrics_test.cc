@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
 
@@ -46,16 +46,11 @@ class MetricsTest : public ::testing::Test {
   }
   std::string Page() { return HttpGet(server_.server().metrics_address(), "/metrics"); }
 
-  // Requests are counted when the transport has taken the answer, which is after the client has it.
   bool Counts(const std::string& line) {
-    for (int i = 0; i < 1000; ++i) {
+    return Eventually([&] {
       const std::vector<std::string> lines = Lines(line.substr(0, line.rfind(' ') + 1));
-      if (std::find(lines.begin(), lines.end(), line) != lines.end()) {
-        return true;
-      }
-      std::this_thread::yield();
-    }
-    return false;
+      return std::find(lines.begin(), lines.end(), line) != lines.end();
+    });
   }
 
   grpc::StatusCode Attend(const v1::AttendRequest& request) {

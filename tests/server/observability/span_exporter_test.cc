@@ -5,6 +5,7 @@
 #include "nlohmann/json.hpp"
 #include "server/observability/telemetry.h"
 #include "tests/server/observability/http_receiver.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -137,9 +138,7 @@ TEST(SpanExporterTest, DropsWhatTheCollectorWillNeverTake) {
   collector.Await(1);
   exporter->Trace(record);
   collector.Await(2);
-  while (exporter->statistics().exported == 0) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(Eventually([&] { return exporter->statistics().exported > 0; }));
   EXPECT_EQ(exporter->statistics().dropped, 1);
 }
 
@@ -151,15 +150,11 @@ TEST(SpanExporterTest, CountsWhatTheCollectorRejectsOfABatchThatItTakes) {
   ::testing::internal::CaptureStderr();
   exporter->Trace(record);
   collector.Await(1);
-  while (exporter->statistics().dropped == 0) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(Eventually([&] { return exporter->statistics().dropped > 0; }));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it rejected 7 spans: full"));
   EXPECT_EQ(exporter->statistics().exported, 0);
   exporter->Trace(record);
-  while (exporter->statistics().exported == 0) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(Eventually([&] { return exporter->statistics().exported > 0; }));
   EXPECT_EQ(exporter->statistics().dropped, 1);
 }
 

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -51,9 +52,7 @@ TEST(ExecutorTest, FinishesEveryJobOnceWithItsOwnAnswer) {
   for (std::thread& producer : producers) {
     producer.join();
   }
-  while (!std::all_of(jobs.begin(), jobs.end(), AllFinished)) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(Eventually([&] { return std::all_of(jobs.begin(), jobs.end(), AllFinished); }));
   int together = 0;
   for (int i = 0; i < kJobsEach; ++i) {
     for (const Jobs& own : jobs) {
@@ -72,9 +71,7 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
   const auto submit = [&](int64_t reply_bytes) {
     auto job = FakeJob::Make({.lengths = {1}, .reply_bytes = reply_bytes});
     const absl::Status status = executor.Submit(job);
-    while (status.ok() && !job->is_finished()) {
-      std::this_thread::yield();
-    }
+    EXPECT_TRUE(!status.ok() || Eventually([&] { return job->is_finished(); }));
     return std::pair(status, job);
   };
   auto [larger_alone, large] = submit(2000);
@@ -90,9 +87,7 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
   EXPECT_FALSE(executor.CheckRoom({}, TimePoint::max()).ok());
   EXPECT_TRUE(large->is_given_up()) << "nobody took it, and it was in the way";
   large.reset();  // the reply has gone
-  while (executor.statistics().reply_bytes > 0) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(Eventually([&] { return executor.statistics().reply_bytes == 0; }));
   auto [first, one] = submit(600);
   EXPECT_THAT(first, IsOk());
   EXPECT_THAT(submit(600).first, StatusIs(absl::StatusCode::kResourceExhausted,
@@ -152,16 +147,12 @@ TEST(ExecutorTest, AShortJobPassesALongOneAndNeitherChanges) {
   const auto long_alone = FakeJob::Make(LongJob::Spec());
   for (const auto& job : {alone, long_alone}) {
     ASSERT_THAT(executor.Submit(job), IsOk());
-    while (!job->is_finished()) {
-      std::this_thread::yield();
-    }
+    ASSERT_TRUE(Eventually([&] { return job->is_finished(); }));
   }
   const auto passenger = FakeJob::Make({.lengths = {20}, .seed = 5});
   const auto job = std::make_shared<LongJob>(executor, passenger);
   ASSERT_THAT(executor.Submit(job), IsOk());
-  while (!job->is_finished()) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(Eventually([&] { return job->is_finished(); }));
   EXPECT_TRUE(job->passenger_was_finished());
   EXPECT_EQ(passenger->output(), alone->output());
   EXPECT_EQ(job->output(), long_alone->output());

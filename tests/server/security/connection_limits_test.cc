@@ -1,10 +1,10 @@
 // What one client can take of the server before anybody has looked at what it wants.
-#include <thread>
 
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/security/secure_server.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -87,12 +87,8 @@ TEST(ConnectionLimitsTest, ConnectionsAreLimitedAndGivenBack) {
               AllOf(HasSubstr("\nattend_connections 2\n"),
                     HasSubstr("\nattend_connections_refused_total 1\n")));
   second.reset();
-  bool has_room = false;
-  for (int tries = 0; tries < 100 && !has_room; ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    has_room = Attend(connect()).ok();
-  }
-  EXPECT_TRUE(has_room) << "a connection that has ended gives its place back";
+  EXPECT_TRUE(Eventually([&] { return Attend(connect()).ok(); }))
+      << "a connection that has ended gives its place back";
 }
 
 TEST(ConnectionLimitsTest, AnOldConnectionGivesWayWithoutHarmToItsCalls) {

@@ -1,0 +1,23 @@
+// Waiting for what another thread, or another program, is about to do.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace attention {
+
+/// Whether `condition()` holds within thirty seconds. What a server counts, logs and frees of a
+/// call follows its answer, which the client may have by then.
+template <typename Condition>
+bool Eventually(const Condition& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+}  // namespace attention
