@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "client/lib/attention_client.h"
 #include "client/load/bench.h"
 #include "core/tensor/seeded.h"
