@@ -97,6 +97,9 @@ Json ServerSpan(const RequestRecord& record, const Interval& time) {
   if (!record.trace.parent_id.empty()) {
     span["parentSpanId"] = record.trace.parent_id;
   }
+  if (!record.trace.state.empty()) {
+    span["traceState"] = record.trace.state;
+  }
   span["attributes"] = AttributesOf(record);
   if (IsServerError(record.status)) {
     span["status"] = {{"code", kError}, {"message", std::string(record.status.message())}};

@@ -11,6 +11,8 @@ namespace {
 // version "-" trace-id "-" parent-id "-" flags
 constexpr size_t kLength = 2 + 1 + 32 + 1 + 16 + 1 + 2;
 
+constexpr size_t kMaxStateLength = 512;
+
 bool IsHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -51,6 +53,12 @@ std::optional<TraceContext> ParseTraceparent(std::string_view text) {
                       .parent_id = std::string(parent_id),
                       .span_id = "",
                       .is_sampled = digit % 2 == 1};
+}
+
+std::string ParseTracestate(std::string_view text) {
+  const bool is_printable =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return is_printable && text.size() <= kMaxStateLength ? std::string(text) : "";
 }
 
 std::string MakeTraceId() {

@@ -53,7 +53,10 @@ CallMetadata IdentifyCall(const grpc::ServerContext& context) {
   if (metadata.request_id.empty() || !IsName(metadata.request_id)) {
     metadata.request_id = MakeRequestId();
   }
-  metadata.trace = ParseTraceparent(ValueOf(context, "traceparent")).value_or(TraceContext());
+  if (auto trace = ParseTraceparent(ValueOf(context, "traceparent"))) {
+    metadata.trace = *std::move(trace);
+    metadata.trace.state = ParseTracestate(ValueOf(context, "tracestate"));
+  }
   return metadata;
 }
 

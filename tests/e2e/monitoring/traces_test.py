@@ -13,6 +13,7 @@ from live_server import LiveServer
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
+STATE = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"
 
 
 class Collector(http.server.BaseHTTPRequestHandler):
@@ -39,6 +40,7 @@ def check_spans(spans):
     server = next(span for span in spans if span.get("parentSpanId") == PARENT)
     assert server["traceId"] == TRACE and server["name"] == "attention.v1.AttentionService/Attend", server
     assert attributes(server)["attend.model"] == "demo" and attributes(server)["attend.tokens"] == "10", server
+    assert server["traceState"] == STATE, server
     phases = {span["name"]: span for span in spans if span.get("parentSpanId") == server["spanId"]}
     assert set(phases) == {"receive", "queue", "compute", "send"}, phases
     last = int(server["startTimeUnixNano"])
@@ -61,7 +63,8 @@ def main():
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     flags = [f"--otlp-endpoint=http://127.0.0.1:{collector.server_port}", "--log-format=json", "--log-requests=all"]
     with LiveServer(sys.argv[1], flags) as server:
-        server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT}-01")
+        server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT}-01",
+                      f"--metadata=tracestate={STATE}")
         server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT[::-1]}-00")
         server.stop()  # what waits is sent first
         log = server.log()

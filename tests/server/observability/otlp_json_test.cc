@@ -22,7 +22,8 @@ TracedRequest Computed() {
            .trace = {.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
                      .parent_id = "00f067aa0ba902b7",
                      .span_id = "0102030405060708",
-                     .is_sampled = true},
+                     .is_sampled = true,
+                     .state = "congo=1"},
            .total_ns = 1000,
            .receive_ns = 100,
            .queue_ns = 200,
@@ -77,6 +78,7 @@ TEST(OtlpJsonTest, PhasesAreChildrenOfTheServersSpanAndThatOfTheCallers) {
   const json spans = SpansOf(Computed());
   EXPECT_EQ(spans[0]["parentSpanId"], "00f067aa0ba902b7");
   EXPECT_EQ(spans[0]["spanId"], "0102030405060708");
+  EXPECT_EQ(spans[0]["traceState"], "congo=1");
   EXPECT_EQ(spans[0]["kind"], 2);
   for (size_t i = 1; i < spans.size(); ++i) {
     EXPECT_EQ(spans[i]["parentSpanId"], "0102030405060708");

@@ -48,6 +48,13 @@ TEST(TraceContextTest, TakesWhatIsMalformedForNone) {
   }
 }
 
+TEST(TraceContextTest, TheStateGoesOnAsItCameOrNotAtAll) {
+  EXPECT_EQ(ParseTracestate("congo=t61rcWkgMzE,rojo=1"), "congo=t61rcWkgMzE,rojo=1");
+  EXPECT_EQ(ParseTracestate(std::string(512, 'a')), std::string(512, 'a'));
+  EXPECT_EQ(ParseTracestate(std::string(513, 'a')), "");
+  EXPECT_EQ(ParseTracestate("a=\xff"), "");
+}
+
 TEST(TraceContextTest, MakesIdsThatAreValidAndUnlikeEachOther) {
   EXPECT_TRUE(ParseTraceparent(Header("00", MakeTraceId(), MakeSpanId(), "01")).has_value());
   EXPECT_NE(MakeTraceId(), MakeTraceId());
