@@ -1,6 +1,8 @@
 #include "core/models/json_file.h"
 
+#include <cerrno>
 #include <fstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -12,9 +14,11 @@ namespace attention {
 using nlohmann::json;
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path));
+    return absl::NotFoundError(
+        absl::StrCat("cannot read ", path, ": ", std::generic_category().message(errno)));
   }
   constexpr size_t kPieceBytes = size_t{64} << 10;
   std::string text;

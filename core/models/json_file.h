@@ -9,7 +9,8 @@
 
 namespace attention {
 
-/// NOT_FOUND when it cannot be opened, INVALID_ARGUMENT for more than `max_bytes`.
+/// NOT_FOUND, with the system's reason, when it cannot be opened; INVALID_ARGUMENT for more than
+/// `max_bytes`.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
 
 /// INVALID_ARGUMENT, said of `source`, for text that is nested deeper than kMaxJsonDepth: a parser

@@ -39,9 +39,13 @@ struct PemFile {
 
 absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
   absl::StatusOr<std::string> text = ReadTextFile(path, kMaxPemBytes);
-  if (!text.ok() || text->empty()) {
+  if (!text.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flag, ": expected a file with PEM text, found none at ", path));
+        absl::StrCat(flag, ": ", std::string(text.status().message())));
+  }
+  if (text->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": expected a file with PEM text, found none in ", path));
   }
   return PemFile{flag, path, *std::move(text)};
 }

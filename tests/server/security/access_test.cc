@@ -276,7 +276,8 @@ TEST(HealthListenerTest, ServesHealthInPlaintextAndNothingElse) {
 
 TEST(TokensAtStartTest, AFileThatCannotBeReadIsAnError) {
   EXPECT_THAT(Server::Check({.tokens = "/none/tokens.json"}),
-              StatusIs(absl::StatusCode::kNotFound, "--tokens: cannot read /none/tokens.json"));
+              StatusIs(absl::StatusCode::kNotFound,
+                       "--tokens: cannot read /none/tokens.json: No such file or directory"));
 }
 
 }  // namespace

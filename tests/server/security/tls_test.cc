@@ -121,7 +121,12 @@ TEST_F(TlsTest, DoesNotStartWithoutAWholePair) {
   folder_.Write("tls.key", "");
   EXPECT_THAT(Server::Check(Options()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       StartsWith("--tls-key: expected a file with PEM text, found none at ")));
+                       StartsWith("--tls-key: expected a file with PEM text, found none in ")));
+  ServerOptions options = Options();
+  options.tls_key = folder_.path() + "/none";
+  EXPECT_THAT(Server::Check(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               "--tls-key: cannot read " + options.tls_key +
+                                                   ": No such file or directory"));
 }
 
 }  // namespace
