@@ -111,11 +111,13 @@ TEST_F(MetricsTest, SaysWhyRequestsWereRefused) {
             grpc::StatusCode::UNAVAILABLE);
   EXPECT_TRUE(Counts("attend_refused_total{reason=\"unavailable\"} 1"));
   EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 0"));
+  EXPECT_THAT(Lines("attend_all_models_served "), ElementsAre("attend_all_models_served 0"));
   EXPECT_THAT(Lines("attend_draining "), ElementsAre("attend_draining 1"));
 }
 
 TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
   EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 1"));
+  EXPECT_THAT(Lines("attend_all_models_served "), ElementsAre("attend_all_models_served 1"));
   EXPECT_THAT(Lines("attend_compute_threads "), ElementsAre("attend_compute_threads 1"));
   EXPECT_THAT(Lines("attend_models_loaded "), ElementsAre("attend_models_loaded 1"));
   EXPECT_THAT(Lines("attend_model_info"),
