@@ -21,7 +21,7 @@ RUN mkdir -p /usr/share/doc/attend \
  && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
  && rm -r /tmp/sbom
 USER 65532:65532
-# gRPC; metrics (--metrics-listen=0.0.0.0:8002); health alone, for probes (--health-listen=0.0.0.0:8004).
+# gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health alone, for probes (--health-listen=0.0.0.0:8004).
 EXPOSE 8001 8002 8004
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["attend", "health", "--server=127.0.0.1:8001"]
 STOPSIGNAL SIGTERM

@@ -10,6 +10,7 @@
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
 #include "server/configuration/option_table.h"
+#include "server/configuration/schema.h"
 #include "server/configuration/settings.h"
 #include "server/security/tokens.h"
 
@@ -47,6 +48,7 @@ struct Actions {
   std::string config;
   bool check = false;
   bool print = false;
+  bool print_schema = false;
   std::string token_for;
 };
 
@@ -60,6 +62,9 @@ void AddActions(CLI::App& app, Actions& actions) {
       ->group("Configuration");
   app.add_flag("--print-config", actions.print,
                "Print the options in effect, as a file for --config, and exit")
+      ->group("Configuration");
+  app.add_flag("--print-config-schema", actions.print_schema,
+               "Print a JSON Schema of such files, and exit")
       ->group("Configuration");
   app.add_option("--make-token", actions.token_for,
                  "Print a new token for this tenant and its entry for --tokens, and exit")
@@ -113,7 +118,8 @@ absl::Status Unexpected(const CLI::App& app, const std::string& argument) {
 absl::Status Complete(const CLI::App& app, const Environment& environment, Actions actions,
                       ParsedCommandLine& parsed) {
   Settings settings = FlagsOf(app);
-  settings.merge(ReadEnvironment(environment, parsed.warnings));
+  ASSIGN_OR_RETURN(Settings variables, ReadEnvironment(environment, parsed.warnings));
+  settings.merge(std::move(variables));
   if (const auto found = environment.find(VariableOf("config"));
       actions.config.empty() && found != environment.end()) {
     actions.config = found->second;
@@ -162,6 +168,10 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   }
   if (!actions.token_for.empty()) {
     parsed.text = MakeToken(actions.token_for);
+    return parsed;
+  }
+  if (actions.print_schema) {
+    parsed.text = ConfigurationSchema();
     return parsed;
   }
   RETURN_IF_ERROR(Complete(app, environment, actions, parsed));

@@ -40,7 +40,7 @@ struct ServerOptions {
   bool is_default_admin_listen = false;
   /// Where health is served in plaintext, and nothing else; empty: nowhere.
   std::string health_listen = {};
-  /// Plaintext may be spoken with other machines.
+  /// Plaintext may be spoken with other machines, on every address.
   bool insecure = false;
   /// Files in PEM form; both or none. With them every address but health_listen speaks TLS.
   std::string tls_certificate = {};
@@ -73,6 +73,8 @@ struct ServerOptions {
   LogFormat log_format = LogFormat::kText;
   /// host:port where /metrics is; empty: nowhere. The flag's default is an address.
   std::string metrics_listen = {};
+  /// Other machines may reach it, in plaintext: its readers speak nothing else.
+  bool metrics_insecure = false;
   /// As is_default_admin_listen.
   bool is_default_metrics_listen = false;
   /// URL of a collector of traces; empty: none.

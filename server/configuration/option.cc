@@ -17,7 +17,7 @@ Option& Option::Needs(const std::string& other) {
 }
 
 std::string VariableOf(const std::string& option) {
-  return absl::StrCat("ATTEND_", absl::AsciiStrToUpper(KeyOf(option)));
+  return absl::StrCat(std::string(kVariablePrefix), absl::AsciiStrToUpper(KeyOf(option)));
 }
 
 std::string KeyOf(const std::string& option) { return absl::StrReplaceAll(option, {{"-", "_"}}); }

@@ -15,11 +15,17 @@
 
 namespace attention {
 
+struct IntegerRange {
+  int64_t min;
+  int64_t max;
+};
+
 struct Option {
   /// What a file's JSON has for it.
   enum class Type {
     kText,
     kInteger,
+    kNumber,
     kDuration,  // a text, or a number of seconds
     kSwitch,
   };
@@ -31,6 +37,10 @@ struct Option {
   /// What the help calls a value: FILE.
   std::string placeholder = {};
   std::string help = {};
+  /// Of an integer or a number.
+  IntegerRange range = {};
+  /// The only texts it may be. Empty: any.
+  std::vector<std::string> choices = {};
   /// Puts values, one unless repeatable, where they belong. INVALID_ARGUMENT says what was expected
   /// and what was found, but not of which option.
   std::function<absl::Status(const std::vector<std::string>& values, ServerOptions& options)>
@@ -45,6 +55,7 @@ struct Option {
 };
 
 /// "ATTEND_MAX_QUEUE_BYTES" and "max_queue_bytes".
+inline constexpr std::string_view kVariablePrefix = "ATTEND_";
 std::string VariableOf(const std::string& option);
 std::string KeyOf(const std::string& option);
 
@@ -57,11 +68,6 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 // Kinds of options. A field is a pointer to a member of ServerOptions, or a function that leads
 // from one to a reference to the value; what it holds in ServerOptions{} is the default.
 
-struct IntegerRange {
-  int64_t min;
-  int64_t max;
-};
-
 template <typename Field>
 Option IntegerOption(const std::string& name, Field field, IntegerRange range,
                      const std::string& help) {
@@ -70,6 +76,7 @@ Option IntegerOption(const std::string& name, Field field, IntegerRange range,
           .type = Option::Type::kInteger,
           .placeholder = "NUMBER",
           .help = help,
+          .range = range,
           .apply =
               [field, range](const std::vector<std::string>& values, ServerOptions& options) {
                 const absl::StatusOr<int64_t> value = ParseInteger(values[0], range.min, range.max);
@@ -161,6 +168,7 @@ Option ChoiceOption(const std::string& name, Field field,
   ServerOptions defaults;
   Option option = {.name = name, .placeholder = "", .help = help};
   for (const auto& [text, value] : choices) {
+    option.choices.push_back(text);
     absl::StrAppend(&option.placeholder, option.placeholder.empty() ? "" : "|", text);
     if (value == std::invoke(field, defaults)) {
       option.default_values = {text};

@@ -205,8 +205,10 @@ std::vector<Option> TraceOptions() {
                      "that wants to know\nwhose they are; read again for each batch")
               .Needs("otlp-endpoint"),
           Option{.name = "trace-sample-ratio",
+                 .type = Option::Type::kNumber,
                  .placeholder = "SHARE",
                  .help = "Of requests that come without a trace, the share that begins one, 0 to 1",
+                 .range = {0, 1},
                  .apply = ApplySampleRatio,
                  .default_values = {"1"}}
               .Needs("otlp-endpoint")};
@@ -237,7 +239,10 @@ OptionSection Observability() {
       AddressOption("metrics-listen", &ServerOptions::metrics_listen,
                     "Serve /metrics for Prometheus, by HTTP, on HOST:PORT (port 0: any free one); "
                     "none: turned off")
-          .WithDefault("127.0.0.1:8002")};
+          .WithDefault("127.0.0.1:8002"),
+      SwitchOption("metrics-insecure", &ServerOptions::metrics_insecure,
+                   "Allow --metrics-listen, which is plaintext, on an address that other machines "
+                   "can reach; --insecure does, too")};
   for (std::vector<Option>& more : std::vector<std::vector<Option>>{LogOptions(), TraceOptions()}) {
     options.insert(options.end(), more.begin(), more.end());
   }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/models/json_file.h"
@@ -57,6 +59,7 @@ absl::Status WrongType(const std::string& expected, const json& found) {
 absl::StatusOr<std::string> ToText(const Option& option, const json& value) {
   switch (option.type) {
     case Option::Type::kInteger:
+    case Option::Type::kNumber:
       return value.is_number() ? absl::StatusOr<std::string>(value.dump())
                                : WrongType("a number", value);
     case Option::Type::kSwitch:
@@ -120,6 +123,12 @@ ordered_json ToJson(const Option& option, const std::string& text) {
       const absl::StatusOr<int64_t> value = ParseInteger(text, Limits::min(), Limits::max());
       return value.ok() ? ordered_json(*value) : ordered_json(text);
     }
+    case Option::Type::kNumber: {
+      // As it was written, if JSON writes numbers so: ".5" is one only to us.
+      const ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+      double value = 0;
+      return parsed.is_number() || !absl::SimpleAtod(text, &value) ? parsed : ordered_json(value);
+    }
     case Option::Type::kSwitch: {
       const absl::StatusOr<bool> value = ParseSwitch(text);
       return value.ok() ? ordered_json(*value) : ordered_json(text);
@@ -131,28 +140,37 @@ ordered_json ToJson(const Option& option, const std::string& text) {
 
 }  // namespace
 
-Settings ReadEnvironment(const Environment& environment, std::vector<std::string>& warnings) {
+absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
+                                         std::vector<std::string>& warnings) {
   Settings settings;
-  std::vector<std::string> names = {VariableOf("config")};
+  std::vector<std::string> names = {"config"};
   ForEachOption([&](const Option& option) {
-    names.push_back(VariableOf(option.name));
-    const auto found = environment.find(names.back());
+    names.push_back(KeyOf(option.name));
+    const auto found = environment.find(VariableOf(option.name));
     if (found == environment.end() || found->second.empty()) {
       return;
     }
     Setting& setting = settings[option.name];
-    setting.source = names.back();
+    setting.source = found->first;
     if (option.is_repeatable) {
       setting.values = absl::StrSplit(found->second, ';', absl::SkipEmpty());
     } else {
       setting.values = {found->second};
     }
   });
-  for (const auto& [name, value] : environment) {
-    if (absl::StartsWith(name, "ATTEND_") &&
-        std::find(names.begin(), names.end(), name) == names.end() && !IsServiceLink(name, value)) {
-      warnings.push_back(
-          absl::StrCat(name, ": no option has this variable", NearestHint(name, names)));
+  for (const auto& [variable, value] : environment) {
+    if (!absl::StartsWith(variable, std::string(kVariablePrefix)) ||
+        IsServiceLink(variable, value)) {
+      continue;
+    }
+    // Compared without what all variables have in common.
+    const std::string name = absl::AsciiStrToLower(variable.substr(kVariablePrefix.size()));
+    const std::optional<std::string> nearest = NearestName(name, names);
+    if (!nearest.has_value()) {
+      warnings.push_back(absl::StrCat(variable, ": no option has this variable"));
+    } else if (const std::string known = VariableOf(*nearest); known != variable) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(variable, ": no option has this variable; the nearest is ", known));
     }
   }
   return settings;
@@ -213,21 +231,20 @@ absl::Status Apply(const Settings& settings, ServerOptions& options) {
   return status;
 }
 
+ordered_json ToJson(const Option& option, const std::vector<std::string>& values) {
+  ordered_json list = ordered_json::array();
+  for (const std::string& value : values) {
+    list.push_back(ToJson(option, value));
+  }
+  return option.is_repeatable ? list : list.empty() ? ordered_json() : list.back();
+}
+
 std::string ToJson(const Settings& settings) {
   ordered_json file = ordered_json::object();
   ForEachOption([&](const Option& option) {
     const auto found = settings.find(option.name);
-    const std::vector<std::string>& values =
-        found == settings.end() ? option.default_values : found->second.values;
-    ordered_json& entry = file[KeyOf(option.name)];
-    entry = option.is_repeatable ? ordered_json::array() : ordered_json();
-    for (const std::string& value : values) {
-      if (option.is_repeatable) {
-        entry.push_back(ToJson(option, value));
-      } else {
-        entry = ToJson(option, value);
-      }
-    }
+    file[KeyOf(option.name)] =
+        ToJson(option, found == settings.end() ? option.default_values : found->second.values);
   });
   return file.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

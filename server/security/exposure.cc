@@ -21,6 +21,18 @@ absl::Status CheckListener(const ServerOptions& options, const std::string& flag
       "only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
 }
 
+absl::Status CheckMetricsListener(const ServerOptions& options) {
+  const std::string& address = options.metrics_listen;
+  RETURN_IF_ERROR(CheckAddress("--metrics-listen", address));
+  if (IsLocal(address) || options.metrics_insecure || options.insecure) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--metrics-listen: other machines would reach ", address,
+                   " in plaintext, and metrics speak nothing else: listen on this machine only "
+                   "(127.0.0.1:PORT), or say that this is meant (--metrics-insecure, --insecure)"));
+}
+
 }  // namespace
 
 absl::Status CheckExposure(const ServerOptions& options) {
@@ -34,7 +46,7 @@ absl::Status CheckExposure(const ServerOptions& options) {
     RETURN_IF_ERROR(CheckAddress("--health-listen", options.health_listen));
   }
   if (!options.metrics_listen.empty()) {
-    RETURN_IF_ERROR(CheckAddress("--metrics-listen", options.metrics_listen));
+    RETURN_IF_ERROR(CheckMetricsListener(options));
   }
   if (options.admin_listen.empty()) {
     return absl::OkStatus();

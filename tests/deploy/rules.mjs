@@ -146,14 +146,18 @@ function* listeners({ config, container, objects }) {
   const isOpen = config.listen?.some((address) => !isLoopback(address));
   if (isOpen && !config.tls_certificate && !config.insecure) yield 'attend.json: plaintext without insecure';
   if (config.tls_certificate && config.insecure) yield 'attend.json: insecure beside TLS';
+  if (!isLoopback(config.metrics_listen ?? '') && !config.metrics_insecure && !config.insecure) yield 'attend.json: metrics in plaintext without metrics_insecure';
   const isProd = objects.some(({ kind, metadata }) => kind === 'Namespace' && metadata.name === 'attend');
   if (isProd && (config.insecure || !config.tls_certificate || !config.tokens)) yield 'attend.json: production needs TLS and tokens';
   if (container.livenessProbe?.grpc?.service) yield 'livenessProbe: a model that is replaced must not restart the pod';
 }
 
-function* draining({ objects, deployment, pod, container, config }) {
+function* rollout({ objects, deployment, pod, container, config }) {
   const isShared = ofKind(objects, 'HorizontalPodAutoscaler').some(({ spec }) => spec.minReplicas > 1);
   if (isShared && !(deployment.spec.minReadySeconds >= 30)) yield 'Deployment: minReadySeconds: clients need 30 s to find the new pods';
+  const { periodSeconds, failureThreshold } = container.startupProbe;
+  const starting = periodSeconds * failureThreshold + (deployment.spec.minReadySeconds ?? 0);
+  if (!((deployment.spec.progressDeadlineSeconds ?? 600) > starting)) yield `Deployment: progressDeadlineSeconds: a pod may take ${starting} s`;
   const sleep = container.lifecycle?.preStop?.sleep?.seconds ?? 0;
   if (!(sleep > 0)) yield 'preStop: balancers need time to forget the pod';
   if (!(pod.spec.terminationGracePeriodSeconds > sleep + seconds(config.grace_period))) {
@@ -174,5 +178,5 @@ function* names({ objects }) {
 /** What is wrong with the objects of one overlay, in words; empty when nothing is. */
 export function problems(objects) {
   const all = cast(objects);
-  return [selectors, alerts, ports, resources, scaling, security, files, listeners, draining, names].flatMap((rule) => [...rule(all)]);
+  return [selectors, alerts, ports, resources, scaling, security, files, listeners, rollout, names].flatMap((rule) => [...rule(all)]);
 }

@@ -102,8 +102,9 @@ TEST_F(SettingsTest, ErrorsNameFileAndKey) {
   }
   EXPECT_THAT(Parse("{\n  \"threads\": 1,\n}"), StatusIs(kInvalid, HasSubstr(": parse error at "
                                                                              "line 3, column 1")));
-  EXPECT_THAT(ParseCommandLine({"--config=/none.json"}),
-              StatusIs(absl::StatusCode::kNotFound, "cannot read /none.json"));
+  EXPECT_THAT(
+      ParseCommandLine({"--config=/none.json"}),
+      StatusIs(absl::StatusCode::kNotFound, "cannot read /none.json: No such file or directory"));
 }
 
 TEST_F(SettingsTest, ErrorsNameTheVariable) {
@@ -122,21 +123,54 @@ TEST_F(SettingsTest, UnknownFlagsNameTheNearest) {
                        "attend-server --help"));
 }
 
+TEST_F(SettingsTest, VariablesThatAreNearlyAnOptionsNameTheNearest) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"ATTEND_THREAD", "ATTEND_THREADS"},
+      {"ATTEND_threads", "ATTEND_THREADS"},
+      {"ATTEND_OTLP_ENDPONT", "ATTEND_OTLP_ENDPOINT"},
+      {"ATTEND_CONFG", "ATTEND_CONFIG"},
+      {"ATTEND_MAX-SESSIONS", "ATTEND_MAX_SESSIONS"}};
+  for (const auto& [found, nearest] : cases) {
+    EXPECT_THAT(
+        ParseCommandLine({}, {{found, "1"}}),
+        StatusIs(kInvalid, found + ": no option has this variable; the nearest is " + nearest));
+  }
+}
+
 // A process cannot choose all of its environment: Kubernetes puts the services' addresses there.
 TEST_F(SettingsTest, WarnsOfUnknownVariablesButNotOfThoseThatKubernetesMakes) {
-  const auto parsed = ParseCommandLine({}, {{"ATTEND_THREAD", "1"},
+  const auto parsed = ParseCommandLine({}, {{"ATTEND_HOME", "/srv/attend"},
                                             {"ATTEND_SERVICE_HOST", "10.0.0.1"},
                                             {"ATTEND_SERVICE_PORT_GRPC", "8001"},
                                             {"ATTEND_PORT", "tcp://10.0.0.1:8001"},
                                             {"ATTEND_PORT_8001_TCP_ADDR", "10.0.0.1"},
-                                            {"ATTEND_OTLP_ENDPONT", "http://collector:4318"},
                                             {"OTHER", "1"}});
   ASSERT_THAT(parsed, IsOk());
-  EXPECT_THAT(
-      parsed->warnings,
-      ElementsAre(
-          "ATTEND_OTLP_ENDPONT: no option has this variable; the nearest is ATTEND_OTLP_ENDPOINT",
-          "ATTEND_THREAD: no option has this variable; the nearest is ATTEND_THREADS"));
+  EXPECT_THAT(parsed->warnings, ElementsAre("ATTEND_HOME: no option has this variable"));
+}
+
+TEST_F(SettingsTest, AShareIsANumber) {
+  const auto parsed =
+      Parse(R"({"otlp_endpoint": "http://localhost:4318", "trace_sample_ratio": 0.25})",
+            {"--print-config"});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ(parsed->options.trace_sample_ratio, 0.25);
+  EXPECT_EQ(nlohmann::json::parse(parsed->text)["trace_sample_ratio"], 0.25);
+  const auto ours = ParseCommandLine(
+      {"--otlp-endpoint=http://localhost:4318", "--trace-sample-ratio=.5", "--print-config"});
+  ASSERT_THAT(ours, IsOk());
+  EXPECT_EQ(nlohmann::json::parse(ours->text)["trace_sample_ratio"], 0.5);
+}
+
+TEST_F(SettingsTest, TheSchemaKnowsEveryKeyWithItsDefault) {
+  const auto schema =
+      nlohmann::json::parse(ParseCommandLine({"--print-config-schema", "--threads=3"})->text);
+  const auto printed = nlohmann::json::parse(ParseCommandLine({"--print-config"})->text);
+  ASSERT_EQ(schema["properties"].size(), printed.size());
+  for (const auto& [key, value] : printed.items()) {
+    EXPECT_EQ(schema["properties"][key]["default"], value) << key;
+    EXPECT_FALSE(schema["properties"][key]["description"].empty()) << key;
+  }
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeFedBack) {

@@ -56,8 +56,24 @@ TEST(ExposureTest, HealthMayBePlaintext) {
   EXPECT_THAT(CheckExposure({.health_listen = "0.0.0.0:4"}), IsOk());
   EXPECT_THAT(CheckExposure({.health_listen = "here"}),
               IsRefused("--health-listen: expected HOST"));
+}
+
+TEST(ExposureTest, MetricsArePlaintextBeyondThisMachineOnlyWhenThatIsMeant) {
   EXPECT_THAT(CheckExposure({.metrics_listen = "nonsense"}),
               IsRefused("--metrics-listen: expected HOST"));
+  EXPECT_THAT(CheckExposure({.metrics_listen = "127.0.0.1:2"}), IsOk());
+  ServerOptions options = {.tls_certificate = "c", .tls_key = "k", .metrics_listen = "0.0.0.0:2"};
+  EXPECT_THAT(CheckExposure(options),
+              IsRefused("--metrics-listen: other machines would reach 0.0.0.0:2 in plaintext"));
+  options.metrics_insecure = true;
+  EXPECT_THAT(CheckExposure(options), IsOk());
+  options.listen = {"0.0.0.0:1"};
+  options.tls_certificate = options.tls_key = "";
+  EXPECT_THAT(CheckExposure(options), IsRefused("--listen: other machines would reach 0.0.0.0:1"))
+      << "it says nothing of the other addresses";
+  options.insecure = true;
+  options.metrics_insecure = false;
+  EXPECT_THAT(CheckExposure(options), IsOk());
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+#include "server/configuration/schema.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+#include "nlohmann/json.hpp"
+#include "server/configuration/option_table.h"
+#include "server/configuration/settings.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json SchemaOfValue(const Option& option) {
+  switch (option.type) {
+    case Option::Type::kInteger: {
+      ordered_json schema = {{"type", "integer"}, {"minimum", option.range.min}};
+      if (option.range.max < std::numeric_limits<int64_t>::max()) {
+        schema["maximum"] = option.range.max;
+      }
+      return schema;
+    }
+    case Option::Type::kNumber:
+      return {{"type", "number"}, {"minimum", option.range.min}, {"maximum", option.range.max}};
+    case Option::Type::kDuration:
+      return {{"type", {"string", "number"}}};
+    case Option::Type::kSwitch:
+      return {{"type", "boolean"}};
+    case Option::Type::kText:
+      break;
+  }
+  return option.choices.empty() ? ordered_json{{"type", "string"}}
+                                : ordered_json{{"enum", option.choices}};
+}
+
+ordered_json SchemaOf(const Option& option) {
+  const ordered_json value = SchemaOfValue(option);
+  ordered_json any_of = {value, {{"type", "null"}}};
+  if (option.is_repeatable) {
+    any_of.push_back({{"type", "array"}, {"items", value}});
+  }
+  return {{"description", absl::StrReplaceAll(option.help, {{"\n", " "}})},
+          {"default", ToJson(option, option.default_values)},
+          {"anyOf", any_of}};
+}
+
+}  // namespace
+
+std::string ConfigurationSchema() {
+  ordered_json properties = ordered_json::object();
+  for (const OptionSection& section : OptionSections()) {
+    for (const Option& option : section.options) {
+      properties[KeyOf(option.name)] = SchemaOf(option);
+    }
+  }
+  const ordered_json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                               {"title", "attend-server --config"},
+                               {"type", "object"},
+                               {"additionalProperties", false},
+                               {"properties", properties}};
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace attention
