@@ -162,6 +162,18 @@ class ClientMisbehaves(unittest.TestCase):
         eventually("idle again", lambda: is_idle(self.server), 10)
         say(f"requests beside 100 of them took {took * 1e3:.1f} ms each")
 
+    def test_peers_that_vanished_are_dropped(self):
+        before = self.server.open_files()
+        body = request(1, 16).SerializeToString()
+        wires = [raw_call(self.server, body, end_stream=False, declared=len(body) + 1)[0] for _ in range(20)]
+        eventually("they are connected", lambda: self.server.open_files() >= before + 20)
+        # A ping after 60 s, and 20 s for its answer.
+        took = eventually("the server drops them by itself", lambda: self.server.open_files() <= before + 2, 120)
+        for wire in wires:
+            wire.close()
+        self.assertTrue(is_idle(self.server))
+        say(f"20 of them were dropped after {took:.0f} s")
+
     def test_answers_that_nobody_reads_are_bounded_and_make_room(self):
         with Server("--max-reply-bytes=50000000", "--reply-patience=1s") as server:
             channel = server.connect(("grpc.http2.lookahead_bytes", 65536), ("grpc.http2.bdp_probe", 0))
