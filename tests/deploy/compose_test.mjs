@@ -24,6 +24,7 @@ function* problems({ services, networks, volumes }) {
   for (const [name, service] of Object.entries(services)) {
     if (!service.cap_drop?.includes('ALL')) yield `${name}: keeps capabilities`;
     if (!service.security_opt?.includes('no-new-privileges:true')) yield `${name}: may gain privileges`;
+    if (!service.read_only) yield `${name}: the root file system can be written`;
     if (service.privileged || service.network_mode) yield `${name}: the host's own namespaces`;
     if (!service.build && !/^attend$|:v?\d+\.\d+\.\d+$/.test(service.image)) yield `${name}: an image without a version`;
     for (const port of service.ports ?? []) if (!port.startsWith('127.0.0.1:')) yield `${name}: publishes ${port} beyond loopback`;
@@ -40,7 +41,6 @@ function* problems({ services, networks, volumes }) {
   }
   for (const name of ['attend', 'load']) {
     const service = services[name];
-    if (!service.read_only) yield `${name}: the root file system can be written`;
     if (service.user !== '65532:65532') yield `${name}: runs as ${service.user}`;
     if (!service.cpus || !service.mem_limit) yield `${name}: no limits`;
   }
@@ -75,6 +75,7 @@ const BROKEN = [
   [(s) => { s.prometheus.ports = ['9090:9090']; }, /prometheus: publishes/],
   [(s) => { delete s.attend.cap_drop; }, /attend: keeps capabilities/],
   [(s) => { s.attend.read_only = false; }, /attend: the root file system/],
+  [(s) => { delete s.grafana.read_only; }, /grafana: the root file system/],
   [(s) => { s.grafana.image = 'grafana/grafana:latest'; }, /grafana: an image without a version/],
   [(s) => { s.grafana.volumes.push('./nothing:/x:ro'); }, /nothing does not exist/],
   [(s) => { s.attend.stop_grace_period = '20s'; }, /killed before/],
@@ -98,4 +99,24 @@ test('Grafana is given our data source and the folder our dashboard is in', () =
   const [provider] = read('dashboards/attend.yaml').providers;
   const mounted = compose.services.grafana.volumes.map((volume) => volume.split(':')[1]);
   assert.ok(mounted.some((target) => dirname(target) === provider.options.path));
+});
+
+test('every panel of the dashboard has a place, a name and a source of its own', () => {
+  const { panels, templating } = JSON.parse(readFileSync(join(dirname(path), 'grafana/attend.json'), 'utf8'));
+  const source = templating.list.find(({ type }) => type === 'datasource');
+  assert.equal(source.query, 'prometheus');
+  assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+  const cells = new Map();
+  for (const { title, type, gridPos, targets } of panels) {
+    assert.ok(title);
+    assert.ok(gridPos.x + gridPos.w <= 24, `${title} leaves the grid`);
+    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+        assert.ok(!cells.has(`${x},${y}`), `${title} lies on ${cells.get(`${x},${y}`)}`);
+        cells.set(`${x},${y}`, title);
+      }
+    }
+    if (type === 'row') continue;
+    for (const { datasource } of targets) assert.equal(datasource.uid, `\${${source.name}}`, title);
+  }
 });
