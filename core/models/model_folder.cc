@@ -45,14 +45,15 @@ absl::Status Escapes(const fs::path& path, const fs::path& root, const fs::path&
                                                  root.string(), ", found ", target.string()));
 }
 
-/// Names inside `folder` in order, without those that begin with a dot.
+/// Names inside `folder` in order, without those that begin with a dot and the one that ext4 puts
+/// at the root of every volume.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::string name = entry->path().filename().string();
-    if (name.front() != '.') {
+    if (name.front() != '.' && name != "lost+found") {
       names.push_back(std::move(name));
     }
   }

@@ -92,6 +92,7 @@ TEST_F(ScanModelFolderTest, FindsNamesWithAndWithoutVersions) {
   Write("versioned/0010/config.json");
   Write("versioned/notes/README.md");
   Write(".hidden/config.json");
+  fs::create_directories(root_ + "/lost+found");
   Write("versioned/.3/config.json");
   const FoundModels models = Scan();
   EXPECT_THAT(models, ElementsAre(Key("flat"), Key("versioned")));
