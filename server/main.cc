@@ -67,12 +67,12 @@ void PrintAddress(const char* listener, const std::string& address) {
 // What it quotes may be as long as a client likes.
 constexpr size_t kMaxGrpcText = 300;
 
-// What gRPC has to say goes the way of everything else. Whoever connects can make it say something.
+// What gRPC has to say goes the way of everything else, what is no error at the level debug.
+// Whoever connects can make it say something.
 void LogForGrpc(gpr_log_func_args* event) {
   static LineLimit& limit = *new LineLimit("gRPC");  // gRPC talks to the end of the process
-  const LogLevel level = event->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
-                         : event->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
-                                                                    : LogLevel::kDebug;
+  const LogLevel level =
+      event->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kError : LogLevel::kDebug;
   if (level >= CurrentLogLevel() && limit.Take()) {
     Log({.level = level,
          .text = absl::StrCat("grpc: ", std::string(event->message).substr(0, kMaxGrpcText)),
@@ -99,6 +99,7 @@ void TellManagerWhenReady(Server& server) {
 
 int Serve(const ServerOptions& options) {
   gpr_set_log_function(LogForGrpc);
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);
   // The caller hears of bytes that are no message; it must not be able to fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
   AllowManyFiles();

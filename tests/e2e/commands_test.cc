@@ -1,7 +1,9 @@
 // `attend models | health | bench`, usage errors, and other ways to reach a server.
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/programs.h"
 
@@ -37,6 +39,17 @@ TEST_F(CommandsTest, HealthExitsWithTheAnswer) {
   const Outcome unknown = Attend({"health", "--service", "model/absent"});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("NOT_FOUND"), HasSubstr("model/absent")));
+}
+
+TEST_F(CommandsTest, WhatGrpcHasToSayIsLoggedAtTheLevelDebug) {
+  for (const bool is_debug : {false, true}) {
+    ServerProcess server({is_debug ? "--log-level=debug" : "--log-level=info"});
+    EXPECT_EQ(RunAttend({"health", "--server=" + server.address()}).exit_code, 0);
+    server.process().Signal(SIGTERM);
+    EXPECT_EQ(server.process().WaitForExit(kPatience), 0);
+    EXPECT_EQ(absl::StrContains(server.process().err(), "grpc: "), is_debug)
+        << server.process().err();
+  }
 }
 
 TEST_F(CommandsTest, LogLevelAsksAndChangesWhatIsLogged) {
