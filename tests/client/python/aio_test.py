@@ -73,11 +73,12 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
 
         def answer(_, __, context):
             context.add_callback(lambda: loop.call_soon_threadsafe(cancelled.set_result, True))
+            began.set()
             began.wait_for_end()
             return [b""]
 
         began = _Began()
-        server = FakeServer(lambda *call: (began.set(), answer(*call))[1])
+        server = FakeServer(answer)
         self.addCleanup(server.stop)
         async with attend.AsyncClient(server.address) as client:
             task = asyncio.ensure_future(client.attend(tokens=[1], model="demo"))

@@ -160,7 +160,7 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),  # no limit
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # the time to connect, despite its name
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # A server that took another's place is there under the same name: look it up again soon, not after 30 s.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
