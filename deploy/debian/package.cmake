@@ -1,7 +1,6 @@
 # `cmake --install` and, through CPack, the Debian package `attend`: ./dev package.
 include(GNUInstallDirs)
 
-install(FILES deploy/debian/attend-server.service DESTINATION lib/systemd/system)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES proto/attention/v1/attention.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/attend/proto/attention/v1)
 install(FILES proto/inference/open_inference.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/attend/proto/inference)
