@@ -10,5 +10,5 @@ mkdir -p "$folder"
 rm -f "$folder/complete"
 cp package.json package-lock.json "$folder"
 cd "$folder"
-"$npm" ci --ignore-scripts --no-audit --no-fund
+"$npm" ci --ignore-scripts --no-audit --no-fund --prefer-offline
 touch complete

@@ -29,7 +29,7 @@ export async function openPage(browser, file, { width = 1280, height = 900, dark
   const page = await browser.newPage();
   const problems = [];
   const address = pathToFileURL(file).href;
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   page.on("console", (message) => {
     if (["error", "warn"].includes(message.type())) problems.push(`console: ${message.text()}`);
   });

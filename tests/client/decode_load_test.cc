@@ -53,7 +53,9 @@ class DecodeLoadTest : public ::testing::Test {
 };
 
 TEST_F(DecodeLoadTest, SessionsFollowEachOtherAndStepsAreCounted) {
-  const LoadResult result = Run("fake", Options());
+  LoadOptions options = Options();
+  options.duration = absl::Seconds(1);
+  const LoadResult result = Run("fake", options);
   EXPECT_THAT(result.failures, ElementsAre());
   EXPECT_GT(result.answers, 12);
   EXPECT_GT(result.prefills, 3);

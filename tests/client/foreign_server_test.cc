@@ -64,7 +64,7 @@ class ForeignServerTest : public ::testing::Test {
     return {.connection = {.server = server_.address()},
             .concurrency = 2,
             .warmup = absl::Milliseconds(20),
-            .duration = absl::Milliseconds(200),
+            .duration = absl::Seconds(1),
             .timeout = absl::Seconds(5)};
   }
 

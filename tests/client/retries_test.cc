@@ -64,12 +64,12 @@ TEST(RetriesTest, TheyAreOffWhenSwitchedOff) {
 }
 
 TEST(RetriesTest, TheServerSaysHowLongToWait) {
-  const ScriptedServer server({{kExhausted, "700"}, {kExhausted, "0"}});
+  const ScriptedServer server({{kExhausted, "2000"}, {kExhausted, "0"}});
   EXPECT_THAT(AskModel(server), IsOk());
   const std::vector<absl::Time> calls = server.calls();
   ASSERT_THAT(calls, SizeIs(3));
-  EXPECT_GE(calls[1] - calls[0], absl::Milliseconds(690));
-  EXPECT_LT(calls[2] - calls[1], absl::Milliseconds(690));
+  EXPECT_GE(calls[1] - calls[0], absl::Milliseconds(1990));
+  EXPECT_LT(calls[2] - calls[1], absl::Milliseconds(1990));
 }
 
 TEST(RetriesTest, AServerMayForbidThem) {
@@ -82,9 +82,9 @@ TEST(RetriesTest, AServerMayForbidThem) {
 TEST(RetriesTest, TheDeadlineBoundsAllAttempts) {
   const ScriptedServer server({{kExhausted, "60000"}});
   const absl::Time start = absl::Now();
-  EXPECT_THAT(AskModel(server, absl::Milliseconds(300)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("no answer within 300ms")));
-  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  EXPECT_THAT(AskModel(server, absl::Seconds(2)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("no answer within 2s")));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
   EXPECT_THAT(server.calls(), SizeIs(1));
 }
 

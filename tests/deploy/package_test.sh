@@ -57,7 +57,7 @@ as_service=()
 [ "$(id -u)" != 0 ] || as_service=(setpriv --reuid=61184 --regid=61184 --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all)
 (cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" strace -D -f -qq -o "$root/trace" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &
 server=$!
-for ((tries = 0; tries < 200; tries++)); do
+for ((tries = 0; tries < 1200; tries++)); do
   address=$(sed -n 's/^attend-server listening on //p' "$root/server.log")
   [ -z "$address" ] || break
   kill -0 "$server" 2>/dev/null || break

@@ -142,7 +142,7 @@ TEST_F(BenchProgramTest, ResultsAreAddedUp) {
 
 TEST_F(BenchProgramTest, AScheduleIsSentAndAWrongLineIsNamed) {
   const std::string path = PathOf("schedule");
-  std::ofstream(path) << "0 4\n20 8\n20 4\n60 16\n";
+  std::ofstream(path) << "0 4\n20 8\n20 4\n1000 16\n";
   const Outcome outcome =
       Attend({"bench", "--model=small", "--shape=1x1x64", "--schedule", path, "--json=-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -101,10 +101,10 @@ bool Process::ReadSome(Clock::time_point deadline) {
   return true;
 }
 
-bool Process::WaitFor(const Stream& stream, const std::string& text,
+bool Process::WaitFor(const Stream& stream, const std::string& text, size_t after,
                       std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
-  while (stream.text.find(text) == std::string::npos) {
+  while (stream.text.find(text, after) == std::string::npos) {
     if (stream.fd < 0 || !ReadSome(deadline)) {
       return false;
     }
@@ -112,12 +112,13 @@ bool Process::WaitFor(const Stream& stream, const std::string& text,
   return true;
 }
 
-bool Process::WaitForStdout(const std::string& text, std::chrono::milliseconds timeout) {
-  return WaitFor(out_, text, timeout);
+bool Process::WaitForStdout(const std::string& text, std::chrono::milliseconds timeout,
+                            size_t after) {
+  return WaitFor(out_, text, after, timeout);
 }
 
 bool Process::WaitForStderr(const std::string& text, std::chrono::milliseconds timeout) {
-  return WaitFor(err_, text, timeout);
+  return WaitFor(err_, text, 0, timeout);
 }
 
 std::optional<int> Process::WaitForExit(std::chrono::milliseconds timeout) {

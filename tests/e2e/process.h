@@ -22,8 +22,8 @@ class Process {
   void Signal(int signal) const;
 
   /// Waits until stdout (or stderr) contains `text`; false when the program closed it first, or at
-  /// the timeout.
-  bool WaitForStdout(const std::string& text, std::chrono::milliseconds timeout);
+  /// the timeout. Of stdout, `after` so many bytes.
+  bool WaitForStdout(const std::string& text, std::chrono::milliseconds timeout, size_t after = 0);
   bool WaitForStderr(const std::string& text, std::chrono::milliseconds timeout);
 
   /// The exit code, or 128 + the signal that ended it; empty at the timeout.
@@ -42,7 +42,8 @@ class Process {
 
   /// Waits for something to read; false at the deadline, or when there is nothing left to wait for.
   bool ReadSome(Clock::time_point deadline);
-  bool WaitFor(const Stream& stream, const std::string& text, std::chrono::milliseconds timeout);
+  bool WaitFor(const Stream& stream, const std::string& text, size_t after,
+               std::chrono::milliseconds timeout);
 
   pid_t pid_ = -1;
   int exit_fd_ = -1;  // readable when the program has ended

@@ -27,18 +27,18 @@ TEST_F(WatchTest, WaitEndsWhenAllServe) {
 }
 
 TEST_F(WatchTest, WaitSaysWhatItFoundInstead) {
-  const Outcome unknown = Attend({"health", "--wait=300ms", "--model=absent"});
+  const Outcome unknown = Attend({"health", "--wait=2s", "--model=absent"});
   EXPECT_EQ(unknown.exit_code, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("model/absent: expected SERVING within 300ms, found "
+  EXPECT_THAT(unknown.err, HasSubstr("model/absent: expected SERVING within 2s, found "
                                      "SERVICE_UNKNOWN"));
-  const Outcome nobody = RunAttend({"health", "--server=127.0.0.1:1", "--wait=300ms"});
+  const Outcome nobody = RunAttend({"health", "--server=127.0.0.1:1", "--wait=2s"});
   EXPECT_EQ(nobody.exit_code, 1);
-  EXPECT_THAT(nobody.err, HasSubstr("server: expected SERVING within 300ms, found UNREACHABLE"));
+  EXPECT_THAT(nobody.err, HasSubstr("server: expected SERVING within 2s, found UNREACHABLE"));
 }
 
 TEST_F(WatchTest, WatchTellsEachStateWithItsTime) {
   const Outcome outcome = Attend(
-      {"health", "--watch", "--for=300ms", "--model=small", "--service=model/absent", "--json"});
+      {"health", "--watch", "--for=2s", "--model=small", "--service=model/absent", "--json"});
   EXPECT_EQ(outcome.exit_code, 1) << "one of them does not serve";
   std::map<std::string, std::string> states;
   const std::vector<std::string> lines = absl::StrSplit(outcome.out, '\n', absl::SkipEmpty());
@@ -58,7 +58,9 @@ TEST_F(WatchTest, WatchGoesOnWhenTheServerIsGone) {
   server.process().Signal(SIGKILL);
   EXPECT_TRUE(watch.WaitForStdout("UNREACHABLE: ", kPatience)) << watch.out();
   const ServerProcess again({}, server.address());
-  EXPECT_TRUE(watch.WaitForStdout("SERVING\n", kPatience));
+  EXPECT_TRUE(
+      watch.WaitForStdout("server        SERVING\n", kPatience, watch.out().find("UNREACHABLE: ")))
+      << watch.out();
   watch.Signal(SIGINT);
   EXPECT_EQ(watch.WaitForExit(kPatience), 128 + SIGINT);
 }

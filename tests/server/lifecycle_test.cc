@@ -77,12 +77,13 @@ TEST(LifecycleTest, FreesTheThreadsOfACancelledCall) {
 
 TEST(LifecycleTest, RefusesARequestThatWouldWaitBeyondItsDeadline) {
   InProcessServer server(OneThread());
-  LongCall call(server.NewChannel());
+  const v1::AttendRequest request = PatientRequest();
   AttendClient client(server.NewChannel());
+  LongCall call(server.NewChannel());
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
   v1::AttendResponse response;
-  const grpc::Status status = client.stub().Attend(&context, PatientRequest(), &response);
+  const grpc::Status status = client.stub().Attend(&context, request, &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), StartsWith("the request would wait about "));
   const auto& trailers = context.GetServerTrailingMetadata();

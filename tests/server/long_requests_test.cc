@@ -92,7 +92,7 @@ TEST_F(LongRequestsTest, ACancelledOneFreesItsThreadsWithinFiftyMilliseconds) {
   const milliseconds limit(50 * kSlowdown);
   for (const v1::AttendRequest& request : {LongLayer(), LongAttention()}) {
     milliseconds best = milliseconds::max();
-    for (int i = 0; i < 5 && best > limit; ++i) {  // the machine is not ours alone
+    for (int i = 0; i < 20 && best > limit; ++i) {  // the machine is not ours alone
       best = std::min(best, TimeToFree(request));
     }
     EXPECT_LE(best, limit);

@@ -26,7 +26,10 @@ class InProcessServer {
       std::abort();
     }
     server_ = *std::move(server);
-    server_->WaitUntilReady(absl::Seconds(30));
+    if (!server_->WaitUntilReady(absl::Minutes(2))) {
+      std::cerr << "the server's models are not loaded" << std::endl;
+      std::abort();
+    }
   }
 
   Server& server() { return *server_; }
@@ -49,7 +52,10 @@ class InProcessServer {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel =
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-    channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(1))) {
+      std::cerr << "no connection to " << address << std::endl;
+      std::abort();
+    }
     return channel;
   }
 

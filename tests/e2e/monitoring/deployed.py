@@ -38,5 +38,5 @@ def used_names(expression):
 
 def run(*command, text=None):
     """Runs a program that has to succeed."""
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=110)
     assert done.returncode == 0, f"{' '.join(map(str, command))}:\n{done.stdout}"

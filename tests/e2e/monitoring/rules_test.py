@@ -95,13 +95,15 @@ class Prometheus:
         return self.await_that(expression, lambda: self.query(expression), wanted)
 
 
+def is_quiet(rule):
+    """Throttling is the whole control group's: where that has a quota, what else runs there can use it up."""
+    return rule["state"] == "inactive" or rule["name"] == "AttendThrottled"
+
+
 def check_alerts(prometheus, server):
     """None is active of a healthy server; that it has ended, one says."""
-    rules = prometheus.await_that("all rules are evaluated", prometheus.alerts,
-                                  lambda rules: all(rule["health"] != "unknown" for rule in rules))
-    for rule in rules:
-        assert rule["health"] == "ok", f"{rule['name']}: {rule}"
-        assert rule["state"] == "inactive", f"{rule['name']} would fire of a healthy server: {rule}"
+    rules = prometheus.await_that("all rules are evaluated, and none fires of a healthy server", prometheus.alerts,
+                                  lambda rules: all(rule["health"] == "ok" and is_quiet(rule) for rule in rules))
     server.stop()
     prometheus.await_that("AttendDown fires", prometheus.alerts,
                           lambda rules: "AttendDown" in [rule["name"] for rule in rules if rule["state"] == "firing"])

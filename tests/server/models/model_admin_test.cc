@@ -4,6 +4,7 @@
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/models/admin_client.h"
+#include "tests/support/eventually.h"
 
 namespace attention {
 namespace {
@@ -136,6 +137,8 @@ TEST(ModelAdminTest, CallsThatWaitForTheLoaderKeepTheirDeadlineAndHoldNoThread) 
   const InProcessServer server(OptionsFor(folder.path(), loader.function()));
   folder.Put("a", "1");
   AdminClient client(server);
+  auto running = std::async(std::launch::async, [&] { return client.Load("a"); });
+  EXPECT_TRUE(Eventually([&] { return !Lines(client.List()).empty(); }));
   std::vector<std::thread> callers;
   for (int i = 0; i < 8; ++i) {  // more than there are completion threads
     callers.emplace_back([&] {
@@ -153,7 +156,7 @@ TEST(ModelAdminTest, CallsThatWaitForTheLoaderKeepTheirDeadlineAndHoldNoThread) 
   }
   EXPECT_THAT(Lines(client.List()), ElementsAre("a:1 LOADING"));
   loader.GoOn();
-  EXPECT_THAT(Lines(client.Load("a")), ElementsAre("a:1 READY+"));
+  EXPECT_THAT(Lines(running.get()), ElementsAre("a:1 READY+"));
 }
 
 TEST(ModelAdminTest, DrainingRefusesWhatWaitsForTheLoader) {

@@ -263,7 +263,7 @@ TEST(HealthListenerTest, ServesHealthInPlaintextAndNothingElse) {
                           .tls_certificate = TlsFile("server.pem"),
                           .tls_key = TlsFile("server.key")});
   const auto channel =
-      Connect(server.server().health_address(), grpc::InsecureChannelCredentials());
+      Connected(server.server().health_address(), grpc::InsecureChannelCredentials());
   EXPECT_THAT(Check(channel), IsOk());
   EXPECT_THAT(Attend(channel).code(), absl::StatusCode::kUnimplemented);
   grpc::health::v1::HealthCheckRequest large;
@@ -271,7 +271,7 @@ TEST(HealthListenerTest, ServesHealthInPlaintextAndNothingElse) {
   EXPECT_THAT(Call(*grpc::health::v1::Health::NewStub(channel),
                    &grpc::health::v1::Health::Stub::Check, "", large),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("4096")));
-  EXPECT_THAT(Check(Connect(server.address(), TrustingCa())), IsOk()) << "there too";
+  EXPECT_THAT(Check(Connected(server.address(), TrustingCa())), IsOk()) << "there too";
 }
 
 TEST(TokensAtStartTest, AFileThatCannotBeReadIsAnError) {

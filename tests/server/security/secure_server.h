@@ -43,6 +43,15 @@ inline std::shared_ptr<grpc::Channel> Connect(
   return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
+/// The same for what must succeed: a busy machine may refuse a first attempt to connect.
+inline std::shared_ptr<grpc::Channel> Connected(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  auto channel = Connect(address, credentials);
+  EXPECT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(1)));
+  return channel;
+}
+
 /// Of an Attend of `model` with a bearer token; empty: without one.
 inline absl::Status Attend(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& token = "", const std::string& model = "demo") {

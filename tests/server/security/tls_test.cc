@@ -36,7 +36,7 @@ class TlsTest : public ::testing::Test {
 TEST_F(TlsTest, ServesThoseWhoTrustItsAuthority) {
   Install("server", "server");
   const InProcessServer server(Options());
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk());
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa())), IsOk());
   EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))),
               StatusIs(kUnavailable, HasSubstr("")));
   EXPECT_THAT(Attend(Connect(server.address(), grpc::InsecureChannelCredentials())),
@@ -46,10 +46,10 @@ TEST_F(TlsTest, ServesThoseWhoTrustItsAuthority) {
 TEST_F(TlsTest, NewConnectionsHaveTheNewCertificateAndOldOnesLive) {
   Install("other_server", "other_server");
   const InProcessServer server(Options());
-  const auto old = Connect(server.address(), TrustingCa("other_ca.pem"));
+  const auto old = Connected(server.address(), TrustingCa("other_ca.pem"));
   EXPECT_THAT(Attend(old), IsOk());
   Install("server", "server");
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk());
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa())), IsOk());
   EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))),
               StatusIs(kUnavailable, HasSubstr("")));
   EXPECT_THAT(Attend(old), IsOk()) << "a connection keeps the certificate that it began with";
@@ -63,7 +63,7 @@ TEST_F(TlsTest, EveryAddressHasTheNewCertificate) {
   const std::string admin = server.server().admin_address();
   Install("server", "server");
   for (const std::string& address : {server.address(), admin, server.address()}) {
-    EXPECT_THAT(Attend(Connect(address, TrustingCa())), IsOk()) << address;
+    EXPECT_THAT(Attend(Connected(address, TrustingCa())), IsOk()) << address;
   }
 }
 
@@ -71,13 +71,13 @@ TEST_F(TlsTest, ABrokenPairLeavesTheOldOne) {
   Install("server", "server");
   const InProcessServer server(Options());
   Install("renewed_server", "server");
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "key of another";
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa())), IsOk()) << "key of another";
   fs::remove(folder_.path() + "/tls.key");
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "no key";
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa())), IsOk()) << "no key";
   folder_.Write("tls.crt", "nothing of the kind");
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())), IsOk()) << "no certificate";
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa())), IsOk()) << "no certificate";
   Install("other_server", "other_server");
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("other_ca.pem"))), IsOk())
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa("other_ca.pem"))), IsOk())
       << "what is whole again is used";
 }
 
@@ -108,7 +108,7 @@ TEST_F(TlsTest, ClientsShowACertificateWhereOneIsExpected) {
   EXPECT_THAT(Attend(Connect(server.address(), TrustingCa())),
               StatusIs(kUnavailable, HasSubstr("")));
   ::testing::internal::CaptureStderr();
-  EXPECT_THAT(Attend(Connect(server.address(), TrustingCa("ca.pem", "client"))), IsOk());
+  EXPECT_THAT(Attend(Connected(server.address(), TrustingCa("ca.pem", "client"))), IsOk());
   server.server().Drain(absl::Seconds(20));  // then the log has the line
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("tenant=attend-test-client"));
 }
