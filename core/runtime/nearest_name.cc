@@ -6,10 +6,9 @@
 #include "absl/strings/str_cat.h"
 
 namespace attention {
-namespace {
 
-/// Optimal string alignment distance (a restricted Damerau-Levenshtein distance: L. Boytsov,
-/// "Indexing methods for approximate dictionary searching", 2011, section 2.2).
+// Optimal string alignment distance (a restricted Damerau-Levenshtein distance: L. Boytsov,
+// "Indexing methods for approximate dictionary searching", 2011, section 2.2).
 size_t TypingErrors(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> errors(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
@@ -27,8 +26,6 @@ size_t TypingErrors(const std::string& a, const std::string& b) {
   }
   return errors[a.size()][b.size()];
 }
-
-}  // namespace
 
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names) {

@@ -7,8 +7,11 @@
 
 namespace attention {
 
-/// The name that `word` begins, or that is the fewest typing errors away (a letter too many, too
-/// few, another, or two swapped), if they are at most a third of its letters; the first of several.
+/// Letters too many, too few, other ones, or two swapped, that make `b` of `a`.
+size_t TypingErrors(const std::string& a, const std::string& b);
+
+/// The name that `word` begins, or that is the fewest typing errors away, if they are at most a
+/// third of its letters; the first of several.
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
 

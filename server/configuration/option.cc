@@ -17,7 +17,7 @@ Option& Option::Needs(const std::string& other) {
 }
 
 std::string VariableOf(const std::string& option) {
-  return absl::StrCat(std::string(kVariablePrefix), absl::AsciiStrToUpper(KeyOf(option)));
+  return absl::StrCat(kVariablePrefix, absl::AsciiStrToUpper(KeyOf(option)));
 }
 
 std::string KeyOf(const std::string& option) { return absl::StrReplaceAll(option, {{"-", "_"}}); }
@@ -44,7 +44,8 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
   absl::Duration duration;
   const bool is_read = absl::SimpleAtod(text, &seconds) ? (duration = absl::Seconds(seconds), true)
                                                         : absl::ParseDuration(text, &duration);
-  if (!is_read || duration < absl::ZeroDuration() || duration > absl::Hours(24)) {
+  if (!is_read || duration < absl::ZeroDuration() ||
+      duration > absl::Seconds(kMaxDurationSeconds)) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
   }

@@ -37,8 +37,10 @@ struct Option {
   /// What the help calls a value: FILE.
   std::string placeholder = {};
   std::string help = {};
-  /// Of an integer or a number.
+  /// Of an integer or a number; of a duration, in seconds.
   IntegerRange range = {};
+  /// Of a text.
+  int min_length = 0;
   /// The only texts it may be. Empty: any.
   std::vector<std::string> choices = {};
   /// Puts values, one unless repeatable, where they belong. INVALID_ARGUMENT says what was expected
@@ -54,15 +56,19 @@ struct Option {
   Option& Needs(const std::string& other);
 };
 
+/// What all variables begin with.
+inline constexpr char kVariablePrefix[] = "ATTEND_";
+
 /// "ATTEND_MAX_QUEUE_BYTES" and "max_queue_bytes".
-inline constexpr std::string_view kVariablePrefix = "ATTEND_";
 std::string VariableOf(const std::string& option);
 std::string KeyOf(const std::string& option);
+
+inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 
 // Texts as values.
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
 absl::StatusOr<bool> ParseSwitch(const std::string& text);
-/// 0 to 24 hours: "30" (seconds), "30s", "1m30s".
+/// 0 to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s".
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 
 // Kinds of options. A field is a pointer to a member of ServerOptions, or a function that leads
@@ -95,6 +101,7 @@ Option DurationOption(const std::string& name, Field field, const std::string& h
           .type = Option::Type::kDuration,
           .placeholder = "DURATION",
           .help = help,
+          .range = {0, kMaxDurationSeconds},
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 const absl::StatusOr<absl::Duration> value = ParseDuration(values[0]);
@@ -132,6 +139,7 @@ Option TextOption(const std::string& name, Field field, const std::string& place
   return {.name = name,
           .placeholder = placeholder,
           .help = help,
+          .min_length = 1,
           .apply =
               [field](const std::vector<std::string>& values, ServerOptions& options) {
                 std::invoke(field, options) = values[0];

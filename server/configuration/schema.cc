@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "server/configuration/option_table.h"
@@ -26,13 +25,16 @@ ordered_json SchemaOfValue(const Option& option) {
     case Option::Type::kNumber:
       return {{"type", "number"}, {"minimum", option.range.min}, {"maximum", option.range.max}};
     case Option::Type::kDuration:
-      return {{"type", {"string", "number"}}};
+      return {{"type", {"string", "number"}},
+              {"minimum", option.range.min},
+              {"maximum", option.range.max},
+              {"minLength", 1}};
     case Option::Type::kSwitch:
       return {{"type", "boolean"}};
     case Option::Type::kText:
       break;
   }
-  return option.choices.empty() ? ordered_json{{"type", "string"}}
+  return option.choices.empty() ? ordered_json{{"type", "string"}, {"minLength", option.min_length}}
                                 : ordered_json{{"enum", option.choices}};
 }
 
@@ -50,7 +52,7 @@ ordered_json SchemaOf(const Option& option) {
 }  // namespace
 
 std::string ConfigurationSchema() {
-  ordered_json properties = ordered_json::object();
+  ordered_json properties = {{"$schema", {{"type", "string"}}}};
   for (const OptionSection& section : OptionSections()) {
     for (const Option& option : section.options) {
       properties[KeyOf(option.name)] = SchemaOf(option);

@@ -1,6 +1,7 @@
 #include "server/configuration/settings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
@@ -9,7 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "core/models/json_file.h"
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
@@ -34,6 +37,9 @@ void ForEachOption(const Visitor& visit) {
   }
 }
 
+// With which a file tells editors where its schema is.
+constexpr char kSchemaKey[] = "$schema";
+
 // Variables of every service of the namespace, which one called "attend" has here (Kubernetes,
 // "Service environment variables"): ATTEND_PORT=tcp://10.0.0.1:8001, ATTEND_PORT_8001_TCP_ADDR, ...
 bool IsServiceLink(const std::string& name, const std::string& value) {
@@ -51,6 +57,30 @@ bool IsServiceLink(const std::string& name, const std::string& value) {
   return false;
 }
 
+// A slip is an error; what merely resembles a name may be somebody else's.
+constexpr size_t kMaxSlips = 2;
+
+// `keys`: of all options.
+absl::Status CheckVariable(const std::string& variable, const std::vector<std::string>& keys,
+                           std::vector<std::string>& warnings) {
+  const std::string key = absl::AsciiStrToLower(absl::StripPrefix(variable, kVariablePrefix));
+  const auto is_ours = [&](const std::string& known) { return VariableOf(known) == variable; };
+  if (std::any_of(keys.begin(), keys.end(), is_ours)) {
+    return absl::OkStatus();
+  }
+  std::string text = absl::StrCat(variable, ": no option has this variable");
+  // Compared without what all variables have in common.
+  const std::optional<std::string> nearest = NearestName(key, keys);
+  if (nearest.has_value()) {
+    absl::StrAppend(&text, "; the nearest is ", VariableOf(*nearest));
+    if (TypingErrors(key, *nearest) <= kMaxSlips) {
+      return absl::InvalidArgumentError(text);
+    }
+  }
+  warnings.push_back(text);
+  return absl::OkStatus();
+}
+
 absl::Status WrongType(const std::string& expected, const json& found) {
   return absl::InvalidArgumentError(
       absl::StrCat("expected ", expected, ", found ", found.type_name(), " ", found.dump()));
@@ -59,6 +89,11 @@ absl::Status WrongType(const std::string& expected, const json& found) {
 absl::StatusOr<std::string> ToText(const Option& option, const json& value) {
   switch (option.type) {
     case Option::Type::kInteger:
+      if (double whole = 0;
+          value.is_number_float() && std::modf(value.get<double>(), &whole) == 0) {
+        return absl::StrFormat("%.0f", whole);
+      }
+      [[fallthrough]];
     case Option::Type::kNumber:
       return value.is_number() ? absl::StatusOr<std::string>(value.dump())
                                : WrongType("a number", value);
@@ -143,9 +178,9 @@ ordered_json ToJson(const Option& option, const std::string& text) {
 absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
                                          std::vector<std::string>& warnings) {
   Settings settings;
-  std::vector<std::string> names = {"config"};
+  std::vector<std::string> keys = {"config"};
   ForEachOption([&](const Option& option) {
-    names.push_back(KeyOf(option.name));
+    keys.push_back(KeyOf(option.name));
     const auto found = environment.find(VariableOf(option.name));
     if (found == environment.end() || found->second.empty()) {
       return;
@@ -159,18 +194,8 @@ absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
     }
   });
   for (const auto& [variable, value] : environment) {
-    if (!absl::StartsWith(variable, std::string(kVariablePrefix)) ||
-        IsServiceLink(variable, value)) {
-      continue;
-    }
-    // Compared without what all variables have in common.
-    const std::string name = absl::AsciiStrToLower(variable.substr(kVariablePrefix.size()));
-    const std::optional<std::string> nearest = NearestName(name, names);
-    if (!nearest.has_value()) {
-      warnings.push_back(absl::StrCat(variable, ": no option has this variable"));
-    } else if (const std::string known = VariableOf(*nearest); known != variable) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(variable, ": no option has this variable; the nearest is ", known));
+    if (absl::StartsWith(variable, kVariablePrefix) && !IsServiceLink(variable, value)) {
+      RETURN_IF_ERROR(CheckVariable(variable, keys, warnings));
     }
   }
   return settings;
@@ -179,7 +204,7 @@ absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
 absl::StatusOr<Settings> ReadConfigurationFile(const std::string& path) {
   ASSIGN_OR_RETURN(json file, ParseFile(path));
   Settings settings;
-  std::vector<std::string> keys;
+  std::vector<std::string> keys = {kSchemaKey};
   absl::Status status;
   ForEachOption([&](const Option& option) {
     keys.push_back(KeyOf(option.name));

@@ -24,7 +24,7 @@ struct Setting {
 using Settings = std::map<std::string, Setting>;
 
 /// Variables named ATTEND_*; several values have a semicolon between them, an empty variable is
-/// none. INVALID_ARGUMENT for one that is nearly an option's, with the nearest; others of that
+/// none. INVALID_ARGUMENT for one that is a slip or two from an option's; others of that
 /// beginning are warned of, but for those that Kubernetes makes of a service's name.
 absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
                                          std::vector<std::string>& warnings);

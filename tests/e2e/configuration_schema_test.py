@@ -22,9 +22,15 @@ WRONG = {
     "a text in a list of addresses that is none": {"listen": [8001]},
     "a list for one value": {"models": ["a", "b"]},
     "a switch for a duration": {"grace_period": True},
+    "less than no time": {"grace_period": -1},
+    "more than a day": {"grace_period": 1e6},
+    "an empty path": {"tokens": ""},
+    "half a thread": {"threads": 1.5},
 }
 RIGHT = {
     "nothing": {},
+    "its own schema": {"$schema": "./attend.schema.json"},
+    "a whole number with a fraction of none": {"threads": 4.0},
     "null": {"threads": None},
     "one address, not in a list": {"listen": "127.0.0.1:0"},
     "a duration in seconds": {"grace_period": 2.5},

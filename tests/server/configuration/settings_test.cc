@@ -140,13 +140,17 @@ TEST_F(SettingsTest, VariablesThatAreNearlyAnOptionsNameTheNearest) {
 // A process cannot choose all of its environment: Kubernetes puts the services' addresses there.
 TEST_F(SettingsTest, WarnsOfUnknownVariablesButNotOfThoseThatKubernetesMakes) {
   const auto parsed = ParseCommandLine({}, {{"ATTEND_HOME", "/srv/attend"},
+                                            {"ATTEND_METRICS_TOKEN", "x"},
                                             {"ATTEND_SERVICE_HOST", "10.0.0.1"},
                                             {"ATTEND_SERVICE_PORT_GRPC", "8001"},
                                             {"ATTEND_PORT", "tcp://10.0.0.1:8001"},
                                             {"ATTEND_PORT_8001_TCP_ADDR", "10.0.0.1"},
                                             {"OTHER", "1"}});
   ASSERT_THAT(parsed, IsOk());
-  EXPECT_THAT(parsed->warnings, ElementsAre("ATTEND_HOME: no option has this variable"));
+  EXPECT_THAT(parsed->warnings,
+              ElementsAre("ATTEND_HOME: no option has this variable",
+                          "ATTEND_METRICS_TOKEN: no option has this variable; the nearest is "
+                          "ATTEND_METRICS_LISTEN"));
 }
 
 TEST_F(SettingsTest, AShareIsANumber) {
@@ -166,7 +170,7 @@ TEST_F(SettingsTest, TheSchemaKnowsEveryKeyWithItsDefault) {
   const auto schema =
       nlohmann::json::parse(ParseCommandLine({"--print-config-schema", "--threads=3"})->text);
   const auto printed = nlohmann::json::parse(ParseCommandLine({"--print-config"})->text);
-  ASSERT_EQ(schema["properties"].size(), printed.size());
+  ASSERT_EQ(schema["properties"].size(), printed.size() + 1) << "$schema";
   for (const auto& [key, value] : printed.items()) {
     EXPECT_EQ(schema["properties"][key]["default"], value) << key;
     EXPECT_FALSE(schema["properties"][key]["description"].empty()) << key;
