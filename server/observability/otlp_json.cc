@@ -81,24 +81,25 @@ struct Interval {
   int64_t end = 0;
 };
 
-Json Span(const std::string& name, const std::string& trace_id, const std::string& span_id,
+Json Span(const std::string& name, const TraceContext& trace, const std::string& span_id,
           const Interval& time) {
-  return {{"traceId", trace_id},
-          {"spanId", span_id},
-          {"name", name},
-          {"startTimeUnixNano", absl::StrCat(time.begin)},
-          {"endTimeUnixNano", absl::StrCat(time.end)}};
+  Json span = {{"traceId", trace.trace_id},
+               {"spanId", span_id},
+               {"name", name},
+               {"startTimeUnixNano", absl::StrCat(time.begin)},
+               {"endTimeUnixNano", absl::StrCat(time.end)}};
+  if (!trace.state.empty()) {
+    span["traceState"] = trace.state;
+  }
+  return span;
 }
 
 Json ServerSpan(const RequestRecord& record, const Interval& time) {
-  Json span = Span(absl::StrCat(ServiceOf(record), "/", std::string(record.rpc)),
-                   record.trace.trace_id, record.trace.span_id, time);
+  Json span = Span(absl::StrCat(ServiceOf(record), "/", std::string(record.rpc)), record.trace,
+                   record.trace.span_id, time);
   span["kind"] = kServer;
   if (!record.trace.parent_id.empty()) {
     span["parentSpanId"] = record.trace.parent_id;
-  }
-  if (!record.trace.state.empty()) {
-    span["traceState"] = record.trace.state;
   }
   span["attributes"] = AttributesOf(record);
   if (IsServerError(record.status)) {
@@ -113,7 +114,7 @@ void AddSpans(const TracedRequest& request, Json& spans) {
   const int64_t begin = end - record.total_ns;
   spans.push_back(ServerSpan(record, {begin, end}));
   const auto add = [&](const char* name, const Interval& time) {
-    Json span = Span(name, record.trace.trace_id, MakeSpanId(), time);
+    Json span = Span(name, record.trace, MakeSpanId(), time);
     span["parentSpanId"] = record.trace.span_id;
     span["kind"] = kInternal;
     spans.push_back(std::move(span));

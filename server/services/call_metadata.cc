@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
@@ -22,6 +23,14 @@ std::string ValueOf(const grpc::ServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(key);
   return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+// Of a header that may come several times, as one list: RFC 9110, section 5.3.
+std::string ValuesOf(const grpc::ServerContext& context, const char* key) {
+  const auto [begin, end] = context.client_metadata().equal_range(key);
+  return absl::StrJoin(begin, end, ",", [](std::string* out, const auto& entry) {
+    out->append(entry.second.data(), entry.second.size());
+  });
 }
 
 std::optional<Priority> ParsePriority(const std::string& text) {
@@ -55,7 +64,7 @@ CallMetadata IdentifyCall(const grpc::ServerContext& context) {
   }
   if (auto trace = ParseTraceparent(ValueOf(context, "traceparent"))) {
     metadata.trace = *std::move(trace);
-    metadata.trace.state = ParseTracestate(ValueOf(context, "tracestate"));
+    metadata.trace.state = ParseTracestate(ValuesOf(context, "tracestate"));
   }
   return metadata;
 }
