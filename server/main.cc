@@ -70,10 +70,15 @@ constexpr size_t kMaxGrpcText = 300;
 // What gRPC has to say goes the way of everything else, what is no error at the level debug.
 // Whoever connects can make it say something.
 void LogForGrpc(gpr_log_func_args* event) {
-  static LineLimit& limit = *new LineLimit("gRPC");  // gRPC talks to the end of the process
-  const LogLevel level =
-      event->severity == GPR_LOG_SEVERITY_ERROR ? LogLevel::kError : LogLevel::kDebug;
-  if (level >= CurrentLogLevel() && limit.Take()) {
+  const bool is_error = event->severity == GPR_LOG_SEVERITY_ERROR;
+  const LogLevel level = is_error ? LogLevel::kError : LogLevel::kDebug;
+  if (level < CurrentLogLevel()) {
+    return;
+  }
+  // gRPC talks to the end of the process.
+  static LineLimit& errors = *new LineLimit("gRPC's errors");
+  static LineLimit& others = *new LineLimit("what gRPC does");
+  if ((is_error ? errors : others).Take()) {
     Log({.level = level,
          .text = absl::StrCat("grpc: ", std::string(event->message).substr(0, kMaxGrpcText)),
          .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
