@@ -16,8 +16,8 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// Less than half of the delay, more than a busy machine makes of a millisecond.
-constexpr double kLimitMs = 40.0 * kSlowdown;
+// Half of the median delay, and more than a busy machine makes of a millisecond.
+constexpr double kLimitMs = 30;
 
 // Of calls that each come after an idle second and a bit.
 Milliseconds MedianAfterIdling(const std::function<void()>& call) {
@@ -36,6 +36,9 @@ Milliseconds MedianAfterIdling(const std::function<void()>& call) {
 }
 
 TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
+  if (kSlowdown > 1) {
+    GTEST_SKIP() << "a sanitizer's own delays are as long";
+  }
   InProcessServer server;
   AttendClient client(server.NewChannel());
   const v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {4, 512}));
@@ -47,6 +50,9 @@ TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
 }
 
 TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
+  if (kSlowdown > 1) {
+    GTEST_SKIP() << "a sanitizer's own delays are as long";
+  }
   InProcessServer server;
   const auto stub = grpc::health::v1::Health::NewStub(server.NewChannel());
   const Milliseconds median = MedianAfterIdling([&] {
