@@ -167,7 +167,7 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_ready", "1 when health says SERVING of the server as a whole.",
              sources.health.IsServing("").value_or(false) ? 1 : 0);
   text.Gauge("attend_all_models_served",
-             "1 when every model found at the start serves, as health says of model/*.",
+             "1 when every model found at the start has served, as health says of model/*.",
              sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
   text.Gauge("attend_draining", "1 when the server refuses what is new and ends what is under way.",
              sources.health.is_draining() ? 1 : 0);
