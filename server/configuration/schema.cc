@@ -34,8 +34,14 @@ ordered_json SchemaOfValue(const Option& option) {
     case Option::Type::kText:
       break;
   }
-  return option.choices.empty() ? ordered_json{{"type", "string"}, {"minLength", option.min_length}}
-                                : ordered_json{{"enum", option.choices}};
+  if (!option.choices.empty()) {
+    return {{"enum", option.choices}};
+  }
+  ordered_json schema = {{"type", "string"}};
+  if (option.min_length > 0) {
+    schema["minLength"] = option.min_length;
+  }
+  return schema;
 }
 
 ordered_json SchemaOf(const Option& option) {
