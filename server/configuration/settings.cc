@@ -161,8 +161,11 @@ ordered_json ToJson(const Option& option, const std::string& text) {
     case Option::Type::kNumber: {
       // As it was written, if JSON writes numbers so: ".5" is one only to us.
       const ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (parsed.is_number()) {
+        return parsed;
+      }
       double value = 0;
-      return parsed.is_number() || !absl::SimpleAtod(text, &value) ? parsed : ordered_json(value);
+      return absl::SimpleAtod(text, &value) ? ordered_json(value) : ordered_json(text);
     }
     case Option::Type::kSwitch: {
       const absl::StatusOr<bool> value = ParseSwitch(text);

@@ -64,7 +64,7 @@ def main():
     flags = [f"--otlp-endpoint=http://127.0.0.1:{collector.server_port}", "--log-format=json", "--log-requests=all"]
     with LiveServer(sys.argv[1], flags) as server:
         server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT}-01",
-                      f"--metadata=tracestate={STATE}")
+                      *(f"--metadata=tracestate={state}" for state in STATE.split(",")))
         server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT[::-1]}-00")
         server.stop()  # what waits is sent first
         log = server.log()
