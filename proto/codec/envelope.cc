@@ -3,7 +3,10 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/codec/wire.h"
@@ -15,15 +18,54 @@ using google::protobuf::io::CodedInputStream;
 
 // A longer one has bits that ReadTag would drop.
 constexpr int kMaxTagBytes = 5;
+// Of the length of any message.
+constexpr size_t kLengthBytes = 5;
 
-// Rewrites one message from `in_` to a string in which payloads are references. Every function is
-// false for a malformed wire.
+using KnownField = EnvelopeFields::Field;
+using Encoding = KnownField::Encoding;
+
+wire::WireFormatLite::WireType WireTypeOf(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kVarint:
+      return wire::kVarint;
+    case Encoding::kFixed32:
+      return wire::kFixed32;
+    case Encoding::kFixed64:
+      return wire::kFixed64;
+    default:
+      return wire::kLengthDelimited;
+  }
+}
+
+// Rewrites one message from `in_` to a string in which payloads are references. What protobuf would
+// keep as unknown is left out, and so is what is more than a field may have: neither takes memory.
+// Every function is false for a malformed wire.
 class Stripper {
  public:
-  Stripper(CodedInputStream& in, int size_bytes) : in_(in), size_bytes_(size_bytes) {}
+  Stripper(CodedInputStream& in, int size_bytes, const EnvelopeFields& fields)
+      : in_(in),
+        size_bytes_(size_bytes),
+        fields_(fields),
+        counts_(static_cast<size_t>(fields.num_counters())) {}
 
+  bool Message(std::string& out) { return Message(fields_, out); }
+
+  /// Whether every field has no more elements than it may have.
+  absl::Status CheckCounts() const {
+    for (int i = 0; i < fields_.num_counters(); ++i) {
+      const KnownField& field = fields_.counted(i);
+      if (const int64_t count = counts_[static_cast<size_t>(i)]; count > field.max_elements) {
+        return absl::InvalidArgumentError(absl::StrCat(field.descriptor->full_name(),
+                                                       ": expected at most ", field.max_elements,
+                                                       " in a message, found ", count));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
   // The message from here to the stream's current limit.
-  bool Message(const PayloadFields& fields, std::string& out) {
+  bool Message(const EnvelopeFields& fields, std::string& out) {
     while (true) {
       const int begin = in_.CurrentPosition();
       const uint32_t tag = in_.ReadTag();
@@ -33,60 +75,130 @@ class Stripper {
       if (wire::FieldNumber(tag) == 0 || in_.CurrentPosition() - begin > kMaxTagBytes) {
         return false;
       }
-      wire::AppendVarint(tag, out);
-      const bool ok = wire::WireType(tag) == wire::kLengthDelimited
-                          ? LengthDelimited(fields, wire::FieldNumber(tag), out)
-                          : Scalar(wire::WireType(tag), out);
+      const KnownField* const field = fields.Find(wire::FieldNumber(tag));
+      const bool ok = wire::WireType(tag) == wire::kLengthDelimited ? Delimited(tag, field, out)
+                                                                    : Scalar(tag, field, out);
       if (!ok) {
         return false;
       }
     }
   }
 
- private:
-  // Groups are refused: no message of ours ever had one.
-  bool Scalar(wire::WireFormatLite::WireType type, std::string& out) {
-    uint64_t value = 0;
-    switch (type) {
-      case wire::kVarint:
-        if (!in_.ReadVarint64(&value)) {
-          return false;
-        }
-        wire::AppendVarint(value, out);
-        return true;
-      case wire::kFixed64:
-        return Raw(8, out);
-      case wire::kFixed32:
-        return Raw(4, out);
-      default:
-        return false;
+  // Whether so many more elements are within the field's bound.
+  bool Count(const KnownField& field, int64_t elements) {
+    if (field.counter < 0) {
+      return true;
     }
+    int64_t& count = counts_[static_cast<size_t>(field.counter)];
+    count += elements;
+    return count <= field.max_elements;
   }
 
-  bool LengthDelimited(const PayloadFields& fields, uint32_t number, std::string& out) {
+  // Groups are refused: no message of ours ever had one.
+  bool Scalar(uint32_t tag, const KnownField* field, std::string& out) {
+    const auto type = wire::WireType(tag);
+    const bool is_kept =
+        field != nullptr && WireTypeOf(field->encoding) == type && Count(*field, 1);
+    uint64_t value = 0;
+    const int num_bytes = type == wire::kFixed64 ? 8 : type == wire::kFixed32 ? 4 : 0;
+    if (num_bytes == 0 && (type != wire::kVarint || !in_.ReadVarint64(&value))) {
+      return false;
+    }
+    if (!is_kept) {
+      return in_.Skip(num_bytes);
+    }
+    wire::AppendVarint(tag, out);
+    if (num_bytes > 0) {
+      return Raw(static_cast<uint32_t>(num_bytes), out);
+    }
+    wire::AppendVarint(value, out);
+    return true;
+  }
+
+  bool Delimited(uint32_t tag, const KnownField* field, std::string& out) {
     uint64_t wide_length = 0;
     if (!in_.ReadVarint64(&wide_length) || wide_length > BytesLeft()) {
       return false;
     }
     const auto length = static_cast<uint32_t>(wide_length);
-    if (fields.IsPayload(number)) {
+    if (field == nullptr) {
+      return in_.Skip(static_cast<int>(length));
+    }
+    if (WireTypeOf(field->encoding) != wire::kLengthDelimited) {
+      return Packed(tag, *field, length, out);
+    }
+    const bool is_within = Count(*field, 1);
+    if (field->encoding == Encoding::kMessage) {
+      return Nested(tag, *field, length, is_within, out);
+    }
+    if (!is_within) {
+      return in_.Skip(static_cast<int>(length));
+    }
+    wire::AppendVarint(tag, out);
+    if (field->encoding == Encoding::kPayload) {
       const auto position = static_cast<uint32_t>(in_.CurrentPosition());
       const std::string reference = wire::ToField({position, length});
       wire::AppendVarint(reference.size(), out);
       out += reference;
       return in_.Skip(static_cast<int>(length));
     }
-    if (const PayloadFields* nested = fields.Nested(number)) {
-      const CodedInputStream::Limit limit = in_.PushLimit(static_cast<int>(length));
-      std::string inner;
-      const bool ok = Message(*nested, inner);
-      in_.PopLimit(limit);
-      wire::AppendVarint(inner.size(), out);
-      out += inner;
-      return ok;
-    }
     wire::AppendVarint(length, out);
     return Raw(length, out);
+  }
+
+  // Not kept: only read.
+  bool Nested(uint32_t tag, const KnownField& field, uint32_t length, bool is_kept,
+              std::string& out) {
+    const size_t begin = out.size();
+    wire::AppendVarint(tag, out);
+    const size_t place = out.size();
+    out.append(kLengthBytes, '\0');
+    const CodedInputStream::Limit limit = in_.PushLimit(static_cast<int>(length));
+    const bool ok = Message(*field.nested, out);
+    in_.PopLimit(limit);
+    if (is_kept) {
+      PutLength(place, out);
+    } else {
+      out.resize(begin);
+    }
+    return ok;
+  }
+
+  // Of what follows the kLengthBytes at `place`. A length may have more bytes than it needs.
+  static void PutLength(size_t place, std::string& out) {
+    const size_t length = out.size() - place - kLengthBytes;
+    if (length < 128) {
+      out[place] = static_cast<char>(length);
+      out.erase(place + 1, kLengthBytes - 1);
+      return;
+    }
+    for (size_t i = 0; i < kLengthBytes; ++i) {
+      const bool is_last = i + 1 == kLengthBytes;
+      out[place + i] = static_cast<char>((length >> (7 * i) & 0x7f) | (is_last ? 0 : 0x80));
+    }
+  }
+
+  // Numbers one after the other; of a field that is not repeated, what protobuf does not know.
+  bool Packed(uint32_t tag, const KnownField& field, uint32_t length, std::string& out) {
+    if (!field.descriptor->is_repeated()) {
+      return in_.Skip(static_cast<int>(length));
+    }
+    const size_t begin = out.size();
+    wire::AppendVarint(tag, out);
+    wire::AppendVarint(length, out);
+    const size_t first = out.size();
+    if (!Raw(length, out)) {
+      return false;
+    }
+    if (field.counter >= 0) {
+      // A varint's last byte is the one without the high bit.
+      const auto count = std::count_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
+                                       [](char byte) { return (byte & 0x80) == 0; });
+      if (!Count(field, count)) {
+        out.resize(begin);
+      }
+    }
+    return true;
   }
 
   bool Raw(uint32_t count, std::string& out) {
@@ -106,6 +218,9 @@ class Stripper {
 
   CodedInputStream& in_;
   const int size_bytes_;
+  const EnvelopeFields& fields_;
+  /// By counter.
+  std::vector<int64_t> counts_;
 };
 
 }  // namespace
@@ -119,7 +234,7 @@ Payload ResolvePayload(const std::string& reference,
   return Payload(bytes, range.position, range.size_bytes);
 }
 
-absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields,
+absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message) {
   const size_t size_bytes = wire.Valid() ? wire.Length() : 0;
   const std::string& type = message.GetDescriptor()->full_name();
@@ -134,9 +249,15 @@ absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& f
   grpc::ByteBuffer buffer = wire;  // the reader takes no const buffer; slices are shared
   grpc::ProtoBufferReader reader(&buffer);
   CodedInputStream in(&reader);
+  Stripper stripper(in, static_cast<int>(size_bytes), fields);
   std::string stripped;
-  if (!Stripper(in, static_cast<int>(size_bytes)).Message(fields, stripped) ||
-      !message.ParseFromString(stripped)) {
+  const bool is_read = stripper.Message(stripped);
+  if (is_read) {
+    if (absl::Status status = stripper.CheckCounts(); !status.ok()) {
+      return status;
+    }
+  }
+  if (!is_read || !message.ParseFromString(stripped)) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a message ", type, ", found ", size_bytes, " bytes that are none"));
   }

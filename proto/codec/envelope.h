@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/envelope_fields.h"
 #include "proto/codec/payload.h"
-#include "proto/codec/payload_fields.h"
 
 namespace attention {
 
@@ -35,8 +35,10 @@ struct Received {
 Payload ResolvePayload(const std::string& reference,
                        const std::shared_ptr<const ReceivedBytes>& bytes);
 
-/// INVALID_ARGUMENT when `wire` is not a well-formed message of the type.
-absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields,
+/// INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has more elements of a
+/// field than a request may have (MaxElementsOf): it names the field, the bound and the number.
+/// Unknown fields are left out. Memory is at most a small multiple of the bytes either way.
+absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message);
 
 template <typename M>
@@ -48,7 +50,7 @@ Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
 template <typename M>
 absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire) {
   Received<M> received;
-  if (absl::Status status = DecodeEnvelope(wire, PayloadFieldsOf<M>(), received.message);
+  if (absl::Status status = DecodeEnvelope(wire, EnvelopeFieldsOf<M>(), received.message);
       !status.ok()) {
     return status;
   }

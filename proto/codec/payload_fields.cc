@@ -1,26 +1,8 @@
 #include "proto/codec/payload_fields.h"
 
-#include "proto/attention/v1/attention.pb.h"
-#include "proto/inference/open_inference.pb.h"
+#include "proto/codec/envelope_fields.h"
 
 namespace attention {
-namespace {
-
-template <typename M>
-bool IsField(const google::protobuf::FieldDescriptor& field, int number) {
-  return field.containing_type() == M::descriptor() && field.number() == number;
-}
-
-bool IsPayloadField(const google::protobuf::FieldDescriptor& field) {
-  using inference::ModelInferRequest;
-  using inference::ModelInferResponse;
-  return IsField<v1::Tensor>(field, v1::Tensor::kDataFieldNumber) ||
-         IsField<ModelInferRequest>(field, ModelInferRequest::kRawInputContentsFieldNumber) ||
-         IsField<ModelInferResponse>(field, ModelInferResponse::kRawOutputContentsFieldNumber);
-}
-
-}  // namespace
-
 PayloadFields::PayloadFields(const google::protobuf::Descriptor& type) {
   for (int i = 0; i < type.field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *type.field(i);

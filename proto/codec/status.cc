@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/runtime/short_status.h"
+#include "core/runtime/presented_status.h"
 
 namespace attention {
 
@@ -11,7 +11,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     return grpc::Status::OK;
   }
   return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
-                      std::string(Shortened(status).message()));
+                      std::string(Presented(status).message()));
 }
 
 absl::Status ToAbslStatus(const grpc::Status& status) {

@@ -7,7 +7,7 @@
 
 namespace attention {
 
-/// The text is Shortened.
+/// The text is Presented.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 /// Codes that absl does not know become UNKNOWN.

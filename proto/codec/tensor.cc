@@ -10,6 +10,9 @@
 namespace attention {
 namespace {
 
+// More than any tensor of the API has, few enough to be written in an error.
+constexpr int kMaxRank = 8;
+
 std::string Text(v1::DataType dtype) {
   return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
                                      : absl::StrCat(static_cast<int>(dtype));
@@ -88,6 +91,10 @@ absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload pa
   if (wire.dtype() != dtype) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ".dtype: expected ", Text(dtype), ", found ", Text(wire.dtype())));
+  }
+  if (wire.shape_size() > kMaxRank) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".shape: expected at most ", kMaxRank,
+                                                   " extents, found ", wire.shape_size()));
   }
   ReceivedElements elements;
   elements.shape.assign(wire.shape().begin(), wire.shape().end());

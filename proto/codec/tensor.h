@@ -25,7 +25,8 @@ struct ReceivedTensor {
 };
 
 /// `path` names the tensor in errors, e.g. `hidden_states.tensor`. INVALID_ARGUMENT for an unknown
-/// dtype, a negative extent, a size that does not fit 63 bits, or a payload of another size.
+/// dtype, more than 8 extents, a negative extent, a size that does not fit 63 bits, or a payload of
+/// another size.
 absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
                                           const std::string& path);
 

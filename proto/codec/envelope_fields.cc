@@ -1,0 +1,118 @@
+#include "proto/codec/envelope_fields.h"
+
+#include <string>
+
+#include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/wire.h"
+#include "proto/inference/open_inference.pb.h"
+
+namespace attention {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using Encoding = EnvelopeFields::Field::Encoding;
+
+// Integers of one to ten bytes on the wire, of up to eight in memory: ids of the largest padded
+// batch, and some more.
+constexpr int64_t kMaxIntegers = int64_t{1} << 24;
+// One for each sequence.
+constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
+// A handful by the protocol.
+constexpr int64_t kMaxTensors = 64;
+constexpr int64_t kMaxParameters = 256;
+
+template <typename M>
+bool IsField(const FieldDescriptor& field, int number) {
+  return field.containing_type() == M::descriptor() && field.number() == number;
+}
+
+// By full name: repeated messages, strings and bytes, each of which takes tens or hundreds of bytes
+// in memory and two on the wire.
+const std::map<std::string, int64_t>& Bounds() {
+  static const std::map<std::string, int64_t> bounds = {
+      {"attention.v1.TextInput.texts", kMaxPerSequence},
+      {"attention.v1.AttentionOptions.sequences", kMaxPerSequence},
+      {"inference.ModelInferRequest.inputs", kMaxTensors},
+      {"inference.ModelInferRequest.outputs", kMaxTensors},
+      {"inference.ModelInferRequest.raw_input_contents", kMaxTensors},
+      {"inference.ModelInferRequest.parameters", kMaxParameters},
+      {"inference.ModelInferRequest.InferInputTensor.parameters", kMaxParameters},
+      {"inference.ModelInferRequest.InferRequestedOutputTensor.parameters", kMaxParameters},
+      {"inference.InferTensorContents.bytes_contents", kMaxPerSequence},
+  };
+  return bounds;
+}
+
+Encoding EncodingOf(const FieldDescriptor& field) {
+  if (IsPayloadField(field)) {
+    return Encoding::kPayload;
+  }
+  using google::protobuf::internal::WireFormatLite;
+  const auto type = static_cast<WireFormatLite::FieldType>(field.type());
+  switch (WireFormatLite::WireTypeForFieldType(type)) {
+    case wire::kVarint:
+      return Encoding::kVarint;
+    case wire::kFixed32:
+      return Encoding::kFixed32;
+    case wire::kFixed64:
+      return Encoding::kFixed64;
+    default:
+      return field.message_type() != nullptr ? Encoding::kMessage : Encoding::kBytes;
+  }
+}
+
+}  // namespace
+
+bool IsPayloadField(const FieldDescriptor& field) {
+  using inference::ModelInferRequest;
+  using inference::ModelInferResponse;
+  return IsField<v1::Tensor>(field, v1::Tensor::kDataFieldNumber) ||
+         IsField<ModelInferRequest>(field, ModelInferRequest::kRawInputContentsFieldNumber) ||
+         IsField<ModelInferResponse>(field, ModelInferResponse::kRawOutputContentsFieldNumber);
+}
+
+const int64_t* MaxElementsOf(const FieldDescriptor& field) {
+  static constexpr int64_t kIntegers = kMaxIntegers;
+  if (!field.is_repeated()) {
+    return nullptr;
+  }
+  const bool grows =
+      EncodingOf(field) == Encoding::kVarint && field.cpp_type() != FieldDescriptor::CPPTYPE_BOOL;
+  if (grows) {
+    return &kIntegers;
+  }
+  const auto found = Bounds().find(field.full_name());
+  return found == Bounds().end() ? nullptr : &found->second;
+}
+
+EnvelopeFields::EnvelopeFields(const google::protobuf::Descriptor& type) { Add(type, counted_); }
+
+EnvelopeFields::EnvelopeFields(const google::protobuf::Descriptor& type,
+                               std::vector<const Field*>& counted) {
+  Add(type, counted);
+}
+
+void EnvelopeFields::Add(const google::protobuf::Descriptor& type,
+                         std::vector<const Field*>& counted) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& descriptor = *type.field(i);
+    Field& field = fields_[static_cast<uint32_t>(descriptor.number())];
+    field.descriptor = &descriptor;
+    field.encoding = EncodingOf(descriptor);
+    if (const int64_t* const max_elements = MaxElementsOf(descriptor)) {
+      field.max_elements = *max_elements;
+      field.counter = static_cast<int>(counted.size());
+      counted.push_back(&field);
+    }
+    if (field.encoding == Encoding::kMessage) {
+      field.nested.reset(new const EnvelopeFields(*descriptor.message_type(), counted));
+    }
+  }
+}
+
+const EnvelopeFields::Field* EnvelopeFields::Find(uint32_t number) const {
+  const auto found = fields_.find(number);
+  return found == fields_.end() ? nullptr : &found->second;
+}
+
+}  // namespace attention
