@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/runtime/mutex.h"
@@ -21,27 +22,62 @@ int64_t RowSizeIndex(int64_t rows) {
   return index;
 }
 
-/// Process-wide, as the kernels are.
+/// Process-wide, as the kernels are. Never destroyed.
 struct PlanCache {
   Mutex mutex;
   absl::flat_hash_map<std::tuple<Dtype, int64_t, int64_t>, std::unique_ptr<AttentionPlan>> plans
       ABSL_GUARDED_BY(mutex);
 };
 
+PlanCache& Plans() {
+  static PlanCache& cache = *std::make_unique<PlanCache>().release();
+  return cache;
+}
+
+void ForgetAllKernels() {
+  PlanCache& cache = Plans();
+  MutexLock lock(cache.mutex);
+  for (const auto& [_, plan] : cache.plans) {
+    plan->ForgetKernels();
+  }
+}
+
 }  // namespace
 
 const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t value_head_dim) {
-  static PlanCache& cache = *std::make_unique<PlanCache>().release();
+  PlanCache& cache = Plans();
   MutexLock lock(cache.mutex);
-  auto& plan = cache.plans[{compute, PaddedWidth(head_dim), PaddedWidth(value_head_dim)}];
-  if (plan == nullptr) {
-    plan = std::make_unique<AttentionPlan>(compute, head_dim, value_head_dim);
+  const std::tuple key(compute, PaddedWidth(head_dim), PaddedWidth(value_head_dim));
+  const auto found = cache.plans.find(key);
+  if (found != cache.plans.end()) {
+    return *found->second;
   }
-  return *plan;
+  OnGemmEviction(ForgetAllKernels);
+  auto plan = std::make_unique<AttentionPlan>(compute, head_dim, value_head_dim);
+  return *cache.plans.emplace(key, std::move(plan)).first->second;
 }
 
 AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim)
     : compute_(compute), depth_(PaddedWidth(head_dim)), value_width_(PaddedWidth(value_head_dim)) {}
+
+void AttentionPlan::ForgetKernels() {
+  const auto forget = [](auto& slots_by_keys) {
+    for (auto& slots : slots_by_keys) {
+      for (Slot& slot : slots) {
+        slot.store(nullptr, std::memory_order_relaxed);
+      }
+    }
+  };
+  for (auto& slots : score_) {
+    forget(slots);
+  }
+  for (auto* slots : {&first_sum_, &next_sum_, &int8_first_sum_, &int8_next_sum_}) {
+    forget(*slots);
+  }
+  for (Slot& slot : int8_score_) {
+    slot.store(nullptr, std::memory_order_relaxed);
+  }
+}
 
 int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
 

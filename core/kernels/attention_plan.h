@@ -36,14 +36,17 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Kernels of the two products, generated when first used. Thread-safe; lives until the process
-/// ends.
+/// Kernels of the two products, generated when first used; found under a KernelLease, and used no
+/// longer. Thread-safe; a plan lives until the process ends.
 class AttentionPlan {
  public:
   /// The plan of a head's widths. `compute` is a result of ComputeDtype.
   static const AttentionPlan& Get(Dtype compute, int64_t head_dim, int64_t value_head_dim);
 
   AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim);
+
+  /// REQUIRES: no KernelLease lives.
+  void ForgetKernels();
 
   Dtype compute() const { return compute_; }
   /// Widths in packed memory: rounded up so that few kernels serve all widths; the excess is zero.

@@ -90,8 +90,9 @@ void FlashAttention::MakeRotations() {
 
 PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) const {
   if (const auto& cached = prepared.sequence.cached; cached.has_value()) {
-    return {cached->pages.data() + kv_head, cached->num_kv_heads, cached->blocks_per_page,
-            cached->storage};
+    // An empty cache has no pages, and nothing reads them.
+    const HeadPage* pages = cached->pages.empty() ? nullptr : &cached->pages[kv_head];
+    return {pages, cached->num_kv_heads, cached->blocks_per_page, cached->storage};
   }
   return {.pages = &prepared.heads[kv_head], .storage = StorageOf(*prepared.plan)};
 }
@@ -141,12 +142,12 @@ void FlashAttention::ReserveHeads() {
   }
 }
 
-void FlashAttention::PackKeys(std::span<const RowRange> pieces) {
+void FlashAttention::PackKeys(const Stage& stage) {
   if (!has_reserved_) {
     ReserveHeads();
   }
   std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& piece : pieces) {
+  for (const RowRange& piece : stage) {
     const Prepared& p = prepared_[piece.sequence];
     for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
       for (int64_t row = 0; row < piece.rows; row += kPackRows) {
@@ -207,9 +208,10 @@ void FlashAttention::AppendTiles(const RowRange& piece, std::vector<QueryTile>& 
 }
 
 /// The outputs of linear sequences: rows in order, since each row's sums continue the one's before.
-void FlashAttention::AttendLinear(std::span<const RowRange> pieces) {
+/// One thread takes all rows that the stage has of a sequence's head.
+void FlashAttention::AttendLinear(const Stage& stage) {
   std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& piece : pieces) {
+  for (const RowRange& piece : stage) {
     const Prepared& p = prepared_[piece.sequence];
     for (int64_t head = 0; p.is_linear() && head < p.num_kv_heads(); ++head) {
       tasks.push_back({piece, head});
@@ -227,10 +229,11 @@ void FlashAttention::AttendLinear(std::span<const RowRange> pieces) {
   });
 }
 
-void FlashAttention::Attend(std::span<const RowRange> pieces) {
-  AttendLinear(pieces);
+void FlashAttention::Attend(const Stage& stage) {
+  const KernelLease lease;
+  AttendLinear(stage);
   std::vector<QueryTile> tiles;
-  for (const RowRange& piece : pieces) {
+  for (const RowRange& piece : stage) {
     AppendTiles(piece, tiles);
   }
   workspace_.pool().ParallelFor(std::ssize(tiles), [&](int64_t i, int worker) {
@@ -272,18 +275,18 @@ bool FlashAttention::CanPackPrivately() const {
 
 void FlashAttention::PackAndAttend() {
   if (CanPackPrivately()) {
+    const KernelLease lease;
     const int64_t kv_heads = prepared_.front().num_kv_heads();
     workspace_.pool().ParallelFor(std::ssize(prepared_) * kv_heads, [&](int64_t i, int worker) {
       PackAndAttendHead(prepared_[i / kv_heads], i % kv_heads, worker);
     });
     return;
   }
-  std::vector<RowRange> all_keys;
-  std::vector<RowRange> all_rows;
-  for (const Prepared& p : prepared_) {
-    const int64_t index = std::ssize(all_keys);
-    all_keys.push_back({index, 0, p.sequence.kv_len()});
-    all_rows.push_back({index, 0, p.sequence.query.tokens});
+  Stage all_keys;
+  Stage all_rows;
+  for (int64_t i = 0; i < std::ssize(prepared_); ++i) {
+    all_keys.Add({i, 0, prepared_[i].sequence.kv_len()});
+    all_rows.Add({i, 0, prepared_[i].sequence.query.tokens});
   }
   PackKeys(all_keys);
   Attend(all_rows);

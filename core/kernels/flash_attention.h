@@ -25,12 +25,12 @@ class FlashAttention {
   /// Uses the workspace's kPackedKeyValue buffer while it lives.
   FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace);
 
-  /// Packs keys and values of `pieces`, each starting at a multiple of kKeyBlock.
-  void PackKeys(std::span<const RowRange> pieces);
+  /// Packs keys and values of the stage's pieces, each starting at a multiple of kKeyBlock.
+  void PackKeys(const Stage& stage);
 
-  /// Computes what the sequences ask for of the query rows in `pieces`. Rows of a sequence come in
+  /// Computes what the sequences ask for of the query rows in the stage. Rows of a sequence come in
   /// order from call to call.
-  void Attend(std::span<const RowRange> pieces);
+  void Attend(const Stage& stage);
 
   /// Keys [0, n) that the query rows of `piece` may see.
   int64_t KeysNeeded(const RowRange& piece) const;
@@ -60,7 +60,7 @@ class FlashAttention {
   void PackBlocks(const Prepared& prepared, const RowRange& rows, int64_t kv_head,
                   const HeadPage& page, std::byte* scratch) const;
   void AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const;
-  void AttendLinear(std::span<const RowRange> pieces);
+  void AttendLinear(const Stage& stage);
   void PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker);
   bool CanPackPrivately() const;
 

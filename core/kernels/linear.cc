@@ -230,6 +230,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   if (is_int8()) {
     quantised = Quantise(call.input, workspace);
   }
+  const KernelLease lease;
   const int64_t row_tiles = RoundUp(rows, kRowTile) / kRowTile;
   const int64_t tail_rows = rows - (row_tiles - 1) * kRowTile;
   const Kernels tail = FindKernels(tail_rows, call.input.row_stride);

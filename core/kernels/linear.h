@@ -21,7 +21,7 @@ enum class WeightsDtype {
   kF32,
   kBf16,
   /// Each output channel with a scale of its own; rows are rounded to 8 bits, each with a scale of
-  /// its own, as they come. Where the CPU has no VNNI the rounded weights are held as f32.
+  /// its own, as they come. Below AVX2 the rounded weights are held as f32.
   kInt8,
 };
 

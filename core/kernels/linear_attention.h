@@ -18,7 +18,8 @@ class LinearState {
 
   /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
   /// tile.first_head + num_heads), any number of rows. Keys are packed, their feature map applied.
-  /// REQUIRES: rows come in order from call to call. `scratch` as for AttendTile.
+  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins: a
+  /// Stage sees to both. `scratch` as for AttendTile.
   void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
 
  private:

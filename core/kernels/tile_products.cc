@@ -7,27 +7,40 @@
 namespace attention {
 namespace {
 
-StreamProduct::Operands StreamedOperands(const TileState& s) {
-  return s.int8() ? StreamProduct::kInt8 : s.bf16() ? StreamProduct::kBf16 : StreamProduct::kF32;
+/// What is multiplied while it streams by.
+struct StreamedTypes {
+  StreamProduct::Operands operands;
+  int64_t element_bytes;  // of a
+  int64_t rows_together;  // of b
+};
+
+/// Of rows as they are stored.
+StreamedTypes StoredTypes(const TileState& s) {
+  if (s.int8()) {
+    return {StreamProduct::kInt8, 1, 4};
+  }
+  if (s.widens) {
+    return {StreamProduct::kF32Bf16, 4, 2};
+  }
+  return s.bf16() ? StreamedTypes{StreamProduct::kBf16, 2, 2}
+                  : StreamedTypes{StreamProduct::kF32, 4, 1};
 }
 
 void StreamScores(const TileState& s, int64_t first_key, const Block& block, int64_t col) {
-  const int64_t element_bytes = s.int8() ? 1 : s.element_bytes;
-  const int64_t together = 4 / element_bytes;
+  const StreamedTypes types = StoredTypes(s);
   const int64_t chunk = s.int8() ? s.plan.depth() : kScoreChunk;
-  const int64_t row_bytes = s.plan.depth() * element_bytes;
-  const int64_t key = first_key + col;
+  const int64_t row_bytes = s.plan.depth() * types.element_bytes;
+  const std::byte* keys = s.Keys(first_key + col);
   const auto* query = static_cast<const std::byte*>(s.query) + block.first_row * row_bytes;
   for (int64_t depth = 0; depth < s.plan.depth(); depth += chunk) {
-    const std::byte* keys = s.Keys(key) + depth * kKeyBlock * element_bytes;
     const int64_t taken = std::min(chunk, s.plan.depth() - depth);
-    s.kernels.stream({.operands = StreamedOperands(s),
-                      .a = query + depth * element_bytes,
+    s.kernels.stream({.operands = types.operands,
+                      .a = query + depth * types.element_bytes,
                       .a_stride = row_bytes,
                       .rows = block.rows,
-                      .b = keys,
+                      .b = keys + depth / types.rows_together * kKeyBlock * 4,
                       .b_stride = kKeyBlock * 4,
-                      .steps = taken / together,
+                      .steps = taken / types.rows_together,
                       .cols = std::min(kKeyBlock, block.end - col),
                       .c = s.scores + block.first_row * kScoreStride + col,
                       .c_stride = kScoreStride * 4,
@@ -99,15 +112,15 @@ struct SumStep {
   const std::byte* values;
 };
 
-void StreamSum(const TileState& s, const SumStep& step, void* c, bool accumulate) {
-  const int64_t element_bytes = s.int8() ? 1 : s.element_bytes;
-  s.kernels.stream({.operands = StreamedOperands(s),
+void StreamSum(const TileState& s, const StreamedTypes& types, const SumStep& step, void* c,
+               bool accumulate) {
+  s.kernels.stream({.operands = types.operands,
                     .a = step.probabilities,
-                    .a_stride = kScoreStride * element_bytes,
+                    .a_stride = kScoreStride * types.element_bytes,
                     .rows = step.rows,
                     .b = step.values,
                     .b_stride = s.plan.value_width() * 4,
-                    .steps = step.keys / (4 / element_bytes),
+                    .steps = step.keys / types.rows_together,
                     .cols = s.plan.value_width(),
                     .c = c,
                     .c_stride = s.plan.value_width() * 4,
@@ -141,7 +154,7 @@ void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, 
     const int64_t keys = ChainLength(block, col);
     const std::byte* values = s.Values(first_key + col);
     if (s.streams) {
-      StreamSum(s, {block.rows, keys, probabilities + col, values}, s.integer_sums,
+      StreamSum(s, StoredTypes(s), {block.rows, keys, probabilities + col, values}, s.integer_sums,
                 /*accumulate=*/col > block.begin);
     } else {
       s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/col > block.begin)
@@ -157,7 +170,7 @@ void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, 
 
 struct SumOperand {
   const TileState& s;
-  const std::byte* copy;  // of the tile's values, or null
+  const std::byte* copy;  // of the tile's values in the compute type, or null
   int64_t first_key;
 
   const std::byte* At(int64_t col) const {
@@ -167,6 +180,9 @@ struct SumOperand {
 };
 
 void SumChains(const TileState& s, const SumOperand& values, const Block& block, bool accumulate) {
+  const StreamedTypes types = values.copy != nullptr && s.widens
+                                  ? StreamedTypes{StreamProduct::kF32, 4, 1}
+                                  : StoredTypes(s);
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
   for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
     const int64_t keys = ChainLength(block, col);
@@ -174,7 +190,7 @@ void SumChains(const TileState& s, const SumOperand& values, const Block& block,
     const std::byte* probabilities = s.ProbabilityRow(block.first_row) + col * s.element_bytes;
     float* sums = s.AccumulatorRow(block.first_row);
     if (s.streams) {
-      StreamSum(s, {block.rows, keys, probabilities, values.At(col)}, sums, continues);
+      StreamSum(s, types, {block.rows, keys, probabilities, values.At(col)}, sums, continues);
     } else {
       s.plan.WeightedSum(padded_rows, keys, continues).Run(probabilities, values.At(col), sums);
     }
@@ -188,6 +204,19 @@ bool IsHidden(const TileState& s, int64_t row, int64_t key) {
   const Bias& bias = s.sequence.bias;
   return bias.data != nullptr &&
          bias.Row(s.HeadOf(row), s.RowOf(row))[key] == -std::numeric_limits<float>::infinity();
+}
+
+/// Copies a block of values in the compute type.
+void CopyValues(const TileState& s, int64_t key, std::byte* target) {
+  const int64_t width = s.plan.value_width();
+  if (s.widens) {
+    s.kernels.expand({.source = s.Values(key),
+                      .rows = kKeyBlock,
+                      .cols = width,
+                      .target = reinterpret_cast<float*>(target)});
+  } else {
+    std::memcpy(target, s.Values(key), kKeyBlock * width * s.element_bytes);
+  }
 }
 
 /// Zeroes the value of column `col` in a copied tile of values.
@@ -247,7 +276,6 @@ void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool
 }
 
 void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
-  const int64_t block_bytes = kKeyBlock * s.plan.value_width() * s.element_bytes;
   auto* copy = static_cast<std::byte*>(s.values_copy);
   for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
     for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
@@ -255,8 +283,7 @@ void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block
       if (is_finite && r > block.first_row) {
         continue;
       }
-      std::memcpy(copy + col * s.plan.value_width() * s.element_bytes, s.Values(first_key + col),
-                  block_bytes);
+      CopyValues(s, first_key + col, copy + col * s.plan.value_width() * s.element_bytes);
       for (int64_t i = col; !is_finite && i < col + kKeyBlock; ++i) {
         if (IsHidden(s, r, first_key + i)) {
           ZeroValue(s, i);

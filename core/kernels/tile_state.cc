@@ -32,11 +32,6 @@ bool IsOperand(const AttentionPlan& plan, KeyValueStorage storage) {
   return false;
 }
 
-bool MultipliesIntegers(KeyValueStorage storage, Similarity similarity) {
-  return storage == KeyValueStorage::kInt8 && similarity == Similarity::kDotProduct &&
-         MultipliesInt8();
-}
-
 /// Neither 0 nor infinite, which would make NaN of a hidden key's -infinity, or of equal scores.
 float ExponentScale(const FlashSequence& s, bool shapes_logits) {
   double scale = 1;
@@ -53,10 +48,13 @@ float ExponentScale(const FlashSequence& s, bool shapes_logits) {
 }  // namespace
 
 bool TileState::int8() const {
-  return MultipliesIntegers(tile.packed.storage, sequence.similarity);
+  return tile.packed.storage == KeyValueStorage::kInt8 &&
+         sequence.similarity == Similarity::kDotProduct && MultipliesInt8();
 }
 
-bool TileState::expands() const { return !int8() && !IsOperand(plan, tile.packed.storage); }
+bool TileState::expands() const {
+  return !int8() && !widens && !IsOperand(plan, tile.packed.storage);
+}
 
 TileState::TileState(const QueryTile& t, std::byte* scratch)
     : plan(*t.plan),
@@ -67,6 +65,8 @@ TileState::TileState(const QueryTile& t, std::byte* scratch)
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       streams(rows <= kStreamedRows && kernels.stream != nullptr &&
               !(plan.compute() == Dtype::kBf16 && HasMatrixUnit())),
+      widens(streams && tile.packed.storage == KeyValueStorage::kBf16 &&
+             plan.compute() == Dtype::kF32 && !IsRegression(sequence.similarity)),
       // A scale of 0 times a hidden key's -infinity would be NaN: it goes the long way.
       shapes_logits(sequence.similarity == Similarity::kDotProduct &&
                     (sequence.softcap > 0 || !sequence.alibi_slopes.empty() ||

@@ -21,7 +21,7 @@ struct Block {
 };
 
 /// More rows than this are the ukernels' business.
-inline constexpr int64_t kStreamedRows = 8;
+inline constexpr int64_t kStreamedRows = kMostStreamedRows;
 
 struct TileState {
   TileState(const QueryTile& t, std::byte* scratch);
@@ -70,6 +70,8 @@ struct TileState {
   /// Few rows: products are streamed, and several tiles of keys are scored before their values are
   /// read, so that memory is read in long runs.
   bool streams;
+  /// Keys and values stored as bf16 are multiplied as f32 while they are streamed.
+  bool widens;
   int64_t tiles_ahead() const { return streams && !expands() ? kQueryTile / kStreamedRows : 1; }
   /// Points `scores` and `probabilities` at those of tile `ahead` < tiles_ahead().
   void UseTile(int64_t ahead) {

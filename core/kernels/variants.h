@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace attention {
 
@@ -14,6 +15,23 @@ enum class Similarity {
   kTriangular,  // max(0, 1 - |q - k| / bandwidth)
   kLinear,      // f(q) . f(k), f(x) = elu(x) + 1 (Katharopoulos et al. 2020)
 };
+
+/// "DOT_PRODUCT", "GAUSSIAN", "BOX", "TRIANGULAR" or "LINEAR".
+constexpr std::string_view Name(Similarity similarity) {
+  switch (similarity) {
+    case Similarity::kDotProduct:
+      return "DOT_PRODUCT";
+    case Similarity::kGaussian:
+      return "GAUSSIAN";
+    case Similarity::kBox:
+      return "BOX";
+    case Similarity::kTriangular:
+      return "TRIANGULAR";
+    case Similarity::kLinear:
+      return "LINEAR";
+  }
+  return "unknown";
+}
 
 /// Nadaraya-Watson kernel regression: the weight is a function of the distance of query and key.
 constexpr bool IsRegression(Similarity similarity) {

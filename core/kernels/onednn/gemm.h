@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <stdexcept>
 
 #include "core/tensor/dtype.h"
 
@@ -33,20 +35,60 @@ struct GemmShape {
   }
 };
 
-/// A generated kernel, m <= 64: immutable, thread-safe, alive until the process ends.
+/// oneDNN found no memory, executable or other, for a kernel.
+class NoKernelMemory final : public std::bad_alloc {
+ public:
+  const char* what() const noexcept override { return "oneDNN found no memory for a kernel"; }
+};
+
+/// oneDNN could not make or run a kernel, for another reason.
+class KernelError final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A generated kernel, m <= 64: immutable, thread-safe.
 ///
 /// A row of C has the same bits whatever m is, and whether or not A and B are continued with zeros
 /// along k: every element is one chain of multiply-adds in the order of k, added to C at its end.
 class Gemm {
  public:
   virtual ~Gemm() = default;
+  /// Throws NoKernelMemory or KernelError; C is undefined then.
   virtual void Run(const void* a, const void* b, void* c) const = 0;
 };
 
-/// The kernel of `shape`, generated at the first call (20 to 60 us). Thread-safe.
+/// Kernels that are kept, though more may be in use: some 50 MB, at 20 to 26 KB each.
+inline constexpr int64_t kMaxGemmKernels = 2048;
+
+/// The kernel of `shape`, generated when it is not held (20 to 60 us). It may be freed when no
+/// KernelLease lives. Throws NoKernelMemory, KernelError or std::bad_alloc. Thread-safe.
 const Gemm& FindGemm(GemmShape shape);
 
-/// Kernels generated so far.
-int64_t NumGemmKernels();
+/// While one lives, no kernel is freed. Each computation has one, on the thread that calls it; its
+/// other threads need none. When too many kernels are held, those that were not used lately are
+/// freed before a computation begins.
+class KernelLease {
+ public:
+  KernelLease();
+  ~KernelLease();
+  KernelLease(const KernelLease&) = delete;
+  KernelLease& operator=(const KernelLease&) = delete;
+};
+
+/// Kernels that were generated so far, are held, and were freed.
+struct GemmCounts {
+  int64_t generated = 0;
+  int64_t held = 0;
+  int64_t evicted = 0;
+};
+GemmCounts CountGemmKernels();
+
+/// In place of kMaxGemmKernels, for tests.
+void SetMaxGemmKernels(int64_t max_kernels);
+
+/// `forget` drops pointers to kernels that are kept beyond a lease; it is called before any are
+/// freed, while no lease lives. There is one.
+void OnGemmEviction(void (*forget)());
 
 }  // namespace attention

@@ -7,15 +7,16 @@
 
 namespace attention {
 
-/// Levels that our own code is compiled for; each includes the ones before it.
-enum class Isa { kSse41, kAvx2, kAvx512, kAvx512Bf16 };
+/// Levels that our own code is compiled for. ARM64 has one; of x86-64's, each includes the ones
+/// before it, but for kAvx512, which has no VNNI.
+enum class Isa { kNeon, kSse41, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni, kAvx512Bf16 };
 
 /// The one decision for our code and oneDNN's alike: what the CPU has, capped by the environment
-/// variable ONEDNN_MAX_CPU_ISA (SSE41, AVX2, AVX512_CORE, AVX512_CORE_BF16, ...) as it stood at the
-/// first call.
+/// variable ONEDNN_MAX_CPU_ISA (SSE41, AVX2, AVX2_VNNI, AVX512_CORE, AVX512_CORE_VNNI,
+/// AVX512_CORE_BF16, ...) as it stood at the first call. ARM64 has no choice.
 Isa CurrentIsa();
 
-/// "SSE41", "AVX2", "AVX512_CORE" or "AVX512_CORE_BF16".
+/// "NEON", or as ONEDNN_MAX_CPU_ISA names it: "SSE41", "AVX2", ...
 std::string_view Name(Isa isa);
 
 /// Operand type of the matrix products of tensors of `dtype`: bf16 where the CPU multiplies it, f32
@@ -26,7 +27,10 @@ Dtype ComputeDtype(Dtype dtype);
 /// own.
 bool HasMatrixUnit();
 
-/// Whether the CPU multiplies 8-bit integers without saturating halfway (VNNI).
+/// Whether there are products of 8-bit integers: from AVX2 on.
 bool MultipliesInt8();
+
+/// Whether the CPU has instructions for them that do not saturate halfway; oneDNN uses no others.
+bool HasVnni();
 
 }  // namespace attention

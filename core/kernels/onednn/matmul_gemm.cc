@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/kernels/onednn/kernel_error.h"
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -55,6 +57,11 @@ class MatmulGemm final : public Gemm {
   }
 
   void Run(const void* a, const void* b, void* c) const override {
+    WithoutDnnlErrors("run", shape_, [&] { Multiply(a, b, c); });
+  }
+
+ private:
+  void Multiply(const void* a, const void* b, void* c) const {
 #ifdef _OPENMP
     omp_set_num_threads(1);  // our workers are the threads
 #endif
@@ -78,7 +85,6 @@ class MatmulGemm final : public Gemm {
     Store(sum, static_cast<float*>(c));
   }
 
- private:
   void Store(const std::vector<float>& sum, float* c) const {
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t col = 0; col < shape_.n; ++col) {
@@ -97,7 +103,7 @@ class MatmulGemm final : public Gemm {
 }  // namespace
 
 std::unique_ptr<Gemm> MakeMatmulGemm(const GemmShape& shape) {
-  return std::make_unique<MatmulGemm>(shape);
+  return WithoutDnnlErrors("generate", shape, [&] { return std::make_unique<MatmulGemm>(shape); });
 }
 
 }  // namespace attention

@@ -1,48 +1,67 @@
 #include "core/kernels/onednn/ukernel_gemm.h"
 
-#include <oneapi/dnnl/dnnl_ukernel.hpp>
+#include <oneapi/dnnl/dnnl_ukernel.h>
+
+#include <memory>
 #include <vector>
 
 #include "core/kernels/onednn/isa.h"
+#include "core/kernels/onednn/kernel_error.h"
 
 namespace attention {
 namespace {
 
-using DnnlType = dnnl::memory::data_type;
-
 /// Of A, B and C.
 struct Types {
-  DnnlType a, b, c;
+  dnnl_data_type_t a, b, c;
 };
 
 Types TypesOf(const GemmShape& shape) {
   if (shape.int8) {
-    return {DnnlType::u8, DnnlType::s8, DnnlType::s32};
+    return {dnnl_u8, dnnl_s8, dnnl_s32};
   }
-  const DnnlType operand = shape.dtype == Dtype::kBf16 ? DnnlType::bf16 : DnnlType::f32;
-  return {operand, operand, DnnlType::f32};
+  const dnnl_data_type_t operand = shape.dtype == Dtype::kBf16 ? dnnl_bf16 : dnnl_f32;
+  return {operand, operand, dnnl_f32};
 }
 
+struct DestroyBrgemm {
+  void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
+};
+
+// By oneDNN's C interface: its C++ one destroys a kernel whose generation failed.
 class UkernelGemm final : public Gemm {
  public:
-  UkernelGemm(const GemmShape& shape, const Types& types)
-      : brgemm_(shape.m, shape.n, shape.k, /*batch_size=*/1, shape.lda, shape.ldb, shape.ldc,
-                types.a, types.b, types.c) {
-    brgemm_.set_add_C(shape.accumulate);
-    brgemm_.finalize();
-    brgemm_.generate();
-    scratchpad_bytes_ = brgemm_.get_scratchpad_size();
+  explicit UkernelGemm(const GemmShape& shape) : shape_(shape) {
+    const Types types = TypesOf(shape);
+    dnnl_brgemm_t made = nullptr;
+    Check("create", dnnl_brgemm_create(&made, shape.m, shape.n, shape.k, /*batch_size=*/1,
+                                       shape.lda, shape.ldb, shape.ldc, types.a, types.b, types.c));
+    std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm(made);
+    Check("prepare", dnnl_brgemm_set_add_C(made, shape.accumulate ? 1 : 0));
+    Check("prepare", dnnl_brgemm_finalize(made));
+    // oneDNN 3.7 crashes when it destroys one whose generation failed: its description, a few
+    // hundred bytes, is left behind then.
+    dnnl_brgemm_t const left_behind = brgemm.release();
+    Check("generate", dnnl_brgemm_generate(left_behind));
+    brgemm_.reset(left_behind);
+    Check("prepare", dnnl_brgemm_get_scratchpad_size(made, &scratchpad_bytes_));
   }
 
   void Run(const void* a, const void* b, void* c) const override {
     static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
     if (HasMatrixUnit()) {
-      brgemm_.set_hw_context();
+      Check("run", dnnl_brgemm_set_hw_context(brgemm_.get()));
     }
-    dnnl_brgemm_execute(brgemm_.get(), a, b, kNoOffsets, c, Scratchpad());
+    Check("run", dnnl_brgemm_execute(brgemm_.get(), a, b, kNoOffsets, c, Scratchpad()));
   }
 
  private:
+  void Check(const char* what, dnnl_status_t status) const {
+    if (status != dnnl_success) {
+      ThrowKernelError(status, what, shape_);
+    }
+  }
+
   void* Scratchpad() const {
     if (scratchpad_bytes_ == 0) {
       return nullptr;
@@ -56,14 +75,15 @@ class UkernelGemm final : public Gemm {
     return scratchpad.data() + (64 - address % 64);
   }
 
-  dnnl::ukernel::brgemm brgemm_;
+  const GemmShape shape_;
+  std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm_;
   size_t scratchpad_bytes_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape) {
-  return std::make_unique<UkernelGemm>(shape, TypesOf(shape));
+  return std::make_unique<UkernelGemm>(shape);
 }
 
 }  // namespace attention

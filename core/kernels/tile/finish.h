@@ -11,7 +11,8 @@ namespace {
 /// erf(z) as z P(z^2) / Q(z^2), fitted by weighted least squares on [0, 3.93], beyond which it is 1
 /// to f32's precision; absolute error 4e-7.
 inline Vec Erf(Vec z) {
-  const Vec c = z > 3.93f ? Set(3.93f) : (z < -3.93f ? Set(-3.93f) : z);
+  const Vec above = IfLess(z, Set(-3.93f), Set(-3.93f), z);
+  const Vec c = IfLess(Set(3.93f), z, Set(3.93f), above);
   const Vec u = c * c;
   Vec p = MulAdd(u, Set(2.026966740231728e-06f), Set(0.00028750792262144387f));
   p = MulAdd(u, p, Set(0.0038844908121973276f));
@@ -30,7 +31,7 @@ struct NoActivation {
   static Vec Of(Vec x) { return x; }
 };
 struct Relu {
-  static Vec Of(Vec x) { return x < 0.0f ? Vec{} : x; }
+  static Vec Of(Vec x) { return IfLess(x, Vec{}, Vec{}, x); }
 };
 struct Gelu {
   static Vec Of(Vec x) { return 0.5f * x * (1.0f + Erf(x * 0.7071067811865476f)); }

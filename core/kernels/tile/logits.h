@@ -9,11 +9,9 @@ namespace attention {
 namespace {
 
 inline Vec LaneNumbers() {
-  Vec v;
-  for (int i = 0; i < 16; ++i) {
-    v[i] = static_cast<float>(i);
-  }
-  return v;
+  alignas(64) static constexpr float kNumbers[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                     8, 9, 10, 11, 12, 13, 14, 15};
+  return Load(kNumbers);
 }
 
 inline void LogitsOfRow(const LogitTile& tile, const LogitRow& terms, float* row) {
@@ -30,7 +28,7 @@ inline void LogitsOfRow(const LogitTile& tile, const LogitRow& terms, float* row
     if (terms.bias != nullptr) {
       const Vec bias = i + 16 <= tile.cols ? Load(terms.bias + i)
                                            : LoadFirst(terms.bias + i, tile.cols - i, 0.0f);
-      x = bias == -__builtin_inff() ? bias : x + bias;  // whatever x is
+      x = IfLess(bias, Set(-__FLT_MAX__), bias, x + bias);  // -infinity stays, whatever x is
     }
     Store(x, row + i);
   }
@@ -75,7 +73,7 @@ inline void WeighRow(const WeightTile& tile, int64_t r) {
     Vec weight = {};
     if (i < visible) {
       const Vec score = Load(row + i);
-      weight = score > 0.0f ? score : Vec{};
+      weight = IfLess(Vec{}, score, score, Vec{});
       weight = i + 16 <= visible ? weight : KeepFirst(weight, visible - i);
     }
     sum += weight;

@@ -213,73 +213,37 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
 
 // ---- Pack transposed (keys) ----
 
-#ifdef __AVX512F__
-/// Rows of 16 32-bit lanes become columns.
-inline void Transpose16x16(Vec (&v)[16]) {
-  __m512 a[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    a[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
-    a[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
-  }
-  __m512 b[16];
-  for (int i = 0; i < 16; i += 4) {
-    for (int k = 0; k < 2; ++k) {
-      b[i + 2 * k] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0x44);
-      b[i + 2 * k + 1] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0xee);
-    }
-  }
-  for (int k = 0; k < 4; ++k) {
-    const __m512 lo = _mm512_shuffle_f32x4(b[k], b[4 + k], 0x88);
-    const __m512 hi = _mm512_shuffle_f32x4(b[k], b[4 + k], 0xdd);
-    const __m512 lo2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0x88);
-    const __m512 hi2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0xdd);
-    v[k] = _mm512_shuffle_f32x4(lo, lo2, 0x88);
-    v[8 + k] = _mm512_shuffle_f32x4(lo, lo2, 0xdd);
-    v[4 + k] = _mm512_shuffle_f32x4(hi, hi2, 0x88);
-    v[12 + k] = _mm512_shuffle_f32x4(hi, hi2, 0xdd);
-  }
-}
-#else
-inline void Transpose16x16(Vec (&v)[16]) {
-  float columns[16][16];
-  for (int i = 0; i < 16; ++i) {
-    for (int k = 0; k < 16; ++k) {
-      columns[k][i] = v[i][k];
-    }
-  }
-  __builtin_memcpy(v, columns, sizeof(columns));
-}
-#endif
-
-/// Sixteen (or `count` fewer) 32-bit lanes: f32 values, or pairs of bf16.
+/// The first `count` 32-bit lanes of a register, zeros in the others: f32 values, or pairs of bf16.
 template <typename E>
-inline Vec ReadLanes(const typename E::Type* from, int64_t count) {
-  float values[16] = {};
+inline Register ReadLanes(const typename E::Type* from, int64_t count) {
+  float values[kRegisterLanes] = {};
   for (int64_t i = 0; i < count; ++i) {
     values[i] = E::Read(from[i]);
   }
-  return Load(values);
+  Register lanes;
+  __builtin_memcpy(&lanes, values, sizeof(lanes));
+  return lanes;
 }
 
 struct Bf16Pairs {
   using Type = uint16_t;
 };
+/// `count` is the number of bf16 values.
 template <>
-inline Vec ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
-  uint16_t pairs[32] = {};
+inline Register ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
+  uint16_t pairs[2 * kRegisterLanes] = {};
   __builtin_memcpy(pairs, from, count * sizeof(uint16_t));
-  Vec v;
-  __builtin_memcpy(&v, pairs, sizeof(v));
-  return v;
+  Register lanes;
+  __builtin_memcpy(&lanes, pairs, sizeof(lanes));
+  return lanes;
 }
 
-/// Sixteen rows of sixteen lanes, of which `rows` rows and `count` source columns exist.
+/// A square of registers, of which `rows` rows and `count` source columns exist.
 template <typename E>
 inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t rows, int64_t count,
-                       Vec (&v)[16]) {
-  for (int64_t r = 0; r < 16; ++r) {
-    v[r] = r < rows ? ReadLanes<E>(from + r * stride, count) : Vec{};
+                       Register (&v)[kRegisterLanes]) {
+  for (int64_t r = 0; r < kRegisterLanes; ++r) {
+    v[r] = r < rows ? ReadLanes<E>(from + r * stride, count) : Register{};
   }
 }
 
@@ -288,24 +252,25 @@ template <typename E>
 inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int64_t lanes,
                                 float* target) {
   const auto* data = static_cast<const typename E::Type*>(source.data);
-  for (int64_t row = 0; row < kKeyBlock; row += 16) {
-    for (int64_t lane = 0; lane < lanes; lane += 16) {
+  const int64_t square_columns = kRegisterLanes * per_lane;
+  for (int64_t row = 0; row < kKeyBlock; row += kRegisterLanes) {
+    for (int64_t lane = 0; lane < lanes; lane += kRegisterLanes) {
       const auto* from = data + row * source.stride + lane * per_lane;
       const int64_t count = source.cols - lane * per_lane;
-      Vec v[16];
-      if (row + 16 <= source.rows && count >= 16 * per_lane) {
+      Register v[kRegisterLanes];
+      if (row + kRegisterLanes <= source.rows && count >= square_columns) {
 #pragma GCC unroll 16
-        for (int r = 0; r < 16; ++r) {
-          v[r] = ReadLanes<E>(from + r * source.stride, 16 * per_lane);
+        for (int r = 0; r < kRegisterLanes; ++r) {
+          v[r] = ReadLanes<E>(from + r * source.stride, square_columns);
         }
       } else {
         LoadSquare<E>(from, source.stride, source.rows - row,
-                      count < 0 ? 0 : (count < 16 * per_lane ? count : 16 * per_lane), v);
+                      count < 0 ? 0 : (count < square_columns ? count : square_columns), v);
       }
-      Transpose16x16(v);
-      const int64_t wanted = lanes - lane < 16 ? lanes - lane : 16;
+      Transpose(v);
+      const int64_t wanted = lanes - lane < kRegisterLanes ? lanes - lane : kRegisterLanes;
       for (int64_t k = 0; k < wanted; ++k) {
-        Store(v[k], target + (lane + k) * kKeyBlock + row);
+        __builtin_memcpy(target + (lane + k) * kKeyBlock + row, &v[k], sizeof(v[k]));
       }
     }
   }

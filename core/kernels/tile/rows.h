@@ -75,7 +75,7 @@ inline void RotateRow(const RowPreparation& rows, const float* rotations, float*
 inline void MapFeatures(int64_t cols, float* values) {
   for (int64_t i = 0; i < cols; i += 16) {
     const Vec x = Load(values + i);
-    Store(x > 0.0f ? x + 1.0f : Exp(x), values + i);
+    Store(IfLess(Vec{}, x, x + 1.0f, Exp(x)), values + i);
   }
   for (int64_t i = cols; i % 16 != 0; ++i) {
     values[i] = 0;
@@ -204,7 +204,7 @@ inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) 
   Vec check = {};
   for (int64_t i = 0; i < tile.cols; i += 16) {
     const Vec p = Load(row + i);
-    const Vec scaled = p > 0.0f ? p * Load(tile.value_scales + i) : Vec{};
+    const Vec scaled = IfLess(Vec{}, p, p * Load(tile.value_scales + i), Vec{});
     best = Max(scaled, best);
     check += scaled * 0.0f;
     Store(scaled, row + i);
@@ -216,9 +216,17 @@ inline void StoreBytes(Vec v, uint8_t* target) {
 #ifdef __AVX512F__
   const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(v));
   __builtin_memcpy(target, &bytes, sizeof(bytes));
+#elif defined(__AVX2__)
+  const __m256i packed = _mm256_packus_epi32(_mm256_cvttps_epi32(v.lo), _mm256_cvttps_epi32(v.hi));
+  const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);  // packing went by halves
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  __builtin_memcpy(target, &bytes, sizeof(bytes));
 #else
+  float values[16];
+  Store(v, values);
   for (int k = 0; k < 16; ++k) {
-    target[k] = static_cast<uint8_t>(static_cast<int32_t>(v[k]));
+    target[k] = static_cast<uint8_t>(static_cast<int32_t>(values[k]));
   }
 #endif
 }

@@ -61,7 +61,11 @@ struct ToBf16 {
 /// The product as the type holds it, kept from contraction into a fused multiply-add.
 inline float RoundedProduct(float a, float b) {
   float product = a * b;
+#ifdef __aarch64__
+  asm("" : "+w"(product));
+#else
   asm("" : "+x"(product));
+#endif
   return product;
 }
 
@@ -152,9 +156,9 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
   if (!tile.is_first) {
     const double exponent =
         RowExponent(old_max, tile.scale_log2e) - RowExponent(tile_max, tile.scale_log2e);
-    const Vec factor = PowerOfTwoOrZero<Exp2Degree5>(Set(static_cast<float>(exponent)));
-    tile.row_sum[r] *= factor[0];
-    ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor[0]);
+    const float factor = First(PowerOfTwoOrZero<Exp2Degree5>(Set(static_cast<float>(exponent))));
+    tile.row_sum[r] *= factor;
+    ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor);
   }
 }
 

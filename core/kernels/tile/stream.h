@@ -1,9 +1,10 @@
 // Products of a few rows with much packed memory: what decoding is made of. Reading in order is
 // left to the processor, whose own fetching ahead beat every distance of ours; the bits are those
 // of the brgemm ukernels, one chain of multiply-adds in the order of k for every element. Included
-// by the files of the instruction sets that have AVX-512.
+// by each instruction set's file; SSE4.1 has none.
 #pragma once
 
+#include "core/kernels/tile/stream_avx2.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -29,20 +30,29 @@ struct Bf16Chain : F32Chain {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
 };
+#endif
 
 struct Int8Chain {
   using Sum = __m512i;
   static Sum Zero() { return _mm512_setzero_si512(); }
+#ifdef __AVX512VNNI__
   static Sum Step(Sum sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+#else
+  /// The even and the odd bytes, as 16 bits: sums of two products are exact then.
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(0xff)),
+                                           _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
+  }
+#endif
   static Sum Load(const void* c) { return _mm512_loadu_si512(c); }
   static Sum Add(Sum a, Sum b) { return _mm512_add_epi32(a, b); }
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
-#endif
 
 /// Bytes of b that stay in the L1 cache while every row, and every 128 columns of them, are taken.
 constexpr int64_t kStreamedBytes = 8192;
-constexpr int64_t kMostRows = 8;
 
 /// Some steps. The sums of earlier steps are in `sums`, [rows, cols] of 32 bits.
 struct StreamPart {
@@ -63,6 +73,10 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPl
   const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + part.first_step * 4;
   const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + at.col * 4;
   char* kept = part.sums + (at.row * p.cols + at.col) * 4;
+  // Strips of columns take memory out of order, which the processor does not see through: the next
+  // steps are fetched in order meanwhile.
+  const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
+                      at.col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVecs; ++v) {
@@ -71,6 +85,9 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPl
     }
   }
   for (int64_t step = 0; step < part.steps; ++step) {
+    for (int v = 0; v < kVecs; ++v) {
+      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T0);
+    }
     __m512i row_of_b[kVecs];
     for (int v = 0; v < kVecs; ++v) {
       row_of_b[v] = _mm512_loadu_si512(b + step * p.b_stride + 64 * v);
@@ -116,7 +133,7 @@ inline void StreamRows(const StreamProduct& p, const StreamPart& part, int64_t r
 
 template <typename Chain>
 inline void StreamAllRows(const StreamProduct& p) {
-  alignas(64) char sums[kMostRows * 512 * 4];
+  alignas(64) char sums[kMostStreamedRows * 512 * 4];
   const int64_t most_rows = p.cols <= 64 ? 4 : 2;
   const int64_t most_steps = kStreamedBytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += most_steps) {
@@ -137,18 +154,32 @@ inline void StreamAllRows(const StreamProduct& p) {
   }
 }
 
+#endif  // __AVX512F__
+
+#ifdef __AVX2__
+
 inline void Stream(const StreamProduct& p) {
   switch (p.operands) {
     case StreamProduct::kF32:
+#ifdef __AVX512F__
       return StreamAllRows<F32Chain>(p);
-#ifdef __AVX512BF16__
-    case StreamProduct::kBf16:
-      return StreamAllRows<Bf16Chain>(p);
-    case StreamProduct::kInt8:
-      return StreamAllRows<Int8Chain>(p);
+#else
+      return avx2::StreamAllRows<avx2::F32Chain>(p);
 #endif
-    default:
-      return;
+    case StreamProduct::kF32Bf16:
+      return avx2::StreamAllRows<avx2::Bf16Chain>(p);
+    case StreamProduct::kBf16:
+#ifdef __AVX512BF16__
+      return StreamAllRows<Bf16Chain>(p);
+#else
+      return;  // no tensor is multiplied so
+#endif
+    case StreamProduct::kInt8:
+#ifdef __AVX512F__
+      return StreamAllRows<Int8Chain>(p);
+#else
+      return avx2::StreamAllRows<avx2::Int8Chain>(p);
+#endif
   }
 }
 

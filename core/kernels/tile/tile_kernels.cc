@@ -6,17 +6,26 @@
 namespace attention {
 
 const TileKernels& CurrentTileKernels() {
+#ifdef __aarch64__
+  return kTileKernelsNeon;
+#else
   switch (CurrentIsa()) {
     case Isa::kAvx512Bf16:
       return kTileKernelsAvx512Bf16;
+    case Isa::kAvx512Vnni:
+      return kTileKernelsAvx512Vnni;
     case Isa::kAvx512:
       return kTileKernelsAvx512;
+    case Isa::kAvx2Vnni:
+      return kTileKernelsAvx2Vnni;
     case Isa::kAvx2:
       return kTileKernelsAvx2;
     case Isa::kSse41:
+    case Isa::kNeon:
       break;
   }
   return kTileKernelsSse41;
+#endif
 }
 
 }  // namespace attention

@@ -206,19 +206,22 @@ struct ExpandTile {
   float* target = nullptr;
 };
 
+inline constexpr int64_t kMostStreamedRows = 8;
+
 /// c[rows, cols] (+)= a[rows, k] b[k, cols] for few rows; b packed as for the brgemm ukernels, a
 /// group of 32 bits along k being one step. Strides in bytes.
 struct StreamProduct {
-  enum Operands { kF32, kBf16, kInt8 };  // kInt8: a u8, b s8, c int32; else c f32
+  /// kF32Bf16: a f32, b bf16; kInt8: a u8, b s8, c int32. c is f32 otherwise.
+  enum Operands { kF32, kF32Bf16, kBf16, kInt8 };
 
   Operands operands = kF32;
   const void* a = nullptr;
   int64_t a_stride = 0;
-  int64_t rows = 0;
+  int64_t rows = 0;  // <= kMostStreamedRows
   const void* b = nullptr;
   int64_t b_stride = 0;
-  int64_t steps = 0;
-  int64_t cols = 0;  // a multiple of 16
+  int64_t steps = 0;  // <= 256
+  int64_t cols = 0;   // a multiple of 16, <= 512
   void* c = nullptr;
   int64_t c_stride = 0;
   bool accumulate = false;
@@ -234,7 +237,7 @@ struct TileKernels {
   void (*store)(const StoreTile& tile);
   void (*finish)(const FinishTile& tile);
   void (*norm)(const NormTile& tile);
-  /// Null where the ukernels are used for any number of rows.
+  /// Null below AVX2. kBf16 needs AVX512_CORE_BF16.
   void (*stream)(const StreamProduct& product);
   /// Up to kKeyBlock rows, transposed: f32 [depth][kKeyBlock], bf16 [depth / 2][kKeyBlock][2];
   /// depth >= cols, the rest zero. Rows not given are zero.

@@ -1,0 +1,28 @@
+// What a failure of oneDNN is outside this folder. Internal to core/kernels/onednn.
+#pragma once
+
+#include <new>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+
+#include "core/kernels/onednn/gemm.h"
+
+namespace attention {
+
+/// "a matrix product of 64 x 64 x 128 f32".
+std::string Describe(const GemmShape& shape);
+
+/// Throws NoKernelMemory when `status` says that there was no memory, else KernelError.
+[[noreturn]] void ThrowKernelError(dnnl_status_t status, const char* what, const GemmShape& shape);
+
+/// What `function` returns; a dnnl::error becomes one of the two.
+template <typename Function>
+auto WithoutDnnlErrors(const char* what, const GemmShape& shape, Function&& function) {
+  try {
+    return function();
+  } catch (const dnnl::error& error) {
+    ThrowKernelError(error.status, what, shape);
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,72 @@
+// A register of eight floats, for vec16_pairs.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace attention {
+namespace {
+
+typedef float Register __attribute__((vector_size(32)));
+constexpr int64_t kRegisterLanes = 8;
+
+inline Register SetRegister(float value) { return _mm256_set1_ps(value); }
+inline Register LoadRegister(const float* source) { return _mm256_loadu_ps(source); }
+inline void StoreRegister(Register v, float* target) { _mm256_storeu_ps(target, v); }
+
+inline Register IfLess(Register a, Register b, Register yes, Register no) {
+  return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+inline Register Max(Register a, Register b) { return _mm256_max_ps(a, b); }
+inline Register MulAdd(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
+inline Register Sqrt(Register v) { return _mm256_sqrt_ps(v); }
+inline Register Round(Register v) {
+  return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/// Adds n to the exponent's bits.
+inline Register ScaleByPow2(Register v, Register n) {
+  const __m256i exponents = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+  const __m256 scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), exponents));
+  return _mm256_andnot_ps(_mm256_cmp_ps(n, _mm256_set1_ps(-125.0f), _CMP_LT_OQ), scaled);
+}
+
+inline float First(Register v) { return _mm256_cvtss_f32(v); }
+
+inline float ReduceMax(Register v) {
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+inline float ReduceSum(Register v) {
+  __m128 m = _mm256_castps256_ps128(v) + _mm256_extractf128_ps(v, 1);
+  m = m + _mm_movehl_ps(m, m);
+  return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
+}
+
+/// Rows of 8 32-bit lanes become columns.
+inline void Transpose(Register (&v)[8]) {
+  __m256 a[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+    a[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+  }
+  __m256 b[8];
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
+    b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xee);
+    b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
+    b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    v[k] = _mm256_permute2f128_ps(b[k], b[k + 4], 0x20);
+    v[k + 4] = _mm256_permute2f128_ps(b[k], b[k + 4], 0x31);
+  }
+}
+
+}  // namespace
+}  // namespace attention

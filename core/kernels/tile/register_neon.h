@@ -1,0 +1,59 @@
+// A register of four floats, for vec16_pairs.h.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+
+namespace attention {
+namespace {
+
+using Register = float32x4_t;
+constexpr int64_t kRegisterLanes = 4;
+
+inline Register SetRegister(float value) { return vdupq_n_f32(value); }
+inline Register LoadRegister(const float* source) { return vld1q_f32(source); }
+inline void StoreRegister(Register v, float* target) { vst1q_f32(target, v); }
+
+inline Register IfLess(Register a, Register b, Register yes, Register no) {
+  return vbslq_f32(vcltq_f32(a, b), yes, no);
+}
+/// The processor's own maximum would keep a NaN in `a` too, which x86 drops.
+inline Register Max(Register a, Register b) { return IfLess(b, a, a, b); }
+inline Register MulAdd(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
+inline Register Sqrt(Register v) { return vsqrtq_f32(v); }
+inline Register Round(Register v) { return vrndnq_f32(v); }
+
+/// Adds n to the exponent's bits.
+inline Register ScaleByPow2(Register v, Register n) {
+  const int32x4_t exponents = vshlq_n_s32(vcvtnq_s32_f32(n), 23);
+  const int32x4_t scaled = vaddq_s32(vreinterpretq_s32_f32(v), exponents);
+  const uint32x4_t vanishes = vcltq_f32(n, vdupq_n_f32(-125.0f));
+  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_s32(scaled), vanishes));
+}
+
+inline float First(Register v) { return vgetq_lane_f32(v, 0); }
+
+inline float ReduceMax(Register v) {
+  const Register m = Max(v, vextq_f32(v, v, 2));
+  return First(Max(m, vextq_f32(m, m, 1)));
+}
+inline float ReduceSum(Register v) {
+  const Register m = v + vextq_f32(v, v, 2);
+  return First(m + vextq_f32(m, m, 1));
+}
+
+/// Rows of 4 32-bit lanes become columns.
+inline void Transpose(Register (&v)[4]) {
+  const float64x2_t a = vreinterpretq_f64_f32(vzip1q_f32(v[0], v[1]));
+  const float64x2_t b = vreinterpretq_f64_f32(vzip2q_f32(v[0], v[1]));
+  const float64x2_t c = vreinterpretq_f64_f32(vzip1q_f32(v[2], v[3]));
+  const float64x2_t d = vreinterpretq_f64_f32(vzip2q_f32(v[2], v[3]));
+  v[0] = vreinterpretq_f32_f64(vzip1q_f64(a, c));
+  v[1] = vreinterpretq_f32_f64(vzip2q_f64(a, c));
+  v[2] = vreinterpretq_f32_f64(vzip1q_f64(b, d));
+  v[3] = vreinterpretq_f32_f64(vzip2q_f64(b, d));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,50 @@
+// A register of four floats, for vec16_pairs.h.
+#pragma once
+
+#include <smmintrin.h>
+
+#include <cstdint>
+
+namespace attention {
+namespace {
+
+typedef float Register __attribute__((vector_size(16)));
+constexpr int64_t kRegisterLanes = 4;
+
+inline Register SetRegister(float value) { return _mm_set1_ps(value); }
+inline Register LoadRegister(const float* source) { return _mm_loadu_ps(source); }
+inline void StoreRegister(Register v, float* target) { _mm_storeu_ps(target, v); }
+
+inline Register IfLess(Register a, Register b, Register yes, Register no) {
+  return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
+}
+inline Register Max(Register a, Register b) { return _mm_max_ps(a, b); }
+inline Register MulAdd(Register a, Register b, Register c) { return a * b + c; }
+inline Register Sqrt(Register v) { return _mm_sqrt_ps(v); }
+inline Register Round(Register v) {
+  return _mm_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/// Adds n to the exponent's bits.
+inline Register ScaleByPow2(Register v, Register n) {
+  const __m128i exponents = _mm_slli_epi32(_mm_cvtps_epi32(n), 23);
+  const __m128 scaled = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(v), exponents));
+  return _mm_andnot_ps(_mm_cmplt_ps(n, _mm_set1_ps(-125.0f)), scaled);
+}
+
+inline float First(Register v) { return _mm_cvtss_f32(v); }
+
+inline float ReduceMax(Register v) {
+  const Register m = _mm_max_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+inline float ReduceSum(Register v) {
+  const Register m = v + _mm_movehl_ps(v, v);
+  return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
+}
+
+/// Rows of 4 32-bit lanes become columns.
+inline void Transpose(Register (&v)[4]) { _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]); }
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,7 @@
+#include "core/kernels/tile/table.h"
+
+namespace attention {
+
+const TileKernels kTileKernelsAvx2Vnni = MakeTable();
+
+}  // namespace attention

@@ -1,0 +1,87 @@
+// vec16.h on AVX-512: one register.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace attention {
+namespace {
+
+typedef float Vec __attribute__((vector_size(64)));
+using Register = Vec;
+constexpr int64_t kRegisterLanes = 16;
+
+inline Vec Set(float value) { return Vec{} + value; }
+
+inline Vec Load(const float* source) {
+  Vec v;
+  __builtin_memcpy(&v, source, sizeof(v));
+  return v;
+}
+
+inline void Store(Vec v, float* target) { __builtin_memcpy(target, &v, sizeof(v)); }
+
+inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
+
+/// The first `count` < 16 elements, `other` in the remaining lanes; reads no further.
+inline Vec LoadFirst(const float* source, int64_t count, float other) {
+  return _mm512_mask_loadu_ps(_mm512_set1_ps(other), FirstLanes(count), source);
+}
+
+/// v in the first `count` < 16 lanes, 0 in the others.
+inline Vec KeepFirst(Vec v, int64_t count) { return _mm512_maskz_mov_ps(FirstLanes(count), v); }
+
+/// `yes` in the lanes where a < b, `no` in the others, those with NaN among them.
+inline Vec IfLess(Vec a, Vec b, Vec yes, Vec no) { return a < b ? yes : no; }
+
+/// NaN in `b` stays.
+inline Vec Max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+
+inline Vec Sqrt(Vec v) { return _mm512_sqrt_ps(v); }
+
+/// To the nearest integer, ties to even.
+inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
+
+constexpr bool kScaleByPow2NeedsFinite = true;
+
+/// v * 2^n for integral n; gradual underflow.
+inline Vec ScaleByPow2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
+
+/// Lane 0.
+inline float First(Vec v) { return v[0]; }
+
+inline float ReduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
+inline float ReduceSum(Vec v) { return _mm512_reduce_add_ps(v); }
+
+/// Rows of 16 32-bit lanes become columns.
+inline void Transpose(Register (&v)[16]) {
+  __m512 a[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    a[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+    a[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+  }
+  __m512 b[16];
+  for (int i = 0; i < 16; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      b[i + 2 * k] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0x44);
+      b[i + 2 * k + 1] = _mm512_shuffle_ps(a[i + k], a[i + k + 2], 0xee);
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    const __m512 lo = _mm512_shuffle_f32x4(b[k], b[4 + k], 0x88);
+    const __m512 hi = _mm512_shuffle_f32x4(b[k], b[4 + k], 0xdd);
+    const __m512 lo2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0x88);
+    const __m512 hi2 = _mm512_shuffle_f32x4(b[8 + k], b[12 + k], 0xdd);
+    v[k] = _mm512_shuffle_f32x4(lo, lo2, 0x88);
+    v[8 + k] = _mm512_shuffle_f32x4(lo, lo2, 0xdd);
+    v[4 + k] = _mm512_shuffle_f32x4(hi, hi2, 0x88);
+    v[12 + k] = _mm512_shuffle_f32x4(hi, hi2, 0xdd);
+  }
+}
+
+}  // namespace
+}  // namespace attention
