@@ -1,6 +1,7 @@
 #include "core/layers/cached_keys.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -48,18 +49,31 @@ absl::Status CachedKeys::Check(int64_t sequence) const {
   if (call_.memory.has_value()) {
     return error("none beside a memory", "one");
   }
-  if (s.options.similarity == Similarity::kLinear) {
-    return error("none with linear attention", "one");
-  }
   ASSIGN_OR_RETURN(const KvCacheShape shape, layer_.CacheShape(s.cache->shape().storage));
   return shape == s.cache->shape() ? absl::OkStatus()
                                    : error(Describe(shape), Describe(s.cache->shape()));
+}
+
+absl::Status CachedKeys::CheckShared() const {
+  std::map<const KvCache*, int64_t> owners;
+  for (const int64_t sequence : cached_) {
+    const auto [owner, is_new] = owners.emplace(call_.sequences[sequence].cache, sequence);
+    if (!is_new) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", sequence,
+                       ": cache: expected one of its own, found that of "
+                       "sequence ",
+                       owner->second));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CachedKeys::Reserve() const {
   for (const int64_t sequence : cached_) {
     RETURN_IF_ERROR(Check(sequence));
   }
+  RETURN_IF_ERROR(CheckShared());
   return ForAll(std::ssize(cached_), pool_, [&](int64_t i) {
     const LayerSequence& s = call_.sequences[cached_[i]];
     return s.cache->Reserve(s.query_len);

@@ -33,6 +33,8 @@ class CachedKeys {
 
  private:
   absl::Status Check(int64_t sequence) const;
+  /// Two sequences with one cache would write to it at once.
+  absl::Status CheckShared() const;
 
   const MultiHeadAttention& layer_;
   const LayerCall& call_;

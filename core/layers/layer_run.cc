@@ -126,7 +126,7 @@ absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t p
     segments.push_back(
         {first, FromColumn(SliceRows(key_value_, FirstKey(i), KeyRows(sequence)), column)});
   }
-  const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.go_on);
+  const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.go_on, call_.slice_flops);
   for (int64_t row = 0, rows = 0; row < input.rows; row += rows) {
     RETURN_IF_ERROR(AskToGoOn(call_.go_on));
     rows = std::min(slice, input.rows - row);

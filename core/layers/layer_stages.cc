@@ -11,8 +11,9 @@
 namespace attention {
 namespace {
 
-/// Of keys and values packed between two questions: some 20 ms of a core's memory bandwidth.
-constexpr int64_t kPackedSliceBytes = 64 << 20;
+/// Keys and values that are packed in the time of an operation: 64 MiB in a slice of kSliceFlops,
+/// some 20 ms of a core's memory bandwidth.
+constexpr double kPackedBytesPerFlop = (64 << 20) / kSliceFlops;
 
 }  // namespace
 
@@ -33,7 +34,7 @@ Stage LayerRun::PiecesOf(int64_t first, int64_t end) const {
     const int64_t from = std::max(first, sequence.first_row);
     const int64_t to = std::min(end, sequence.first_row + sequence.query_len);
     if (from < to) {
-      pieces.push_back({i, from - sequence.first_row, to - from});
+      pieces.Add({i, from - sequence.first_row, to - from});
     }
   }
   return pieces;
@@ -73,7 +74,7 @@ bool LayerRun::FitsOneSlice() const {
     const double row = flops_.query + (is_fused_ ? flops_.key : 0) + RowFlops(i);
     flops += row * static_cast<double>(call_.sequences[i].query_len);
   }
-  return flops <= SliceFlops(workspace_.pool());
+  return flops <= SliceFlops(workspace_.pool(), call_.slice_flops);
 }
 
 absl::Status LayerRun::Run() {
@@ -110,7 +111,7 @@ int64_t LayerRun::NeededRows(const Stage& stage) const {
 
 absl::Status LayerRun::ProjectUntil(int64_t needed) {
   const double row_flops = flops_.query + (is_fused_ ? flops_.key : 0);
-  const int64_t slice = RowsPerSlice(row_flops, workspace_.pool(), call_.go_on);
+  const int64_t slice = RowsPerSlice(row_flops, workspace_.pool(), call_.go_on, call_.slice_flops);
   while (projected_rows_ < needed) {
     RETURN_IF_ERROR(AskToGoOn(call_.go_on));
     int64_t end = needed;
@@ -138,8 +139,9 @@ absl::Status LayerRun::PackMemoryKeys() {
   StageLimits limits;
   if (call_.go_on) {
     const int64_t row_bytes = key_value_.cols * static_cast<int64_t>(SizeOf(key_value_.dtype));
-    const int64_t slice_bytes = kPackedSliceBytes * workspace_.pool().num_threads();
-    limits.rows = BlockRows(slice_bytes / row_bytes);
+    const double slice_bytes =
+        kPackedBytesPerFlop * SliceFlops(workspace_.pool(), call_.slice_flops);
+    limits.rows = BlockRows(static_cast<int64_t>(slice_bytes) / row_bytes);
   }
   for (const Stage& stage : CutIntoStages(lengths, limits)) {
     RETURN_IF_ERROR(AskToGoOn(call_.go_on));
@@ -160,7 +162,7 @@ std::vector<Stage> LayerRun::Stages() const {
     limits.rows = BlockRows(call_.block_rows);
   }
   if (call_.go_on) {
-    limits.cost = SliceFlops(workspace_.pool());
+    limits.cost = SliceFlops(workspace_.pool(), call_.slice_flops);
   }
   return CutIntoStages(lengths, limits);
 }

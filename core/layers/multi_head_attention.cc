@@ -7,6 +7,7 @@
 #include "core/kernels/onednn/isa.h"
 #include "core/layers/feed_forward.h"
 #include "core/layers/layer_run.h"
+#include "core/layers/validate_call.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -134,6 +135,7 @@ absl::Status MultiHeadAttention::Run(const LayerCall& call, Workspace& workspace
   if (call.sequences.empty()) {
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(ValidateCall(*this, call));
   const CachedKeys cached(*this, call, workspace.pool());
   RETURN_IF_ERROR(cached.Reserve());
   return LayerRun(*state_, call, cached, workspace).Run();

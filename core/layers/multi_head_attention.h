@@ -12,6 +12,7 @@
 #include "core/attention/attention.h"
 #include "core/attention/kv_cache.h"
 #include "core/kernels/linear.h"
+#include "core/layers/slices.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"
 
@@ -84,10 +85,11 @@ struct LayerCall {
   /// sequence's later rows then waits for its earlier blocks.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
-  /// Asked whether to go on, on the calling thread, before each slice of about kSliceFlops
-  /// (slices.h) for each thread of the pool, but not less than 64 rows. It may run another
-  /// computation on the same pool with another workspace. Null: the call is not sliced.
-  std::function<bool()> go_on = nullptr;
+  /// Asked whether to go on, on the calling thread, before each slice of about `slice_flops` for
+  /// each thread of the pool, but not less than 64 rows. It may run another computation on the same
+  /// pool with another workspace. Null: the call is not sliced.
+  GoOn go_on = nullptr;
+  double slice_flops = kSliceFlops;
 };
 
 class MultiHeadAttention {
@@ -119,9 +121,9 @@ class MultiHeadAttention {
 
   /// Bits as ScaledDotProductAttention promises; with caches of f32 storage and an f32 layer, those
   /// of the whole sequence at once, however it was cut. Errors: CANCELLED when on_rows or go_on
-  /// said so; INVALID_ARGUMENT for a cache that does not fit the layer or the call;
-  /// RESOURCE_EXHAUSTED when one finds no memory. After an error caches may be longer than before,
-  /// or hold more memory: the caller truncates them. Thread-safe.
+  /// said so; INVALID_ARGUMENT names what of the call is wrong, its options, rows and
+  /// caches among it; RESOURCE_EXHAUSTED when a cache finds no memory. After an error caches may be
+  /// longer than before, or hold more memory: the caller truncates them. Thread-safe.
   absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
   struct State;

@@ -18,15 +18,19 @@ using GoOn = std::function<bool()>;
 /// Floating point operations of a slice for each thread: some 10 ms of a core.
 inline constexpr double kSliceFlops = 1e9;
 
-inline double SliceFlops(const ThreadPool& pool) { return kSliceFlops * pool.num_threads(); }
+/// Of all threads, each of which takes `thread_flops`.
+inline double SliceFlops(const ThreadPool& pool, double thread_flops = kSliceFlops) {
+  return thread_flops * pool.num_threads();
+}
 
 /// Rows of a slice, each of `row_flops`: a multiple of the key block, at least one; without
 /// `go_on`, all.
-inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const GoOn& go_on) {
+inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const GoOn& go_on,
+                            double thread_flops = kSliceFlops) {
   if (!go_on || row_flops == 0) {
     return std::numeric_limits<int64_t>::max();
   }
-  const auto rows = static_cast<int64_t>(SliceFlops(pool) / row_flops);
+  const auto rows = static_cast<int64_t>(SliceFlops(pool, thread_flops) / row_flops);
   return std::max(rows / kKeyBlock * kKeyBlock, kKeyBlock);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/check_options.h"
 #include "core/models/tensor_reader.h"
 #include "core/runtime/status_macros.h"
 
@@ -73,7 +74,9 @@ absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   ASSIGN_OR_RETURN(layer.query_norm, TakeNorm(checkpoint_, attention.query_norm));
   ASSIGN_OR_RETURN(layer.key_norm, TakeNorm(checkpoint_, attention.key_norm));
   if (layer.rotary.has_value()) {
-    RETURN_IF_ERROR(ValidateRotary(layer.rotary->rotary, shape.head_dim));
+    if (const auto error = CheckRotary(layer.rotary->rotary, shape.head_dim)) {
+      return absl::InvalidArgumentError(absl::StrCat(error->field, ": ", error->text));
+    }
   }
   state_->info.layers.push_back({.shape = shape,
                                  .causal = attention.causal,
@@ -172,9 +175,7 @@ absl::Status Builder::BuildEmbedding() {
     return absl::OkStatus();
   }
   const EmbeddingDescription& description = *description_.embedding;
-  Embedding embedding{.scale = description.scale,
-                      .num_positions = description.num_positions,
-                      .padding_id = description.padding_id};
+  Embedding embedding{.scale = description.scale, .padding_id = description.padding_id};
   RETURN_IF_ERROR(KeepTokens(description, embedding));
   if (!description.positions.empty()) {
     ASSIGN_OR_RETURN(embedding.positions,
@@ -229,10 +230,6 @@ absl::StatusOr<std::unique_ptr<Model::State>> Builder::Build() {
     const EmbeddingDescription& embedding = *description_.embedding;
     info.vocab_size = embedding.vocab_size;
     info.num_token_types = embedding.types.empty() ? 0 : embedding.num_types;
-    if (!embedding.positions.empty()) {
-      const int64_t taken = embedding.padding_id.has_value() ? *embedding.padding_id + 1 : 0;
-      info.max_positions = embedding.num_positions - taken;
-    }
   }
   CountBytes();
   return std::move(state_);

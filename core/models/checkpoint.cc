@@ -20,6 +20,7 @@ using nlohmann::json;
 constexpr char kWholeFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr size_t kMaxIndexBytes = size_t{64} << 20;
+constexpr size_t kMaxShards = 4096;
 
 std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
@@ -62,6 +63,10 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const 
                                                      shard.type_name()));
     }
     files[shard.get<std::string>()].push_back(tensor);
+    if (files.size() > kMaxShards) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected at most ", kMaxShards, " files, found more"));
+    }
   }
   return files;
 }
@@ -109,15 +114,21 @@ absl::Status Checkpoint::AddFile(const std::string& path, const std::vector<std:
 }
 
 absl::Status Checkpoint::AddIndex(const std::string& folder, const std::string& path) {
-  ASSIGN_OR_RETURN(auto files, ReadIndex(path));
-  for (auto& [shard, tensors] : files) {
+  ASSIGN_OR_RETURN(const auto files, ReadIndex(path));
+  // By where they lead: one file of many names is read once.
+  std::map<std::string, std::vector<std::string>> tensors_by_path;
+  for (const auto& [shard, tensors] : files) {
     const absl::StatusOr<std::string> shard_path = ResolveInside(folder, shard);
     if (!shard_path.ok()) {
       return absl::Status(shard_path.status().code(),
                           absl::StrCat(path, ": ", std::string(shard_path.status().message())));
     }
+    std::vector<std::string>& all = tensors_by_path[*shard_path];
+    all.insert(all.end(), tensors.begin(), tensors.end());
+  }
+  for (auto& [shard_path, tensors] : tensors_by_path) {
     std::sort(tensors.begin(), tensors.end());
-    RETURN_IF_ERROR(AddFile(*shard_path, &tensors));
+    RETURN_IF_ERROR(AddFile(shard_path, &tensors));
   }
   return absl::OkStatus();
 }

@@ -60,12 +60,20 @@ absl::StatusOr<KvCache> Model::MakeLayerCache(int64_t index, KeyValueStorage sto
 }
 
 absl::Status Model::CheckGrowth(int64_t cached_len, int64_t new_tokens) const {
+  const int64_t length = cached_len + new_tokens;
   for (const ModelLayer& layer : state_->layers) {
-    if (!layer.rotary.has_value() || layer.rotary->long_frequencies.empty()) {
+    if (!layer.rotary.has_value()) {
       continue;
     }
-    const int64_t limit = layer.rotary->long_from;
-    if (cached_len > 0 && cached_len <= limit && cached_len + new_tokens > limit) {
+    const RotaryDescription& rotary = *layer.rotary;
+    if (length > rotary.max_positions.value_or(length)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model ", info().name, ": expected at most ", *rotary.max_positions,
+          " positions, as its rotations stand for, found a sequence that ends at ", length));
+    }
+    const int64_t limit = rotary.long_from;
+    if (!rotary.long_frequencies.empty() && cached_len > 0 && cached_len <= limit &&
+        length > limit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "model ", info().name, ": its rotations change beyond ", limit,
           " tokens: expected a sequence that stays within them or is begun anew, found one of ",

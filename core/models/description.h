@@ -58,6 +58,8 @@ struct RotaryDescription {
   /// Of sequences of more than `long_from` tokens, where not empty (LongRoPE, Ding et al. 2024).
   std::vector<double> long_frequencies = {};
   int64_t long_from = 0;
+  /// Longest sequence that the frequencies stand for (dynamic scaling); nullopt: any.
+  std::optional<int64_t> max_positions = {};
 };
 
 struct AttentionDescription {
@@ -108,7 +110,7 @@ struct EmbeddingDescription {
   std::string positions = {};  // [num_positions, d_model]; empty: none
   int64_t num_positions = 0;
   /// RoBERTa's rule: the tokens that are not this one are counted from padding_id + 1, and it
-  /// stands at its own number itself.
+  /// stands at its own number itself. Less than num_positions - 1.
   std::optional<int32_t> padding_id = {};
   std::string types = {};  // [num_types, d_model]; empty: none
   int64_t num_types = 0;
@@ -133,8 +135,9 @@ struct ModelDescription {
   std::optional<StackDescription> encoder = {};
   std::optional<EmbeddingDescription> embedding = {};
   std::optional<HeadDescription> head = {};
-  /// Longest sequence that the rotations stand for; 0: any.
-  int64_t max_positions = 0;
+  /// Longest sequence that the position embeddings or the rotations stand for, at least 1;
+  /// nullopt: any.
+  std::optional<int64_t> max_positions = {};
 };
 
 }  // namespace attention

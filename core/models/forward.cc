@@ -6,6 +6,7 @@
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/layers/slices.h"
 #include "core/models/stack_run.h"
+#include "core/models/validate_run.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -133,6 +134,7 @@ absl::Status StoreOutputs(const Model::State& state, const MutableMatrixView& hi
 }  // namespace
 
 absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
+  RETURN_IF_ERROR(ValidateRun(*this, call));
   const State& state = *state_;
   std::vector<StackSequence> sequences;
   std::vector<StackSequence> memory_sequences;

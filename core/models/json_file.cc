@@ -1,9 +1,5 @@
 #include "core/models/json_file.h"
 
-#include <cerrno>
-#include <fstream>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/json_outline.h"
@@ -12,28 +8,6 @@
 namespace attention {
 
 using nlohmann::json;
-
-absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read ", path, ": ", std::generic_category().message(errno)));
-  }
-  constexpr size_t kPieceBytes = size_t{64} << 10;
-  std::string text;
-  while (file && text.size() <= max_bytes) {
-    const size_t known_bytes = text.size();
-    text.resize(known_bytes + kPieceBytes);
-    file.read(&text[known_bytes], kPieceBytes);
-    text.resize(known_bytes + file.gcount());
-  }
-  if (text.size() > max_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected at most ", max_bytes, " bytes, found more"));
-  }
-  return text;
-}
 
 absl::Status CheckJsonDepth(const std::string& text, const std::string& source) {
   const int depth = OutlineOf(text).depth;

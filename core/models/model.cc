@@ -95,9 +95,9 @@ absl::Status Model::ValidateTokens(const TokenSequence& tokens) const {
     status = CheckRange("token_ids.type_ids", tokens.type_ids, info.num_token_types);
   }
   const int64_t end = tokens.first_position + std::ssize(tokens.ids);
-  if (status.ok() && info.max_positions > 0 && end > info.max_positions) {
+  if (status.ok() && info.max_positions.has_value() && end > *info.max_positions) {
     status =
-        absl::InvalidArgumentError(absl::StrCat("token_ids: expected at most ", info.max_positions,
+        absl::InvalidArgumentError(absl::StrCat("token_ids: expected at most ", *info.max_positions,
                                                 " positions, found a sequence that ends at ", end));
   }
   return status;

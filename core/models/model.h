@@ -45,8 +45,8 @@ struct ModelInfo {
   /// 0 when it takes no token ids.
   int64_t vocab_size = 0;
   int64_t num_token_types = 0;
-  /// Longest token sequence; 0 when unbounded.
-  int64_t max_positions = 0;
+  /// Longest token sequence, at least 1; nullopt: any length.
+  std::optional<int64_t> max_positions = {};
   bool has_logits = false;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
   /// Of everything that the model keeps, and of its attention and feed-forward layers alone.
@@ -157,9 +157,11 @@ class Model {
   /// MultiHeadAttention::CacheShape. REQUIRES: 0 <= layer < info().layers.size().
   absl::StatusOr<KvCache> MakeLayerCache(int64_t layer, KeyValueStorage storage,
                                          std::shared_ptr<KvMemory> memory) const;
-  /// INVALID_ARGUMENT when a sequence of `cached_len` > 0 tokens may not grow by `new_tokens`,
-  /// because its rotations choose other frequencies for the longer one (LongRoPE), which those of
-  /// the cached keys are not. A truncation takes the same steps backwards.
+  /// INVALID_ARGUMENT when a sequence of `cached_len` tokens may not grow by `new_tokens`: because
+  /// the model's rotations stand for no sequence of that length (dynamic scaling), or because they
+  /// choose other frequencies for it (LongRoPE) than the cached keys have. A truncation takes the
+  /// same steps backwards. Holds for rows of every kind; ValidateTokens bounds those of tokens,
+  /// which need position embeddings, too.
   absl::Status CheckGrowth(int64_t cached_len, int64_t new_tokens) const;
 
   /// Floating point operations of Forward, as MultiHeadAttention::Flops: `rows` of hidden states
@@ -169,9 +171,9 @@ class Model {
   double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                int64_t memory_rows = 0) const;
 
-  /// The whole stack. CANCELLED when go_on said so; of caches, the errors and what they leave are
+  /// The whole stack. CANCELLED when go_on said so; INVALID_ARGUMENT names what of the call is
+  /// wrong; of caches, the errors and what they leave are
   /// MultiHeadAttention::Run's. Bits as there.
-  /// REQUIRES: info().has_stack, seq_len > 0; logits only where has_logits.
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "core/models/model_config.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,9 +18,14 @@ constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
+constexpr size_t kMaxFoundBytes = 60;
+
 std::string TextOf(const json& value) {
-  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() <= 60 ? text : text.substr(0, 60) + "...";
+  return value.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+std::string RangeText(ModelConfig::NumberRange range) {
+  return absl::StrCat("a number of ", range.least, " to ", range.most);
 }
 
 }  // namespace
@@ -42,8 +48,9 @@ ModelConfig::~ModelConfig() = default;
 void ModelConfig::Refuse(const std::string& key, const std::string& expected,
                          const std::string& found) {
   if (status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(source_, ": ", key, ": expected ", expected, ", found ", found));
+    status_ = absl::InvalidArgumentError(absl::StrCat(source_, ": ", key, ": expected ", expected,
+                                                      ", found ", found.substr(0, kMaxFoundBytes),
+                                                      found.size() > kMaxFoundBytes ? "..." : ""));
   }
 }
 
@@ -65,51 +72,67 @@ bool ModelConfig::IsNull(const char* key) const {
   return member != json_->end() && member->is_null();
 }
 
+int64_t ModelConfig::WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback) {
+  const char* key = *keys.begin();
+  const json* value = Find(keys, &key);
+  std::string found = value == nullptr ? "none" : TextOf(*value);
+  if (value == nullptr && fallback.has_value()) {
+    if (*fallback >= range.first && *fallback <= range.last) {
+      return *fallback;
+    }
+    found = absl::StrCat("none, which stands for ", *fallback);
+  }
+  // Numbers of 2^63 and more are unsigned only.
+  const bool is_whole = value != nullptr && value->is_number_integer() &&
+                        (!value->is_number_unsigned() ||
+                         value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
+  const int64_t number = is_whole ? value->get<int64_t>() : range.first;
+  if (!is_whole || number < range.first || number > range.last) {
+    Refuse(key, absl::StrCat("a whole number of ", range.first, " to ", range.last), found);
+    return range.first;
+  }
+  return number;
+}
+
 int64_t ModelConfig::Size(Keys keys, std::optional<int64_t> fallback) {
-  return SizeUpTo(kMaxSize, keys, fallback);
+  return WholeNumber(keys, {1, kMaxSize}, fallback);
 }
 
 int64_t ModelConfig::NumLayers(Keys keys, int64_t fallback) {
-  return SizeUpTo(kMaxLayers, keys, fallback);
-}
-
-int64_t ModelConfig::SizeUpTo(int64_t max, Keys keys, std::optional<int64_t> fallback) {
-  const char* key = *keys.begin();
-  const json* value = Find(keys, &key);
-  if (value == nullptr && fallback.has_value()) {
-    return *fallback;
-  }
-  const std::string expected = absl::StrCat("a whole number of 1 to ", max);
-  if (value == nullptr) {
-    Refuse(key, expected, "none");
-    return 1;
-  }
-  if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 ||
-      value->get<uint64_t>() > static_cast<uint64_t>(max)) {
-    Refuse(key, expected, TextOf(*value));
-    return 1;
-  }
-  return value->get<int64_t>();
+  return WholeNumber(keys, {1, kMaxLayers}, fallback);
 }
 
 int64_t ModelConfig::Count(Keys keys, int64_t fallback) {
-  const char* key = nullptr;
-  const json* value = Find(keys, &key);
-  const bool is_zero = value != nullptr && value->is_number_unsigned() && *value == 0u;
-  return is_zero ? 0 : Size(keys, fallback);
+  return WholeNumber(keys, {0, kMaxSize}, fallback);
 }
 
-double ModelConfig::Number(Keys keys, double fallback) {
+int64_t ModelConfig::Divisor(Keys keys, int64_t whole, std::optional<int64_t> fallback) {
+  const int64_t divisor = Size(keys, fallback);
+  if (whole % divisor != 0) {
+    const char* key = *keys.begin();
+    Find(keys, &key);
+    Refuse(key, absl::StrCat("a divisor of ", whole), absl::StrCat(divisor));
+    return 1;
+  }
+  return divisor;
+}
+
+double ModelConfig::Number(Keys keys, NumberRange range, double fallback) {
   const char* key = nullptr;
   const json* value = Find(keys, &key);
   if (value == nullptr) {
     return fallback;
   }
-  if (!value->is_number() || !std::isfinite(value->get<double>())) {
-    Refuse(key, "a number", TextOf(*value));
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!(number >= range.least && number <= range.most)) {
+    Refuse(key, RangeText(range), TextOf(*value));
     return fallback;
   }
-  return value->get<double>();
+  return number;
+}
+
+float ModelConfig::Epsilon(Keys keys, double fallback) {
+  return static_cast<float>(Number(keys, {1e-30, 1}, fallback));
 }
 
 bool ModelConfig::Flag(Keys keys, bool fallback) {
@@ -138,19 +161,19 @@ std::string ModelConfig::Text(Keys keys, const std::string& fallback) {
   return value->get<std::string>();
 }
 
-std::vector<double> ModelConfig::Numbers(const char* key) {
+std::vector<double> ModelConfig::Numbers(const char* key, int64_t count, NumberRange range) {
   const json* value = Find({key}, &key);
   std::vector<double> numbers;
-  if (value == nullptr) {
-    return numbers;
-  }
-  bool is_good = value->is_array();
-  for (size_t i = 0; is_good && i < value->size(); ++i) {
-    is_good = (*value)[i].is_number();
-    numbers.push_back(is_good ? (*value)[i].get<double>() : 0);
+  bool is_good = value != nullptr && value->is_array() && std::ssize(*value) == count;
+  for (int64_t i = 0; is_good && i < count; ++i) {
+    const json& item = (*value)[i];
+    numbers.push_back(item.is_number() ? item.get<double>() : std::nan(""));
+    is_good = numbers.back() >= range.least && numbers.back() <= range.most;
   }
   if (!is_good) {
-    Refuse(key, "a list of numbers", TextOf(*value));
+    Refuse(key, absl::StrCat("a list of ", count, ", each ", RangeText(range)),
+           value == nullptr ? "none" : TextOf(*value));
+    numbers.assign(count, range.least);
   }
   return numbers;
 }

@@ -30,7 +30,7 @@ class ModelConfig {
   ~ModelConfig();
 
   const absl::Status& status() const { return status_; }
-  /// Remembers an error of this file, unless there is one already.
+  /// Remembers an error of this file, unless there is one already. What was found is cut short.
   void Refuse(const std::string& key, const std::string& expected, const std::string& found);
 
   /// The same of an object within it.
@@ -39,16 +39,36 @@ class ModelConfig {
   bool Has(const char* key) const;
   /// Present and null.
   bool IsNull(const char* key) const;
-  /// 1 to 2^24; without a default an absent one is an error.
+  struct Range {
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+  /// A whole number in `range`, as the default has to be. Without a default an absent one is an
+  /// error.
+  int64_t WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback = std::nullopt);
+  /// 1 to 2^24.
   int64_t Size(Keys keys, std::optional<int64_t> fallback = std::nullopt);
   /// 1 to 4096: layers are described before the first of their tensors is looked for.
   int64_t NumLayers(Keys keys, int64_t fallback);
-  /// As Size, but 0 too.
+  /// 0 to 2^24.
   int64_t Count(Keys keys, int64_t fallback);
-  double Number(Keys keys, double fallback);
+  /// 1 to 2^24, of which `whole` is a multiple.
+  int64_t Divisor(Keys keys, int64_t whole, std::optional<int64_t> fallback = std::nullopt);
+
+  struct NumberRange {
+    double least = 0;
+    double most = 0;
+  };
+  /// Of scales, factors and bounds of logits: products of a few stay finite as floats, and none
+  /// vanishes.
+  static constexpr NumberRange kScales = {1e-6, 1e6};
+  double Number(Keys keys, NumberRange range, double fallback);
+  /// 1e-30 to 1: norms of queries and keys take no 0.
+  float Epsilon(Keys keys, double fallback);
   bool Flag(Keys keys, bool fallback);
   std::string Text(Keys keys, const std::string& fallback);
-  std::vector<double> Numbers(const char* key);
+  /// `count` numbers in `range`; all of them range.least after an error.
+  std::vector<double> Numbers(const char* key, int64_t count, NumberRange range);
   std::vector<std::string> Texts(const char* key);
   /// An object within this one, with the same error; empty when absent.
   ModelConfig Object(Keys keys);
@@ -60,7 +80,6 @@ class ModelConfig {
  private:
   ModelConfig(std::unique_ptr<nlohmann::json> json, std::string source);
   const nlohmann::json* Find(Keys keys, const char** found) const;
-  int64_t SizeUpTo(int64_t max, Keys keys, std::optional<int64_t> fallback);
 
   std::unique_ptr<nlohmann::json> json_;
   std::string source_;

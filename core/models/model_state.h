@@ -51,7 +51,6 @@ struct Embedding {
   MappedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied
   float scale = 1;
   std::vector<float> positions = {};  // [num_positions, d_model], or empty
-  int64_t num_positions = 0;
   std::optional<int32_t> padding_id = {};
   std::vector<float> types = {};  // [num_types, d_model], or empty
   std::optional<Norm> norm = {};

@@ -13,6 +13,9 @@
 namespace attention {
 namespace {
 
+constexpr ModelConfig::NumberRange kScales = ModelConfig::kScales;
+constexpr char kOriginal[] = "original_max_position_embeddings";
+
 /// What all kinds of scaling start from.
 struct Rope {
   std::string type;
@@ -59,26 +62,26 @@ int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rul
     config.Refuse("head_dim", absl::StrCat("at most ", kMaxHeadDim), absl::StrCat(rules.head_dim));
     return 0;
   }
-  const double partial = object.Number({"partial_rotary_factor"},
-                                       config.Number({rules.partial_key}, rules.default_partial));
+  constexpr ModelConfig::NumberRange kParts{0, 1};
+  const double partial =
+      object.Number({"partial_rotary_factor"}, kParts,
+                    config.Number({rules.partial_key}, kParts, rules.default_partial));
   int64_t width = rules.head_dim;
   if (rules.is_partial_allowed) {
-    width =
-        static_cast<int64_t>(static_cast<double>(rules.head_dim) * std::clamp(partial, 0.0, 1.0));
+    width = static_cast<int64_t>(static_cast<double>(rules.head_dim) * partial);
   } else if (partial != 1 && TypeOf(object) != "default") {
     object.Refuse("partial_rotary_factor", absl::StrCat("1 beside rope_type ", TypeOf(object)),
                   absl::StrCat(partial));
   }
   if (width % 2 != 0 && width == rules.head_dim) {
-    config.Refuse(rules.partial_key,
-                  absl::StrCat("an even number of the head's ", rules.head_dim, " elements"),
+    config.Refuse("head_dim", "an even number, for pairs of elements are turned",
                   absl::StrCat(width));
   }
   return width;
 }
 
 void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
-  const double factor = object.Number({"factor"}, 1);
+  const double factor = object.Number({"factor"}, kScales, 1);
   for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     result.frequencies.push_back(rope.Frequency(i) / factor);
   }
@@ -87,9 +90,9 @@ void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& res
 /// Wavelengths beyond original / low_freq_factor are stretched, those within original /
 /// high_freq_factor are not, those between in part.
 void ScaleAsLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
-  const double factor = object.Number({"factor"}, 8);
-  const double low = object.Number({"low_freq_factor"}, 1);
-  const double high = object.Number({"high_freq_factor"}, 4);
+  const double factor = object.Number({"factor"}, kScales, 8);
+  const double low = object.Number({"low_freq_factor"}, kScales, 1);
+  const double high = object.Number({"high_freq_factor"}, kScales, 4);
   if (!(high > low)) {
     object.Refuse("high_freq_factor", absl::StrCat("more than low_freq_factor ", low),
                   absl::StrCat(high));
@@ -108,12 +111,13 @@ double YarnMagnitude(double factor, double scale) {
 }
 
 double YarnMagnitudeOf(ModelConfig& object, double factor) {
-  const double scale = object.Number({"mscale"}, 0);
-  const double scale_all = object.Number({"mscale_all_dim"}, 0);
+  constexpr ModelConfig::NumberRange kRange{0, kScales.most};
+  const double scale = object.Number({"mscale"}, kRange, 0);
+  const double scale_all = object.Number({"mscale_all_dim"}, kRange, 0);
   const double fallback = scale != 0 && scale_all != 0
                               ? YarnMagnitude(factor, scale) / YarnMagnitude(factor, scale_all)
                               : YarnMagnitude(factor, 1);
-  return object.Number({"attention_factor"}, fallback);
+  return object.Number({"attention_factor"}, kScales, fallback);
 }
 
 /// Pairs that turn more than beta_fast times within the original length stay, those that turn less
@@ -121,13 +125,13 @@ double YarnMagnitudeOf(ModelConfig& object, double factor) {
 void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
   const auto original = static_cast<double>(rope.original_max_positions);
   const double factor =
-      object.Number({"factor"}, static_cast<double>(rope.max_positions) / original);
+      object.Number({"factor"}, kScales, static_cast<double>(rope.max_positions) / original);
   const auto dim = static_cast<double>(rope.width);
   const auto pair_that_turns = [&](double times) {
     return dim * std::log(original / (times * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
-  double low = pair_that_turns(object.Number({"beta_fast"}, 32));
-  double high = pair_that_turns(object.Number({"beta_slow"}, 1));
+  double low = pair_that_turns(object.Number({"beta_fast"}, kScales, 32));
+  double high = pair_that_turns(object.Number({"beta_slow"}, kScales, 1));
   if (object.Flag({"truncate"}, true)) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -143,13 +147,7 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
 }
 
 std::vector<double> LongRopeFrequencies(ModelConfig& object, const char* key, const Rope& rope) {
-  std::vector<double> factors = object.Numbers(key);
-  if (std::ssize(factors) != rope.num_pairs() ||
-      std::any_of(factors.begin(), factors.end(), [](double f) { return !(f > 0); })) {
-    object.Refuse(key, absl::StrCat(rope.num_pairs(), " positive numbers"),
-                  absl::StrCat(factors.size(), " numbers"));
-    factors.assign(rope.num_pairs(), 1);
-  }
+  std::vector<double> factors = object.Numbers(key, rope.num_pairs(), kScales);
   for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     factors[i] = rope.Frequency(i) / factors[i];
   }
@@ -157,14 +155,18 @@ std::vector<double> LongRopeFrequencies(ModelConfig& object, const char* key, co
 }
 
 void ScaleAsLongRope(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  if (rope.original_max_positions < 2) {
+    object.Refuse(kOriginal, "2 or more", absl::StrCat(rope.original_max_positions));
+    return;
+  }
   const auto original = static_cast<double>(rope.original_max_positions);
   const double factor =
-      object.Number({"factor"}, static_cast<double>(rope.max_positions) / original);
+      object.Number({"factor"}, kScales, static_cast<double>(rope.max_positions) / original);
   result.frequencies = LongRopeFrequencies(object, "short_factor", rope);
   result.long_frequencies = LongRopeFrequencies(object, "long_factor", rope);
   result.long_from = rope.original_max_positions;
   result.rotary.magnitude =
-      object.Number({"attention_factor"},
+      object.Number({"attention_factor"}, kScales,
                     factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original)));
 }
 
@@ -194,30 +196,28 @@ std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& 
   Rope rope{.type = ReadType(object, rules),
             .width = ReadWidth(object, config, rules),
             .max_positions = rules.max_positions};
-  rope.theta = object.Number({"rope_theta"}, config.Number({rules.theta_key}, 10000));
-  if (!(rope.theta > 1)) {
-    object.Refuse("rope_theta", "more than 1", absl::StrCat(rope.theta));
-    rope.theta = 10000;
-  }
-  constexpr char kOriginal[] = "original_max_position_embeddings";
+  constexpr ModelConfig::NumberRange kBases{1.001, 1e18};
+  rope.theta =
+      object.Number({"rope_theta"}, kBases, config.Number({rules.theta_key}, kBases, 10000));
   rope.original_max_positions =
       config.Size({kOriginal}, rules.original_max_positions > 0
                                    ? rules.original_max_positions
                                    : object.Size({kOriginal}, rules.max_positions));
   RotaryDescription result{.rotary = {.dim = 2 * rope.num_pairs(), .base = rope.theta}};
   Scale(object, rope, result);
-  if (!(object.Number({"factor"}, 1) > 0)) {
-    object.Refuse("factor", "a positive number", absl::StrCat(object.Number({"factor"}, 1)));
+  if (rope.type == "dynamic") {
+    result.max_positions = rope.max_positions;
   }
+  object.Number({"factor"}, kScales, 1);  // of kinds that make no use of it too
   if (!object.status().ok()) {
     config.Adopt(object.status());
   }
   return rope.width == 0 ? std::nullopt : std::optional(result);
 }
 
-int64_t RopeMaxPositions(ModelConfig& config, int64_t max_positions) {
+std::optional<int64_t> RopeMaxPositions(ModelConfig& config, int64_t max_positions) {
   ModelConfig object = RopeObject(config);
-  return TypeOf(object) == "dynamic" ? max_positions : 0;
+  return TypeOf(object) == "dynamic" ? std::optional(max_positions) : std::nullopt;
 }
 
 }  // namespace attention

@@ -32,7 +32,7 @@ struct RopeRules {
 /// 2023); longrope (Ding et al. 2024). Other kinds are left as an error in `config`.
 std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& rules);
 
-/// Longest sequence that the rotations of this config stand for; 0: any.
-int64_t RopeMaxPositions(ModelConfig& config, int64_t max_positions);
+/// Longest sequence that the rotations of this config stand for; nullopt: any.
+std::optional<int64_t> RopeMaxPositions(ModelConfig& config, int64_t max_positions);
 
 }  // namespace attention

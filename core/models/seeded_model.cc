@@ -103,8 +103,7 @@ Embedding SeededEmbedding(const SeededModelSpec& spec) {
       MakeSeededEmbedding(spec.seed, spec.dtype, "token_embedding", spec.vocab_size, spec.d_model);
   Embedding embedding{.tokens = MappedBuffer(tokens.size() * sizeof(float)),
                       .positions = MakeSeededEmbedding(spec.seed, spec.dtype, "position_embedding",
-                                                       spec.max_positions, spec.d_model),
-                      .num_positions = spec.max_positions};
+                                                       spec.max_positions, spec.d_model)};
   std::memcpy(embedding.tokens.data(), tokens.data(), embedding.tokens.size_bytes());
   return embedding;
 }
@@ -162,12 +161,12 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
                  .d_model = spec.d_model,
                  .layers = {{.shape = shape, .causal = spec.causal}},
                  .vocab_size = spec.vocab_size,
-                 .max_positions = spec.max_positions,
                  .weights_dtype = kept,
                  .weights_bytes = static_cast<int64_t>(only.attention->size_bytes()),
                  .seeded = spec};
   if (spec.vocab_size > 0) {
     state->embedding = SeededEmbedding(spec);
+    state->info.max_positions = spec.max_positions;
   }
   return std::make_unique<Model>(std::move(state));
 }

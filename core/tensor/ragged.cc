@@ -1,6 +1,7 @@
 #include "core/tensor/ragged.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace attention {
 namespace {
@@ -17,9 +18,22 @@ int64_t PieceRows(const StageLimits& limits, double row_cost) {
 
 }  // namespace
 
+void Stage::Add(const RowRange& rows) {
+  const bool is_later = pieces_.empty() || pieces_.back().sequence < rows.sequence;
+  if (is_later) {
+    pieces_.push_back(rows);
+  } else {
+    RowRange& last = pieces_.back();
+    if (last.sequence != rows.sequence || last.first_row + last.rows != rows.first_row) {
+      std::abort();
+    }
+    last.rows += rows.rows;
+  }
+  rows_ += rows.rows;
+}
+
 std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, const StageLimits& limits) {
   std::vector<Stage> stages;
-  int64_t stage_rows = 0;
   double stage_cost = 0;
   for (int64_t sequence = 0; sequence < std::ssize(lengths); ++sequence) {
     const double row_cost = limits.row_costs.empty() ? 0 : limits.row_costs[sequence];
@@ -27,16 +41,16 @@ std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, const StageLi
     int64_t rows = 0;
     for (int64_t row = 0; row < lengths[sequence]; row += rows) {
       rows = std::min(piece_rows, lengths[sequence] - row);
-      stage_rows += rows;
-      stage_cost += static_cast<double>(rows) * row_cost;
-      const bool is_too_much = stage_rows > limits.rows ||
-                               (stage_cost > limits.cost && stage_rows > StageLimits::kMinRows);
+      const double cost = static_cast<double>(rows) * row_cost;
+      const int64_t stage_rows = rows + (stages.empty() ? 0 : stages.back().rows());
+      const bool is_too_much = stage_rows > limits.rows || (stage_cost + cost > limits.cost &&
+                                                            stage_rows > StageLimits::kMinRows);
       if (stages.empty() || is_too_much) {
         stages.emplace_back();
-        stage_rows = rows;
-        stage_cost = static_cast<double>(rows) * row_cost;
+        stage_cost = 0;
       }
-      stages.back().push_back({sequence, row, rows});
+      stages.back().Add({sequence, row, rows});
+      stage_cost += cost;
     }
   }
   return stages;

@@ -15,8 +15,31 @@ struct RowRange {
   int64_t rows = 0;
 };
 
-/// Consecutive pieces of consecutive sequences, computed together.
-using Stage = std::vector<RowRange>;
+/// Rows that are computed together: at most one piece of each sequence, in the order of the
+/// sequences. So the pieces are independent of each other: threads may work on all of them at once,
+/// even where a piece keeps state for the next rows of its sequence (the sums of linear attention,
+/// a cache that grows). Two pieces of one sequence belong into two stages, one after the other.
+class Stage {
+ public:
+  Stage() = default;
+
+  /// Adds rows of a later sequence, or the next rows of the last one, which make its piece longer.
+  /// Ends the process for any other rows: they would run beside rows that they depend on.
+  void Add(const RowRange& rows);
+
+  bool empty() const { return pieces_.empty(); }
+  /// The pieces, each of another sequence.
+  std::vector<RowRange>::const_iterator begin() const { return pieces_.begin(); }
+  std::vector<RowRange>::const_iterator end() const { return pieces_.end(); }
+  /// REQUIRES: not empty.
+  const RowRange& front() const { return pieces_.front(); }
+  /// Rows of all pieces.
+  int64_t rows() const { return rows_; }
+
+ private:
+  std::vector<RowRange> pieces_;
+  int64_t rows_ = 0;
+};
 
 /// How much a stage may hold.
 struct StageLimits {
@@ -30,8 +53,8 @@ struct StageLimits {
 };
 
 /// Cuts sequences of `lengths` rows into stages within the limits, such that two neighbours
-/// together exceed them. A sequence is cut at multiples of as many of its rows as a stage may hold.
-/// REQUIRES: limits.rows > 0. Empty sequences appear in no stage.
+/// together exceed them. Every piece starts at a multiple of as many rows as a stage may hold of
+/// its sequence. REQUIRES: limits.rows > 0. Empty sequences appear in no stage.
 std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, const StageLimits& limits);
 
 inline std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, int64_t block_rows) {

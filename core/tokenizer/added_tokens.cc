@@ -115,8 +115,7 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonObject& file, const Voc
   return added;
 }
 
-void AddedTokens::Split(const Trie& trie, const Piece& piece,
-                        std::vector<Segment>& segments) const {
+absl::Status AddedTokens::Split(const Trie& trie, Piece piece, SegmentSink segments) const {
   const std::string_view text = piece.text;
   size_t done = 0;       // runs ahead of `at` when a token took the white space after it
   size_t space_end = 0;  // of the last white space taken so, which is not walked again
@@ -131,9 +130,9 @@ void AddedTokens::Split(const Trie& trie, const Piece& piece,
     if (!token.single_word || StandsAlone(text, at, end)) {
       const size_t begin = token.lstrip ? SpaceBegin(text, at, done) : at;
       if (done < begin) {
-        segments.push_back({.piece = piece.Slice(done, begin)});
+        RETURN_IF_ERROR(segments({.piece = piece.Slice(done, begin)}));
       }
-      segments.push_back({.piece = {}, .id = match->value});
+      RETURN_IF_ERROR(segments({.piece = {}, .id = match->value}));
       done = end;
       if (token.rstrip) {
         done = space_end = SpaceEnd(text, std::max(end, space_end));
@@ -141,17 +140,18 @@ void AddedTokens::Split(const Trie& trie, const Piece& piece,
     }
     at = end;
   }
-  if (done < text.size()) {
-    segments.push_back({.piece = piece.Slice(done, text.size())});
+  if (done == text.size()) {
+    return absl::OkStatus();
   }
+  return segments({.piece = done == 0 ? std::move(piece) : piece.Slice(done, text.size())});
 }
 
-void AddedTokens::SplitText(const Piece& text, std::vector<Segment>& segments) const {
-  Split(in_text_, text, segments);
+absl::Status AddedTokens::SplitText(Piece text, SegmentSink segments) const {
+  return Split(in_text_, std::move(text), segments);
 }
 
-void AddedTokens::SplitNormalized(const Piece& text, std::vector<Segment>& segments) const {
-  Split(in_normalized_, text, segments);
+absl::Status AddedTokens::SplitNormalized(Piece text, SegmentSink segments) const {
+  return Split(in_normalized_, std::move(text), segments);
 }
 
 }  // namespace attention

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/tokenizer/json_object.h"
 #include "core/tokenizer/normalizer.h"
@@ -39,17 +39,20 @@ class AddedTokens {
   static absl::StatusOr<AddedTokens> Parse(const JsonObject& file, const Vocabulary& vocabulary,
                                            const Normalizer& normalizer);
 
-  /// Finds the tokens that need no normalizing in `text`, and appends text and tokens in order.
-  void SplitText(const Piece& text, std::vector<Segment>& segments) const;
+  /// Takes text and tokens one by one, in order; its error ends the search.
+  using SegmentSink = absl::FunctionRef<absl::Status(Segment segment)>;
+
+  /// Finds the tokens that need no normalizing in `text`.
+  absl::Status SplitText(Piece text, SegmentSink segments) const;
   /// Finds the others in text that is normalized.
-  void SplitNormalized(const Piece& text, std::vector<Segment>& segments) const;
+  absl::Status SplitNormalized(Piece text, SegmentSink segments) const;
 
   const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }
 
  private:
   absl::Status Add(const JsonObject& object, const Vocabulary& vocabulary);
   absl::Status BuildTries(const Normalizer& normalizer);
-  void Split(const Trie& trie, const Piece& text, std::vector<Segment>& segments) const;
+  absl::Status Split(const Trie& trie, Piece text, SegmentSink segments) const;
 
   std::map<int32_t, AddedToken> tokens_;  // by id
   std::map<std::string, int32_t> ids_;

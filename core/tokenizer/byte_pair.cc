@@ -20,7 +20,8 @@ class BytePairModel : public SubwordModel {
  public:
   static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
 
-  absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const override;
+  absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+                        std::vector<int32_t>& ids) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   bool has_byte_tokens() const override { return byte_fallback_; }
 
@@ -104,6 +105,7 @@ absl::Status BytePairModel::AddUnknown(std::string_view symbol, std::optional<in
 // of characters in between go before it.
 absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word) const {
   std::vector<int32_t> ids;
+  ids.reserve(word.size());
   std::optional<int32_t> pending_unknown;
   for (size_t at = 0; at < word.size();) {
     const size_t begin = at;
@@ -126,7 +128,8 @@ absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word)
   return ids;
 }
 
-absl::Status BytePairModel::Tokenize(std::string_view word, std::vector<int32_t>& ids) const {
+absl::Status BytePairModel::Tokenize(std::string_view word, const GoOn& go_on,
+                                     std::vector<int32_t>& ids) const {
   if (ignore_merges_) {
     if (const std::optional<int32_t> id = vocabulary_.Find(word)) {
       ids.push_back(*id);
@@ -134,7 +137,7 @@ absl::Status BytePairModel::Tokenize(std::string_view word, std::vector<int32_t>
     }
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> spelled, Spell(word));
-  merges_.Apply(spelled);
+  RETURN_IF_ERROR(merges_.Apply(go_on, spelled));
   ids.insert(ids.end(), spelled.begin(), spelled.end());
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxNestedSequences = 8;
+constexpr size_t kMaxSteps = 16;  // each may hold a copy of the text
 constexpr size_t kMaxShownBytes = 60;
 
 absl::Status WrongAt(const std::string& place, const std::string& expected, const json* found) {
@@ -23,6 +24,9 @@ absl::Status AppendSteps(const JsonObject& step, const char* list, int depth,
                          std::vector<JsonObject>& steps) {
   const json* type = step.Find("type");
   if (type == nullptr || *type != "Sequence") {
+    if (steps.size() == kMaxSteps) {
+      return step.Wrong("type", absl::StrCat("at most ", kMaxSteps, " steps"));
+    }
     steps.push_back(step);
     return absl::OkStatus();
   }

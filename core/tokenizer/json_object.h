@@ -54,7 +54,7 @@ class JsonObject {
 absl::StatusOr<int32_t> ParseId(const nlohmann::json& value, const std::string& place);
 
 /// What a component, such as the normalizer, does in order: nothing if it is null, itself, or for a
-/// Sequence what `list` of it holds. Sequences may be nested, at most 8 deep.
+/// Sequence what `list` of it holds. Sequences may be nested, at most 8 deep, with 16 steps in all.
 absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& file, const char* component,
                                                    const char* list);
 

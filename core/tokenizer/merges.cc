@@ -1,6 +1,7 @@
 #include "core/tokenizer/merges.h"
 
-#include <queue>
+#include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -42,90 +43,96 @@ bool IsVersion(const json& merge) {
 
 }  // namespace
 
-// The tokens of a word while they are merged: a doubly linked list in a vector.
+// The tokens of a word while they are merged. A token lies where its first one lay, and says at
+// its first and its last place how many places it takes, so that both its neighbours are found.
 class Merges::Word {
  public:
-  Word(const Merges& merges, const std::vector<int32_t>& ids) : merges_(merges) {
-    const int64_t size = std::ssize(ids);
-    for (int64_t i = 0; i < size; ++i) {
-      symbols_.push_back({.id = ids[i], .previous = i - 1, .next = i + 1 < size ? i + 1 : kNone});
-    }
-    for (int64_t i = 0; i < size; ++i) {
-      Propose(i);
-    }
-  }
-
-  void MergeAll() {
-    while (!candidates_.empty()) {
-      const Candidate best = candidates_.top();
-      candidates_.pop();
-      Symbol& left = symbols_[best.place];
-      if (left.is_gone || left.next == kNone) {
-        continue;
-      }
-      // Either may have been merged with another since this was proposed.
-      const Merge* merge = merges_.Find(left.id, symbols_[left.next].id);
-      if (merge != nullptr && merge->id == best.id) {
-        MergeWithNext(best.place, best.id);
-      }
+  Word(const Merges& merges, std::vector<int32_t>& ids)
+      : merges_(merges),
+        ids_(ids),
+        lengths_(ids.size(), 1),
+        max_candidates_(ids.size() + ids.size() / 4 + 1) {
+    candidates_.reserve(ids.size());
+    for (size_t place = 0; place < ids.size(); ++place) {
+      Propose(place);
     }
   }
 
-  std::vector<int32_t> ids() const {
-    std::vector<int32_t> ids;
-    for (const Symbol& symbol : symbols_) {
-      if (!symbol.is_gone) {
-        ids.push_back(symbol.id);
+  absl::Status MergeAll(const GoOn& go_on) {
+    constexpr int kMergesBetweenAsks = 1 << 16;
+    for (int done = 1; !candidates_.empty(); ++done) {
+      const Candidate best = candidates_.front();
+      std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
+      candidates_.pop_back();
+      if (const Merge* merge = MergeOf(best)) {
+        MergeWithNext(best.place, merge->id);
+      }
+      if (done % kMergesBetweenAsks == 0) {
+        RETURN_IF_ERROR(Ask(go_on));
       }
     }
-    return ids;
+    std::erase(ids_, kGone);
+    return absl::OkStatus();
   }
 
  private:
-  static constexpr int64_t kNone = -1;
+  static constexpr int32_t kGone = -1;
 
-  struct Symbol {
-    int32_t id = 0;
-    bool is_gone = false;
-    int64_t previous = kNone;
-    int64_t next = kNone;
-  };
   struct Candidate {
     uint32_t rank = 0;
-    int32_t id = 0;
-    int64_t place = 0;  // of the left symbol
+    uint32_t place = 0;  // of the left token
 
-    bool operator<(const Candidate& other) const {  // the queue's top is its greatest
-      return std::pair(rank, place) > std::pair(other.rank, other.place);
-    }
+    auto operator<=>(const Candidate&) const = default;
   };
 
-  void Propose(int64_t place) {
-    if (place == kNone || symbols_[place].next == kNone) {
-      return;
-    }
-    const Symbol& left = symbols_[place];
-    if (const Merge* merge = merges_.Find(left.id, symbols_[left.next].id)) {
-      candidates_.push({.rank = merge->rank, .id = merge->id, .place = place});
+  size_t Next(size_t place) const { return place + lengths_[place]; }
+
+  // Null when either token has been merged with another since the candidate was proposed: what the
+  // two would become has grown then, and has another rank.
+  const Merge* MergeOf(const Candidate& candidate) const {
+    const Merge* merge = MergeAt(candidate.place);
+    return merge != nullptr && merge->rank == candidate.rank ? merge : nullptr;
+  }
+
+  const Merge* MergeAt(size_t place) const {
+    const bool is_pair = ids_[place] != kGone && Next(place) < ids_.size();
+    return is_pair ? merges_.Find(ids_[place], ids_[Next(place)]) : nullptr;
+  }
+
+  void Propose(size_t place) {
+    if (const Merge* merge = MergeAt(place)) {
+      if (candidates_.size() >= max_candidates_) {
+        DropOutdated();
+      }
+      candidates_.push_back({.rank = merge->rank, .place = static_cast<uint32_t>(place)});
+      std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
     }
   }
 
-  void MergeWithNext(int64_t place, int32_t id) {
-    Symbol& left = symbols_[place];
-    Symbol& right = symbols_[left.next];
-    left.id = id;
-    left.next = right.next;
-    right.is_gone = true;
-    if (left.next != kNone) {
-      symbols_[left.next].previous = place;
+  // Leaves at most one for each token that is left; a quarter of them have been merged since the
+  // heap was last so small.
+  void DropOutdated() {
+    std::erase_if(candidates_, [this](const Candidate& c) { return MergeOf(c) == nullptr; });
+    std::make_heap(candidates_.begin(), candidates_.end(), std::greater<>());
+  }
+
+  void MergeWithNext(size_t place, int32_t id) {
+    const size_t next = Next(place);
+    const int32_t length = lengths_[place] + lengths_[next];
+    ids_[place] = id;
+    ids_[next] = kGone;
+    lengths_[place] = lengths_[place + length - 1] = length;
+    if (place > 0) {
+      Propose(place - lengths_[place - 1]);
     }
-    Propose(left.previous);
     Propose(place);
   }
 
   const Merges& merges_;
-  std::vector<Symbol> symbols_;
-  std::priority_queue<Candidate> candidates_;
+  std::vector<int32_t>& ids_;
+  std::vector<int32_t> lengths_;
+  const size_t max_candidates_;
+  std::vector<Candidate> candidates_;  // a heap whose top is the least
 };
 
 absl::StatusOr<Merges> Merges::Parse(const JsonObject& model, const Vocabulary& vocabulary,
@@ -160,10 +167,8 @@ const Merges::Merge* Merges::Find(int32_t left, int32_t right) const {
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void Merges::Apply(std::vector<int32_t>& ids) const {
-  Word word(*this, ids);
-  word.MergeAll();
-  ids = word.ids();
+absl::Status Merges::Apply(const GoOn& go_on, std::vector<int32_t>& ids) const {
+  return Word(*this, ids).MergeAll(go_on);
 }
 
 }  // namespace attention

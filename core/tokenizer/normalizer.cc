@@ -1,8 +1,10 @@
 #include "core/tokenizer/normalizer.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/pattern.h"
 
@@ -10,6 +12,10 @@ namespace attention {
 namespace {
 
 constexpr int32_t kReplacementCharacter = 0xFFFD;
+
+/// U+FDFA becomes 11 times as long in NFKD, which no other character does.
+constexpr size_t kMaxGrowth = 16;
+constexpr size_t kMaxAddedBytes = 1024;
 
 template <typename Keep>
 void Filter(Piece& piece, Keep keep) {
@@ -32,18 +38,18 @@ absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
 
 template <NormalizationForm kForm>
 absl::StatusOr<Normalizer::Step> ParseForm(const JsonObject&) {
-  return [](Piece& piece) { return NormalizePiece(kForm, piece); };
+  return [](size_t, Piece& piece) { return NormalizePiece(kForm, piece); };
 }
 
 absl::StatusOr<Normalizer::Step> ParseLowercase(const JsonObject&) {
-  return [](Piece& piece) {
+  return [](size_t, Piece& piece) {
     Rewrite(piece, AppendLowercase);
     return absl::OkStatus();
   };
 }
 
 absl::StatusOr<Normalizer::Step> ParseStripAccents(const JsonObject&) {
-  return [](Piece& piece) {
+  return [](size_t, Piece& piece) {
     Filter(piece, [](int32_t character) { return !IsMark(character); });
     return absl::OkStatus();
   };
@@ -51,7 +57,7 @@ absl::StatusOr<Normalizer::Step> ParseStripAccents(const JsonObject&) {
 
 absl::StatusOr<Normalizer::Step> ParsePrepend(const JsonObject& step) {
   ASSIGN_OR_RETURN(const std::string text, step.String("prepend"));
-  return [text](Piece& piece) {
+  return [text](size_t, Piece& piece) {
     Prepend(text, piece);
     return absl::OkStatus();
   };
@@ -60,7 +66,7 @@ absl::StatusOr<Normalizer::Step> ParsePrepend(const JsonObject& step) {
 absl::StatusOr<Normalizer::Step> ParseStrip(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool left, step.Bool("strip_left"));
   ASSIGN_OR_RETURN(const bool right, step.Bool("strip_right"));
-  return [left, right](Piece& piece) {
+  return [left, right](size_t, Piece& piece) {
     size_t begin = left ? piece.text.size() : 0;
     size_t end = right ? 0 : piece.text.size();
     for (size_t at = 0; at < piece.text.size();) {
@@ -75,19 +81,31 @@ absl::StatusOr<Normalizer::Step> ParseStrip(const JsonObject& step) {
   };
 }
 
-absl::Status Replace(const Pattern& pattern, const std::string& content, Piece& piece) {
-  ASSIGN_OR_RETURN(const std::vector<Span> spans, pattern.Find(piece.text));
+absl::Status CheckSize(size_t size_bytes, size_t max_bytes) {
+  return size_bytes <= max_bytes
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("normalizer: expected at most ", max_bytes,
+                                                       " bytes of the text, found more"));
+}
+
+absl::Status Replace(const Pattern& pattern, const std::string& content, size_t max_bytes,
+                     Piece& piece) {
   Piece replaced;
-  for (const Span& span : spans) {
-    const Piece part = piece.Slice(span.begin, span.end);
+  RETURN_IF_ERROR(pattern.Find(piece.text, [&](const Span& span) {
     const size_t begin = replaced.text.size();
-    replaced.text += span.is_match ? content : part.text;
+    const size_t first_end = std::clamp(piece.first_bytes, span.begin, span.end);
+    if (span.is_match) {
+      replaced.text += content;
+    } else {
+      replaced.text.append(piece.text, span.begin, span.end - span.begin);
+    }
     if (span.end <= piece.first_bytes) {
       replaced.first_bytes = replaced.text.size();
-    } else if (!span.is_match && part.first_bytes > 0) {
-      replaced.first_bytes = begin + part.first_bytes;
+    } else if (!span.is_match && first_end > span.begin) {
+      replaced.first_bytes = begin + first_end - span.begin;
     }
-  }
+    return CheckSize(replaced.text.size(), max_bytes);
+  }));
   piece = std::move(replaced);
   return absl::OkStatus();
 }
@@ -95,7 +113,9 @@ absl::Status Replace(const Pattern& pattern, const std::string& content, Piece& 
 absl::StatusOr<Normalizer::Step> ParseReplace(const JsonObject& step) {
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
   ASSIGN_OR_RETURN(const std::string content, step.String("content"));
-  return [pattern, content](Piece& piece) { return Replace(pattern, content, piece); };
+  return [pattern, content](size_t max_bytes, Piece& piece) {
+    return Replace(pattern, content, max_bytes, piece);
+  };
 }
 
 struct BertOptions {
@@ -148,7 +168,7 @@ absl::StatusOr<Normalizer::Step> ParseBertNormalizer(const JsonObject& step) {
   ASSIGN_OR_RETURN(options.handle_chinese_chars, step.Bool("handle_chinese_chars"));
   ASSIGN_OR_RETURN(options.lowercase, step.Bool("lowercase"));
   ASSIGN_OR_RETURN(options.strip_accents, step.BoolOr("strip_accents", options.lowercase));
-  return [options](Piece& piece) { return NormalizeAsBert(options, piece); };
+  return [options](size_t, Piece& piece) { return NormalizeAsBert(options, piece); };
 }
 
 constexpr StepKind<Normalizer::Step> kNormalizers[] = {
@@ -190,8 +210,10 @@ absl::StatusOr<Normalizer> Normalizer::Parse(const JsonObject& file) {
 }
 
 absl::Status Normalizer::Apply(Piece& piece) const {
+  const size_t max_bytes = kMaxGrowth * piece.text.size() + kMaxAddedBytes;
   for (const Normalizer::Step& step : steps_) {
-    RETURN_IF_ERROR(step(piece));
+    RETURN_IF_ERROR(step(max_bytes, piece));
+    RETURN_IF_ERROR(CheckSize(piece.text.size(), max_bytes));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // The normalizer of a tokenizer.json: what happens to text before it is split.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,12 +15,14 @@ namespace attention {
 /// Thread-safe.
 class Normalizer {
  public:
-  using Step = std::function<absl::Status(Piece&)>;
+  /// `max_bytes`: what may become of the piece.
+  using Step = std::function<absl::Status(size_t max_bytes, Piece& piece)>;
 
   /// The member "normalizer" of the file; null does nothing. INVALID_ARGUMENT names the member.
   static absl::StatusOr<Normalizer> Parse(const JsonObject& file);
 
-  /// INVALID_ARGUMENT when a pattern takes unreasonably long.
+  /// INVALID_ARGUMENT when a pattern takes unreasonably long, or when the piece becomes longer than
+  /// any known normalizer makes it: 16 times as long, and 1 KiB.
   absl::Status Apply(Piece& piece) const;
 
   /// What a space becomes; empty where it stays one.

@@ -3,8 +3,7 @@
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
 
-#include <algorithm>
-#include <utility>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -17,20 +16,16 @@ namespace {
 // patterns of known tokenizers save about 2.
 int32_t TimeLimit(size_t size_bytes) { return 1 + static_cast<int32_t>(size_bytes / 100); }
 
-std::vector<Span> FindLiteral(std::string_view text, const std::string& literal) {
-  std::vector<Span> spans;
+absl::Status FindLiteral(std::string_view text, const std::string& literal, SpanSink spans) {
   size_t between = 0;
   for (size_t at = text.find(literal); at != text.npos; at = text.find(literal, between)) {
     if (between < at) {
-      spans.push_back({.begin = between, .end = at});
+      RETURN_IF_ERROR(spans({.begin = between, .end = at}));
     }
     between = at + literal.size();
-    spans.push_back({.begin = at, .end = between, .is_match = true});
+    RETURN_IF_ERROR(spans({.begin = at, .end = between, .is_match = true}));
   }
-  if (between < text.size()) {
-    spans.push_back({.begin = between, .end = text.size()});
-  }
-  return spans;
+  return between < text.size() ? spans({.begin = between, .end = text.size()}) : absl::OkStatus();
 }
 
 absl::Status MatchingError(const icu::RegexPattern& regex, size_t size_bytes, UErrorCode error) {
@@ -41,72 +36,42 @@ absl::Status MatchingError(const icu::RegexPattern& regex, size_t size_bytes, UE
       " bytes within the bounds of time and memory, found ", u_errorName(error)));
 }
 
-// An empty match right after a match is passed over, as Oniguruma's binding for Rust does.
-void FindMatches(icu::RegexMatcher& matcher, size_t size_bytes, std::vector<Span>& spans,
-                 UErrorCode& error) {
+// An empty match right after a match is passed over, as Oniguruma's binding for Rust does. Errors
+// of the search are left in `error`.
+absl::Status FindMatches(icu::RegexMatcher& matcher, size_t size_bytes, SpanSink spans,
+                         UErrorCode& error) {
   size_t between = 0;
+  std::optional<size_t> last_end;
   while (matcher.find(error) && U_SUCCESS(error)) {
     const size_t begin = matcher.start64(error);
     const size_t end = matcher.end64(error);
-    if (begin == end && !spans.empty() && spans.back().end == end) {
+    if (begin == end && last_end == end) {
       continue;
     }
     if (between < begin) {
-      spans.push_back({.begin = between, .end = begin});
+      RETURN_IF_ERROR(spans({.begin = between, .end = begin}));
     }
-    spans.push_back({.begin = begin, .end = end, .is_match = true});
+    RETURN_IF_ERROR(spans({.begin = begin, .end = end, .is_match = true}));
     between = end;
+    last_end = end;
   }
-  if (between < size_bytes) {
-    spans.push_back({.begin = between, .end = size_bytes});
-  }
+  const bool has_rest = U_SUCCESS(error) && between < size_bytes;
+  return has_rest ? spans({.begin = between, .end = size_bytes}) : absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Span>> FindRegex(std::string_view text, const icu::RegexPattern& regex) {
+absl::Status FindRegex(std::string_view text, const icu::RegexPattern& regex, SpanSink spans) {
   UErrorCode error = U_ZERO_ERROR;
   UText utext = UTEXT_INITIALIZER;
   utext_openUTF8(&utext, text.data(), static_cast<int64_t>(text.size()), &error);
-  std::vector<Span> spans;
   const std::unique_ptr<icu::RegexMatcher> matcher(regex.matcher(error));
+  absl::Status status;
   if (U_SUCCESS(error)) {
     matcher->reset(&utext);
     matcher->setTimeLimit(TimeLimit(text.size()), error);
-    FindMatches(*matcher, text.size(), spans, error);
+    status = FindMatches(*matcher, text.size(), spans, error);
   }
   utext_close(&utext);
-  if (U_FAILURE(error)) {
-    return MatchingError(regex, text.size(), error);
-  }
-  return spans;
-}
-
-// Each match joins the span that stands before it in the list, unless that is a match too:
-// join(before, match) makes the one cover both.
-template <typename Join>
-std::vector<Span> MergeMatches(const std::vector<Span>& spans, Join join) {
-  std::vector<Span> merged;
-  bool after_match = false;
-  for (const Span& span : spans) {
-    if (span.is_match && !after_match && !merged.empty()) {
-      join(merged.back(), span);
-    } else {
-      merged.push_back(span);
-    }
-    after_match = span.is_match;
-  }
-  return merged;
-}
-
-std::vector<Span> MergeAlike(const std::vector<Span>& spans) {
-  std::vector<Span> merged;
-  for (const Span& span : spans) {
-    if (!merged.empty() && merged.back().is_match == span.is_match) {
-      merged.back().end = span.end;
-    } else {
-      merged.push_back(span);
-    }
-  }
-  return merged;
+  return U_FAILURE(error) ? MatchingError(regex, text.size(), error) : status;
 }
 
 }  // namespace
@@ -145,48 +110,8 @@ absl::StatusOr<Pattern> Pattern::Parse(const JsonObject& step) {
   return pattern;
 }
 
-absl::StatusOr<std::vector<Span>> Pattern::Find(std::string_view text) const {
-  if (regex_ == nullptr) {
-    return FindLiteral(text, literal_);
-  }
-  return FindRegex(text, *regex_);
-}
-
-absl::StatusOr<SplitBehavior> ParseSplitBehavior(const JsonObject& step) {
-  ASSIGN_OR_RETURN(const std::string name, step.StringOr("behavior", "Isolated"));
-  constexpr std::pair<const char*, SplitBehavior> kBehaviors[] = {
-      {"Removed", SplitBehavior::kRemoved},
-      {"Isolated", SplitBehavior::kIsolated},
-      {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
-      {"MergedWithNext", SplitBehavior::kMergedWithNext},
-      {"Contiguous", SplitBehavior::kContiguous},
-  };
-  for (const auto& [known, behavior] : kBehaviors) {
-    if (name == known) {
-      return behavior;
-    }
-  }
-  return step.Wrong("behavior",
-                    "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
-}
-
-void Split(const Piece& piece, std::vector<Span> spans, SplitBehavior behavior,
-           std::vector<Piece>& pieces) {
-  if (behavior == SplitBehavior::kContiguous) {
-    spans = MergeAlike(spans);
-  } else if (behavior == SplitBehavior::kMergedWithPrevious) {
-    spans = MergeMatches(spans, [](Span& before, const Span& match) { before.end = match.end; });
-  } else if (behavior == SplitBehavior::kMergedWithNext) {
-    std::reverse(spans.begin(), spans.end());
-    spans = MergeMatches(spans, [](Span& after, const Span& match) { after.begin = match.begin; });
-    std::reverse(spans.begin(), spans.end());
-  }
-  for (const Span& span : spans) {
-    const bool dropped = behavior == SplitBehavior::kRemoved && span.is_match;
-    if (!dropped && span.begin < span.end) {
-      pieces.push_back(piece.Slice(span.begin, span.end));
-    }
-  }
+absl::Status Pattern::Find(std::string_view text, SpanSink spans) const {
+  return regex_ == nullptr ? FindLiteral(text, literal_, spans) : FindRegex(text, *regex_, spans);
 }
 
 }  // namespace attention

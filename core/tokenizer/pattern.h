@@ -1,4 +1,4 @@
-// Where a pattern of a tokenizer.json matches, and what a split makes of it.
+// Where a pattern of a tokenizer.json matches.
 #pragma once
 
 #include <unicode/regex.h>
@@ -7,11 +7,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "core/runtime/status_macros.h"
 #include "core/tokenizer/json_object.h"
-#include "core/tokenizer/piece.h"
+#include "core/tokenizer/unicode.h"
 
 namespace attention {
 
@@ -22,6 +23,10 @@ struct Span {
   bool is_match = false;
 };
 
+/// Takes spans one by one, so that a text of many needs no memory for them; its error ends the
+/// search.
+using SpanSink = absl::FunctionRef<absl::Status(const Span& span)>;
+
 /// A plain string, or a regular expression as regex_syntax.h has it. Thread-safe.
 class Pattern {
  public:
@@ -31,9 +36,9 @@ class Pattern {
   /// INVALID_ARGUMENT, with what is expected as its message.
   static absl::StatusOr<Pattern> FromRegex(const std::string& expression);
 
-  /// Matches and what is between them, in order; they cover `text`. INVALID_ARGUMENT when matching
-  /// needs more than a fixed number of steps per byte, or too deep a stack.
-  absl::StatusOr<std::vector<Span>> Find(std::string_view text) const;
+  /// Hands on matches and what is between them, in order; they cover `text`. INVALID_ARGUMENT when
+  /// matching needs more than a fixed number of steps per byte, or too deep a stack.
+  absl::Status Find(std::string_view text, SpanSink spans) const;
 
   /// The plain string; empty for a regular expression.
   const std::string& literal() const { return literal_; }
@@ -45,8 +50,7 @@ class Pattern {
 
 /// Each character that `is_match(character)` holds for is a match of its own.
 template <typename IsMatch>
-std::vector<Span> FindCharacters(std::string_view text, IsMatch is_match) {
-  std::vector<Span> spans;
+absl::Status FindCharacters(std::string_view text, IsMatch is_match, SpanSink spans) {
   size_t between = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
@@ -54,29 +58,12 @@ std::vector<Span> FindCharacters(std::string_view text, IsMatch is_match) {
       continue;
     }
     if (between < begin) {
-      spans.push_back({.begin = between, .end = begin});
+      RETURN_IF_ERROR(spans({.begin = between, .end = begin}));
     }
-    spans.push_back({.begin = begin, .end = at, .is_match = true});
+    RETURN_IF_ERROR(spans({.begin = begin, .end = at, .is_match = true}));
     between = at;
   }
-  if (between < text.size()) {
-    spans.push_back({.begin = between, .end = text.size()});
-  }
-  return spans;
+  return between < text.size() ? spans({.begin = between, .end = text.size()}) : absl::OkStatus();
 }
-
-enum class SplitBehavior {
-  kRemoved,             // a match is dropped
-  kIsolated,            // a match is a piece of its own
-  kMergedWithPrevious,  // a match ends the piece before it; one right after a match stands alone
-  kMergedWithNext,      // a match begins the piece after it; one right before a match stands alone
-  kContiguous,          // matches that touch are one piece
-};
-
-absl::StatusOr<SplitBehavior> ParseSplitBehavior(const JsonObject& step);
-
-/// Appends the parts of `piece` that are not empty. REQUIRES: `spans` cover its text.
-void Split(const Piece& piece, std::vector<Span> spans, SplitBehavior behavior,
-           std::vector<Piece>& pieces);
 
 }  // namespace attention

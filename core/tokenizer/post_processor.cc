@@ -12,6 +12,10 @@ namespace {
 using nlohmann::json;
 using Parts = std::vector<PostProcessor::Part>;
 
+// So that a file of few bytes cannot make many of each text; known templates have 3 parts of an id.
+constexpr size_t kMaxParts = 16;
+constexpr size_t kMaxSpecialIds = 16;
+
 // A special token as ["[SEP]", 102].
 absl::StatusOr<PostProcessor::Part> ParseNamedId(const JsonObject& step, const char* member) {
   const json* pair = step.Find(member);
@@ -37,6 +41,9 @@ absl::StatusOr<std::vector<int32_t>> ParseSpecialIds(const JsonObject& step,
   ASSIGN_OR_RETURN(const JsonObject tokens, step.Object("special_tokens"));
   ASSIGN_OR_RETURN(const JsonObject token, tokens.Object(name.c_str()));
   ASSIGN_OR_RETURN(const json* list, token.List("ids"));
+  if (list->size() > kMaxSpecialIds) {
+    return token.Wrong("ids", absl::StrCat("at most ", kMaxSpecialIds, " ids"));
+  }
   std::vector<int32_t> ids;
   for (const json& value : *list) {
     ASSIGN_OR_RETURN(const int32_t id, ParseId(value, token.PlaceOf("ids")));
@@ -61,6 +68,9 @@ absl::StatusOr<PostProcessor::Part> ParsePart(const JsonObject& step, const Json
 
 absl::StatusOr<Parts> ParseTemplate(const JsonObject& step) {
   ASSIGN_OR_RETURN(const std::vector<JsonObject> pieces, step.Objects("single"));
+  if (pieces.size() > kMaxParts) {
+    return step.Wrong("single", absl::StrCat("at most ", kMaxParts, " parts"));
+  }
   Parts parts;
   for (const JsonObject& piece : pieces) {
     ASSIGN_OR_RETURN(PostProcessor::Part part, ParsePart(step, piece));
@@ -96,6 +106,14 @@ absl::StatusOr<PostProcessor> PostProcessor::Parse(const JsonObject& file) {
     processor.parts_ = std::move(parts);
   }
   return processor;
+}
+
+int64_t PostProcessor::CountOf(int64_t num_ids, bool add_special_tokens) const {
+  int64_t count = 0;
+  for (const Part& part : parts_) {
+    count += part.is_text ? num_ids : add_special_tokens ? std::ssize(part.ids) : 0;
+  }
+  return count;
 }
 
 PostProcessor::TypedIds PostProcessor::Apply(const std::vector<int32_t>& ids,

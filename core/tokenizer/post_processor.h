@@ -26,6 +26,8 @@ class PostProcessor {
   /// The member "post_processor" of the file; null adds nothing. INVALID_ARGUMENT names the member.
   static absl::StatusOr<PostProcessor> Parse(const JsonObject& file);
 
+  /// How many ids Apply makes of so many.
+  int64_t CountOf(int64_t num_ids, bool add_special_tokens) const;
   /// Special tokens are left out on demand; the template's type ids stay.
   TypedIds Apply(const std::vector<int32_t>& ids, bool add_special_tokens) const;
 

@@ -1,6 +1,5 @@
 #include "core/tokenizer/pre_tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/runtime/status_macros.h"
@@ -24,69 +23,70 @@ void SpellBytes(Piece& piece) {
   });
 }
 
+absl::Status SplitAt(const Pattern& pattern, const Piece& piece, SplitBehavior behavior,
+                     PieceSink words) {
+  return Split(piece, behavior, words,
+               [&](SpanSink spans) { return pattern.Find(piece.text, spans); });
+}
+
+absl::Status SplitAt(bool (*is_match)(int32_t character), const Piece& piece,
+                     SplitBehavior behavior, PieceSink words) {
+  return Split(piece, behavior, words,
+               [&](SpanSink spans) { return FindCharacters(piece.text, is_match, spans); });
+}
+
 absl::StatusOr<PreTokenizer::Step> ParseByteLevel(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool add_prefix_space, step.Bool("add_prefix_space"));
   ASSIGN_OR_RETURN(const bool use_regex, step.BoolOr("use_regex", true));
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::FromRegex(kGpt2Words));
-  return [=](Piece piece, std::vector<Piece>& words) -> absl::Status {
+  return [=](Piece piece, PieceSink words) {
     if (add_prefix_space && !piece.text.starts_with(' ')) {
       Prepend(" ", piece);
     }
-    std::vector<Span> spans = {{.begin = 0, .end = piece.text.size()}};
-    if (use_regex) {
-      ASSIGN_OR_RETURN(spans, pattern.Find(piece.text));
-    }
-    const size_t first = words.size();
-    Split(piece, std::move(spans), SplitBehavior::kIsolated, words);
-    std::for_each(words.begin() + first, words.end(), SpellBytes);
-    return absl::OkStatus();
+    const auto spell = [&](Piece word) {
+      SpellBytes(word);
+      return words(std::move(word));
+    };
+    return use_regex ? SplitAt(pattern, piece, SplitBehavior::kIsolated, spell)
+                     : spell(std::move(piece));
   };
 }
 
 absl::StatusOr<PreTokenizer::Step> ParseBertPreTokenizer(const JsonObject&) {
-  return [](const Piece& piece, std::vector<Piece>& words) {
-    std::vector<Piece> parts;
-    Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, parts);
-    for (const Piece& part : parts) {
-      Split(part, FindCharacters(part.text, IsPunctuation), SplitBehavior::kIsolated, words);
-    }
-    return absl::OkStatus();
+  return [](const Piece& piece, PieceSink words) {
+    return SplitAt(IsSpace, piece, SplitBehavior::kRemoved, [&](const Piece& part) {
+      return SplitAt(IsPunctuation, part, SplitBehavior::kIsolated, words);
+    });
   };
 }
 
 absl::StatusOr<PreTokenizer::Step> ParseWhitespaceSplit(const JsonObject&) {
-  return [](const Piece& piece, std::vector<Piece>& words) {
-    Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, words);
-    return absl::OkStatus();
+  return [](const Piece& piece, PieceSink words) {
+    return SplitAt(IsSpace, piece, SplitBehavior::kRemoved, words);
   };
 }
 
 // Runs of word characters, and runs of others that are no white space.
 absl::StatusOr<PreTokenizer::Step> ParseWhitespace(const JsonObject&) {
-  return [](const Piece& piece, std::vector<Piece>& words) {
-    std::vector<Piece> parts;
-    Split(piece, FindCharacters(piece.text, IsSpace), SplitBehavior::kRemoved, parts);
-    for (const Piece& part : parts) {
-      Split(part, FindCharacters(part.text, IsWordCharacter), SplitBehavior::kContiguous, words);
-    }
-    return absl::OkStatus();
+  return [](const Piece& piece, PieceSink words) {
+    return SplitAt(IsSpace, piece, SplitBehavior::kRemoved, [&](const Piece& part) {
+      return SplitAt(IsWordCharacter, part, SplitBehavior::kContiguous, words);
+    });
   };
 }
 
 absl::StatusOr<PreTokenizer::Step> ParseDigits(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool individual, step.Bool("individual_digits"));
-  return [individual](const Piece& piece, std::vector<Piece>& words) {
-    Split(piece, FindCharacters(piece.text, IsNumeric),
-          individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, words);
-    return absl::OkStatus();
+  const SplitBehavior behavior = individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous;
+  return [behavior](const Piece& piece, PieceSink words) {
+    return SplitAt(IsNumeric, piece, behavior, words);
   };
 }
 
 absl::StatusOr<PreTokenizer::Step> ParsePunctuation(const JsonObject& step) {
   ASSIGN_OR_RETURN(const SplitBehavior behavior, ParseSplitBehavior(step));
-  return [behavior](const Piece& piece, std::vector<Piece>& words) {
-    Split(piece, FindCharacters(piece.text, IsPunctuation), behavior, words);
-    return absl::OkStatus();
+  return [behavior](const Piece& piece, PieceSink words) {
+    return SplitAt(IsPunctuation, piece, behavior, words);
   };
 }
 
@@ -94,13 +94,13 @@ absl::StatusOr<PreTokenizer::Step> ParseSplit(const JsonObject& step) {
   ASSIGN_OR_RETURN(const Pattern pattern, Pattern::Parse(step));
   ASSIGN_OR_RETURN(const SplitBehavior behavior, ParseSplitBehavior(step));
   ASSIGN_OR_RETURN(const bool invert, step.Bool("invert"));
-  return [=](const Piece& piece, std::vector<Piece>& words) -> absl::Status {
-    ASSIGN_OR_RETURN(std::vector<Span> spans, pattern.Find(piece.text));
-    for (Span& span : spans) {
-      span.is_match = span.is_match != invert;
-    }
-    Split(piece, std::move(spans), behavior, words);
-    return absl::OkStatus();
+  return [=](const Piece& piece, PieceSink words) {
+    return Split(piece, behavior, words, [&](SpanSink spans) {
+      return pattern.Find(piece.text, [&](Span span) {
+        span.is_match = span.is_match != invert;
+        return spans(span);
+      });
+    });
   };
 }
 
@@ -134,7 +134,7 @@ absl::StatusOr<PrependScheme> ParsePrependScheme(const JsonObject& step) {
   return step.Wrong("prepend_scheme", "always, first or never");
 }
 
-void SplitAtMetaspace(const MetaspaceOptions& options, Piece piece, std::vector<Piece>& words) {
+absl::Status SplitAtMetaspace(const MetaspaceOptions& options, Piece piece, PieceSink words) {
   Rewrite(piece, [&](int32_t character, std::string& text) {
     AppendCharacter(character == ' ' ? options.character : character, text);
   });
@@ -144,11 +144,11 @@ void SplitAtMetaspace(const MetaspaceOptions& options, Piece piece, std::vector<
     Prepend(options.replacement, piece);
   }
   if (!options.split) {
-    words.push_back(std::move(piece));
-    return;
+    return words(std::move(piece));
   }
   const auto is_metaspace = [&](int32_t character) { return character == options.character; };
-  Split(piece, FindCharacters(piece.text, is_metaspace), SplitBehavior::kMergedWithNext, words);
+  return Split(piece, SplitBehavior::kMergedWithNext, words,
+               [&](SpanSink spans) { return FindCharacters(piece.text, is_metaspace, spans); });
 }
 
 absl::StatusOr<PreTokenizer::Step> ParseMetaspace(const JsonObject& step) {
@@ -163,9 +163,8 @@ absl::StatusOr<PreTokenizer::Step> ParseMetaspace(const JsonObject& step) {
   if (size == 0 || size != options.replacement.size()) {
     return step.Wrong("replacement", "one character");
   }
-  return [options](Piece piece, std::vector<Piece>& words) {
-    SplitAtMetaspace(options, std::move(piece), words);
-    return absl::OkStatus();
+  return [options](Piece piece, PieceSink words) {
+    return SplitAtMetaspace(options, std::move(piece), words);
   };
 }
 
@@ -195,17 +194,12 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const JsonObject& file) {
   return pre_tokenizer;
 }
 
-absl::StatusOr<std::vector<Piece>> PreTokenizer::Apply(Piece piece) const {
-  std::vector<Piece> words;
-  words.push_back(std::move(piece));
-  for (const PreTokenizer::Step& step : steps_) {
-    std::vector<Piece> parts;
-    for (Piece& word : words) {
-      RETURN_IF_ERROR(step(std::move(word), parts));
-    }
-    words = std::move(parts);
+absl::Status PreTokenizer::ApplyFrom(size_t first, Piece piece, PieceSink words) const {
+  if (first == steps_.size()) {
+    return words(std::move(piece));
   }
-  return words;
+  return steps_[first](std::move(piece),
+                       [&](Piece part) { return ApplyFrom(first + 1, std::move(part), words); });
 }
 
 }  // namespace attention

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/tokenizer/go_on.h"
 #include "core/tokenizer/json_object.h"
 #include "core/tokenizer/vocabulary.h"
 
@@ -18,8 +19,10 @@ class SubwordModel {
   virtual ~SubwordModel() = default;
 
   /// Appends the ids of one word. INVALID_ARGUMENT when the word needs an unknown token and the
-  /// vocabulary has none of that name. REQUIRES: `word` is not empty, and valid UTF-8.
-  virtual absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const = 0;
+  /// vocabulary has none of that name; CANCELLED when `go_on` said so. REQUIRES: `word` is not
+  /// empty, and valid UTF-8.
+  virtual absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+                                std::vector<int32_t>& ids) const = 0;
 
   virtual const Vocabulary& vocabulary() const = 0;
   /// Whether tokens <0x00> to <0xFF> stand for bytes.

@@ -1,14 +1,14 @@
 #include "core/tokenizer/tokenizer.h"
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <optional>
-#include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "core/tokenizer/added_tokens.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/json_object.h"
@@ -22,12 +22,21 @@
 namespace attention {
 namespace {
 
-constexpr size_t kMaxTextBytes = size_t{64} << 20;
+constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
 
-absl::Status CheckText(std::string_view text) {
-  if (text.size() > kMaxTextBytes) {
+/// Twice the largest that is known (Gemma 3's).
+constexpr size_t kMaxFileBytes = size_t{64} << 20;
+
+/// What a token may stand for where white space or unknown words are dropped around it.
+constexpr int64_t kMinBytesPerToken = 256;
+/// What normalizing leaves of a text is at least its `1 / kMaxShrinkage`, but for what it drops:
+/// a mathematical letter of 4 bytes becomes a plain one of 1.
+constexpr int64_t kMaxShrinkage = 4;
+
+absl::Status CheckText(std::string_view text, int64_t max_bytes) {
+  if (std::ssize(text) > max_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("text: expected at most ", kMaxTextBytes, " bytes, found ", text.size()));
+        absl::StrCat("text: expected at most ", max_bytes, " bytes, found ", text.size()));
   }
   if (const std::optional<size_t> invalid = FindInvalidUtf8(text)) {
     return absl::InvalidArgumentError(
@@ -52,15 +61,16 @@ struct Tokenizer::Parts {
 
   void SpellTokens();
   absl::Status CheckPostProcessor() const;
-  absl::StatusOr<std::vector<Segment>> FindAddedTokens(std::string_view text) const;
-  absl::Status AppendIds(Segment segment, std::vector<int32_t>& ids) const;
+  void MeasureTokens();
 
   Normalizer normalizer;
   AddedTokens added_tokens;
   PreTokenizer pre_tokenizer;
   std::unique_ptr<SubwordModel> model;
   PostProcessor post_processor;
-  std::vector<std::optional<std::string>> spelled_tokens;  // bytes, by id; ids may have gaps
+  absl::flat_hash_map<int32_t, std::string> spelled_tokens;  // bytes, by id; ids may have gaps
+  int64_t vocab_size = 0;
+  int64_t bytes_per_token = kMinBytesPerToken;  // of the text, at most
 };
 
 absl::StatusOr<std::unique_ptr<const Tokenizer::Parts>> Tokenizer::Parts::Parse(
@@ -73,16 +83,15 @@ absl::StatusOr<std::unique_ptr<const Tokenizer::Parts>> Tokenizer::Parts::Parse(
                    AddedTokens::Parse(file, parts->model->vocabulary(), parts->normalizer));
   ASSIGN_OR_RETURN(parts->post_processor, PostProcessor::Parse(file));
   parts->SpellTokens();
+  parts->MeasureTokens();
   RETURN_IF_ERROR(parts->CheckPostProcessor());
   return parts;
 }
 
 void Tokenizer::Parts::SpellTokens() {
   const auto spell = [&](int32_t id, const std::string& bytes) {
-    if (id >= std::ssize(spelled_tokens)) {
-      spelled_tokens.resize(id + 1);
-    }
     spelled_tokens[id] = bytes;
+    vocab_size = std::max<int64_t>(vocab_size, id + 1);
   };
   const std::string& space =
       pre_tokenizer.space().empty() ? normalizer.space() : pre_tokenizer.space();
@@ -104,11 +113,22 @@ void Tokenizer::Parts::SpellTokens() {
   }
 }
 
+void Tokenizer::Parts::MeasureTokens() {
+  int64_t longest = 0;
+  for (const auto& [token, id] : model->vocabulary().tokens()) {
+    longest = std::max<int64_t>(longest, std::ssize(token));
+  }
+  for (const auto& [id, token] : added_tokens.tokens()) {
+    longest = std::max<int64_t>(longest, std::ssize(token.content));
+  }
+  bytes_per_token = std::max(kMinBytesPerToken, kMaxShrinkage * longest);
+}
+
 // Ids that nobody else would refuse before a model's embeddings are indexed with them.
 absl::Status Tokenizer::Parts::CheckPostProcessor() const {
   for (const PostProcessor::Part& part : post_processor.parts()) {
     for (const int32_t id : part.ids) {
-      if (id >= std::ssize(spelled_tokens) || !spelled_tokens[id].has_value()) {
+      if (!spelled_tokens.contains(id)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "post_processor: expected ids of the vocabulary or of added tokens, found ", id));
       }
@@ -117,32 +137,76 @@ absl::Status Tokenizer::Parts::CheckPostProcessor() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Segment>> Tokenizer::Parts::FindAddedTokens(
-    std::string_view text) const {
-  std::vector<Segment> as_they_stand;
-  added_tokens.SplitText(WholeText(text), as_they_stand);
-  std::vector<Segment> segments;
-  for (Segment& segment : as_they_stand) {
+/// One text on its way to ids: nothing of it is kept but those.
+class Tokenizer::Encoding {
+ public:
+  Encoding(const Parts& parts, const EncodeOptions& options) : parts_(parts), options_(options) {}
+
+  absl::Status AddText(std::string_view text);
+  absl::StatusOr<TokenizedText> Finish() const;
+
+ private:
+  absl::Status AddSegment(Segment segment);
+  absl::Status AddWord(const Piece& word);
+  absl::Status CheckCount() const;
+
+  const Parts& parts_;
+  const EncodeOptions& options_;
+  std::vector<int32_t> ids_;
+  int words_ = 0;
+};
+
+absl::Status Tokenizer::Encoding::AddText(std::string_view text) {
+  RETURN_IF_ERROR(Ask(options_.go_on));
+  return parts_.added_tokens.SplitText(WholeText(text), [this](Segment segment) -> absl::Status {
     if (segment.id != Segment::kText) {
-      segments.push_back(std::move(segment));
-      continue;
+      return AddSegment(std::move(segment));
     }
-    RETURN_IF_ERROR(normalizer.Apply(segment.piece));
-    added_tokens.SplitNormalized(segment.piece, segments);
-  }
-  return segments;
+    RETURN_IF_ERROR(parts_.normalizer.Apply(segment.piece));
+    return parts_.added_tokens.SplitNormalized(
+        std::move(segment.piece), [this](Segment part) { return AddSegment(std::move(part)); });
+  });
 }
 
-absl::Status Tokenizer::Parts::AppendIds(Segment segment, std::vector<int32_t>& ids) const {
-  if (segment.id != Segment::kText) {
-    ids.push_back(segment.id);
-    return absl::OkStatus();
+absl::Status Tokenizer::Encoding::AddSegment(Segment segment) {
+  if (segment.id == Segment::kText) {
+    return parts_.pre_tokenizer.Apply(std::move(segment.piece),
+                                      [this](const Piece& word) { return AddWord(word); });
   }
-  ASSIGN_OR_RETURN(const std::vector<Piece> words, pre_tokenizer.Apply(std::move(segment.piece)));
-  for (const Piece& word : words) {
-    RETURN_IF_ERROR(model->Tokenize(word.text, ids));
+  ids_.push_back(segment.id);
+  return CheckCount();
+}
+
+absl::Status Tokenizer::Encoding::AddWord(const Piece& word) {
+  constexpr int kWordsBetweenAsks = 1024;
+  if (++words_ % kWordsBetweenAsks == 0) {
+    RETURN_IF_ERROR(Ask(options_.go_on));
+  }
+  RETURN_IF_ERROR(parts_.model->Tokenize(word.text, options_.go_on, ids_));
+  return CheckCount();
+}
+
+absl::Status Tokenizer::Encoding::CheckCount() const {
+  if (options_.max_tokens.has_value() &&
+      parts_.post_processor.CountOf(std::ssize(ids_), options_.add_special_tokens) >
+          *options_.max_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("text: expected at most ", *options_.max_tokens, " tokens, found more"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<TokenizedText> Tokenizer::Encoding::Finish() const {
+  RETURN_IF_ERROR(CheckCount());
+  PostProcessor::TypedIds processed =
+      parts_.post_processor.Apply(ids_, options_.add_special_tokens);
+  TokenizedText result{
+      .ids = std::move(processed.ids), .tokens = {}, .type_ids = std::move(processed.type_ids)};
+  result.tokens.reserve(result.ids.size());
+  for (const int32_t id : result.ids) {
+    result.tokens.push_back(ShownBytes(parts_.spelled_tokens.at(id)));
+  }
+  return result;
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -159,13 +223,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(const std::string& 
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  std::string json(error ? 0 : size, '\0');
-  if (error || !file.read(json.data(), static_cast<std::streamsize>(json.size()))) {
-    return absl::NotFoundError(absl::StrCat(path, ": expected a readable file, found none"));
-  }
+  ASSIGN_OR_RETURN(const std::string json, ReadTextFile(path, kMaxFileBytes));
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Create(json);
   if (!tokenizer.ok()) {
     return absl::Status(tokenizer.status().code(),
@@ -175,27 +233,24 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
 }
 
 absl::StatusOr<TokenizedText> Tokenizer::Encode(std::string_view text,
-                                                bool add_special_tokens) const {
-  RETURN_IF_ERROR(CheckText(text));
-  ASSIGN_OR_RETURN(std::vector<Segment> segments, parts_->FindAddedTokens(text));
-  std::vector<int32_t> ids;
-  for (Segment& segment : segments) {
-    RETURN_IF_ERROR(parts_->AppendIds(std::move(segment), ids));
-  }
-  PostProcessor::TypedIds processed = parts_->post_processor.Apply(ids, add_special_tokens);
-  TokenizedText result{
-      .ids = std::move(processed.ids), .tokens = {}, .type_ids = std::move(processed.type_ids)};
-  for (const int32_t id : result.ids) {
-    result.tokens.push_back(ShownBytes(*parts_->spelled_tokens[id]));
-  }
-  return result;
+                                                const EncodeOptions& options) const {
+  RETURN_IF_ERROR(CheckText(
+      text, options.max_tokens.has_value() ? MaxTextBytes(*options.max_tokens) : kMaxTextBytes));
+  Encoding encoding(*parts_, options);
+  RETURN_IF_ERROR(encoding.AddText(text));
+  return encoding.Finish();
+}
+
+int64_t Tokenizer::MaxTextBytes(int64_t max_tokens) const {
+  const int64_t per_token = parts_->bytes_per_token;
+  return max_tokens > kMaxTextBytes / per_token ? kMaxTextBytes : max_tokens * per_token;
 }
 
 std::string_view Tokenizer::BytesOf(int32_t id) const {
-  const bool is_known = id >= 0 && id < vocab_size() && parts_->spelled_tokens[id].has_value();
-  return is_known ? std::string_view(*parts_->spelled_tokens[id]) : std::string_view();
+  const auto found = parts_->spelled_tokens.find(id);
+  return found == parts_->spelled_tokens.end() ? std::string_view() : found->second;
 }
 
-int64_t Tokenizer::vocab_size() const { return std::ssize(parts_->spelled_tokens); }
+int64_t Tokenizer::vocab_size() const { return parts_->vocab_size; }
 
 }  // namespace attention

@@ -19,7 +19,8 @@ class WordPieceModel : public SubwordModel {
  public:
   static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
 
-  absl::Status Tokenize(std::string_view word, std::vector<int32_t>& ids) const override;
+  absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+                        std::vector<int32_t>& ids) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   bool has_byte_tokens() const override { return false; }
 
@@ -80,7 +81,8 @@ bool WordPieceModel::AppendPieces(std::string_view word, std::vector<int32_t>& i
   return true;
 }
 
-absl::Status WordPieceModel::Tokenize(std::string_view word, std::vector<int32_t>& ids) const {
+absl::Status WordPieceModel::Tokenize(std::string_view word, const GoOn&,
+                                      std::vector<int32_t>& ids) const {
   const size_t size = ids.size();
   if (!IsTooLong(word) && AppendPieces(word, ids)) {
     return absl::OkStatus();

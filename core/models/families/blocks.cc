@@ -26,11 +26,7 @@ NormDescription LayerNorm(const std::string& name, int64_t width, float epsilon)
   return {.weight = name + ".weight", .bias = name + ".bias", .width = width, .epsilon = epsilon};
 }
 
-MultiHeadAttentionShape EqualHeads(ModelConfig& config, int64_t d_model, int64_t num_heads) {
-  if (d_model % num_heads != 0) {
-    config.Refuse("number of heads", absl::StrCat("a divisor of the model's width ", d_model),
-                  absl::StrCat(num_heads));
-  }
+MultiHeadAttentionShape EqualHeads(int64_t d_model, int64_t num_heads) {
   const int64_t head_dim = d_model / num_heads;
   return {.d_model = d_model,
           .d_memory = d_model,

@@ -19,8 +19,8 @@ LinearDescription PartOf(LinearDescription whole, int64_t first, int64_t out_fea
 /// Layer norm `name`.weight and `name`.bias.
 NormDescription LayerNorm(const std::string& name, int64_t width, float epsilon);
 
-/// Every head d_model / num_heads wide; an error in `config` when that does not divide.
-MultiHeadAttentionShape EqualHeads(ModelConfig& config, int64_t d_model, int64_t num_heads);
+/// Every head d_model / num_heads wide, which is whole.
+MultiHeadAttentionShape EqualHeads(int64_t d_model, int64_t num_heads);
 
 /// For each attention layer of the stack, in order.
 void ForEachAttention(StackDescription& stack,

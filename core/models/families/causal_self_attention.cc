@@ -6,7 +6,7 @@ namespace attention::families {
 
 ModelDescription causal_self_attention(ModelConfig& config, const Checkpoint&) {
   const int64_t width = config.Size({"n_embd"});
-  const auto shape = EqualHeads(config, width, config.Size({"n_head"}));
+  const auto shape = EqualHeads(width, config.Divisor({"n_head"}, width));
   LinearDescription packed = Linear("c_attn", width, 3 * width, true);
   LinearDescription output = Linear("c_proj", width, width, true);
   packed.is_bias_optional = output.is_bias_optional = true;

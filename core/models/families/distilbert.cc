@@ -16,19 +16,22 @@ ModelDescription distilbert(ModelConfig& config, const Checkpoint&) {
                            .up = "ffn.lin1",
                            .down = "ffn.lin2",
                            .output_norm = "output_layer_norm"};
-  const EncoderExtents extents{.d_model = config.Size({"dim", "hidden_size"}, 768),
-                               .num_layers = config.NumLayers({"n_layers", "num_hidden_layers"}, 6),
-                               .num_heads = config.Size({"n_heads", "num_attention_heads"}, 12),
-                               .d_hidden = config.Size({"hidden_dim", "intermediate_size"}, 3072),
-                               .epsilon = kEpsilon,
-                               .activation = config.ActivationOf({"activation"}, "gelu")};
+  const int64_t width = config.Size({"dim", "hidden_size"}, 768);
+  const EncoderExtents extents{
+      .d_model = width,
+      .num_layers = config.NumLayers({"n_layers", "num_hidden_layers"}, 6),
+      .num_heads = config.Divisor({"n_heads", "num_attention_heads"}, width, 12),
+      .d_hidden = config.Size({"hidden_dim", "intermediate_size"}, 3072),
+      .epsilon = kEpsilon,
+      .activation = config.ActivationOf({"activation"}, "gelu")};
   ModelDescription model{.prefix = "distilbert.", .d_model = extents.d_model};
-  model.stack = EncoderStack(config, names, extents);
+  model.stack = EncoderStack(names, extents);
   model.embedding = {.tokens = "embeddings.word_embeddings.weight",
                      .vocab_size = config.Size({"vocab_size"}, 30522),
                      .positions = "embeddings.position_embeddings.weight",
                      .num_positions = config.Size({"max_position_embeddings"}, 512),
                      .norm = LayerNorm("embeddings.LayerNorm", extents.d_model, kEpsilon)};
+  model.max_positions = model.embedding->num_positions;
   return model;
 }
 

@@ -5,10 +5,9 @@
 
 namespace attention::families {
 
-StackDescription EncoderStack(ModelConfig& config, const EncoderNames& names,
-                              const EncoderExtents& extents) {
+StackDescription EncoderStack(const EncoderNames& names, const EncoderExtents& extents) {
   const int64_t width = extents.d_model;
-  const auto shape = EqualHeads(config, width, extents.num_heads);
+  const auto shape = EqualHeads(width, extents.num_heads);
   StackDescription stack;
   for (int64_t i = 0; i < extents.num_layers; ++i) {
     const std::string block = absl::StrCat(names.blocks, i, ".");
@@ -45,21 +44,21 @@ ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults) {
                            .up = "intermediate.dense",
                            .down = "output.dense",
                            .output_norm = "output.LayerNorm"};
-  const EncoderExtents extents{
-      .d_model = config.Size({"hidden_size"}, 768),
-      .num_layers = config.NumLayers({"num_hidden_layers"}, 12),
-      .num_heads = config.Size({"num_attention_heads"}, 12),
-      .d_hidden = config.Size({"intermediate_size"}, 3072),
-      .epsilon = static_cast<float>(config.Number({"layer_norm_eps"}, 1e-12)),
-      .activation = config.ActivationOf({"hidden_act"}, "gelu"),
-      .causal = config.Flag({"is_decoder"}, false)};
+  const int64_t width = config.Size({"hidden_size"}, 768);
+  const EncoderExtents extents{.d_model = width,
+                               .num_layers = config.NumLayers({"num_hidden_layers"}, 12),
+                               .num_heads = config.Divisor({"num_attention_heads"}, width, 12),
+                               .d_hidden = config.Size({"intermediate_size"}, 3072),
+                               .epsilon = config.Epsilon({"layer_norm_eps"}, 1e-12),
+                               .activation = config.ActivationOf({"hidden_act"}, "gelu"),
+                               .causal = config.Flag({"is_decoder"}, false)};
   config.Expect("add_cross_attention", false);
   const std::string positions = config.Text({"position_embedding_type"}, "absolute");
   if (positions != "absolute") {
     config.Refuse("position_embedding_type", "\"absolute\"", absl::StrCat("\"", positions, "\""));
   }
   ModelDescription model{.prefix = defaults.prefix, .d_model = extents.d_model};
-  model.stack = EncoderStack(config, names, extents);
+  model.stack = EncoderStack(names, extents);
   model.embedding = {.tokens = "embeddings.word_embeddings.weight",
                      .vocab_size = config.Size({"vocab_size"}, defaults.vocab_size),
                      .positions = "embeddings.position_embeddings.weight",
@@ -67,9 +66,13 @@ ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults) {
                      .types = "embeddings.token_type_embeddings.weight",
                      .num_types = config.Size({"type_vocab_size"}, 2),
                      .norm = LayerNorm("embeddings.LayerNorm", extents.d_model, extents.epsilon)};
+  model.max_positions = model.embedding->num_positions;
   if (defaults.padding_id.has_value()) {
-    model.embedding->padding_id =
-        static_cast<int32_t>(config.Count({"pad_token_id"}, *defaults.padding_id));
+    // At least one position is left behind its own.
+    const int64_t id = config.WholeNumber({"pad_token_id"}, {0, model.embedding->num_positions - 2},
+                                          defaults.padding_id);
+    model.embedding->padding_id = static_cast<int32_t>(id);
+    model.max_positions = model.embedding->num_positions - id - 1;
   }
   return model;
 }

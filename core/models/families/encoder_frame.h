@@ -22,6 +22,7 @@ struct EncoderNames {
 struct EncoderExtents {
   int64_t d_model = 0;
   int64_t num_layers = 0;
+  /// Divides d_model.
   int64_t num_heads = 0;
   int64_t d_hidden = 0;
   float epsilon = 0;
@@ -29,8 +30,7 @@ struct EncoderExtents {
   bool causal = false;
 };
 
-StackDescription EncoderStack(ModelConfig& config, const EncoderNames& names,
-                              const EncoderExtents& extents);
+StackDescription EncoderStack(const EncoderNames& names, const EncoderExtents& extents);
 
 /// BERT as its own config describes it; RoBERTa is one with other defaults.
 struct BertDefaults {

@@ -13,7 +13,8 @@ namespace {
 
 /// 0: none.
 float SoftcapOf(ModelConfig& config, const char* key, double fallback) {
-  return config.IsNull(key) ? 0.0f : static_cast<float>(config.Number({key}, fallback));
+  constexpr ModelConfig::NumberRange kRange{0, ModelConfig::kScales.most};
+  return config.IsNull(key) ? 0.0f : static_cast<float>(config.Number({key}, kRange, fallback));
 }
 
 void SetNorms(ModelDescription& model) {
@@ -51,10 +52,7 @@ ModelDescription gemma2(ModelConfig& config, const Checkpoint&) {
                                                .is_tied = true});
   model.stack.final_norm->weight_offset = 1;
   SetNorms(model);
-  const double scalar = config.Number({"query_pre_attn_scalar"}, 256);
-  if (!(scalar > 0)) {
-    config.Refuse("query_pre_attn_scalar", "a positive number", absl::StrCat(scalar));
-  }
+  const double scalar = config.Number({"query_pre_attn_scalar"}, ModelConfig::kScales, 256);
   const float softcap = SoftcapOf(config, "attn_logit_softcapping", 50);
   ForEachAttention(model.stack, [&](int64_t, AttentionDescription& attention) {
     attention.scale = static_cast<float>(1 / std::sqrt(scalar));

@@ -25,10 +25,10 @@ ModelDescription gpt_neox(ModelConfig& config, const Checkpoint&) {
   const int64_t num_layers = config.NumLayers({"num_hidden_layers"}, 44);
   const int64_t d_hidden = config.Size({"intermediate_size"}, 24576);
   const int64_t max_positions = config.Size({"max_position_embeddings"}, 2048);
-  const auto epsilon = static_cast<float>(config.Number({"layer_norm_eps"}, 1e-5));
+  const float epsilon = config.Epsilon({"layer_norm_eps"}, 1e-5);
   const bool is_parallel = config.Flag({"use_parallel_residual"}, true);
   const bool has_bias = config.Flag({"attention_bias"}, true);
-  const auto shape = EqualHeads(config, width, config.Size({"num_attention_heads"}, 64));
+  const auto shape = EqualHeads(width, config.Divisor({"num_attention_heads"}, width, 64));
   const std::optional<RotaryDescription> rotary = ReadRope(config, {.head_dim = shape.head_dim,
                                                                     .max_positions = max_positions,
                                                                     .theta_key = "rotary_emb_base",

@@ -13,18 +13,13 @@ MultiHeadAttentionShape ShapeOf(ModelConfig& config, const LlamaDefaults& defaul
   const int64_t width = config.Size({"hidden_size"}, defaults.d_model);
   const int64_t num_heads = config.Size({"num_attention_heads"}, defaults.num_heads);
   const bool is_like_heads = defaults.num_kv_heads == 0 || config.IsNull("num_key_value_heads");
-  const int64_t num_kv_heads =
-      config.Size({"num_key_value_heads"}, is_like_heads ? num_heads : defaults.num_kv_heads);
+  const int64_t num_kv_heads = config.Divisor({"num_key_value_heads"}, num_heads,
+                                              is_like_heads ? num_heads : defaults.num_kv_heads);
   int64_t head_dim = defaults.head_dim;
   if (config.Has("head_dim") || head_dim > 0) {
     head_dim = config.Size({"head_dim"}, head_dim);
   } else {
-    head_dim = EqualHeads(config, width, num_heads).head_dim;
-  }
-  if (num_heads % num_kv_heads != 0) {
-    config.Refuse("num_key_value_heads",
-                  absl::StrCat("a divisor of num_attention_heads ", num_heads),
-                  absl::StrCat(num_kv_heads));
+    head_dim = width / config.Divisor({"num_attention_heads"}, width, num_heads);
   }
   return {.d_model = width,
           .d_memory = width,
@@ -70,11 +65,10 @@ ModelDescription LlamaModel(ModelConfig& config, const LlamaDefaults& defaults) 
   const std::optional<RotaryDescription> rotary = ReadRope(config, rules);
 
   ModelDescription model{.prefix = "model.", .d_model = width};
-  model.stack.final_norm = {
-      .weight = "norm.weight",
-      .width = width,
-      .epsilon = static_cast<float>(config.Number({"rms_norm_eps"}, defaults.epsilon)),
-      .is_rms = true};
+  model.stack.final_norm = {.weight = "norm.weight",
+                            .width = width,
+                            .epsilon = config.Epsilon({"rms_norm_eps"}, defaults.epsilon),
+                            .is_rms = true};
   for (int64_t i = 0; i < num_layers; ++i) {
     const std::string block = absl::StrCat("layers.", i, ".");
     AttentionDescription attention = AttentionOf(block + "self_attn.", shape, defaults);

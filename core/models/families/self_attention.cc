@@ -9,7 +9,7 @@ namespace attention::families {
 
 ModelDescription self_attention(ModelConfig& config, const Checkpoint&) {
   const int64_t width = config.Size({"embed_size"});
-  const auto shape = EqualHeads(config, width, config.Size({"heads"}));
+  const auto shape = EqualHeads(width, config.Divisor({"heads"}, width));
   const auto shared = [&](const char* name) {
     LinearDescription linear = Linear(name, width, width, false);
     linear.layout = LinearDescription::Layout::kSharedByHeads;

@@ -37,7 +37,7 @@ AttentionDescription TorchAttention(const TorchMha& mha) {
 
 ModelDescription torch_mha(ModelConfig& config, const Checkpoint& checkpoint) {
   const int64_t width = config.Size({"embed_dim"});
-  TorchMha mha{.shape = EqualHeads(config, width, config.Size({"num_heads"})),
+  TorchMha mha{.shape = EqualHeads(width, config.Divisor({"num_heads"}, width)),
                .has_bias = config.Flag(
                    {"bias"}, checkpoint.Has("in_proj_bias") || checkpoint.Has("out_proj.bias"))};
   // A config of the two required keys alone leaves the widths to the tensors.

@@ -67,13 +67,12 @@ StackDescription Transformer::Decoder(int64_t num_layers) const {
 
 ModelDescription torch_transformer(ModelConfig& config, const Checkpoint&) {
   const int64_t width = config.Size({"d_model"}, 512);
-  const Transformer transformer{
-      .shape = EqualHeads(config, width, config.Size({"nhead"}, 8)),
-      .d_hidden = config.Size({"dim_feedforward"}, 2048),
-      .activation = config.ActivationOf({"activation"}, "relu"),
-      .epsilon = static_cast<float>(config.Number({"layer_norm_eps"}, 1e-5)),
-      .is_norm_first = config.Flag({"norm_first"}, false),
-      .has_bias = config.Flag({"bias"}, true)};
+  const Transformer transformer{.shape = EqualHeads(width, config.Divisor({"nhead"}, width, 8)),
+                                .d_hidden = config.Size({"dim_feedforward"}, 2048),
+                                .activation = config.ActivationOf({"activation"}, "relu"),
+                                .epsilon = config.Epsilon({"layer_norm_eps"}, 1e-5),
+                                .is_norm_first = config.Flag({"norm_first"}, false),
+                                .has_bias = config.Flag({"bias"}, true)};
   ModelDescription model{.prefix = "transformer.", .d_model = width};
   model.encoder = transformer.Encoder(config.NumLayers({"num_encoder_layers"}, 6));
   model.stack = transformer.Decoder(config.NumLayers({"num_decoder_layers"}, 6));

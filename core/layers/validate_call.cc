@@ -1,0 +1,143 @@
+#include "core/layers/validate_call.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/attention/check_options.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+/// What is judged; becomes text for an error only.
+struct Place {
+  const char* name = nullptr;
+  const char* part = "";
+  /// -1: of the whole call.
+  int64_t sequence = -1;
+};
+
+absl::Status Expect(const Place& place, const absl::AlphaNum& expected,
+                    const absl::AlphaNum& found) {
+  const std::string sequence =
+      place.sequence < 0 ? "" : absl::StrCat("sequence ", place.sequence, ": ");
+  return absl::InvalidArgumentError(absl::StrCat(sequence, place.name, place.part, ": expected ",
+                                                 expected.Piece(), ", found ", found.Piece()));
+}
+
+absl::Status ExpectEqual(const Place& what, int64_t expected, int64_t found) {
+  return expected == found ? absl::OkStatus() : Expect(what, expected, found);
+}
+
+/// Packed rows of the call that sequences divide among themselves.
+absl::Status CheckInput(const char* what, const std::optional<MatrixView>& rows, bool is_wanted,
+                        int64_t width) {
+  if (rows.has_value() != is_wanted) {
+    return Expect({what}, is_wanted ? "rows" : "none", is_wanted ? "none" : "some");
+  }
+  return rows.has_value() ? ExpectEqual({what, " columns"}, width, rows->cols) : absl::OkStatus();
+}
+
+absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& call) {
+  RETURN_IF_ERROR(CheckInput("hidden_states", call.hidden_states, true, shape.d_model));
+  const bool needs_memory = shape.has_memory_values() || shape.d_memory != shape.d_model;
+  RETURN_IF_ERROR(
+      CheckInput("memory", call.memory, call.memory.has_value() || needs_memory, shape.d_memory));
+  const bool has_values = shape.has_memory_values();
+  RETURN_IF_ERROR(
+      CheckInput("memory_values", call.memory_values, has_values, shape.d_memory_value));
+  if (has_values) {
+    RETURN_IF_ERROR(
+        ExpectEqual({"memory_values rows"}, call.memory->rows, call.memory_values->rows));
+  }
+  RETURN_IF_ERROR(CheckInput("residual", call.residual, call.residual.has_value(), shape.d_model));
+  return call.residual.has_value()
+             ? ExpectEqual({"residual rows"}, call.hidden_states.rows, call.residual->rows)
+             : absl::OkStatus();
+}
+
+/// One sequence after the other.
+class SequenceChecker {
+ public:
+  SequenceChecker(const MultiHeadAttention& layer, const LayerCall& call)
+      : layer_(layer), call_(call) {}
+
+  absl::Status Check(int64_t index);
+  /// After the last one.
+  absl::Status CheckEnd();
+
+ private:
+  absl::Status CheckRows(int64_t index, const LayerSequence& s);
+  absl::Status CheckOutput(int64_t index, const LayerSequence& s) const;
+  absl::Status CheckSequenceOptions(int64_t index, const LayerSequence& s) const;
+
+  const MultiHeadAttention& layer_;
+  const LayerCall& call_;
+  int64_t next_row_ = 0;
+  int64_t next_memory_row_ = 0;
+};
+
+absl::Status SequenceChecker::CheckRows(int64_t index, const LayerSequence& s) {
+  RETURN_IF_ERROR(ExpectEqual({"first_row", "", index}, next_row_, s.first_row));
+  const int64_t rows_left = call_.hidden_states.rows - next_row_;
+  if (s.query_len < 0 || s.query_len > rows_left) {
+    return Expect({"query_len", "", index}, absl::StrCat("0 to ", rows_left), s.query_len);
+  }
+  next_row_ += s.query_len;
+  if (!call_.memory.has_value()) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(
+      ExpectEqual({"first_memory_row", "", index}, next_memory_row_, s.first_memory_row));
+  const int64_t memory_left = call_.memory->rows - next_memory_row_;
+  if (s.memory_len < 0 || s.memory_len > memory_left) {
+    return Expect({"memory_len", "", index}, absl::StrCat("0 to ", memory_left), s.memory_len);
+  }
+  next_memory_row_ += s.memory_len;
+  return absl::OkStatus();
+}
+
+absl::Status SequenceChecker::CheckOutput(int64_t index, const LayerSequence& s) const {
+  RETURN_IF_ERROR(ExpectEqual({"output rows", "", index}, s.query_len, s.output.rows));
+  return ExpectEqual({"output columns", "", index}, layer_.shape().d_model, s.output.cols);
+}
+
+absl::Status SequenceChecker::CheckSequenceOptions(int64_t index, const LayerSequence& s) const {
+  RETURN_IF_ERROR(ValidateTopWeights(s.top_weights, index));
+  const int64_t own_keys = call_.memory.has_value() ? s.memory_len : s.query_len;
+  const std::optional<OptionError> error =
+      CheckOptions(s.options, {.num_heads = layer_.shape().num_heads,
+                               .head_dim = layer_.shape().head_dim,
+                               .kv_len = own_keys + (s.cache == nullptr ? 0 : s.cache->length()),
+                               .has_cache = s.cache != nullptr});
+  return error.has_value() ? StatusOf(*error, index) : absl::OkStatus();
+}
+
+absl::Status SequenceChecker::Check(int64_t index) {
+  const LayerSequence& s = call_.sequences[index];
+  RETURN_IF_ERROR(CheckRows(index, s));
+  RETURN_IF_ERROR(CheckOutput(index, s));
+  return CheckSequenceOptions(index, s);
+}
+
+absl::Status SequenceChecker::CheckEnd() {
+  RETURN_IF_ERROR(ExpectEqual({"rows of all sequences"}, call_.hidden_states.rows, next_row_));
+  if (call_.memory.has_value()) {
+    return ExpectEqual({"memory rows of all sequences"}, call_.memory->rows, next_memory_row_);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateCall(const MultiHeadAttention& layer, const LayerCall& call) {
+  RETURN_IF_ERROR(CheckInputs(layer.shape(), call));
+  SequenceChecker checker(layer, call);
+  for (int64_t i = 0; i < std::ssize(call.sequences); ++i) {
+    RETURN_IF_ERROR(checker.Check(i));
+  }
+  return checker.CheckEnd();
+}
+
+}  // namespace attention

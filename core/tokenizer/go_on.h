@@ -1,0 +1,19 @@
+// How long work on a text is stopped.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+
+namespace attention {
+
+/// Asked between parts of the work; false ends it. May be null: never asked.
+using GoOn = std::function<bool()>;
+
+inline absl::Status Ask(const GoOn& go_on) {
+  return go_on == nullptr || go_on()
+             ? absl::OkStatus()
+             : absl::CancelledError("text: cancelled while it was cut into tokens");
+}
+
+}  // namespace attention

@@ -1,0 +1,59 @@
+// What a split makes of the matches in a piece.
+#pragma once
+
+#include <optional>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "core/runtime/status_macros.h"
+#include "core/tokenizer/json_object.h"
+#include "core/tokenizer/pattern.h"
+#include "core/tokenizer/piece.h"
+
+namespace attention {
+
+enum class SplitBehavior {
+  kRemoved,             // a match is dropped
+  kIsolated,            // a match is a piece of its own
+  kMergedWithPrevious,  // a match ends the piece before it; one right after a match stands alone
+  kMergedWithNext,      // a match begins the piece after it; one right before a match stands alone
+  kContiguous,          // matches that touch are one piece
+};
+
+absl::StatusOr<SplitBehavior> ParseSplitBehavior(const JsonObject& step);
+
+/// Takes pieces one by one; its error ends the work.
+using PieceSink = absl::FunctionRef<absl::Status(Piece piece)>;
+
+/// Joins the spans of a piece and hands on its parts that are not empty. Borrows all it is given.
+class Splitter {
+ public:
+  Splitter(const Piece& piece, SplitBehavior behavior, PieceSink parts)
+      : piece_(piece), behavior_(behavior), parts_(parts) {}
+
+  /// In order, without gaps.
+  absl::Status Add(const Span& span);
+  /// After the last one.
+  absl::Status Finish();
+
+ private:
+  bool Joins(const Span& span) const;
+  absl::Status HandOn(const Span& span);
+
+  const Piece& piece_;
+  const SplitBehavior behavior_;
+  const PieceSink parts_;
+  // Has not been handed on, for it may join the next one. It is a match if its last part is one.
+  std::optional<Span> last_;
+};
+
+/// Hands on what `behavior` makes of the spans that find(SpanSink) finds in the piece's text.
+template <typename Find>
+absl::Status Split(const Piece& piece, SplitBehavior behavior, PieceSink parts, Find find) {
+  Splitter splitter(piece, behavior, parts);
+  const auto add = [&splitter](const Span& span) { return splitter.Add(span); };
+  RETURN_IF_ERROR(find(SpanSink(add)));
+  return splitter.Finish();
+}
+
+}  // namespace attention
