@@ -17,9 +17,9 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
   }
   std::vector<FlashSequence> resolved;
   std::vector<int64_t> query_lens;
-  std::vector<RowRange> all_keys;
+  Stage all_keys;
   for (const AttentionSequence& s : sequences) {
-    all_keys.push_back({std::ssize(all_keys), 0, s.key.tokens});
+    all_keys.Add({std::ssize(resolved), 0, s.key.tokens});
     query_lens.push_back(s.query.tokens);
     resolved.push_back(Resolve(s));
   }

@@ -17,8 +17,9 @@ namespace attention {
 
 class KvCache;
 
-/// Bound of query offsets and rotary position offsets, either way.
-inline constexpr int64_t kMaxPosition = int64_t{1} << 60;
+/// Bound of query offsets and rotary position offsets, either way: far beyond any sequence, and no
+/// sum of positions overflows.
+inline constexpr int64_t kMaxPosition = int64_t{1} << 40;
 
 /// What one sequence asks for. Spans, views and norm weights are borrowed.
 ///
@@ -96,9 +97,6 @@ struct AttentionSequence {
   const KvCache* cache = nullptr;
   AttentionOptions options = {};
 };
-
-/// INVALID_ARGUMENT for a rotation that a head of this width does not take.
-absl::Status ValidateRotary(const Rotary& rotary, int64_t head_dim);
 
 /// Called when rows are final, in row order of each sequence, by the thread that runs the
 /// computation. Returns whether to go on: after false nothing more is computed and the call returns

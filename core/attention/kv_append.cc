@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
+#include "core/attention/check_options.h"
 #include "core/attention/kv_page.h"
 #include "core/runtime/status_macros.h"
 
@@ -39,8 +39,12 @@ absl::Status KvAppend::Check() const {
   RETURN_IF_ERROR(Expect("value num_heads", shape.num_kv_heads, value_.num_heads));
   RETURN_IF_ERROR(Expect("key head_dim", shape.head_dim, key_.head_dim));
   RETURN_IF_ERROR(Expect("value head_dim", shape.value_head_dim, value_.head_dim));
-  return preparation_.rotary.has_value() ? ValidateRotary(*preparation_.rotary, shape.head_dim)
-                                         : absl::OkStatus();
+  const std::optional<OptionError> error =
+      CheckOptions({.key_norm = preparation_.norm, .rotary = preparation_.rotary},
+                   {.num_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
+  return error.has_value()
+             ? absl::InvalidArgumentError(absl::StrCat(error->field, ": ", error->text))
+             : absl::OkStatus();
 }
 
 absl::Status KvAppend::Begin() {

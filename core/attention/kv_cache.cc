@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/attention.h"
 #include "core/attention/kv_append.h"
 #include "core/attention/kv_page.h"
 #include "core/runtime/status_macros.h"
@@ -60,8 +61,9 @@ size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
 }
 
 absl::Status KvCache::Reserve(int64_t tokens) {
-  if (tokens < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("tokens: expected 0 or more, found ", tokens));
+  if (tokens < 0 || tokens > kMaxPosition - length_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokens: expected 0 to ", kMaxPosition - length_, ", found ", tokens));
   }
   const int64_t end = length_ + tokens;
   const int64_t first_page = length_ / kPageTokens;
@@ -76,12 +78,16 @@ absl::Status KvCache::Reserve(int64_t tokens) {
     const int64_t capacity = CapacityFor(needed);
     fresh.push_back(KvPage::Make(shape_, capacity, memory_, own));
     if (fresh.back() == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "key/value cache: expected room for ", tokens, " tokens more (",
-          KvPage::SizeBytes(shape_, capacity), " bytes a page), found ",
-          memory_->max_bytes() - memory_->used_bytes(), " of ", memory_->max_bytes(), " bytes"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("key/value cache: expected room for ", tokens, " tokens more (",
+                       KvPage::SizeBytes(shape_, capacity), " bytes a page), found ",
+                       memory_->free_bytes(), " of ", memory_->max_bytes(), " bytes"));
     }
   }
+  // From here on nothing is allocated, so that the cache is as it was after an exception too.
+  const int64_t num_pages = std::max(std::ssize(pages_), first_page + std::ssize(fresh));
+  pages_.reserve(num_pages);
+  head_pages_.reserve(num_pages * shape_.num_kv_heads);
   const int64_t kept_tokens = length_ % kPageTokens;
   if (kept_tokens > 0 && !fresh.empty() && fresh.front() != nullptr) {
     fresh.front()->CopyFrom(*pages_[first_page], kept_tokens);
@@ -94,6 +100,7 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   return absl::OkStatus();
 }
 
+// REQUIRES: the vectors have room.
 void KvCache::SetPage(int64_t index, std::shared_ptr<KvPage> page) {
   if (index == std::ssize(pages_)) {
     pages_.emplace_back();

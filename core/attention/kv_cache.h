@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,17 +29,29 @@ class KvMemory {
   explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
       : max_bytes_(max_bytes) {}
 
+  /// Whether a part that has `own` bytes may have `more`, when `used` bytes of the whole's `max`
+  /// are.
+  using MayTake = bool (*)(size_t own, size_t more, size_t used, size_t max);
+  /// A part of `whole`: what it takes is taken from there, and counted in both.
+  KvMemory(std::shared_ptr<KvMemory> whole, MayTake may_take)
+      : max_bytes_(whole->max_bytes_), whole_(std::move(whole)), may_take_(may_take) {}
+
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
+  /// Of the whole.
+  size_t free_bytes() const;
 
  private:
   friend class KvPage;
   /// Null when there is no room, `credit_bytes` of what is used apart: they will be given back.
+  /// Throws std::bad_alloc when the system has none.
   std::byte* Take(size_t bytes, size_t credit_bytes);
   void GiveBack(std::byte* memory, size_t bytes);
   SlabArena& ArenaOf(size_t bytes);
 
   const size_t max_bytes_;
+  const std::shared_ptr<KvMemory> whole_ = nullptr;
+  const MayTake may_take_ = nullptr;
   std::atomic<size_t> used_bytes_ = 0;
   Mutex mutex_;
   std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots
@@ -49,7 +62,7 @@ struct KvCacheShape {
   int64_t head_dim = 0;
   int64_t value_head_dim = 0;
   /// kF32 keeps every bit. kInt8 rounds each token's row of each head to 8 bits with a scale of its
-  /// own; where the CPU has VNNI, queries and probabilities are rounded to 8 bits too.
+  /// own; from AVX2 on, queries and probabilities are rounded to 8 bits too.
   KeyValueStorage storage = KeyValueStorage::kF32;
 
   bool operator==(const KvCacheShape&) const = default;
@@ -63,6 +76,8 @@ struct KeyPreparation {
 
 class KvPage;
 
+/// What throws std::bad_alloc leaves a cache as it was.
+///
 /// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous: the
 /// longer the run, the faster memory is read. The last page grows from 64 tokens, each time by a
 /// third or a half. Forks share pages, which are copied when one of them is written to. Movable.

@@ -99,17 +99,42 @@ SlabArena& KvMemory::ArenaOf(size_t bytes) {
   return arenas_.try_emplace(bytes, bytes).first->second;
 }
 
+size_t KvMemory::free_bytes() const {
+  const size_t used = whole_ == nullptr ? used_bytes_ : whole_->used_bytes_;
+  return used < max_bytes_ ? max_bytes_ - used : 0;
+}
+
 std::byte* KvMemory::Take(size_t bytes, size_t credit_bytes) {
+  if (whole_ != nullptr) {
+    const size_t own = used_bytes_;
+    const size_t credit = std::min(credit_bytes, own);
+    std::byte* const memory =
+        may_take_(own - credit, bytes, whole_->used_bytes_ - credit, max_bytes_)
+            ? whole_->Take(bytes, credit_bytes)
+            : nullptr;
+    used_bytes_ += memory == nullptr ? 0 : bytes;
+    return memory;
+  }
   size_t used = used_bytes_;
   do {
     if (used - credit_bytes + bytes > max_bytes_) {
       return nullptr;
     }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
-  return ArenaOf(bytes).Take();
+  try {
+    return ArenaOf(bytes).Take();
+  } catch (...) {
+    used_bytes_ -= bytes;
+    throw;
+  }
 }
 
 void KvMemory::GiveBack(std::byte* memory, size_t bytes) {
+  if (whole_ != nullptr) {
+    used_bytes_ -= bytes;
+    whole_->GiveBack(memory, bytes);
+    return;
+  }
   ArenaOf(bytes).GiveBack(memory);
   used_bytes_ -= bytes;
 }
@@ -121,17 +146,19 @@ size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
 std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
                                      const std::shared_ptr<KvMemory>& memory,
                                      const KvPage* replaced) {
-  std::byte* bytes =
-      memory->Take(SizeBytes(shape, capacity), replaced == nullptr ? 0 : replaced->size_bytes());
-  return bytes == nullptr ? nullptr
-                          : std::shared_ptr<KvPage>(new KvPage(shape, capacity, bytes, memory));
+  std::shared_ptr<KvPage> page(new KvPage(shape, capacity, memory));
+  page->bytes_ = memory->Take(page->size_bytes(), replaced == nullptr ? 0 : replaced->size_bytes());
+  return page->bytes_ == nullptr ? nullptr : page;
 }
 
-KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::byte* bytes,
-               std::shared_ptr<KvMemory> memory)
-    : shape_(shape), capacity_(capacity), bytes_(bytes), memory_(std::move(memory)) {}
+KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory)
+    : shape_(shape), capacity_(capacity), memory_(std::move(memory)) {}
 
-KvPage::~KvPage() { memory_->GiveBack(bytes_, size_bytes()); }
+KvPage::~KvPage() {
+  if (bytes_ != nullptr) {
+    memory_->GiveBack(bytes_, size_bytes());
+  }
+}
 
 HeadPage KvPage::Head(int64_t head) const {
   const HeadLayout layout(shape_, capacity_);

@@ -13,7 +13,7 @@ namespace attention {
 class KvPage {
  public:
   /// Memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room. The
-  /// page `replaced`, or null, will be gone soon and does not count.
+  /// page `replaced`, or null, will be gone soon and does not count. Throws std::bad_alloc.
   static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
                                       const std::shared_ptr<KvMemory>& memory,
                                       const KvPage* replaced);
@@ -30,12 +30,11 @@ class KvPage {
   void CopyFrom(const KvPage& other, int64_t tokens);
 
  private:
-  KvPage(const KvCacheShape& shape, int64_t capacity, std::byte* bytes,
-         std::shared_ptr<KvMemory> memory);
+  KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory);
 
   const KvCacheShape shape_;
   const int64_t capacity_;
-  std::byte* const bytes_;  // memory_'s
+  std::byte* bytes_ = nullptr;  // memory_'s
   const std::shared_ptr<KvMemory> memory_;
 };
 

@@ -9,6 +9,9 @@
 namespace attention {
 namespace {
 
+/// Keys of a window or a prefix that holds every key of every row, wherever the rows stand.
+constexpr int64_t kEveryKey = 4 * kMaxPosition;
+
 /// Regression and linear attention work on f32; so do 8-bit keys, apart from their own products.
 /// Normalised or rotated rows do too: rounding them to bf16 again would exceed bf16's tolerance.
 Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
@@ -30,9 +33,9 @@ FlashSequence Resolve(const AttentionSequence& s, int64_t coming_keys) {
   const AttentionOptions& o = s.options;
   FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
   result.visibility = {.causal = o.causal,
-                       .window = std::min(o.window, kMaxPosition),
-                       .window_right = std::min(o.window_right, kMaxPosition),
-                       .prefix = std::min(o.prefix, kMaxPosition),
+                       .window = std::min(o.window, kEveryKey),
+                       .window_right = std::min(o.window_right, kEveryKey),
+                       .prefix = std::min(o.prefix, kEveryKey),
                        .global_tokens = o.global_tokens,
                        .mask = o.mask};
   result.similarity = o.similarity;

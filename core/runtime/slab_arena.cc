@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/tensor/huge_pages.h"
 
@@ -27,16 +28,27 @@ SlabArena::~SlabArena() {
   }
 }
 
+SlabArena::Slabs::iterator SlabArena::AddSlab() {
+  Slab slab;
+  slab.free.reserve(slots_per_slab_);
+  std::byte* first = MapHugePages(slab_bytes_);
+  for (size_t i = slots_per_slab_; i > 0; --i) {
+    slab.free.push_back(first + (i - 1) * slot_bytes_);
+  }
+  try {
+    return slabs_.emplace(first, std::move(slab)).first;
+  } catch (...) {
+    UnmapHugePages(first, slab_bytes_);
+    throw;
+  }
+}
+
 std::byte* SlabArena::Take() {
   MutexLock lock(mutex_);
   auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
                                 [](const auto& entry) { return !entry.second.free.empty(); });
   if (with_room == slabs_.end()) {
-    std::byte* first = MapHugePages(slab_bytes_);
-    with_room = slabs_.emplace(first, Slab{}).first;
-    for (size_t i = slots_per_slab_; i > 0; --i) {
-      with_room->second.free.push_back(first + (i - 1) * slot_bytes_);
-    }
+    with_room = AddSlab();
   }
   std::byte* slot = with_room->second.free.back();
   with_room->second.free.pop_back();

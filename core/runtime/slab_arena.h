@@ -20,20 +20,24 @@ class SlabArena {
   SlabArena(const SlabArena&) = delete;
   SlabArena& operator=(const SlabArena&) = delete;
 
-  /// A slot, contents undefined.
+  /// A slot, contents undefined. Throws std::bad_alloc; the arena is then as it was.
   std::byte* Take();
+  /// Allocates nothing.
   void GiveBack(std::byte* slot);
 
  private:
   struct Slab {
-    std::vector<std::byte*> free;
+    std::vector<std::byte*> free;  // with room for every slot
   };
+  using Slabs = std::map<std::byte*, Slab>;  // by their first byte
+
+  Slabs::iterator AddSlab() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t slot_bytes_;
   const size_t slots_per_slab_;
   const size_t slab_bytes_;
   Mutex mutex_;
-  std::map<std::byte*, Slab> slabs_ ABSL_GUARDED_BY(mutex_);  // by their first byte
+  Slabs slabs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

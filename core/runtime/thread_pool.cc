@@ -1,11 +1,11 @@
 #include "core/runtime/thread_pool.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/cpu_budget.h"
@@ -23,6 +23,15 @@ constexpr std::chrono::microseconds kSpinTime{50};
 // The job's gate: an open bit, and below it the number of workers inside.
 constexpr uint32_t kOpen = 1u << 31;
 
+/// Tells the processor that this thread only waits.
+inline void Pause() {
+#ifdef __aarch64__
+  asm volatile("yield");
+#else
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace
 
 // A job's fields are written while its gate is closed and nobody is inside, so that a worker that
@@ -36,6 +45,10 @@ struct ThreadPool::State {
   void Run(int64_t num_tasks, Task to_run);
   void WorkLoop(int worker);
   void ClaimTasks(int worker);
+  /// Keeps the exception that is being handled, and begins no task more.
+  void Fail(int64_t index);
+  void ThrowFailure();
+  void Stop();
   void WakeWorkers(int64_t wanted);
   void WaitForEmptyGate();
   void WaitForNews(uint64_t seen);
@@ -63,18 +76,30 @@ struct ThreadPool::State {
   Mutex mutex;
   CondVar work_ready;
   CondVar gate_empty;
+  // Of the open job: what the task of the lowest index that failed has thrown. The flag spares jobs
+  // without a failure the mutex.
+  std::atomic<bool> has_failed{false};
+  std::exception_ptr failure ABSL_GUARDED_BY(mutex);
+  int64_t failed_index ABSL_GUARDED_BY(mutex) = 0;
 
   std::vector<std::thread> threads;  // last: they use all of the above
 };
 
 ThreadPool::State::State(int num_threads) : may_spin(AffinityCpus() > 1) {
   threads.reserve(num_threads - 1);
-  for (int worker = 1; worker < num_threads; ++worker) {
-    threads.emplace_back([this, worker] { WorkLoop(worker); });
+  try {
+    for (int worker = 1; worker < num_threads; ++worker) {
+      threads.emplace_back([this, worker] { WorkLoop(worker); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
-ThreadPool::State::~State() {
+ThreadPool::State::~State() { Stop(); }
+
+void ThreadPool::State::Stop() {
   stopping = true;
   ++news;
   WakeWorkers(static_cast<int64_t>(threads.size()));
@@ -94,7 +119,7 @@ bool ThreadPool::State::Spin(Condition condition) const {
       if (condition()) {
         return true;
       }
-      _mm_pause();
+      Pause();
     }
   } while (std::chrono::steady_clock::now() < deadline);
   return false;
@@ -119,8 +144,33 @@ void ThreadPool::State::Leave() {
 
 void ThreadPool::State::ClaimTasks(int worker) {
   for (int64_t i = next_index.fetch_add(1); i < count; i = next_index.fetch_add(1)) {
-    (*task)(i, worker);
+    try {
+      (*task)(i, worker);
+    } catch (...) {
+      Fail(i);
+    }
   }
+}
+
+// Lower indices than `index` have all been claimed, so the lowest failure is always found.
+void ThreadPool::State::Fail(int64_t index) {
+  next_index = count;
+  MutexLock lock(mutex);
+  if (failure == nullptr || index < failed_index) {
+    failure = std::current_exception();
+    failed_index = index;
+    has_failed = true;
+  }
+}
+
+void ThreadPool::State::ThrowFailure() {
+  std::exception_ptr thrown;
+  {
+    MutexLock lock(mutex);
+    thrown = std::exchange(failure, nullptr);
+    has_failed = false;
+  }
+  std::rethrow_exception(std::move(thrown));
 }
 
 void ThreadPool::State::WorkLoop(int worker) {
@@ -192,6 +242,9 @@ void ThreadPool::State::Run(int64_t num_tasks, Task to_run) {
   ClaimTasks(0);
   gate.fetch_and(~kOpen);
   WaitForEmptyGate();
+  if (has_failed) {
+    ThrowFailure();
+  }
 }
 
 ThreadPool::ThreadPool(int num_threads)

@@ -13,6 +13,7 @@ namespace attention {
 /// costs one wake-up, not a stall.
 class ThreadPool {
  public:
+  /// Throws std::system_error when the system has no thread more.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -24,6 +25,9 @@ class ThreadPool {
   /// indices are claimed in increasing order, at most one task runs per worker at a time. Returns
   /// when all are done; everything they wrote is visible. One caller at a time; tasks may not call
   /// it.
+  ///
+  /// When tasks throw, those that have begun are finished, later ones are not begun, and the
+  /// exception of the lowest index is thrown here. The pool can be used again.
   void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t index, int worker)> task);
 
  private:

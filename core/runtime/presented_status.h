@@ -9,8 +9,9 @@ namespace attention {
 /// every client takes.
 inline constexpr size_t kMaxStatusText = 2048;
 
-/// The same error with its text cut in the middle where it is longer: what it quotes may be as long
-/// as a request.
-absl::Status Shortened(const absl::Status& status);
+/// The same error for who did not write its text, which may quote as much as a request has:
+/// control characters are escaped (`\x1b`), and a longer text is cut in its middle, where it says
+/// how much is left out.
+absl::Status Presented(const absl::Status& status);
 
 }  // namespace attention

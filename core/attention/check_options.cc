@@ -1,0 +1,189 @@
+#include "core/attention/check_options.h"
+
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+using Found = std::optional<OptionError>;
+
+bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
+
+Found Error(std::string field, const std::string& expected, const absl::AlphaNum& found) {
+  return OptionError{std::move(field),
+                     absl::StrCat("expected ", expected, ", found ", found.Piece())};
+}
+
+Found CheckNotNegative(const char* field, int64_t value) {
+  return value >= 0 ? std::nullopt : Error(field, "0 or more", value);
+}
+
+Found CheckPositive(const char* field, double value) {
+  return IsPositive(value) ? std::nullopt : Error(field, "a finite positive number", value);
+}
+
+Found CheckPosition(const char* field, int64_t value) {
+  return value >= -kMaxPosition && value <= kMaxPosition
+             ? std::nullopt
+             : Error(field, absl::StrCat(-kMaxPosition, " to ", kMaxPosition), value);
+}
+
+Found CheckPerHead(const char* field, std::span<const float> values, int64_t num_heads) {
+  if (!values.empty() && std::ssize(values) != num_heads) {
+    return Error(field, absl::StrCat("no value or one for each of ", num_heads, " heads"),
+                 values.size());
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      return Error(absl::StrCat(field, "[", i, "]"), "a finite number", values[i]);
+    }
+  }
+  return std::nullopt;
+}
+
+Found CheckNorm(const char* field, const std::optional<RmsNorm>& norm) {
+  return !norm.has_value() || IsPositive(norm->epsilon)
+             ? std::nullopt
+             : Error(field, "a finite positive FP32 number", norm->epsilon);
+}
+
+Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
+  int64_t next = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < next || tokens[i] >= kv_len) {
+      return Error(absl::StrCat("global_tokens[", i, "]"),
+                   absl::StrCat("ascending positions, here ", next, " to ", kv_len - 1), tokens[i]);
+    }
+    next = tokens[i] + 1;
+  }
+  return std::nullopt;
+}
+
+Found CheckVisibility(const AttentionOptions& o, const OptionsFit& fit) {
+  const std::pair<const char*, int64_t> counts[] = {
+      {"window", o.window}, {"window_right", o.window_right}, {"prefix", o.prefix}};
+  for (const auto& [field, count] : counts) {
+    if (Found error = CheckNotNegative(field, count)) {
+      return error;
+    }
+  }
+  if (Found error = CheckPosition("query_offset", o.query_offset.value_or(0))) {
+    return error;
+  }
+  return CheckGlobalTokens(o.global_tokens, fit.kv_len);
+}
+
+Found CheckLogits(const AttentionOptions& o, const OptionsFit& fit) {
+  if (o.scale.has_value() && !std::isfinite(*o.scale)) {
+    return Error("scale", "a finite FP32 number", *o.scale);
+  }
+  if (o.softcap < 0 || !std::isfinite(o.softcap)) {
+    return Error("softcap", "a finite FP32 number of at least 0", o.softcap);
+  }
+  if (Found error = CheckPerHead("alibi_slopes", o.alibi_slopes, fit.num_heads)) {
+    return error;
+  }
+  return CheckPerHead("sinks", o.sinks, fit.num_heads);
+}
+
+Found CheckRows(const AttentionOptions& o, const OptionsFit& fit) {
+  if (Found error = CheckNorm("query_norm.epsilon", o.query_norm)) {
+    return error;
+  }
+  if (Found error = CheckNorm("key_norm.epsilon", o.key_norm)) {
+    return error;
+  }
+  return o.rotary.has_value() ? CheckRotary(*o.rotary, fit.head_dim) : std::nullopt;
+}
+
+/// What some similarities do not take.
+struct Restricted {
+  const char* field;
+  bool is_set;
+  bool is_for_regression;
+};
+
+Found CheckSimilarity(const AttentionOptions& o, const OptionsFit& fit) {
+  if (IsRegression(o.similarity)) {
+    if (Found error = CheckPositive("bandwidth", o.bandwidth)) {
+      return error;
+    }
+  } else if (o.bandwidth != 0) {
+    return Error("bandwidth", absl::StrCat("0 with similarity ", std::string(Name(o.similarity))),
+                 o.bandwidth);
+  }
+  if (o.similarity == Similarity::kDotProduct) {
+    return std::nullopt;
+  }
+  const Restricted options[] = {
+      {"scale", o.scale.has_value(), false},
+      {"softcap", o.softcap != 0, false},
+      {"alibi_slopes", !o.alibi_slopes.empty(), false},
+      {"bias", o.bias.data != nullptr || fit.has_bias, false},
+      {"sinks", !o.sinks.empty(), false},
+      {"window", o.window != 0, true},
+      {"window_right", o.window_right != 0, true},
+      {"prefix", o.prefix != 0, true},
+      {"global_tokens", !o.global_tokens.empty(), true},
+      {"mask", o.mask.data != nullptr || fit.has_mask, true},
+      {"cache", fit.has_cache, true},
+  };
+  for (const Restricted& option : options) {
+    if (option.is_set && !(option.is_for_regression && IsRegression(o.similarity))) {
+      return Error(option.field,
+                   absl::StrCat("none with similarity ", std::string(Name(o.similarity))), "one");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim) {
+  const int64_t dim = rotary.dim == 0 ? head_dim : rotary.dim;
+  if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
+    return Error("rotary.dim",
+                 absl::StrCat("an even number of at most ", head_dim, ", a head's elements"), dim);
+  }
+  if (Found error = CheckPosition("rotary.position_offset", rotary.position_offset)) {
+    return error;
+  }
+  const std::pair<const char*, double> numbers[] = {
+      {"rotary.base", rotary.base},
+      {"rotary.factor", rotary.factor},
+      {"rotary.low_freq_factor", rotary.low_freq_factor},
+      {"rotary.high_freq_factor", rotary.high_freq_factor}};
+  for (const auto& [field, value] : numbers) {
+    if (Found error = CheckPositive(field, value)) {
+      return error;
+    }
+  }
+  if (rotary.high_freq_factor <= rotary.low_freq_factor) {
+    return Error("rotary.high_freq_factor",
+                 absl::StrCat("more than low_freq_factor ", rotary.low_freq_factor),
+                 rotary.high_freq_factor);
+  }
+  return rotary.original_max_positions >= 1
+             ? std::nullopt
+             : Error("rotary.original_max_positions", "1 or more", rotary.original_max_positions);
+}
+
+std::optional<OptionError> CheckOptions(const AttentionOptions& options, const OptionsFit& fit) {
+  for (const auto check : {CheckSimilarity, CheckLogits, CheckRows, CheckVisibility}) {
+    if (Found error = check(options, fit)) {
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status StatusOf(const OptionError& error, int64_t sequence) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("sequence ", sequence, ": ", error.field, ": ", error.text));
+}
+
+}  // namespace attention

@@ -1,0 +1,15 @@
+// A file that is read whole, though it may be of any size.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace attention {
+
+/// NOT_FOUND, with the system's reason, when it cannot be opened; INVALID_ARGUMENT for more than
+/// `max_bytes`, of which no more are read. A folder is read as an empty file.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
+
+}  // namespace attention
