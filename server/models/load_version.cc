@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/models/model_folder.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "server/models/probe_model.h"
 
@@ -45,7 +46,8 @@ absl::StatusOr<ReadyModel> LoadVersion(const VersionToLoad& version, const LoadF
     return absl::AbortedError(
         absl::StrCat(version.source.folder, ": the files changed while they were read"));
   }
-  RETURN_IF_ERROR(WarmUp(*loaded.model));
+  RETURN_IF_ERROR(Contain(absl::StrCat(version.source.folder, ": the first computation"),
+                          [&] { return WarmUp(*loaded.model); }));
   return ReadyModel{std::move(loaded), load_time};
 }
 

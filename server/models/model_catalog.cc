@@ -162,12 +162,15 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   }
   known->second.is_pending = false;
   Post(name);
+  environment_.free_unused();
 }
 
 void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {
   if (version.NeedsLoading(occasion) && environment_.go_on()) {
     version.SetLoading();
     Post(version.state().name);
+    // What an earlier one took the place of: a folder is never in memory twice.
+    environment_.free_unused();
     version.Load();
     Post(version.state().name);
   }

@@ -3,12 +3,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/time_after.h"
 #include "server/observability/log.h"
 
 namespace attention {
@@ -19,9 +22,12 @@ using std::chrono::steady_clock;
 constexpr size_t kMaxTasks = 64;
 constexpr int kNiceness = 10;
 
-// Of the calling thread: on Linux, what setpriority calls a process is one.
+// Lowers the calling thread's priority, never raises it: on Linux, what setpriority calls a process
+// is a thread.
 void LowerPriority() {
-  if (setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness) != 0) {
+  const auto thread = static_cast<id_t>(gettid());
+  const int niceness = std::max(kNiceness, getpriority(PRIO_PROCESS, thread));
+  if (setpriority(PRIO_PROCESS, thread, niceness) != 0) {
     Log(LogLevel::kWarning, "models are loaded at the priority of serving: setpriority failed");
   }
 }
@@ -31,18 +37,31 @@ void LowerPriority() {
 std::shared_ptr<const Model> Share(const std::shared_ptr<TaskQueue>& queue,
                                    std::unique_ptr<Model> model) {
   return {model.release(), [queue](const Model* unused) {
-            queue->PushUrgent([unused](const absl::Status&) { delete unused; });
+            const absl::Status pushed = ContainVoid("freeing a model", [&] {
+              queue->PushUrgent([unused](const absl::Status&) { delete unused; });
+            });
+            if (!pushed.ok()) {
+              delete unused;
+            }
           }};
 }
 
 ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelRepository& repository,
                                  const std::shared_ptr<TaskQueue>& queue) {
-  return {
-      .repository = repository,
-      .load = options.load,
-      .weights_dtype = options.weights_dtype,
-      .go_on = [queue] { return !queue->is_closed(); },
-      .share = [queue](std::unique_ptr<Model> model) { return Share(queue, std::move(model)); }};
+  return {.repository = repository,
+          .load = options.load,
+          .weights_dtype = options.weights_dtype,
+          .go_on = [queue] { return !queue->is_closed(); },
+          .share = [queue](std::unique_ptr<Model> model) { return Share(queue, std::move(model)); },
+          .free_unused = [queue] { queue->RunUrgent(); }};
+}
+
+// What is thrown past here is logged: the loader goes on.
+template <typename Work>
+void Survive(Work work) {
+  if (const absl::Status status = ContainVoid("the model loader", work); !status.ok()) {
+    LogFailure(status);
+  }
 }
 
 // A task that tells `done` what `work` came to.
@@ -55,7 +74,7 @@ TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()
     } else if (is_cancelled()) {
       done(absl::CancelledError("cancelled before the work began"));
     } else {
-      done(work());
+      done(Contain("the model loader", work));
     }
   };
 }
@@ -85,18 +104,18 @@ void ModelLoader::Close() { queue_->Close(); }
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
   LowerPriority();
   Refresh(Occasion::kRequest);
-  WarnOfUnknownNames();
+  Survive([this] { WarnOfUnknownNames(); });
   if (!queue_->is_closed()) {
     on_loaded();
   }
-  const auto interval = absl::ToChronoNanoseconds(options_.poll_interval);
+  const absl::Duration interval = options_.poll_interval;
   const auto next_poll = [&] {
-    return interval.count() > 0 ? steady_clock::now() + interval : TimePoint::max();
+    return interval > absl::ZeroDuration() ? TimeAfter(interval) : TimePoint::max();
   };
   TimePoint deadline = next_poll();
   while (!queue_->is_closed()) {
     if (const std::optional<TaskQueue::Task> task = queue_->Next(deadline)) {
-      (*task)(absl::OkStatus());
+      Survive([&task] { (*task)(absl::OkStatus()); });
     }
     if (steady_clock::now() >= deadline) {
       Refresh(Occasion::kPoll);
@@ -106,7 +125,8 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
 }
 
 void ModelLoader::Refresh(Occasion occasion) {
-  const absl::Status status = catalog_.Refresh(occasion);
+  const absl::Status status =
+      Contain("the model loader", [&] { return catalog_.Refresh(occasion); });
   // Once for as long as the folder stays so.
   if (!status.ok() && status != last_error_) {
     Log(LogLevel::kError, absl::StrCat("--models: ", std::string(status.message()),

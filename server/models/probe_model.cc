@@ -55,7 +55,7 @@ absl::StatusOr<Tensor> StackInput(const Model& model, int64_t num_tokens) {
 }  // namespace
 
 int64_t ProbeLength(const ModelInfo& info, int64_t max_tokens) {
-  return info.max_positions > 0 ? std::min(info.max_positions, max_tokens) : max_tokens;
+  return std::min(info.max_positions.value_or(max_tokens), max_tokens);
 }
 
 absl::StatusOr<Tensor> ProbeLayer(const Model& model, int64_t layer, const Probe& probe,

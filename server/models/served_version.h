@@ -31,6 +31,9 @@ struct ServingEnvironment {
   std::function<bool()> go_on;
   /// Makes the owner of a model that is to serve, and so decides where it is destroyed.
   std::function<std::shared_ptr<const Model>(std::unique_ptr<Model>)> share;
+  /// Called before each load and when a name is settled: destroys the models that `share` was given
+  /// and nobody uses any more.
+  std::function<void()> free_unused = [] {};
 };
 
 /// One thread.

@@ -33,7 +33,7 @@ void TaskQueue::PushUrgent(Task task) {
   {
     MutexLock lock(mutex_);
     if (!is_closed_) {
-      tasks_.push_front(std::move(task));
+      urgent_.push_back(std::move(task));
       changed_.NotifyAll();
       return;
     }
@@ -41,9 +41,20 @@ void TaskQueue::PushUrgent(Task task) {
   task(Closed());
 }
 
+void TaskQueue::RunUrgent() {
+  std::deque<Task> urgent;
+  {
+    MutexLock lock(mutex_);
+    urgent.swap(urgent_);
+  }
+  for (const Task& task : urgent) {
+    task(absl::OkStatus());
+  }
+}
+
 std::optional<TaskQueue::Task> TaskQueue::Next(TimePoint deadline) {
   MutexLock lock(mutex_);
-  while (tasks_.empty() && !is_closed_) {
+  while (urgent_.empty() && tasks_.empty() && !is_closed_) {
     if (deadline == TimePoint::max()) {
       changed_.Wait(mutex_);
     } else if (!changed_.WaitUntil(mutex_, deadline)) {
@@ -53,8 +64,9 @@ std::optional<TaskQueue::Task> TaskQueue::Next(TimePoint deadline) {
   if (is_closed_) {
     return std::nullopt;
   }
-  Task task = std::move(tasks_.front());
-  tasks_.pop_front();
+  std::deque<Task>& first = urgent_.empty() ? tasks_ : urgent_;
+  Task task = std::move(first.front());
+  first.pop_front();
   return task;
 }
 
@@ -64,6 +76,8 @@ void TaskQueue::Close() {
     MutexLock lock(mutex_);
     is_closed_ = true;
     refused.swap(tasks_);
+    refused.insert(refused.begin(), urgent_.begin(), urgent_.end());
+    urgent_.clear();
     changed_.NotifyAll();
   }
   for (const Task& task : refused) {

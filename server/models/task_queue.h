@@ -26,6 +26,9 @@ class TaskQueue {
   /// Goes before all others, however many there are.
   void PushUrgent(Task task);
 
+  /// Runs the urgent tasks that wait, for a thread that is in the middle of another task.
+  void RunUrgent();
+
   /// The next task; null when `deadline` passed without one, or after Close.
   std::optional<Task> Next(TimePoint deadline);
 
@@ -37,6 +40,7 @@ class TaskQueue {
   const size_t max_tasks_;
   mutable Mutex mutex_;
   CondVar changed_;
+  std::deque<Task> urgent_ ABSL_GUARDED_BY(mutex_);
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

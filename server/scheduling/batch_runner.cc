@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/layers/slices.h"
+#include "core/runtime/contain.h"
 #include "server/scheduling/packed_batch.h"
 
 namespace attention {
@@ -50,6 +51,21 @@ BatchStats StatsOf(const Batch& batch, const Job& job, TimePoint end) {
           .batch_tokens = batch.tokens};
 }
 
+// What the job is told of a batch that ended with `computed`.
+absl::Status StatusOfJob(const absl::Status& computed, const Job& job, TimePoint end) {
+  if (!absl::IsCancelled(computed)) {
+    return computed;
+  }
+  return Contain("ending a request", [&] {
+    if (job.is_cancelled()) {
+      return absl::CancelledError("the caller cancelled while the request was computed");
+    }
+    return job.description().deadline <= end
+               ? absl::DeadlineExceededError("the deadline passed while the request was computed")
+               : absl::UnavailableError("the server shut down before the request was computed");
+  });
+}
+
 }  // namespace
 
 BatchRunner::BatchRunner(ThreadPool& pool, Clock clock)
@@ -63,7 +79,20 @@ bool BatchRunner::IsDead(const Batch& batch) const {
          });
 }
 
-absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()>& interlude,
+bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude,
+                        BatchOutcome& outcome) const {
+  const TimePoint begin = clock_();
+  // compute_ns is less than nothing by what others have had.
+  const int64_t had_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
+  bool is_alive = !IsDead(batch);
+  while (is_alive && interlude(had_ns)) {
+    is_alive = !IsDead(batch);
+  }
+  outcome.compute_ns -= Nanoseconds(clock_() - begin);
+  return is_alive && !IsDead(batch);
+}
+
+absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude,
                                   BatchOutcome& outcome) {
   if (IsDead(batch)) {
     return absl::CancelledError();
@@ -73,14 +102,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
   outcome.copied_bytes = packed.input_bytes();
   RowBlocks blocks;
   if (batch.is_long || WantsRows(batch)) {
-    blocks.go_on = [&] {
-      if (interlude) {
-        const TimePoint begin = clock_();
-        interlude();
-        outcome.compute_ns -= Nanoseconds(clock_() - begin);
-      }
-      return !IsDead(batch);
-    };
+    blocks.go_on = [&] { return interlude ? Pause(batch, interlude, outcome) : !IsDead(batch); };
     blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.go_on);
     blocks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
@@ -93,24 +115,15 @@ absl::Status BatchRunner::Compute(const Batch& batch, const std::function<void()
   return packed.Compute(blocks);
 }
 
-BatchOutcome BatchRunner::Run(const Batch& batch, const std::function<void()>& interlude) {
+BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {
   BatchOutcome outcome;
-  const absl::Status computed = Compute(batch, interlude, outcome);
+  const absl::Status computed =
+      Contain("computing the batch", [&] { return Compute(batch, interlude, outcome); });
   const TimePoint end = clock_();
   outcome.is_complete = computed.ok();
   outcome.compute_ns += Nanoseconds(end - batch.start);
   for (const std::shared_ptr<Job>& job : batch.jobs) {
-    absl::Status status = computed;
-    if (absl::IsCancelled(computed)) {
-      if (job->is_cancelled()) {
-        status = absl::CancelledError("the caller cancelled while the request was computed");
-      } else if (job->description().deadline <= end) {
-        status = absl::DeadlineExceededError("the deadline passed while the request was computed");
-      } else {
-        status = absl::UnavailableError("the server shut down before the request was computed");
-      }
-    }
-    job->Finish(status, StatsOf(batch, *job, end));
+    job->Finish(StatusOfJob(computed, *job, end), StatsOf(batch, *job, end));
   }
   workspace_.Trim(kMaxIdleBytes);
   return outcome;

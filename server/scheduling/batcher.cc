@@ -1,46 +1,30 @@
 #include "server/scheduling/batcher.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 
 namespace attention {
 namespace {
 
-bool IsDead(const Job& job, TimePoint now) {
-  return job.is_cancelled() || job.description().deadline <= now;
+absl::Status WhyDead(const Job& job, int64_t queue_ns) {
+  return Contain("ending a request", [&] {
+    return job.is_cancelled()
+               ? absl::CancelledError("the caller cancelled while the request waited")
+               : absl::DeadlineExceededError(
+                     absl::StrCat("the deadline passed while the request waited, after ",
+                                  queue_ns / 1000000, " ms"));
+  });
 }
 
-void FinishDead(Job& job, TimePoint now) {
+void FinishAsDead(Job& job, TimePoint now) {
   BatchStats stats;
   stats.queue_ns = Nanoseconds(now - job.description().arrival);
-  if (job.is_cancelled()) {
-    job.Finish(absl::CancelledError("the caller cancelled while the request waited"), stats);
-  } else {
-    job.Finish(absl::DeadlineExceededError(
-                   absl::StrCat("the deadline passed while the request waited, after ",
-                                stats.queue_ns / 1000000, " ms")),
-               stats);
-  }
-}
-
-// The batch of the jobs that are not dead; ends those that are.
-Batch KeepLive(const std::vector<std::shared_ptr<Job>>& taken, TimePoint now) {
-  Batch batch;
-  batch.start = now;
-  for (const std::shared_ptr<Job>& job : taken) {
-    if (IsDead(*job, now)) {
-      FinishDead(*job, now);
-      continue;
-    }
-    batch.sequences += static_cast<int64_t>(job->description().sequences.size());
-    batch.tokens += job->description().tokens;
-    batch.flops += job->description().flops;
-    batch.jobs.push_back(job);
-  }
-  return batch;
+  job.Finish(WhyDead(job, stats.queue_ns), stats);
 }
 
 }  // namespace
@@ -70,9 +54,6 @@ class Batcher::Selection {
     return true;
   }
 
-  /// REQUIRES: a job was asked about.
-  TimePoint now() const { return *now_; }
-
  private:
   bool Fits(const JobDescription& description) const {
     return tokens_ + description.tokens <= limits_.max_tokens &&
@@ -93,42 +74,75 @@ Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads
   limits_.max_flops *= num_threads;
 }
 
+// Allocates nothing, so that no job is lost.
+Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
+  Batch batch;
+  if (taken.empty()) {
+    return batch;
+  }
+  batch.start = clock_();
+  batch.position = queue_.taken_start();
+  const auto dead = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
+    if (IsDead(*job, batch.start)) {
+      FinishAsDead(*job, batch.start);
+      return true;
+    }
+    batch.sequences += static_cast<int64_t>(job->description().sequences.size());
+    batch.tokens += job->description().tokens;
+    batch.flops += job->description().flops;
+    return false;
+  });
+  taken.erase(dead, taken.end());
+  batch.jobs = std::move(taken);
+  if (!batch.jobs.empty()) {
+    batch.id = next_id_++;
+    batch.is_long = batch.flops > limits_.max_flops;
+  }
+  return batch;
+}
+
 Batch Batcher::Next() {
   while (true) {
     Selection selection(limits_, clock_);
-    const std::vector<std::shared_ptr<Job>> taken =
+    std::vector<std::shared_ptr<Job>> taken =
         queue_.WaitAndTake({limits_.max_delay, limits_.max_tokens},
                            [&](const Job& job) { return selection.Takes(job); });
-    if (taken.empty()) {
-      return Batch();
-    }
-    Batch batch = KeepLive(taken, selection.now());
-    if (!batch.jobs.empty()) {
-      batch.id = next_id_++;
-      batch.is_long = batch.flops > limits_.max_flops;
+    const bool is_end = taken.empty();
+    Batch batch = MakeBatch(std::move(taken));
+    if (is_end || !batch.jobs.empty()) {
       return batch;
     }
   }
 }
 
+Batch Batcher::NextBefore(double position, bool allows_long) {
+  Selection selection(limits_, clock_);
+  return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
+    return standing.finish <= position &&
+           (allows_long || job.description().flops <= limits_.max_flops) && selection.Takes(job);
+  }));
+}
+
 Batch Batcher::NextShort(int64_t max_ns, Priority priority) {
   Selection selection(limits_, clock_);
   int64_t taken_ns = 0;
-  const std::vector<std::shared_ptr<Job>> taken =
-      queue_.Take([&](const Job& job, int64_t added_ns) {
-        const bool is_short =
-            taken_ns + added_ns <= max_ns && job.description().request_class.priority <= priority;
-        if (!is_short || !selection.Takes(job)) {
-          return false;
-        }
-        taken_ns += added_ns;
-        return true;
-      });
-  Batch batch = taken.empty() ? Batch() : KeepLive(taken, selection.now());
-  if (!batch.jobs.empty()) {
-    batch.id = next_id_++;
+  return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
+    const bool is_short = taken_ns + standing.added_ns <= max_ns &&
+                          job.description().request_class.priority <= priority &&
+                          job.description().flops <= limits_.max_flops;
+    if (!is_short || !selection.Takes(job)) {
+      return false;
+    }
+    taken_ns += standing.added_ns;
+    return true;
+  }));
+}
+
+void Batcher::FinishDead() {
+  const TimePoint now = clock_();
+  for (const std::shared_ptr<Job>& job : queue_.TakeDead(now)) {
+    FinishAsDead(*job, now);
   }
-  return batch;
 }
 
 }  // namespace attention

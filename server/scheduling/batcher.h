@@ -21,6 +21,8 @@ struct Batch {
   bool is_long = false;
   /// When the batch was formed.
   TimePoint start;
+  /// Where it stands in the queue's order: the start tag of its first job.
+  double position = 0;
 };
 
 struct BatchLimits {
@@ -46,12 +48,23 @@ class Batcher {
   /// CANCELLED. A batch without jobs is the end: the queue is closed and empty. One caller.
   Batch Next();
 
+  /// A batch of what waits now, of jobs that would be done by `position` in the queue's order: what
+  /// runs lets them pass when it has come there. Of jobs that are no long ones, if `allows_long` is
+  /// false. Without jobs when there are none. The caller of Next.
+  Batch NextBefore(double position, bool allows_long);
+
   /// A batch of what waits now, of jobs of `priority` or higher that take at most `max_ns` by
   /// estimate, and no more together; without jobs when there are none. The caller of Next.
   Batch NextShort(int64_t max_ns, Priority priority);
 
+  /// Finishes those that nobody waits for, wherever they stand: they leave the queue. The caller of
+  /// Next.
+  void FinishDead();
+
  private:
   class Selection;
+  /// Of the jobs that are not dead; ends those that are.
+  Batch MakeBatch(std::vector<std::shared_ptr<Job>> taken);
 
   BatchLimits limits_;  // max_flops of all threads
   RequestQueue& queue_;

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
+#include "server/observability/log.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
 
-using std::chrono::steady_clock;
+// After the dispatcher found no memory to take a batch.
+constexpr std::chrono::milliseconds kShortagePause{10};
 
 // Replies leave when their callers read.
 constexpr int64_t kReplyRetryMs = 100;
+
+// So that one is free when a task of the other has a part that takes long.
+constexpr int kSideThreads = 2;
 
 Priority HighestOf(const Batch& batch) {
   Priority highest = Priority::kLow;
@@ -26,50 +34,65 @@ Priority HighestOf(const Batch& batch) {
 }  // namespace
 
 Executor::Executor(const ExecutorOptions& options)
-    : speed_(options.num_threads),
+    : clock_(options.clock),
+      speed_(options.num_threads),
       replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
-      batcher_(queue_, options.batch, options.num_threads, steady_clock::now),
+      side_(kSideThreads),
+      batcher_(queue_, options.batch, options.num_threads, clock_),
       pool_(options.num_threads),
-      runner_(pool_, steady_clock::now),
-      short_runner_(pool_, steady_clock::now),
+      runners_{{{pool_, clock_}, {pool_, clock_}, {pool_, clock_}}},
       dispatcher_([this] { Dispatch(); }) {
   policy_.reset();
 }
 
 Executor::~Executor() { Stop(); }
 
-absl::Status Executor::RefuseReply(int64_t bytes) const {
-  return Refuse(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("replies of ", replies_.used_bytes(), " bytes are computed or sent, ", bytes,
-                   " more would pass the limit of ", replies_.max_bytes(), " (--max-reply-bytes)"),
-      {.reason = RefusalReason::kReplyBytes,
-       .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});
+absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) const {
+  const int64_t own_bytes = replies_.bytes_of(account);
+  const int64_t used_bytes = replies_.used_bytes();
+  const bool is_share = used_bytes + std::max<int64_t>(1, bytes) <= replies_.max_bytes();
+  const std::string text =
+      is_share ? absl::StrCat(account,
+                              " has its share of replies that are computed or sent: ", own_bytes,
+                              " bytes, ", bytes, " more would pass it (--max-reply-bytes)")
+               : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent, ", bytes,
+                              " more would pass the limit of ", replies_.max_bytes(),
+                              " (--max-reply-bytes)");
+  return Refuse(absl::StatusCode::kResourceExhausted, text,
+                {.reason = is_share ? RefusalReason::kTenantShare : RefusalReason::kReplyBytes,
+                 .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});
 }
 
 absl::Status Executor::Submit(std::shared_ptr<Job> job) {
+  const RequestClass& request_class = job->description().request_class;
+  const TimePoint now = clock_();
   const std::shared_ptr<HeldReply> part =
-      replies_.Take(job->reply_bytes(), job->GiveUpReply(), steady_clock::now());
+      replies_.Take(request_class.account, job->reply_bytes(), job->GiveUpReply(), now);
   if (part == nullptr) {
-    return RefuseReply(job->reply_bytes());
+    return RefuseReply(request_class.account, job->reply_bytes());
   }
   job->HoldReply(part);
-  const BatchKey key = job->description().key;
-  const WorkEstimate work = speed_.Estimate(key, job->description().flops);
-  absl::Status status = queue_.Push(std::move(job), work, steady_clock::now());
-  if (absl::IsDeadlineExceeded(status)) {
-    speed_.Doubt(key);
+  const WorkEstimate work = speed_.Estimate(job->description().key, job->description().flops);
+  const absl::Status status = queue_.Push(job, work, now);
+  if (absl::IsDeadlineExceeded(status) && probes_.Take(request_class.account, now)) {
+    return queue_.Push(std::move(job), {.added_ns = work.added_ns}, now);
   }
   return status;
 }
 
 absl::Status Executor::CheckRoom(const RequestClass& request_class, TimePoint deadline) {
-  if (replies_.used_bytes() >= replies_.max_bytes()) {
-    replies_.GiveUpOverdue(steady_clock::now());
-    return RefuseReply(0);
+  const TimePoint now = clock_();
+  if (!replies_.HasRoom(request_class.account)) {
+    replies_.GiveUpOverdue(now);
+    return RefuseReply(request_class.account, 0);
   }
-  return queue_.CheckRoom(request_class, deadline, steady_clock::now());
+  return queue_.CheckRoom(request_class, deadline, now);
+}
+
+absl::StatusOr<std::unique_ptr<HeldBytes>> Executor::Reserve(const RequestClass& request_class,
+                                                             int64_t bytes) {
+  return queue_.Reserve(request_class, bytes, clock_());
 }
 
 ExecutorStatistics Executor::statistics() const {
@@ -86,43 +109,98 @@ ExecutorStatistics Executor::statistics() const {
 
 void Executor::Stop() {
   queue_.Close();
-  runner_.Abort();
-  short_runner_.Abort();
+  for (BatchRunner& runner : runners_) {
+    runner.Abort();
+  }
   if (dispatcher_.joinable()) {
     dispatcher_.join();
   }
 }
 
 void Executor::Dispatch() {
-  for (Batch batch = batcher_.Next(); !batch.jobs.empty(); batch = batcher_.Next()) {
-    const BatchKey& key = batch.jobs.front()->description().key;
-    const WorkEstimate work = speed_.Estimate(key, batch.flops);
-    queue_.SetBusyUntil(batch.start +
-                        std::chrono::nanoseconds(std::max(work.added_ns, work.alone_ns)));
-    Run(batch, runner_, [this, priority = HighestOf(batch)] { RunShortBatch(priority); });
-    queue_.SetBusyUntil(TimePoint());
-    batch = Batch();  // the jobs must not live until the next request comes
+  bool is_open = true;
+  while (is_open) {
+    const absl::Status status = ContainVoid("the dispatcher", [&] { is_open = RunNextBatch(); });
+    if (!status.ok()) {
+      LogFailure(status);
+      std::this_thread::sleep_for(kShortagePause);  // what waits still does
+    }
   }
 }
 
-void Executor::RunShortBatch(Priority priority) {
-  const Batch batch = batcher_.NextShort(kShortNs, priority);
-  if (!batch.jobs.empty()) {
-    Run(batch, short_runner_, nullptr);
-    MutexLock lock(mutex_);
-    ++statistics_.interleaved_batches;
+bool Executor::RunNextBatch() {
+  const Batch batch = batcher_.Next();
+  if (batch.jobs.empty()) {
+    return false;
   }
+  RunAt(0, batch);
+  queue_.SetRunning({});
+  return true;
 }
 
-void Executor::Run(const Batch& batch, BatchRunner& runner,
-                   const std::function<void()>& interlude) {
+// Up to the runner nothing allocates: a batch that was taken is run.
+void Executor::RunAt(size_t level, const Batch& batch) {
+  const WorkEstimate work = speed_.Estimate(batch.jobs.front()->description().key, batch.flops);
+  const std::chrono::nanoseconds expected(std::max(work.added_ns, work.alone_ns));
+  const bool is_passable = batch.is_long && level + 1 < kLevels;
+  const auto announce = [&, priority = HighestOf(batch)](int64_t had_ns) {
+    queue_.SetRunning({.until = clock_() + expected - std::chrono::nanoseconds(had_ns),
+                       .passable = is_passable ? std::optional(priority) : std::nullopt});
+  };
+  if (is_passable) {
+    queue_.SetPosition(batch.position);
+  }
+  announce(0);
+  // What goes wrong with those that pass must not end the long batch.
+  const auto let_pass = [&](int64_t had_ns) {
+    bool may_go_on = false;
+    const absl::Status status =
+        ContainVoid("the dispatcher", [&] { may_go_on = LetOnePass(level + 1, batch, had_ns); });
+    if (!status.ok()) {
+      LogFailure(status);
+    }
+    announce(had_ns);
+    return may_go_on;
+  };
+  BatchRunner::Interlude interlude;
+  if (is_passable || level == 0) {
+    interlude = std::cref(let_pass);
+  }
   {
     MutexLock lock(mutex_);
     statistics_.running_requests += std::ssize(batch.jobs);
+    statistics_.interleaved_batches += level > 0 ? 1 : 0;
   }
-  const BatchOutcome outcome = runner.Run(batch, interlude);
-  if (outcome.is_complete) {
-    speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
+  Count(batch, runners_[level].Run(batch, interlude));
+}
+
+bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t had_ns) {
+  batcher_.FinishDead();
+  const Priority priority = HighestOf(long_batch);
+  if (long_batch.is_long) {
+    const double position = long_batch.position + static_cast<double>(had_ns) / ShareOf(priority);
+    queue_.SetPosition(position);
+    const Batch earlier = batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels);
+    if (!earlier.jobs.empty()) {
+      RunAt(level, earlier);
+      return true;
+    }
+  }
+  const Batch passing = batcher_.NextShort(kShortNs, priority);
+  if (!passing.jobs.empty()) {
+    RunAt(level, passing);
+  }
+  return false;
+}
+
+void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
+  const absl::Status learned = ContainVoid("learning from the batch", [&] {
+    if (outcome.is_complete) {
+      speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
+    }
+  });
+  if (!learned.ok()) {
+    LogFailure(learned);
   }
   MutexLock lock(mutex_);
   statistics_.running_requests -= std::ssize(batch.jobs);

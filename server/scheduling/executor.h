@@ -1,7 +1,9 @@
 // The dispatcher: one thread that takes batches and runs them.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -14,8 +16,10 @@
 #include "server/observability/bucket_counts.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
+#include "server/scheduling/deadline_probes.h"
 #include "server/scheduling/reply_budget.h"
 #include "server/scheduling/request_queue.h"
+#include "server/scheduling/side_pool.h"
 #include "server/scheduling/speed_estimate.h"
 
 namespace attention {
@@ -27,6 +31,8 @@ struct ExecutorOptions {
   QueueLimits queue = {};
   int64_t max_reply_bytes = std::numeric_limits<int64_t>::max();
   std::chrono::nanoseconds reply_patience = std::chrono::seconds(30);
+  /// Called by any thread.
+  std::function<TimePoint()> clock = std::chrono::steady_clock::now;
 };
 
 inline constexpr int64_t kBatchRowsBounds[] = {1,   2,   4,    8,    16,   32,   64,   128,
@@ -69,6 +75,13 @@ class Executor {
   /// Errors that Submit would give a job of this class and deadline, whatever it asks for.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline);
 
+  /// Errors are RequestQueue::Reserve's.
+  absl::StatusOr<std::unique_ptr<HeldBytes>> Reserve(const RequestClass& request_class,
+                                                     int64_t bytes);
+
+  /// For what takes long beside computing.
+  SidePool& side() { return side_; }
+
   ExecutorStatistics statistics() const;
   int num_threads() const { return pool_.num_threads(); }
 
@@ -77,24 +90,35 @@ class Executor {
   void Stop();
 
  private:
+  /// Batches that are in memory at once: one that was interrupted, a long one that passes it and is
+  /// interrupted in turn, and one that is not long.
+  static constexpr size_t kLevels = 3;
+
   void Dispatch();
-  /// Lets short jobs pass a long batch of this priority.
-  void RunShortBatch(Priority priority);
-  /// Runs the batch on the runner; what it took is learned, and counted.
-  void Run(const Batch& batch, BatchRunner& runner, const std::function<void()>& interlude);
+  /// False when the queue is closed and empty.
+  bool RunNextBatch();
+  /// Runs the batch beside those of the levels below, which wait until it ends.
+  void RunAt(size_t level, const Batch& batch);
+  /// Runs one batch that passes the long one of the level below, which has had `had_ns`. True when
+  /// the queue's order may have another one that does.
+  bool LetOnePass(size_t level, const Batch& long_batch, int64_t had_ns);
+  /// What the batch took is learned, and counted.
+  void Count(const Batch& batch, const BatchOutcome& outcome);
 
   /// RESOURCE_EXHAUSTED: a reply of so many bytes does not fit.
-  absl::Status RefuseReply(int64_t bytes) const;
+  absl::Status RefuseReply(const std::string& account, int64_t bytes) const;
 
+  const std::function<TimePoint()> clock_;
   SpeedEstimate speed_;
+  DeadlineProbes probes_;
   ReplyBudget replies_;
   RequestQueue queue_;
+  SidePool side_;
   Batcher batcher_;
   /// Until the threads are started.
   std::optional<BatchPolicy> policy_{std::in_place};
   ThreadPool pool_;
-  BatchRunner runner_;
-  BatchRunner short_runner_;
+  std::array<BatchRunner, kLevels> runners_;
   mutable Mutex mutex_;
   ExecutorStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   std::thread dispatcher_;

@@ -29,10 +29,16 @@ enum class Priority { kHigh, kNormal, kLow };
 /// "high", "normal", "low".
 std::string_view Name(Priority priority);
 
+/// The part of the machine that a priority has beside the others.
+double ShareOf(Priority priority);
+
 /// Work of a priority is shared out evenly between its tenants.
 struct RequestClass {
   Priority priority = Priority::kNormal;
   std::string tenant = {};
+  /// Whose shares of queue, replies and sessions it counts in: Caller::account. Several tenants of
+  /// callers whom nobody vouches for have one. Empty: nobody's.
+  std::string account = {};
 };
 
 /// BatchKey::layer of what is no single layer.
@@ -153,13 +159,19 @@ class Job {
   virtual ScoreOutputs Scores(size_t sequence) = 0;
   /// What the sequence asks for, but of a whole stack; borrows from the job.
   virtual AttentionOptions Options(size_t sequence) const = 0;
-  /// With wants_rows: these rows are final. Does not block.
+  /// With wants_rows: these rows are final. Does not block. Does not throw: a failure to send them
+  /// is this job's alone.
   virtual void OnRows(const RowRange& rows) = 0;
-  /// The end, exactly once and last. May come without any other call before it.
+  /// The end, exactly once and last. May come without any other call before it. Does not throw.
   virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
 
  private:
   const JobDescription description_;
 };
+
+/// Nobody waits for its answer any more: cancelled, or past its deadline.
+inline bool IsDead(const Job& job, TimePoint now) {
+  return job.is_cancelled() || job.description().deadline <= now;
+}
 
 }  // namespace attention

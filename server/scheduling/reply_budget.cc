@@ -5,14 +5,18 @@
 
 namespace attention {
 
-std::shared_ptr<HeldReply> ReplyBudget::Take(int64_t bytes, std::function<void()> give_up,
-                                             TimePoint now) {
+std::shared_ptr<HeldReply> ReplyBudget::Take(const std::string& account, int64_t bytes,
+                                             std::function<void()> give_up, TimePoint now) {
+  // Made before the lock, which its destructor takes; a part without bytes is none.
+  auto part = std::make_shared<HeldReply>(state_, account, std::move(give_up));
   {
     MutexLock lock(state_->mutex);
-    if (state_->used_bytes == 0 || state_->used_bytes + bytes <= max_bytes_) {
-      state_->used_bytes += bytes;
-      auto part = std::make_shared<HeldReply>(state_, bytes, std::move(give_up));
+    const int64_t used = state_->shares.used();
+    if (used == 0 || (used + bytes <= state_->max_bytes && state_->shares.Allows(account, bytes))) {
+      state_->shares.Prepare(account);
       part->place_ = state_->parts.insert(state_->parts.end(), part.get());
+      part->bytes_ = bytes;
+      state_->shares.Add(account, bytes);
       return part;
     }
   }
@@ -36,18 +40,31 @@ void ReplyBudget::GiveUpOverdue(TimePoint now) {
   }
 }
 
-int64_t ReplyBudget::used_bytes() const {
+bool ReplyBudget::HasRoom(const std::string& account) const {
   MutexLock lock(state_->mutex);
-  return state_->used_bytes;
+  return state_->shares.used() < state_->max_bytes && state_->shares.Allows(account, 1);
 }
 
-HeldReply::HeldReply(std::shared_ptr<ReplyBudget::State> state, int64_t bytes,
+int64_t ReplyBudget::used_bytes() const {
+  MutexLock lock(state_->mutex);
+  return state_->shares.used();
+}
+
+int64_t ReplyBudget::bytes_of(const std::string& account) const {
+  MutexLock lock(state_->mutex);
+  return state_->shares.HeldBy(account);
+}
+
+HeldReply::HeldReply(std::shared_ptr<ReplyBudget::State> state, std::string account,
                      std::function<void()> give_up)
-    : state_(std::move(state)), bytes_(bytes), give_up_(std::move(give_up)) {}
+    : state_(std::move(state)), account_(std::move(account)), give_up_(std::move(give_up)) {}
 
 HeldReply::~HeldReply() {
+  if (!bytes_.has_value()) {
+    return;
+  }
   MutexLock lock(state_->mutex);
-  state_->used_bytes -= bytes_;
+  state_->shares.Remove(account_, *bytes_);
   state_->parts.erase(place_);
 }
 

@@ -8,9 +8,11 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/runtime/mutex.h"
 #include "server/scheduling/job.h"
+#include "server/scheduling/tenant_shares.h"
 
 namespace attention {
 
@@ -19,36 +21,42 @@ class ReplyBudget {
  public:
   /// A reply that is not taken for so long after it was computed makes room for others.
   ReplyBudget(int64_t max_bytes, std::chrono::nanoseconds patience)
-      : max_bytes_(max_bytes), patience_(patience) {}
+      : patience_(patience), state_(std::make_shared<State>(max_bytes)) {}
 
   /// The bytes of one reply, until the part is destroyed, which may be after the budget. Null when
-  /// they do not fit, after GiveUpOverdue; a reply that is larger than the budget fits when there
-  /// is no other. `give_up` may be called after the reply's end.
-  std::shared_ptr<HeldReply> Take(int64_t bytes, std::function<void()> give_up, TimePoint now);
+  /// they do not fit, or pass the account's share, after GiveUpOverdue; a reply that is larger than
+  /// the budget fits when there is no other. `give_up` may be called after the reply's end.
+  std::shared_ptr<HeldReply> Take(const std::string& account, int64_t bytes,
+                                  std::function<void()> give_up, TimePoint now);
+
+  /// Whether the account might have the smallest reply now.
+  bool HasRoom(const std::string& account) const;
 
   /// Calls give_up of those whose time is over, of each once, without a lock.
   void GiveUpOverdue(TimePoint now);
 
   int64_t used_bytes() const;
-  int64_t max_bytes() const { return max_bytes_; }
+  int64_t bytes_of(const std::string& account) const;
+  int64_t max_bytes() const { return state_->max_bytes; }
 
  private:
   friend class HeldReply;
   struct State {
+    explicit State(int64_t limit) : max_bytes(limit) {}
+    const int64_t max_bytes;
     Mutex mutex;
-    int64_t used_bytes ABSL_GUARDED_BY(mutex) = 0;
+    TenantShares shares ABSL_GUARDED_BY(mutex){max_bytes};
     std::list<HeldReply*> parts ABSL_GUARDED_BY(mutex);
   };
 
-  const int64_t max_bytes_;
   const std::chrono::nanoseconds patience_;
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  const std::shared_ptr<State> state_;
 };
 
 class HeldReply {
  public:
-  /// Of Take, under the state's lock.
-  HeldReply(std::shared_ptr<ReplyBudget::State> state, int64_t bytes,
+  /// Of Take, which gives it its bytes.
+  HeldReply(std::shared_ptr<ReplyBudget::State> state, std::string account,
             std::function<void()> give_up);
   ~HeldReply();
   HeldReply(const HeldReply&) = delete;
@@ -61,7 +69,8 @@ class HeldReply {
   friend class ReplyBudget;
 
   const std::shared_ptr<ReplyBudget::State> state_;
-  const int64_t bytes_;
+  const std::string account_;
+  std::optional<int64_t> bytes_;  // null: it has no place
   // Under the state's lock, which annotations cannot say.
   std::list<HeldReply*>::iterator place_;
   std::function<void()> give_up_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -11,25 +12,20 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// A tenant may take so many times what it leaves free (dynamic thresholds: Choudhury & Hahne 1998),
-// so that there is always room for another one.
-constexpr double kShareOfFree = 4;
+// Of what is left free: less than an account may have, so that one of its tenants leaves room for
+// another.
+constexpr double kShareOfTenant = 4;
 
 // Of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
-// Tenants that have nothing waiting are forgotten beyond these.
-constexpr size_t kMaxIdleFlows = 4096;
+// Beyond these, half of those that have nothing waiting are forgotten.
+constexpr size_t kMaxFlows = 4096;
 
-double ShareOf(Priority priority) {
-  switch (priority) {
-    case Priority::kHigh:
-      return 100;
-    case Priority::kNormal:
-      return 10;
-    default:
-      return 1;
-  }
+// The key is of one of the flows of that priority and account.
+bool IsOf(const RequestClass& request_class,
+          const std::tuple<Priority, std::string, std::string>& key) {
+  return std::get<0>(key) == request_class.priority && std::get<1>(key) == request_class.account;
 }
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
@@ -47,9 +43,57 @@ std::string_view Name(Priority priority) {
   }
 }
 
+double ShareOf(Priority priority) {
+  switch (priority) {
+    case Priority::kHigh:
+      return 100;
+    case Priority::kNormal:
+      return 10;
+    default:
+      return 1;
+  }
+}
+
+bool RequestQueue::IsSettled(const Flow& flow) const {
+  return flow.requests == 0 && flow.last_finish <= virtual_time_;
+}
+
+RequestQueue::FlowKey RequestQueue::KeyOf(const RequestClass& request_class) const {
+  FlowKey key(request_class.priority, request_class.account, request_class.tenant);
+  if (request_class.account.empty() || flows_.contains(key)) {
+    return key;
+  }
+  int turns = 0;
+  for (auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
+       flow != flows_.end() && IsOf(request_class, flow->first); ++flow) {
+    turns += IsSettled(flow->second) ? 0 : 1;
+  }
+  if (turns >= kMaxTurns - 1) {
+    std::get<2>(key).clear();
+  }
+  return key;
+}
+
+RequestQueue::Flows::iterator RequestQueue::FlowOf(const RequestClass& request_class) {
+  if (flows_.size() > kMaxFlows) {
+    ForgetIdleFlows();
+  }
+  const FlowKey key = KeyOf(request_class);
+  if (const auto found = flows_.find(key); found != flows_.end()) {
+    return found;
+  }
+  // An account has so few at a time that those of no more use can be looked for each time.
+  auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
+  while (!request_class.account.empty() && flow != flows_.end() &&
+         IsOf(request_class, flow->first)) {
+    flow = IsSettled(flow->second) ? flows_.erase(flow) : std::next(flow);
+  }
+  return flows_.try_emplace(key).first;
+}
+
 int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   const bool is_short = candidate.work.added_ns <= kShortNs;
-  const FlowKey key(candidate.request_class.priority, candidate.request_class.tenant);
+  const FlowKey key = KeyOf(candidate.request_class);
   const auto own = flows_.find(key);
   const double start =
       own == flows_.end() ? virtual_time_ : std::max(virtual_time_, own->second.last_finish);
@@ -62,17 +106,26 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
       waiting_ns += work_ns * (start - virtual_time_) / (flow.last_finish - virtual_time_);
     }
   }
-  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(busy_until_ - candidate.now));
-  if (is_short && running_ns > kShortNs) {  // it passes what runs, which gets its half
-    return kShortNs + 2 * static_cast<int64_t>(waiting_ns);
+  const auto wait_ns = static_cast<int64_t>(waiting_ns);
+  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(running_.until - candidate.now));
+  if (running_ns <= kShortNs || !running_.passable.has_value()) {
+    return running_ns + wait_ns;
   }
-  return running_ns + static_cast<int64_t>(waiting_ns);
+  if (is_short && candidate.request_class.priority <= *running_.passable) {
+    return kShortNs + 2 * wait_ns;  // what runs gets its half
+  }
+  // It passes what runs when that has come as far as this one's end: see Batcher::NextBefore.
+  const double ahead =
+      start - virtual_time_ +
+      static_cast<double>(candidate.work.added_ns) / ShareOf(candidate.request_class.priority);
+  const double passing_ns = static_cast<double>(kShortNs) + ahead * ShareOf(*running_.passable);
+  return wait_ns + std::min(running_ns, static_cast<int64_t>(std::min(passing_ns, 1e18)));
 }
 
 absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason reason,
                                      const std::string& text) const {
   const int64_t wait_ns = WaitOf(candidate);
-  const int64_t half_ns = std::min(limits_.max_wait_ns, state_.work_ns) / 2;
+  const int64_t half_ns = std::min(limits_.max_wait_ns, work_ns_.used()) / 2;
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = reason,
                  .retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
@@ -83,25 +136,22 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (is_closed_) {
     return absl::UnavailableError("the server is draining");
   }
-  if (state_.requests >= limits_.max_requests) {
+  if (requests_.used() >= limits_.max_requests) {
     return RefuseFor(
         candidate, RefusalReason::kQueueRequests,
-        absl::StrCat("the queue is full: ", state_.requests, " requests wait, at most ",
+        absl::StrCat("the queue is full: ", requests_.used(), " requests wait, at most ",
                      limits_.max_requests, " may (--max-queue-requests)"));
   }
-  if (state_.requests == 0) {
-    return absl::OkStatus();
-  }
-  if (state_.bytes + candidate.bytes > limits_.max_bytes) {
+  if (bytes_.used() > 0 && bytes_.used() + candidate.bytes > limits_.max_bytes) {
     return RefuseFor(
         candidate, RefusalReason::kQueueBytes,
-        absl::StrCat("the queue is full: ", state_.bytes, " bytes wait, ", candidate.bytes,
+        absl::StrCat("the queue is full: ", bytes_.used(), " bytes wait, ", candidate.bytes,
                      " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
   }
-  if (state_.work_ns + candidate.work.added_ns > limits_.max_wait_ns) {
+  if (requests_.used() > 0 && work_ns_.used() + candidate.work.added_ns > limits_.max_wait_ns) {
     return RefuseFor(
         candidate, RefusalReason::kQueueWait,
-        absl::StrCat("the queue is full: what waits takes about ", Milliseconds(state_.work_ns),
+        absl::StrCat("the queue is full: what waits takes about ", Milliseconds(work_ns_.used()),
                      " ms, this request ", Milliseconds(candidate.work.added_ns),
                      " ms more, at most ", Milliseconds(limits_.max_wait_ns),
                      " ms may wait (--max-queue-wait)"));
@@ -109,25 +159,38 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   return absl::OkStatus();
 }
 
+QueueState RequestQueue::HeldBy(const RequestClass& request_class) const {
+  QueueState held;
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
+    const auto flow = flows_.find(KeyOf(
+        {.priority = priority, .tenant = request_class.tenant, .account = request_class.account}));
+    if (flow != flows_.end()) {
+      held.requests += flow->second.requests;
+      held.bytes += flow->second.bytes;
+      held.work_ns += flow->second.work_ns;
+    }
+  }
+  return held;
+}
+
 absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
-  const RequestClass& request_class = candidate.request_class;
-  const auto own = flows_.find({request_class.priority, request_class.tenant});
-  if (request_class.tenant.empty() || own == flows_.end() || own->second.requests == 0) {
+  const std::string& account = candidate.request_class.account;
+  const QueueState named =
+      candidate.request_class.tenant.empty() ? QueueState() : HeldBy(candidate.request_class);
+  const auto allows = [](const TenantShares& shares, int64_t own, int64_t more) {
+    return TenantShares::Allows(own, more, shares.used(), shares.limit(), kShareOfTenant);
+  };
+  if (requests_.Allows(account, 1) && bytes_.Allows(account, candidate.bytes) &&
+      work_ns_.Allows(account, candidate.work.added_ns) && allows(requests_, named.requests, 1) &&
+      allows(bytes_, named.bytes, candidate.bytes) &&
+      allows(work_ns_, named.work_ns, candidate.work.added_ns)) {
     return absl::OkStatus();
   }
-  const Flow& flow = own->second;
-  const auto exceeds = [](int64_t taken, int64_t limit, int64_t used) {
-    return static_cast<double>(taken) > kShareOfFree * static_cast<double>(limit - used);
-  };
-  if (exceeds(flow.bytes + candidate.bytes, limits_.max_bytes, state_.bytes) ||
-      exceeds(flow.work_ns + candidate.work.added_ns, limits_.max_wait_ns, state_.work_ns) ||
-      exceeds(flow.requests + 1, limits_.max_requests, state_.requests)) {
-    return RefuseFor(candidate, RefusalReason::kTenantShare,
-                     absl::StrCat("tenant \"", request_class.tenant, "\" has its share of a queue ",
-                                  "that fills: ", flow.requests, " requests of ", flow.bytes,
-                                  " bytes and about ", Milliseconds(flow.work_ns), " ms wait"));
-  }
-  return absl::OkStatus();
+  return RefuseFor(
+      candidate, RefusalReason::kTenantShare,
+      absl::StrCat(account, " has its share of a queue that fills: ", requests_.HeldBy(account),
+                   " requests of ", bytes_.HeldBy(account), " bytes and about ",
+                   Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
 }
 
 absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
@@ -153,35 +216,70 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
   return absl::OkStatus();
 }
 
+absl::Status RequestQueue::CheckLive(const Candidate& candidate) const {
+  RETURN_IF_ERROR(CheckFit(candidate));
+  RETURN_IF_ERROR(CheckShare(candidate));
+  return CheckDeadline(candidate);
+}
+
+absl::Status RequestQueue::Check(const Candidate& candidate) {
+  absl::Status status = CheckLive(candidate);
+  return !status.ok() && Sweep(candidate.now) ? CheckLive(candidate) : status;
+}
+
 absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoint deadline,
                                      TimePoint now) {
   MutexLock lock(mutex_);
-  const Candidate mean = {.request_class = request_class,
-                          .bytes = static_cast<int64_t>(mean_bytes_),
-                          .work = {.added_ns = static_cast<int64_t>(mean_ns_)},
-                          .deadline = deadline,
-                          .now = now};
-  RETURN_IF_ERROR(CheckFit(mean));
-  RETURN_IF_ERROR(CheckShare(mean));
+  Candidate mean = {.request_class = request_class,
+                    .bytes = 1,
+                    .work = {.added_ns = 1},
+                    .deadline = TimePoint::max(),
+                    .now = now};
+  if (const auto own = flows_.find(KeyOf(request_class)); own != flows_.end()) {
+    mean.bytes = std::max<int64_t>(1, static_cast<int64_t>(own->second.mean_bytes));
+    mean.work.added_ns = std::max<int64_t>(1, static_cast<int64_t>(own->second.mean_ns));
+  }
+  RETURN_IF_ERROR(Check(mean));
   Candidate shortest = mean;
   shortest.work = {};
-  return CheckDeadline(shortest);
+  shortest.deadline = deadline;
+  const absl::Status in_time = CheckDeadline(shortest);
+  return !in_time.ok() && Sweep(now) ? CheckDeadline(shortest) : in_time;
 }
 
-void RequestQueue::Account(const RequestClass& request_class, const Entry& entry, int sign) {
-  const FlowKey key(request_class.priority, request_class.tenant);
-  Flow& flow = flows_[key];
+absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestClass& request_class,
+                                                                 int64_t bytes, TimePoint now) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(Check({.request_class = request_class,
+                         .bytes = bytes,
+                         .work = {},
+                         .deadline = TimePoint::max(),
+                         .now = now}));
+  auto held = std::make_unique<HeldBytes>(*this, request_class.account, bytes);
+  bytes_.Add(request_class.account, bytes);  // after all that can throw but itself
+  return held;
+}
+
+HeldBytes::~HeldBytes() {
+  MutexLock lock(queue_.mutex_);
+  queue_.bytes_.Remove(account_, bytes_);
+}
+
+void RequestQueue::Account(const Entry& entry, int sign) {
+  Flow& flow = entry.flow->second;
   const JobDescription& job = entry.job->description();
-  flow.work_ns += sign * entry.added_ns;
-  flow.short_ns += entry.added_ns <= kShortNs ? sign * entry.added_ns : 0;
+  const std::string& account = job.request_class.account;
+  const int64_t added_ns = entry.standing.added_ns;
+  flow.work_ns += sign * added_ns;
+  flow.short_ns += added_ns <= kShortNs ? sign * added_ns : 0;
   flow.bytes += sign * job.size_bytes;
   flow.requests += sign;
-  state_.work_ns += sign * entry.added_ns;
-  state_.bytes += sign * job.size_bytes;
-  state_.requests += sign;
+  work_ns_.Add(account, sign * added_ns);
+  bytes_.Add(account, sign * job.size_bytes);
+  requests_.Add(account, sign);
   tokens_ += sign * job.tokens;
-  if (flow.requests == 0 && flow.last_finish <= virtual_time_) {
-    flows_.erase(key);
+  if (IsSettled(flow)) {
+    flows_.erase(entry.flow);
   }
 }
 
@@ -190,54 +288,100 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
   const RequestClass& request_class = description.request_class;
   {
     MutexLock lock(mutex_);
-    mean_ns_ += kMeanShare * (static_cast<double>(work.added_ns) - mean_ns_);
-    mean_bytes_ += kMeanShare * (static_cast<double>(description.size_bytes) - mean_bytes_);
-    const Candidate candidate = {.request_class = request_class,
-                                 .bytes = description.size_bytes,
-                                 .work = work,
-                                 .deadline = description.deadline,
-                                 .now = now};
-    RETURN_IF_ERROR(CheckFit(candidate));
-    RETURN_IF_ERROR(CheckShare(candidate));
-    RETURN_IF_ERROR(CheckDeadline(candidate));
-    Flow& flow = flows_[{request_class.priority, request_class.tenant}];
+    RETURN_IF_ERROR(Check({.request_class = request_class,
+                           .bytes = description.size_bytes,
+                           .work = work,
+                           .deadline = description.deadline,
+                           .now = now}));
+    for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
+      shares->Prepare(request_class.account);  // what is counted below does not throw
+    }
+    const Flows::iterator place = FlowOf(request_class);
+    Flow& flow = place->second;
+    const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first of all
+    flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
+    flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
     const double start = std::max(virtual_time_, flow.last_finish);
-    flow.last_finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
-                                   ShareOf(request_class.priority);
-    const Entry entry = {std::move(job), work.added_ns};
-    Account(request_class, entry, 1);
+    const double finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
+                                      ShareOf(request_class.priority);
+    const Entry entry = {std::move(job), {work.added_ns, finish}, place};
     jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
+    flow.last_finish = finish;
+    Account(entry, 1);
   }
   changed_.NotifyOne();
   return absl::OkStatus();
 }
 
-std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
-    absl::FunctionRef<bool(const Job&, int64_t)> select) {
-  std::vector<JobPointer> taken;
+std::map<RequestQueue::Order, RequestQueue::Entry>::iterator RequestQueue::Remove(
+    std::map<Order, Entry>::iterator entry, std::vector<JobPointer>& taken) {
+  taken.push_back(entry->second.job);
+  Account(entry->second, -1);
+  return jobs_.erase(entry);
+}
+
+bool RequestQueue::Sweep(TimePoint now) {
+  if (now < next_sweep_) {
+    return false;
+  }
+  next_sweep_ = now + kSweepInterval;
+  const size_t before = dead_.size();
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
-    if (!select(*entry->second.job, entry->second.added_ns)) {
+    entry = IsDead(*entry->second.job, now) ? Remove(entry, dead_) : std::next(entry);
+  }
+  return dead_.size() > before;
+}
+
+std::vector<RequestQueue::JobPointer> RequestQueue::TakeDead(TimePoint now) {
+  MutexLock lock(mutex_);
+  Sweep(now);
+  return std::exchange(dead_, {});
+}
+
+void RequestQueue::ForgetIdleFlows() {
+  std::vector<double> tags;
+  for (const auto& [_, flow] : flows_) {
+    if (flow.requests == 0) {
+      tags.push_back(flow.last_finish);
+    }
+  }
+  if (tags.empty()) {
+    return;
+  }
+  const auto middle = tags.begin() + std::ssize(tags) / 2;
+  std::nth_element(tags.begin(), middle, tags.end());
+  std::erase_if(flows_, [last = *middle](const auto& flow) {
+    return flow.second.requests == 0 && flow.second.last_finish <= last;
+  });
+}
+
+std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
+    absl::FunctionRef<bool(const Job&, const Standing&)> select) {
+  std::vector<JobPointer> taken = std::exchange(dead_, {});
+  bool is_first = true;
+  for (auto entry = jobs_.begin(); entry != jobs_.end();) {
+    if (!select(*entry->second.job, entry->second.standing)) {
       ++entry;
       continue;
     }
-    if (taken.empty()) {
-      virtual_time_ = std::max(virtual_time_, std::get<0>(entry->first));
+    if (std::exchange(is_first, false)) {
+      taken_start_ = std::get<0>(entry->first);
+      virtual_time_ = std::max(virtual_time_, taken_start_);
     }
-    Account(entry->second.job->description().request_class, entry->second, -1);
-    taken.push_back(std::move(entry->second.job));
-    entry = jobs_.erase(entry);
-  }
-  if (jobs_.empty()) {
-    flows_.clear();
-    virtual_time_ = 0;
-  } else if (flows_.size() > kMaxIdleFlows) {
-    std::erase_if(flows_, [](const auto& flow) { return flow.second.requests == 0; });
+    try {
+      entry = Remove(entry, taken);
+    } catch (...) {  // there is no memory for one more
+      if (taken.empty()) {
+        throw;
+      }
+      break;
+    }
   }
   return taken;
 }
 
 std::vector<RequestQueue::JobPointer> RequestQueue::Take(
-    absl::FunctionRef<bool(const Job&, int64_t added_ns)> select) {
+    absl::FunctionRef<bool(const Job&, const Standing&)> select) {
   MutexLock lock(mutex_);
   return TakeLocked(select);
 }
@@ -245,7 +389,11 @@ std::vector<RequestQueue::JobPointer> RequestQueue::Take(
 std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     const Patience& patience, absl::FunctionRef<bool(const Job&)> select) {
   MutexLock lock(mutex_);
-  while (jobs_.empty() && !is_closed_) {
+  if (jobs_.empty()) {  // nothing runs either: nobody owes anybody anything
+    flows_.clear();
+    virtual_time_ = 0;
+  }
+  while (jobs_.empty() && dead_.empty() && !is_closed_) {
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
@@ -253,12 +401,22 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     while (!is_closed_ && tokens_ < patience.enough_tokens && changed_.WaitUntil(mutex_, end)) {
     }
   }
-  return TakeLocked([&](const Job& job, int64_t) { return select(job); });
+  return TakeLocked([&](const Job& job, const Standing&) { return select(job); });
 }
 
-void RequestQueue::SetBusyUntil(TimePoint end) {
+double RequestQueue::taken_start() const {
   MutexLock lock(mutex_);
-  busy_until_ = end;
+  return taken_start_;
+}
+
+void RequestQueue::SetPosition(double position) {
+  MutexLock lock(mutex_);
+  virtual_time_ = position;
+}
+
+void RequestQueue::SetRunning(const RunningBatch& running) {
+  MutexLock lock(mutex_);
+  running_ = running;
 }
 
 void RequestQueue::Close() {
@@ -271,7 +429,7 @@ void RequestQueue::Close() {
 
 QueueState RequestQueue::state() const {
   MutexLock lock(mutex_);
-  return state_;
+  return {.requests = requests_.used(), .bytes = bytes_.used(), .work_ns = work_ns_.used()};
 }
 
 }  // namespace attention

@@ -1,19 +1,23 @@
 // The bounded queue between the RPC threads and the dispatcher.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/job.h"
 #include "server/scheduling/refusal.h"
+#include "server/scheduling/tenant_shares.h"
 
 namespace attention {
 
@@ -36,6 +40,15 @@ struct WorkEstimate {
 /// as a part of those, so that each of the two gets at least half of the time.
 inline constexpr int64_t kShortNs = 10'000'000;
 
+/// What runs now.
+struct RunningBatch {
+  /// By estimate.
+  TimePoint until = {};
+  /// Jobs pass it between its parts, at the positions that it reaches: a long batch of this
+  /// priority. Null: they wait until it ends.
+  std::optional<Priority> passable = {};
+};
+
 /// What waits. Nanoseconds are estimates.
 struct QueueState {
   int64_t requests = 0;
@@ -43,40 +56,84 @@ struct QueueState {
   int64_t work_ns = 0;
 };
 
+class RequestQueue;
+
+/// Bytes of a queue's budget, until this is destroyed. The queue outlives it.
+class HeldBytes {
+ public:
+  /// Of RequestQueue::Reserve, which has counted them.
+  HeldBytes(RequestQueue& queue, const std::string& account, int64_t bytes)
+      : queue_(queue), account_(account), bytes_(bytes) {}
+  ~HeldBytes();
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+
+ private:
+  RequestQueue& queue_;
+  const std::string account_;
+  const int64_t bytes_;
+};
+
 /// Jobs in the order of their start tags (start-time fair queueing: Goyal, Vin & Cheng 1996), over
 /// flows that are the tenants of each priority, in units of estimated work: first in, first out
-/// within a flow. Never blocks a producer. Thread-safe.
+/// within a flow. Of the tenants that an account names at most kMaxTurns have a flow of their own;
+/// the rest share one. Jobs that nobody waits for any more (IsDead) leave when they are in the way.
+/// Never blocks a producer. Thread-safe.
 class RequestQueue {
  public:
   using JobPointer = std::shared_ptr<Job>;
 
+  /// Who may call itself as it likes gets so many turns at most, whatever the number of its names.
+  static constexpr int kMaxTurns = 16;
+
   explicit RequestQueue(const QueueLimits& limits) : limits_(limits) {}
 
   /// RESOURCE_EXHAUSTED when the job does not fit (an empty queue takes any job), would have to
-  /// wait too long for its deadline, or its tenant has more than its share of a queue that fills;
+  /// wait too long for its deadline, or its account has more than its share of a queue that fills;
   /// DEADLINE_EXCEEDED when it could not meet its deadline alone; UNAVAILABLE after Close. All but
   /// the last carry a Refusal. The job is then not kept, and not finished.
   absl::Status Push(JobPointer job, const WorkEstimate& work, TimePoint now);
 
-  /// What Push would say of a short job of the mean size, of which nothing but its class and
-  /// deadline is known.
+  /// Bytes of the budget for what is no job yet. Errors as Push gives them to a job without work.
+  absl::StatusOr<std::unique_ptr<HeldBytes>> Reserve(const RequestClass& request_class,
+                                                     int64_t bytes, TimePoint now);
+
+  /// What Push would say of a short job, of which nothing but its class and deadline is known; it
+  /// is taken to be of the mean size of those that its own flow has had accepted of late.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline, TimePoint now);
 
   /// Waits until there is a job, and then, at most until `delay` after its arrival, for
   /// `enough_tokens`; then takes those that `select` accepts, asked in order. An empty result says
   /// that the queue is closed and empty. `select` is called under the queue's lock; it must accept
-  /// the first it sees.
+  /// the first it sees. Without memory for the first job it throws, and takes none.
   struct Patience {
     std::chrono::nanoseconds delay{0};
     int64_t enough_tokens = 0;
   };
   std::vector<JobPointer> WaitAndTake(const Patience& patience,
                                       absl::FunctionRef<bool(const Job&)> select);
-  /// As above, of what is there now. `select` also hears the job's estimate.
-  std::vector<JobPointer> Take(absl::FunctionRef<bool(const Job&, int64_t added_ns)> select);
 
-  /// Until when what runs now will take, by estimate.
-  void SetBusyUntil(TimePoint end);
+  /// Where a job stands.
+  struct Standing {
+    int64_t added_ns = 0;
+    /// The tag at which it would be done, had it the machine's share that is its own.
+    double finish = 0;
+  };
+  /// As above, of what is there now.
+  std::vector<JobPointer> Take(absl::FunctionRef<bool(const Job&, const Standing&)> select);
+  /// The start tag of the first of the jobs that were taken last.
+  double taken_start() const;
+
+  /// What runs has reached this tag: what comes from now on starts there, or later.
+  void SetPosition(double position);
+
+  /// Takes out what nobody waits for any more; the taker is to finish it. Looks through the queue
+  /// at most once in kSweepInterval.
+  std::vector<JobPointer> TakeDead(TimePoint now);
+  static constexpr std::chrono::milliseconds kSweepInterval{10};
+
+  /// Of the batch that is computed now.
+  void SetRunning(const RunningBatch& running);
 
   /// Refuses new jobs; those that wait can still be taken.
   void Close();
@@ -84,18 +141,24 @@ class RequestQueue {
   QueueState state() const;
 
  private:
+  friend class HeldBytes;
+
   struct Flow {
     double last_finish = 0;  // tag
     int64_t work_ns = 0;     // of what waits
     int64_t short_ns = 0;    // of that, of short jobs
     int64_t bytes = 0;
     int64_t requests = 0;
+    double mean_ns = 0;  // of jobs of late
+    double mean_bytes = 0;
   };
-  using FlowKey = std::pair<Priority, std::string>;
+  using FlowKey = std::tuple<Priority, std::string, std::string>;  // ..., account, tenant
+  using Flows = std::map<FlowKey, Flow>;
   using Order = std::tuple<double, Priority, uint64_t>;  // start tag, ..., arrival
   struct Entry {
     JobPointer job;
-    int64_t added_ns = 0;
+    Standing standing;
+    Flows::iterator flow;  // which stays while it has requests
   };
 
   /// What asks to be let in.
@@ -107,7 +170,12 @@ class RequestQueue {
     TimePoint now;
   };
 
-  /// Whether it fits at all, beside its tenant's other jobs, and in time.
+  /// All that may refuse it; what is dead does not stand in its way.
+  absl::Status Check(const Candidate& candidate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLive(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Of the tenant that a job names, in all priorities, what waits.
+  QueueState HeldBy(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Whether it fits at all, beside its account's other jobs, and in time.
   absl::Status CheckFit(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckShare(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckDeadline(const Candidate& candidate) const
@@ -116,24 +184,40 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Account(const RequestClass& request_class, const Entry& entry, int sign)
+  /// Nothing waits in it, and it has no tags to come.
+  bool IsSettled(const Flow& flow) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Of the flow that its job would be in.
+  FlowKey KeyOf(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// The same, which is there then.
+  Flows::iterator FlowOf(const RequestClass& request_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Takes it out. Throws without memory, and has changed nothing then.
+  std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,
+                                          std::vector<JobPointer>& taken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, int64_t)> select)
+  /// Moves what is dead out of the way. False when there was nothing, or it was too early to look.
+  bool Sweep(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, const Standing&)> select)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Of flows that have nothing waiting, those whose debts are the smallest.
+  void ForgetIdleFlows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const QueueLimits limits_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::map<FlowKey, Flow> flows_ ABSL_GUARDED_BY(mutex_);  // those with jobs, or tags to come
+  std::vector<JobPointer> dead_ ABSL_GUARDED_BY(mutex_);  // taken out, to be finished
+  TimePoint next_sweep_ ABSL_GUARDED_BY(mutex_);
+  Flows flows_ ABSL_GUARDED_BY(mutex_);  // those with jobs, or tags to come
   double virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
+  double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_arrival_ ABSL_GUARDED_BY(mutex_) = 0;
-  QueueState state_ ABSL_GUARDED_BY(mutex_);
+  TenantShares requests_ ABSL_GUARDED_BY(mutex_){limits_.max_requests};
+  TenantShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
+  TenantShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimePoint busy_until_ ABSL_GUARDED_BY(mutex_);
-  double mean_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of jobs of late
-  double mean_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  RunningBatch running_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -7,15 +7,15 @@ namespace {
 
 // What an older batch counts beside the one after it.
 constexpr double kDecay = 0.9;
+// The same when the one after it took less than half of what was expected: then the older ones met
+// a hiccup, or a slower machine, and requests are refused for it.
+constexpr double kDecayAtGoodNews = 0.5;
 // Batches of a kind that come first generate code and touch memory for the first time.
 constexpr int64_t kFirstBatches = 2;
-constexpr double kDoubt = 0.9;
 // Of one thread, before anything ran: of a fast machine, so that nothing is refused on a guess.
 constexpr double kGuessedNsPerFlop = 1.0 / 100;
 // Batches of less say more of what a batch costs to begin than of what more work costs.
 constexpr double kTellingFlops = 1e8;
-// Unloaded models leave their kinds behind.
-constexpr size_t kMaxKinds = 4096;
 
 }  // namespace
 
@@ -41,41 +41,59 @@ SpeedEstimate::Line SpeedEstimate::LineOf(const Sums& s) const {
   return {0, s.flops > 0 ? s.ns / s.flops : 0};
 }
 
+const SpeedEstimate::Sums* SpeedEstimate::Kinds::Find(const Kind& kind) const {
+  const auto found = by_kind_.find(kind);
+  return found == by_kind_.end() ? nullptr : &found->second->second;
+}
+
+SpeedEstimate::Sums& SpeedEstimate::Kinds::Touch(const Kind& kind) {
+  if (const auto found = by_kind_.find(kind); found != by_kind_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second);
+  } else {
+    recent_.emplace_front(kind, Sums());
+    try {
+      by_kind_.emplace(kind, recent_.begin());
+    } catch (...) {
+      recent_.pop_front();
+      throw;
+    }
+  }
+  if (recent_.size() > kMaxKinds) {
+    by_kind_.erase(recent_.back().first);
+    recent_.pop_back();
+  }
+  return recent_.front().second;
+}
+
 WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
   MutexLock lock(mutex_);
-  const auto found = kinds_.find(KindOf(key));
-  if (found == kinds_.end() || found->second.weight == 0) {
+  const Sums* const sums = (key.model == nullptr ? bare_ : models_).Find(KindOf(key));
+  if (sums == nullptr || sums->weight == 0) {
     return {.added_ns = static_cast<int64_t>(flops * kGuessedNsPerFlop / num_threads_)};
   }
-  const Line line = LineOf(found->second);
+  const Line line = LineOf(*sums);
   const double added = flops * line.slope;
   return {static_cast<int64_t>(added), static_cast<int64_t>(line.begin + added)};
 }
 
 void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_ns) {
   MutexLock lock(mutex_);
-  if (kinds_.size() >= kMaxKinds) {
-    kinds_.clear();
-  }
-  Sums& s = kinds_[KindOf(key)];
+  Sums& s = (key.model == nullptr ? bare_ : models_).Touch(KindOf(key));
   if (s.batches++ < kFirstBatches) {
     return;
   }
   const auto ns = static_cast<double>(compute_ns);
-  s = {s.batches,
-       s.weight * kDecay + 1,
-       s.flops * kDecay + flops,
-       s.flops_squared * kDecay + flops * flops,
-       s.ns * kDecay + ns,
-       s.flops_ns * kDecay + flops * ns};
-}
-
-void SpeedEstimate::Doubt(const BatchKey& key) {
-  MutexLock lock(mutex_);
-  if (const auto found = kinds_.find(KindOf(key)); found != kinds_.end()) {
-    found->second.ns *= kDoubt;
-    found->second.flops_ns *= kDoubt;
+  double decay = kDecay;
+  if (s.weight > 0) {
+    const Line line = LineOf(s);
+    decay = ns < (line.begin + flops * line.slope) / 2 ? kDecayAtGoodNews : kDecay;
   }
+  s = {s.batches,
+       s.weight * decay + 1,
+       s.flops * decay + flops,
+       s.flops_squared * decay + flops * flops,
+       s.ns * decay + ns,
+       s.flops_ns * decay + flops * ns};
 }
 
 }  // namespace attention

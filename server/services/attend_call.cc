@@ -5,6 +5,7 @@
 
 #include "core/runtime/status_macros.h"
 #include "proto/codec/status.h"
+#include "server/security/access.h"
 
 namespace attention {
 namespace {
@@ -14,7 +15,10 @@ using std::chrono::steady_clock;
 }  // namespace
 
 AttendCall::AttendCall(const CallEnvironment& environment, std::string_view rpc, bool wants_rows)
-    : environment_(environment), visit_(environment.live_calls), wants_rows_(wants_rows) {
+    : environment_(environment),
+      visit_(environment.live_calls),
+      reception_(environment.receiving),
+      wants_rows_(wants_rows) {
   record_.rpc = rpc;
   context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
 }
@@ -28,7 +32,8 @@ void AttendCall::OnRequest(bool ok) {
     on_done_.Disarm();
     return;
   }
-  PostNext();
+  has_begun_ = true;
+  PostSurely([this] { PostNext(); });
   record_.arrival = computed_ = steady_clock::now();
   metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
@@ -38,7 +43,8 @@ void AttendCall::OnRequest(bool ok) {
     EndWith(status);
     return;
   }
-  stream_.Read(&request_, on_message_.Arm());
+  reception_.Begin(weak_from_this(), environment_.unary_limit.max_bytes);
+  on_message_.ArmFor([&](void* tag) { stream_.Read(&request_, tag); });
 }
 
 absl::Status AttendCall::CheckHeaders() {
@@ -51,21 +57,72 @@ absl::Status AttendCall::CheckHeaders() {
 }
 
 void AttendCall::OnMessage(bool ok) {
+  if (!reception_.End()) {
+    return;  // StopReceiving ends the call
+  }
   const TimePoint now = steady_clock::now();
   record_.receive_ns = Nanoseconds(now - record_.arrival);
   computed_ = now;
-  const absl::Status status =
-      ok ? Admit()
-         : absl::InvalidArgumentError("expected a request message, found the end of the call");
-  if (!status.ok()) {
+  lacks_message_ = !ok;
+  if (!ok) {
+    EndWith(absl::InvalidArgumentError("expected a request message, found the end of the call"));
+    return;
+  }
+  const int64_t inflating = InflatingCost(request_, environment_.unary_limit.max_bytes);
+  if (const int64_t cost = inflating > 0 ? inflating : PlanningCost(request_);
+      cost > kSmallPlanBytes) {
+    AdmitAside(cost);
+  } else {
+    AdmitOrEnd();
+  }
+}
+
+// Meanwhile its bytes are of the queue's budget as if it waited there.
+void AttendCall::AdmitAside(int64_t cost) {
+  absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
+      metadata_.request_class, static_cast<int64_t>(request_.Length()));
+  if (!held.ok()) {
+    EndWith(held.status());
+    return;
+  }
+  held_ = *std::move(held);
+  RunAside(cost, [this] { AdmitOrEnd(); });
+}
+
+void AttendCall::RunAside(int64_t cost, std::function<void()> run) {
+  environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
+                                    .cost = cost,
+                                    .run = [self = shared_from_this(), run = std::move(run)] {
+                                      if (const absl::Status status = ContainVoid("the call", run);
+                                          !status.ok()) {
+                                        self->OnFailure(status);
+                                      }
+                                    }});
+}
+
+void AttendCall::AdmitOrEnd() {
+  if (const absl::Status status = Admit(); !status.ok()) {
     EndWith(status);
   }
+}
+
+// What is reserved goes when it is planned, before the job is counted.
+absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
+  const std::unique_ptr<HeldBytes> held = std::move(held_);
+  PlanAccount account(environment_.executor, {.request_class = metadata_.request_class,
+                                              .deadline = deadline_,
+                                              .is_cancelled = [this] { return is_cancelled(); }});
+  const PlanTerms terms = account.terms();
+  RETURN_IF_ERROR(terms.Check());
+  ASSIGN_OR_RETURN(request_, InflateRequest(request_, environment_.unary_limit.max_bytes, terms));
+  record_.request_bytes = static_cast<int64_t>(request_.Length());
+  return Plan(request_, terms);
 }
 
 // After a success the dispatcher may already have ended the call.
 absl::Status AttendCall::Admit() {
   record_.request_bytes = static_cast<int64_t>(request_.Length());
-  ASSIGN_OR_RETURN(AttendPlan plan, Plan(request_));
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount());
   request_.Clear();
   if (plan.model != nullptr) {
     SetModel(plan.model->name(), plan.model->info().version);
@@ -81,6 +138,8 @@ absl::Status AttendCall::Admit() {
   record_.tokens = job->description().tokens;
   return environment_.executor.Submit(std::move(job));
 }
+
+std::string AttendCall::Holder() const { return AccountOf(metadata_.caller, context_); }
 
 std::function<void()> AttendCall::GiveUp() {
   return [self = weak_from_this()] {
@@ -115,30 +174,86 @@ void AttendCall::CountBlock(const grpc::ByteBuffer& message) {
 }
 
 void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
-  CountBlock(last_message);
-  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
-  stream_.WriteAndFinish(last_message, grpc::WriteOptions(), grpc::Status::OK, on_finish_.Arm());
+  End([&] {
+    CountBlock(last_message);
+    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+    on_finish_.ArmFor([&](void* tag) {
+      stream_.WriteAndFinish(last_message, grpc::WriteOptions(), grpc::Status::OK, tag);
+    });
+  });
 }
 
 void AttendCall::EndWith(const absl::Status& error) {
-  record_.status = error;
-  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
-  AddRefusalTrailers(error, context_);
-  stream_.Finish(ToGrpcStatus(error), on_finish_.Arm());
+  End([&] {
+    record_.status = error;
+    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+    AddRefusalTrailers(error, context_);
+    const grpc::Status status = ToGrpcStatus(error);
+    on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
+  });
+}
+
+template <typename Start>
+void AttendCall::End(Start start) {
+  if (has_end_.exchange(true)) {
+    return;
+  }
+  try {
+    start();
+  } catch (...) {
+    has_end_ = false;
+    throw;
+  }
+}
+
+// The request is cancelled when not even its error can be sent; what it holds goes with the call.
+void AttendCall::OnFailure(const absl::Status& status) noexcept {
+  const absl::Status ended = ContainVoid("ending the call", [&] { EndWith(status); });
+  if (!ended.ok()) {
+    has_end_ = true;
+    record_.status = status;
+    set_cancelled();
+    ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
+    LogFailure(ended);
+  }
+}
+
+void AttendCall::Settle() {
+  if (std::exchange(is_settled_, true)) {
+    return;
+  }
+  const absl::Status recorded = ContainVoid("recording the call", [&] {
+    Record(metadata_, record_);
+    if (record_.status.ok() && is_given_up_) {
+      record_.status = NobodyTakesIt();
+    } else if (record_.status.ok() && is_cancelled_) {
+      record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
+    } else if (lacks_message_ && is_cancelled_) {
+      record_.status = absl::CancelledError("the caller cancelled while the request was received");
+    }
+    RecordPeer(context_, record_);
+    environment_.observer.OnEnd(std::move(record_));
+  });
+  if (!recorded.ok()) {
+    LogFailure(recorded);
+  }
+  if (is_admitted_) {
+    environment_.admission.Leave();
+  }
+}
+
+AttendCall::~AttendCall() {
+  if (has_begun_) {
+    Settle();
+  }
 }
 
 void AttendCall::OnFinish(bool) {
   record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
-  Record(metadata_, record_);
-  if (record_.status.ok() && is_given_up_) {
-    record_.status = NobodyTakesIt();
-  } else if (record_.status.ok() && is_cancelled_) {
-    record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
-  }
-  RecordPeer(context_, record_);
-  environment_.observer.OnEnd(std::move(record_));
-  if (is_admitted_) {
-    environment_.admission.Leave();
+  // A message that did not come is the caller's error, or the caller is gone: OnDone knows, after
+  // which the call ends.
+  if (!lacks_message_) {
+    Settle();
   }
 }
 

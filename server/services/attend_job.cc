@@ -6,15 +6,22 @@
 namespace attention {
 namespace {
 
-// What texts became holds more memory than they.
-int64_t BytesOfTexts(const AttendPlan& plan) {
-  int64_t tokens = 0;
-  if (plan.texts != nullptr) {
-    for (const TokenizedText& text : *plan.texts) {
-      tokens += std::ssize(text.ids);
-    }
+// Of each sequence, whether it has rows or not: in plan, description, job and reply.
+constexpr int64_t kSequenceBytes =
+    sizeof(PlannedSequence) + sizeof(JobSequence) + sizeof(int64_t) + sizeof(SequenceRows);
+// Of a text beside its tokens.
+constexpr int64_t kTextBytes = sizeof(TokenizedText);
+
+// What the request became holds memory beside the request's own bytes.
+int64_t PlannedBytes(const AttendPlan& plan) {
+  int64_t bytes =
+      std::ssize(plan.sequences) * kSequenceBytes +
+      plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
+      (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
+  for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {
+    bytes += kTextBytes + std::ssize((*plan.texts)[i].ids) * kTextTokenBytes;
   }
-  return tokens * static_cast<int64_t>(sizeof(std::string) + 4 * sizeof(int32_t));
+  return bytes;
 }
 
 // Keys that are seen, over all rows of the sequence.
@@ -64,7 +71,7 @@ JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
     }
   }
   description.flops = FlopsOf(plan, description);
-  description.size_bytes = origin.size_bytes + plan.extra_bytes + BytesOfTexts(plan);
+  description.size_bytes = origin.size_bytes + plan.extra_bytes + PlannedBytes(plan);
   description.request_class = origin.request_class;
   description.arrival = origin.arrival;
   description.deadline = origin.deadline;
@@ -135,6 +142,7 @@ void AttendJob::DropInputs() {
   for (ReceivedTensor& operand : plan_.operands) {
     operand.payload = Payload();
   }
+  plan_.texts.reset();  // the reply has them
   plan_.ids = {};
   plan_.type_ids = {};
   KeepScoreTensors(plan_.options);

@@ -87,7 +87,18 @@ absl::Status CheckRun(const AttendPlan& plan, int64_t tokens, const ReplyLimit& 
   return absl::OkStatus();
 }
 
+absl::Status CheckNumTables(const AttendPlan& plan) {
+  if (plan.NumTables() <= kMaxScoreTables) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(plan.key.is_stack() ? "weights_choice" : "options", ": expected at most ",
+                   kMaxScoreTables, " tables of weights and log-sum-exp in a reply, found ",
+                   plan.NumTables(), " for ", plan.sequences.size(), " sequences"));
+}
+
 absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
+  RETURN_IF_ERROR(CheckNumTables(plan));
   int64_t tokens = 0;
   int64_t reply_bytes = static_cast<int64_t>(SizeOf(plan.output_dtype));
   for (const int64_t extent : plan.output_shape) {
@@ -109,14 +120,15 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
   return CheckRun(plan, tokens, limit);
 }
 
-absl::Status PlanInput(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
+absl::Status PlanInput(const Received<v1::AttendRequest>& request, const PlanTerms& terms,
+                       AttendPlan& plan) {
   switch (request.message.input_case()) {
     case v1::AttendRequest::kHiddenStates:
       return PlanHiddenStates(request, plan);
     case v1::AttendRequest::kTokenIds:
       return PlanTokenIds(request.message.token_ids(), plan);
     case v1::AttendRequest::kText:
-      return PlanText(request.message.text(), plan);
+      return PlanText(request.message.text(), terms, plan);
     case v1::AttendRequest::kQueryKeyValue:
       return PlanQueryKeyValue(request, plan);
     default:
@@ -126,9 +138,10 @@ absl::Status PlanInput(const Received<v1::AttendRequest>& request, AttendPlan& p
 }
 
 absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
-                                    const ReplyLimit& limit, AttendPlan plan) {
+                                    const ReplyLimit& limit, const PlanTerms& terms,
+                                    AttendPlan plan) {
   RETURN_IF_ERROR(PlanRun(request.message, plan));
-  RETURN_IF_ERROR(PlanInput(request, plan));
+  RETURN_IF_ERROR(PlanInput(request, terms, plan));
   if (plan.key.is_stack()) {
     PlanStackOutput(plan);
     plan.options.wire = std::make_unique<const v1::AttentionOptions>();
@@ -137,6 +150,15 @@ absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
   }
   RETURN_IF_ERROR(CheckSize(plan, limit));
   return plan;
+}
+
+// A message of a step's answer, encoded and waiting to be sent, beside the memory that it refers
+// to.
+constexpr int64_t kStepMessageBytes = 1024;
+
+// Weights and their like are sent by heads, as many messages at least.
+int64_t StepMessages(const AttendPlan& plan) {
+  return SaturatingProduct({plan.NumTables(), plan.num_heads});
 }
 
 // What says that there are several sequences, or more than the sequence.
@@ -157,6 +179,14 @@ absl::Status CheckStepInput(const v1::AttendRequest& request) {
 }
 
 }  // namespace
+
+int64_t AttendPlan::NumTables() const {
+  const v1::AttentionOptions& asked = *options.wire;
+  const int64_t of_a_sequence =
+      (asked.return_weights() ? 1 : 0) + (asked.return_log_sum_exp() ? 1 : 0) +
+      (asked.weights_top_k() > 0 ? 1 : 0) + std::ssize(weights_choice.layers);
+  return of_a_sequence * std::ssize(sequences);
+}
 
 absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendRequest>& request,
                                                  const TensorField& field, size_t padded_rank) {
@@ -181,7 +211,8 @@ RowLayout LayoutOf(const Shape& shape, size_t padded_rank) {
 }
 
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
-                                      const ModelRepository& models, const ReplyLimit& limit) {
+                                      const ModelRepository& models, const ReplyLimit& limit,
+                                      const PlanTerms& terms) {
   AttendPlan plan;
   if (!request.message.has_query_key_value()) {
     std::optional<int64_t> version;
@@ -190,17 +221,18 @@ absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request
     }
     ASSIGN_OR_RETURN(plan.model, FindModel(models, request.message.model(), version));
   }
-  return PlanRest(request, limit, std::move(plan));
+  return PlanRest(request, limit, terms, std::move(plan));
 }
 
 absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
-                                    const StepTarget& target, const ReplyLimit& limit) {
+                                    const StepTarget& target, const ReplyLimit& limit,
+                                    const PlanTerms& terms) {
   RETURN_IF_ERROR(CheckStepInput(request.message));
   AttendPlan begun;
   begun.model = target.model;
   begun.caches = target.caches;
   begun.cached_len = target.cached_len;
-  ASSIGN_OR_RETURN(AttendPlan plan, PlanRest(request, limit, std::move(begun)));
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanRest(request, limit, terms, std::move(begun)));
   if (plan.sequences.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("step: expected one sequence, found ", plan.sequences.size()));
@@ -212,6 +244,7 @@ absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
         absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
                      sequence.query.rows, ", found ", sequence.key.rows));
   }
+  plan.copied_reply_bytes = SaturatingProduct({StepMessages(plan), kStepMessageBytes});
   return plan;
 }
 

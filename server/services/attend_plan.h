@@ -16,6 +16,7 @@
 #include "proto/codec/tensor.h"
 #include "server/scheduling/job.h"
 #include "server/services/plan_options.h"
+#include "server/services/plan_terms.h"
 #include "server/services/row_lengths.h"
 
 namespace attention {
@@ -27,6 +28,9 @@ struct PlannedSequence {
   SequenceRows output;
   std::optional<int64_t> query_offset = {};
 };
+
+/// Memory of a token of a text: what a person reads, its id and its type.
+inline constexpr int64_t kTextTokenBytes = sizeof(std::string) + 2 * sizeof(int32_t);
 
 /// Extents of one sequence's weights in one layer.
 struct WeightsExtents {
@@ -69,6 +73,8 @@ struct AttendPlan {
   PlannedOptions options;
   /// Memory that the request holds beside its message.
   int64_t extra_bytes = 0;
+  /// Memory that the reply takes beside its output and tables: of copies of those.
+  int64_t copied_reply_bytes = 0;
 
   /// Columns of the weights of a layer, or of bare attention.
   int64_t KeysOf(const PlannedSequence& sequence) const {
@@ -80,6 +86,8 @@ struct AttendPlan {
   }
   /// Of a layer in a run of the whole stack.
   WeightsExtents WeightsOf(int64_t layer, const PlannedSequence& sequence) const;
+  /// Of the reply: each sequence has as many, whether it has rows or not.
+  int64_t NumTables() const;
   /// What of the model runs: `model "gpt2"`, or `layer 3 of model "gpt2"`.
   std::string RunName() const;
 };
@@ -92,9 +100,10 @@ struct ReplyLimit {
 
 /// INVALID_ARGUMENT names the first field that is wrong, what was expected and what was found;
 /// NOT_FOUND the model or version; RESOURCE_EXHAUSTED a reply past `limit`, or more than kMaxTokens
-/// rows.
+/// rows, kMaxSequences sequences or kMaxScoreTables tables; what `terms` say.
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
-                                      const ModelRepository& models, const ReplyLimit& limit);
+                                      const ModelRepository& models, const ReplyLimit& limit,
+                                      const PlanTerms& terms = {});
 
 /// What a step runs, and what it follows.
 struct StepTarget {
@@ -107,7 +116,8 @@ struct StepTarget {
 /// A step of a session as a request of one sequence, whose `model` is a name for errors only. As
 /// PlanAttend, and INVALID_ARGUMENT for more than one sequence, or lengths, offsets or memory.
 absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
-                                    const StepTarget& target, const ReplyLimit& limit);
+                                    const StepTarget& target, const ReplyLimit& limit,
+                                    const PlanTerms& terms = {});
 
 /// UNAVAILABLE for a model that is being loaded. NOT_FOUND names the models, or the versions, there
 /// are. Without a version: the highest.
@@ -133,7 +143,7 @@ absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan);
 /// Then the input:
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
-absl::Status PlanText(const v1::TextInput& input, AttendPlan& plan);
+absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
 absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 /// The output of a whole stack, where it is not one row for each row of the input.
 void PlanStackOutput(AttendPlan& plan);
@@ -141,6 +151,9 @@ void PlanStackOutput(AttendPlan& plan);
 /// Whether what runs takes keys and values, or an encoder's input, from `memory`.
 enum class MemoryUse { kNever, kOptional, kAlways };
 MemoryUse MemoryUseOf(const AttendPlan& plan);
+/// Whether the layer always takes `memory`: for cross-attention, or since its keys or values are of
+/// another width than its rows.
+bool NeedsMemory(const ModelLayerInfo& layer);
 
 /// Sequences whose keys are their own rows.
 void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,

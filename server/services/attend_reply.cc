@@ -1,5 +1,8 @@
 #include "server/services/attend_reply.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -12,6 +15,41 @@ namespace {
 
 constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Of a small field, with its tag, in the encoded message and in the copies that encoding makes.
+constexpr size_t kFieldBytes = 32;
+
+// A table in a message: the objects of protobuf with the shape and the reference that they point
+// to, what is encoded of them, and the slice of the memory with what keeps that alive.
+constexpr int64_t kTableMessageBytes =
+    sizeof(v1::LayerWeights) + sizeof(v1::Tensor) + 4 * sizeof(int64_t) + sizeof(std::string) +
+    6 * kFieldBytes + 2 * sizeof(grpc::Slice) + 2 * sizeof(std::shared_ptr<const void>);
+
+// A token in a message: its id, its text, and what is encoded of both.
+constexpr int64_t kTokenMessageBytes =
+    sizeof(int32_t) + sizeof(std::string) + sizeof(void*) + 2 * kFieldBytes;
+
+// From here on a system call costs less than writing.
+constexpr size_t kMinBytesOfPages = size_t{1} << 20;
+
+// Large ranges are not written: the system makes whole pages zero when they are first read, which
+// may be long after, by whoever sends them.
+void Zero(std::byte* begin, size_t size_bytes) {
+  static const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t to_page =
+      (page_bytes - reinterpret_cast<uintptr_t>(begin) % page_bytes) % page_bytes;
+  const size_t pages_bytes =
+      size_bytes < kMinBytesOfPages ? 0 : (size_bytes - to_page) / page_bytes * page_bytes;
+  if (pages_bytes == 0 || madvise(begin + to_page, pages_bytes, MADV_DONTNEED) != 0) {
+    std::memset(begin, 0, size_bytes);
+    return;
+  }
+  std::memset(begin, 0, to_page);
+  const size_t done = to_page + pages_bytes;
+  std::memset(begin + done, 0, size_bytes - done);
+}
+
+constexpr int64_t kTextMessageBytes = sizeof(v1::TokenizedText) + 2 * kFieldBytes;
+
 }  // namespace
 
 AttendReply::AttendReply(const AttendPlan& plan)
@@ -22,12 +60,21 @@ AttendReply::AttendReply(const AttendPlan& plan)
       weights_choice_(plan.weights_choice),
       texts_(plan.texts) {
   output_bytes_ = static_cast<size_t>(NumElements(shape_)) * SizeOf(dtype_);
-  size_bytes_ = output_bytes_;
+  memory_bytes_ = output_bytes_;
   outputs_.reserve(plan.sequences.size());
   for (const PlannedSequence& planned : plan.sequences) {
     outputs_.push_back(planned.output);
   }
   PlaceTables(plan);
+  message_bytes_ = MessageBytes(plan);
+}
+
+int64_t AttendReply::MessageBytes(const AttendPlan& plan) const {
+  int64_t bytes = plan.copied_reply_bytes + std::ssize(tables_) * kTableMessageBytes;
+  for (size_t i = 0; texts_ != nullptr && i < texts_->size(); ++i) {
+    bytes += kTextMessageBytes + std::ssize((*texts_)[i].ids) * kTokenMessageBytes;
+  }
+  return bytes;
 }
 
 void AttendReply::PlaceTables(const AttendPlan& plan) {
@@ -65,9 +112,10 @@ void AttendReply::PlaceTables(const AttendPlan& plan) {
 
 void AttendReply::AddTable(ScoreTable table) {
   const auto place = [&] {
-    const size_t offset = RoundUpToLine(size_bytes_);
-    size_bytes_ = offset + static_cast<size_t>(table.num_heads * table.rows * table.row_elements) *
-                               kTableElementBytes;
+    const size_t offset = RoundUpToLine(memory_bytes_);
+    memory_bytes_ =
+        offset +
+        static_cast<size_t>(table.num_heads * table.rows * table.row_elements) * kTableElementBytes;
     return offset;
   };
   table.offset = place();
@@ -79,11 +127,11 @@ void AttendReply::AddTable(ScoreTable table) {
 
 void AttendReply::Allocate() {
   memory_ = std::shared_ptr<AlignedBuffer>(
-      new AlignedBuffer(size_bytes_), [part = part_](AlignedBuffer* memory) { delete memory; });
+      new AlignedBuffer(memory_bytes_), [part = part_](AlignedBuffer* memory) { delete memory; });
   size_t written = 0;
   const auto zero_until = [&](size_t offset) {
     if (offset > written) {
-      std::memset(memory_->data() + written, 0, offset - written);
+      Zero(memory_->data() + written, offset - written);
     }
   };
   for (const SequenceRows& output : outputs_) {

@@ -24,6 +24,19 @@ enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
 /// Of weights, log-sum-exp and keys.
 inline constexpr size_t kTableElementBytes = 4;
 
+/// What an answer has of one sequence: [num_heads, rows, row_elements] of 4 bytes each.
+struct ScoreTable {
+  ScoreKind kind = ScoreKind::kWeights;
+  int64_t sequence = 0;
+  int64_t layer = 0;  // of kLayerWeights
+  int64_t num_heads = 0;
+  int64_t rows = 0;
+  int64_t row_elements = 1;
+  // Bytes, in the answer's memory.
+  size_t offset = 0;
+  size_t keys_offset = 0;  // of kTopWeights
+};
+
 /// Some rows of one head of a table.
 struct ScoreRange {
   int64_t table = 0;
@@ -57,7 +70,13 @@ class AttendReply {
  public:
   explicit AttendReply(const AttendPlan& plan);
 
-  int64_t size_bytes() const { return static_cast<int64_t>(size_bytes_); }
+  /// What the reply takes from Allocate until it has gone: its memory, and the messages around it.
+  int64_t size_bytes() const {
+    return static_cast<int64_t>(memory_bytes_ + outputs_.size() * sizeof(ScoreOutputs)) +
+           message_bytes_;
+  }
+  /// Of that, an estimate of the messages beside the memory that they refer to.
+  int64_t message_bytes() const { return message_bytes_; }
   /// Holds on to `part` until the memory is gone, which messages refer to. Before Allocate.
   void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
   /// What to hold on to for a copy of it.
@@ -96,25 +115,13 @@ class AttendReply {
   std::optional<TokenRange> NextTokens(const TokenRange& last) const;
 
  private:
-  /// [num_heads, rows, row_elements] of 4 bytes each.
-  struct ScoreTable {
-    ScoreKind kind = ScoreKind::kWeights;
-    int64_t sequence = 0;
-    int64_t layer = 0;  // of kLayerWeights
-    int64_t num_heads = 0;
-    int64_t rows = 0;
-    int64_t row_elements = 1;
-    // Bytes, in the memory.
-    size_t offset = 0;
-    size_t keys_offset = 0;  // of kTopWeights
-  };
-
   /// Elements of a table: some rows of a head, or all of it.
   struct Block {
     int64_t first_element = 0;
     Shape shape;
   };
 
+  int64_t MessageBytes(const AttendPlan& plan) const;
   void PlaceTables(const AttendPlan& plan);
   void AddTable(ScoreTable table);
   /// Where the outputs of a computation go, by sequence.
@@ -144,7 +151,8 @@ class AttendReply {
   std::vector<ScoreTable> tables_;                                 // in the order of a stream
   std::vector<ScoreOutputs> scores_;                               // by sequence
   size_t output_bytes_ = 0;
-  size_t size_bytes_ = 0;
+  size_t memory_bytes_ = 0;
+  int64_t message_bytes_ = 0;
   std::shared_ptr<HeldReply> part_;
   std::shared_ptr<AlignedBuffer> memory_;
 };

@@ -24,6 +24,7 @@ NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                     .executor = dependencies.executor,
                     .admission = dependencies.admission,
                     .live_calls = dependencies.live_calls,
+                    .receiving = dependencies.receiving,
                     .access = dependencies.access,
                     .observer = dependencies.observer,
                     .unary_limit = {limits.max_message_bytes(),
@@ -71,7 +72,8 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                    dependencies.access,
                    dependencies.observer,
                    nullptr,
-                   dependencies.live_calls},
+                   dependencies.live_calls,
+                   dependencies.receiving},
       get_model_{
           service_,
           "GetModel",
@@ -83,7 +85,8 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
           dependencies.access,
           dependencies.observer,
           nullptr,
-          dependencies.live_calls},
+          dependencies.live_calls,
+          dependencies.receiving},
       get_statistics_{
           service_,
           "GetStatistics",
@@ -97,7 +100,8 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
           dependencies.access,
           dependencies.observer,
           nullptr,
-          dependencies.live_calls},
+          dependencies.live_calls,
+          dependencies.receiving},
       set_logging_{service_,
                    "SetLogging",
                    Right::kAdmin,
@@ -108,9 +112,10 @@ AttentionService::AttentionService(const Dependencies& dependencies, const v1::M
                    dependencies.access,
                    dependencies.observer,
                    nullptr,
-                   dependencies.live_calls},
+                   dependencies.live_calls,
+                   dependencies.receiving},
       model_admin_({service_, dependencies.loader, dependencies.access, dependencies.observer,
-                    dependencies.admission, dependencies.live_calls}) {
+                    dependencies.admission, dependencies.live_calls, dependencies.receiving}) {
   for (const char* const method : {"Attend", "AttendStream", "Decode", "ListModels", "GetModel",
                                    "GetStatistics", "SetLogging"}) {
     service_.Serve(method);

@@ -20,6 +20,7 @@ class AttentionService {
     SessionTable& sessions;
     Gate& admission;
     Gate& live_calls;
+    ReceiveWatch& receiving;
     /// Who may call.
     const Access& access;
   };

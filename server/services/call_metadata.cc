@@ -88,6 +88,7 @@ absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& acce
   SetPriority(*parsed, metadata);
   metadata.request_class.tenant =
       metadata.caller.tenant.empty() ? ValueOf(context, "attend-tenant") : metadata.caller.tenant;
+  metadata.request_class.account = metadata.caller.account;
   return absl::OkStatus();
 }
 
@@ -138,6 +139,11 @@ void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context
     context.AddTrailingMetadata("attend-estimated-wait-ms",
                                 absl::StrCat(refusal->estimated_wait_ms));
   }
+}
+
+std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata) {
+  const std::string& tenant = metadata.request_class.tenant;
+  return tenant.empty() ? context.peer() : absl::StrCat("tenant/", tenant);
 }
 
 // gRPC counts deadlines by the wall clock.

@@ -51,6 +51,9 @@ absl::Status NobodyTakesIt();
 /// Trailers of a refusal: when to try again, and what was estimated. Nothing for other errors.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 
+/// Whose work a call's is where callers share: its tenant's, or without one its connection's.
+std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata);
+
 /// The call's deadline by the steady clock; TimePoint::max() without one.
 TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now);
 

@@ -8,7 +8,11 @@ void CompletionThreads::Start(int num_threads) {
       void* tag = nullptr;
       bool ok = false;
       while (queue_->Next(&tag, &ok)) {
-        static_cast<CompletionTag*>(tag)->Deliver(ok);
+        const absl::Status status = ContainVoid(
+            "a completion thread", [&] { static_cast<CompletionTag*>(tag)->Deliver(ok); });
+        if (!status.ok()) {
+          LogFailure(status);
+        }
       }
     });
   }

@@ -5,9 +5,14 @@
 #include <grpcpp/completion_queue.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "core/runtime/contain.h"
+#include "server/observability/log.h"
 
 namespace attention {
 
@@ -23,7 +28,7 @@ class CompletionTag {
  protected:
   ~CompletionTag() = default;
 
-  /// Does not block.
+  /// Does not block. What it throws is logged, and nothing else.
   virtual void OnEvent(bool ok) = 0;
   void SetArmed() { is_armed_.store(true, std::memory_order_release); }
 
@@ -35,6 +40,9 @@ class CompletionTag {
 
 /// A tag that calls a member function of a call, and keeps the call alive while the operation is
 /// under way. Call derives from std::enable_shared_from_this.
+///
+/// What the function throws becomes Call::OnFailure(status), which ends that call, once, and no
+/// other.
 template <typename Call>
 class CallTag final : public CompletionTag {
  public:
@@ -48,17 +56,46 @@ class CallTag final : public CompletionTag {
   }
   /// The operation will never complete.
   void Disarm() { keep_alive_.reset(); }
+  /// Calls start(tag), which starts one operation; not armed any more when that throws.
+  template <typename Start>
+  void ArmFor(Start start) {
+    void* const tag = Arm();
+    try {
+      start(tag);
+    } catch (...) {
+      Disarm();
+      throw;
+    }
+  }
 
  private:
   void OnEvent(bool ok) override {
     const std::shared_ptr<void> keep_alive = std::move(keep_alive_);
-    (call_->*handler_)(ok);
+    const absl::Status status = ContainVoid("the call", [&] { (call_->*handler_)(ok); });
+    if (!status.ok()) {
+      call_->OnFailure(status);
+    }
   }
 
   Call* const call_;
   void (Call::* const handler_)(bool ok);
   std::shared_ptr<void> keep_alive_;
 };
+
+/// Calls post(), which has a call wait for the next client, again until there is memory for it: no
+/// client could call the method otherwise. Returns after some seconds without.
+template <typename Post>
+void PostSurely(Post post) noexcept {
+  constexpr int kMaxTries = 1000;
+  for (int i = 0; i < kMaxTries; ++i) {
+    const absl::Status status = ContainVoid("waiting for the next call", post);
+    if (status.ok()) {
+      return;
+    }
+    LogFailure(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 class CompletionThreads {
  public:

@@ -6,6 +6,8 @@
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/envelope.h"
 #include "server/observability/requests.h"
+#include "server/scheduling/fair_budget.h"
+#include "server/security/caller.h"
 #include "server/sessions/session.h"
 
 namespace attention {
@@ -14,8 +16,13 @@ namespace attention {
 struct DecodeAction {
   Received<v1::DecodeRequest> request;
   RequestRecord record;
+  /// Whose it is, with the rights that it came with.
+  Caller caller = {};
+  RequestClass request_class = {};
   /// Once it has one.
   std::shared_ptr<const Session> session = nullptr;
+  /// While it waits for the action before it on its sequence.
+  std::unique_ptr<FairBudget::Part> waiting_bytes = nullptr;
 };
 
 }  // namespace attention

@@ -21,9 +21,10 @@ struct DecodeEnvironment {
   SessionTable& sessions;
 };
 
-/// Actions on one sequence wait for each other in the session; the scheduler sees steps only. A
-/// step's end, on the dispatcher's thread or, where a vocabulary is searched, a completion
-/// thread's, begins the sequence's next action.
+/// Actions on one sequence wait for each other in the session; the scheduler sees steps only. Those
+/// that waited are carried out by side threads (Executor::side): the dispatcher plans nothing. It
+/// does end steps, unless a vocabulary is to be searched, which completion threads do, or the
+/// answer has many messages, which side threads make.
 class DecodeCall final : public DuplexCall {
  public:
   static void Post(const DecodeEnvironment& environment);
@@ -38,19 +39,34 @@ class DecodeCall final : public DuplexCall {
   using ActionPointer = std::shared_ptr<DecodeAction>;
 
   void PostNext() override { Post(decode_); }
+  int64_t PlanningCost(const grpc::ByteBuffer& message) const override;
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool is_clean) override;
 
+  /// The sequence that the action is on, busy with it now; null: the action waits for those before
+  /// it.
+  absl::StatusOr<SessionSequence*> Claim(const ActionPointer& action);
   /// Now, or when the action before it on its sequence is done.
   void Enter(const ActionPointer& action);
+  /// The action's part of what may wait, of all sessions. RESOURCE_EXHAUSTED: it may not wait.
+  absl::Status ReserveWaiting(DecodeAction& action) const;
   /// REQUIRES: the sequence is busy with the action.
   void Carry(const ActionPointer& action, SessionSequence& sequence);
-  absl::Status Open(const v1::OpenSession& open, v1::DecodeResult& result);
-  absl::Status Resume(const v1::OpenSession& open, v1::DecodeResult& result);
+  /// Ends the stream, whose session is then kept or not as if it had broken. False when it is busy.
+  bool EndIdle();
+  /// In the initial metadata, which goes out with the first answer.
+  void AnnounceIdleTimeout();
+  /// What SessionTable::Place::SetEnd wants.
+  std::function<bool()> IdleEnd();
+  absl::Status Open(const DecodeAction& action, v1::DecodeResult& result);
+  absl::Status Resume(const DecodeAction& action, v1::DecodeResult& result);
   /// OK: OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
+  absl::StatusOr<AttendPlan> PlanOnAccount(const DecodeAction& action, SessionSequence& sequence);
   /// Room for so many more tokens, where need be that of sessions that are parked.
   absl::Status Reserve(SessionSequence& sequence, int64_t tokens);
+  /// PERMISSION_DENIED when the session's model is not the caller's to use any more.
+  static absl::Status CheckRight(const Caller& caller, const Session& session);
   /// Fork and truncate.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
 
@@ -58,7 +74,12 @@ class DecodeCall final : public DuplexCall {
   void Answer(const ActionPointer& action, const absl::Status& status, v1::DecodeResponse& response,
               Encoder& encoder);
   void Answer(const ActionPointer& action, const absl::Status& status);
-  /// Begins what waits for the sequence.
+  absl::StatusOr<grpc::ByteBuffer> EncodeResult(const DecodeAction& action,
+                                                const absl::Status& status,
+                                                v1::DecodeResponse& response, Encoder& encoder);
+  /// Without memory for the answer to an action: the call ends with `status`.
+  void EndUnanswered(RequestRecord record, const absl::Status& status);
+  /// Has another thread begin what waits for the sequence.
   void Proceed(int64_t number);
   /// What waits for the sequence finds it gone.
   void Release(const ActionPointer& action);
@@ -69,6 +90,7 @@ class DecodeCall final : public DuplexCall {
   std::shared_ptr<SessionTable::Place> place_ ABSL_GUARDED_BY(session_mutex_);
   /// The map of its sequences; what is in one belongs to the action that makes it busy.
   std::shared_ptr<Session> session_ ABSL_GUARDED_BY(session_mutex_);
+  bool has_met_action_ = false;  // of OnMessage's
   std::string resume_token_ ABSL_GUARDED_BY(session_mutex_);
 };
 

@@ -6,6 +6,7 @@
 #include "server/observability/health.h"
 #include "server/scheduling/gate.h"
 #include "server/services/headers_first.h"
+#include "server/services/open_streams.h"
 #include "server/services/typed_call.h"
 
 namespace attention {
@@ -13,7 +14,15 @@ namespace attention {
 class HealthService {
  public:
   /// All outlive this.
-  HealthService(HealthRegistry& registry, RequestObserver& observer, Gate& live_calls);
+  struct Dependencies {
+    HealthRegistry& registry;
+    RequestObserver& observer;
+    OpenStreams& open_streams;
+    Gate& live_calls;
+    ReceiveWatch& receiving;
+  };
+
+  explicit HealthService(const Dependencies& dependencies);
 
   /// To register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }
@@ -23,15 +32,13 @@ class HealthService {
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:
-  using Health = grpc::health::v1::Health;
-  using AsyncHealth = HeadersFirst<Health, Health::WithAsyncMethod_Watch<Health::Service>>;
+  using AsyncHealth = HeadersFirst<grpc::health::v1::Health>;
   using CheckCall = TypedCall<AsyncHealth, grpc::health::v1::HealthCheckRequest,
                               grpc::health::v1::HealthCheckResponse>;
 
   AsyncHealth service_;
   const Access everybody_ = Access({});
-  HealthRegistry& registry_;
-  Gate& live_calls_;
+  const Dependencies dependencies_;
   CheckCall::Method check_;
 };
 

@@ -113,7 +113,9 @@ auto Changing(ModelLoader* loader,
     }
     (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
       if (status.ok()) {
-        call->Finish(StatesOf(*loader, name, call->caller()));
+        call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::ModelStates> {
+          return StatesOf(*loader, name, call->caller());
+        }));
       } else {
         call->Finish(call->caller().Conceal(status));
       }
@@ -135,7 +137,9 @@ auto Verifying(ModelLoader* loader) {
     }
     loader->Verify(request, [call](const absl::StatusOr<ModelVerification>& result) {
       if (result.ok()) {
-        call->Finish(ToWire(*result));
+        call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::VerifyModelResponse> {
+          return ToWire(*result);
+        }));
       } else {
         call->Finish(call->caller().Conceal(result.status()));
       }
@@ -147,8 +151,9 @@ template <typename Call, typename Begin>
 typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
                                    Begin begin) {
   given.service.Serve(name);
-  return {given.service, name,           Right::kAdmin,    std::move(begin),
-          given.access,  given.observer, &given.admission, given.live_calls};
+  return {given.service,  name,           Right::kAdmin,    std::move(begin),
+          given.access,   given.observer, &given.admission, given.live_calls,
+          given.receiving};
 }
 
 }  // namespace
@@ -165,7 +170,8 @@ ModelAdmin::ModelAdmin(const Dependencies& given)
             given.access,
             given.observer,
             nullptr,
-            given.live_calls},
+            given.live_calls,
+            given.receiving},
       load_(Administered<LoadCall>(given, "LoadModel",
                                    Changing<LoadCall>(given.loader, &ModelLoader::Load))),
       unload_(Administered<UnloadCall>(given, "UnloadModel",

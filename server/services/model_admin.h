@@ -18,6 +18,7 @@ class ModelAdmin {
     RequestObserver& observer;
     Gate& admission;
     Gate& live_calls;
+    ReceiveWatch& receiving;
   };
 
   explicit ModelAdmin(const Dependencies& dependencies);

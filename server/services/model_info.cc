@@ -46,7 +46,7 @@ v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
   info.set_dtype(ToWire(model.layer(0).dtype()));
   info.set_causal(model.info().layers[0].causal);
   info.set_vocab_size(model.info().vocab_size);
-  info.set_max_positions(model.info().max_positions);
+  info.set_max_positions(model.info().max_positions.value_or(0));
   *info.mutable_limits() = limits;
   if (model.info().seeded.has_value()) {
     info.set_seed(model.info().seeded->seed);

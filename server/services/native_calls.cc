@@ -7,10 +7,15 @@
 
 namespace attention {
 
-absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request) {
+int64_t NativeCall::PlanningCost(const grpc::ByteBuffer& request) const {
+  return EnvelopeCost<v1::AttendRequest>(request);
+}
+
+absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request,
+                                            const PlanTerms& terms) {
   ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
   RETURN_IF_ERROR(caller().CheckModel(received.message.model()));
-  absl::StatusOr<AttendPlan> plan = PlanAttend(received, environment_.models, limit());
+  absl::StatusOr<AttendPlan> plan = PlanAttend(received, environment_.models, limit(), terms);
   return plan.ok() ? std::move(plan) : caller().Conceal(plan.status());
 }
 
@@ -24,10 +29,20 @@ void AttendUnaryCall::Finish(const std::shared_ptr<const AttendReply>& reply,
                              const absl::Status& status, const BatchStats& stats) {
   SetComputed(stats);
   if (!status.ok()) {
-    EndWith(status);
+    OnFailure(status);
     return;
   }
-  EndWith(reply->EncodeResponse(SummaryOf(stats)));
+  const auto send = [this, reply, stats] { EndWith(reply->EncodeResponse(SummaryOf(stats))); };
+  const absl::Status sent = ContainVoid("sending the answer", [&] {
+    if (reply->message_bytes() > kSmallReplyBytes) {
+      RunAside(reply->message_bytes(), send);
+    } else {
+      send();
+    }
+  });
+  if (!sent.ok()) {
+    OnFailure(sent);
+  }
 }
 
 void AttendStreamCall::Post(const NativeEnvironment& environment) {
@@ -38,14 +53,18 @@ void AttendStreamCall::Post(const NativeEnvironment& environment) {
 
 void AttendStreamCall::OnRows(const std::shared_ptr<const AttendReply>& reply,
                               const RowRange& rows) {
-  {
+  const absl::Status queued = ContainVoid("sending rows", [&] {
     MutexLock lock(mutex_);
     reply_ = reply;
     for (const RowRange& block : reply->SplitRows(rows)) {
       rows_.push_back(block);
     }
+  });
+  if (queued.ok()) {
+    Advance();
+  } else {
+    Fail(queued);
   }
-  Advance();
 }
 
 void AttendStreamCall::Finish(const std::shared_ptr<const AttendReply>& reply,
@@ -90,6 +109,29 @@ ReplyPart AttendStreamCall::TakePart() {
 }
 
 void AttendStreamCall::Advance() {
+  const absl::Status sent = ContainVoid("sending rows", [&] { SendNext(); });
+  if (sent.ok()) {
+    return;
+  }
+  Fail(sent);
+  {
+    MutexLock lock(mutex_);
+    is_busy_ = end_.has_value();  // nothing is under way: the job's end, if it comes, ends the call
+    if (!is_busy_) {
+      return;
+    }
+  }
+  OnFailure(sent);
+}
+
+void AttendStreamCall::Fail(const absl::Status& status) {
+  set_cancelled();
+  MutexLock lock(mutex_);
+  failure_ = failure_.ok() ? status : failure_;
+  rows_.clear();
+}
+
+void AttendStreamCall::SendNext() {
   ReplyPart part;
   std::shared_ptr<const AttendReply> reply;
   {
@@ -110,7 +152,7 @@ void AttendStreamCall::Advance() {
   } else {
     const grpc::ByteBuffer block = reply->EncodePart(part);
     CountBlock(block);
-    stream_.Write(block, on_written_.Arm());
+    on_written_.ArmFor([&](void* tag) { stream_.Write(block, tag); });
   }
 }
 
@@ -119,6 +161,7 @@ void AttendStreamCall::SendEnd() {
   {
     MutexLock lock(mutex_);
     end = *end_;
+    end.status = failure_.ok() ? end.status : failure_;
   }
   if (end.status.ok()) {
     EndWith(EncodeSummary(SummaryOf(end.stats)));

@@ -26,7 +26,8 @@ class NativeCall : public AttendCall {
   NativeCall(const NativeEnvironment& environment, std::string_view rpc, bool wants_rows)
       : AttendCall(environment.calls, rpc, wants_rows), native_(environment) {}
 
-  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request) override;
+  int64_t PlanningCost(const grpc::ByteBuffer& request) const override;
+  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request, const PlanTerms& terms) override;
 
   const NativeEnvironment& native_;
 };
@@ -66,8 +67,12 @@ class AttendStreamCall final : public NativeCall {
 
   void PostNext() override { Post(native_); }
   void OnWritten(bool ok);
-  /// Starts the next operation, if there is something to send and none is under way.
+  /// Starts the next operation, if there is something to send and none is under way. Does not
+  /// throw.
   void Advance();
+  void SendNext();
+  /// The answer cannot be sent: nothing more of it is, and the call's end will say so.
+  void Fail(const absl::Status& status);
   ReplyPart TakePart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendEnd();
 
@@ -79,6 +84,7 @@ class AttendStreamCall final : public NativeCall {
   TokenRange last_tokens_ ABSL_GUARDED_BY(mutex_);
   ScoreRange last_scores_ ABSL_GUARDED_BY(mutex_);
   std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   /// True for good once the end is on its way.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -1,11 +1,13 @@
 #include "server/services/plan_options.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/check_options.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/read_options.h"
 #include "server/services/wrong.h"
@@ -13,39 +15,38 @@
 namespace attention {
 namespace {
 
-// Beyond every position, and no sum of positions overflows.
-constexpr int64_t kFar = int64_t{1} << 42;
+/// `path` is where the options stand: "", or that of a sequence.
+absl::Status Check(const AttentionOptions& options, const OptionsFit& fit,
+                   const std::string& path) {
+  const std::optional<OptionError> error = CheckOptions(options, fit);
+  return error.has_value() ? Wrong("options.", path, error->field, ": ", error->text)
+                           : absl::OkStatus();
+}
 
-// `part` is the request's options, or one of its sequences.
-template <typename Part>
-absl::Status CheckVisibility(const Part& part, const std::string& path, int64_t kv_len) {
-  const std::pair<const char*, int64_t> counts[] = {
-      {"window", part.window()}, {"window_right", part.window_right()}, {"prefix", part.prefix()}};
-  for (const auto& [field, count] : counts) {
-    if (count < 0) {
-      return Wrong("options.", path, field, ": expected 0 or more, found ", count);
-    }
-  }
-  int64_t next = 0;
-  for (int i = 0; i < part.global_tokens_size(); ++i) {
-    const int64_t token = part.global_tokens(i);
-    if (token < next || token >= kv_len) {
-      return Wrong("options.", path, "global_tokens[", i, "]: expected ascending positions, here ",
-                   next, " to ", kv_len - 1, ", found ", token);
-    }
-    next = token + 1;
+/// What a sequence says of itself, and what that must go with.
+AttentionOptions OwnOptions(const v1::SequenceOptions& own, const AttentionOptions& shared) {
+  return {
+      .window = own.window(),
+      .window_right = own.window_right(),
+      .prefix = own.prefix(),
+      .global_tokens = {own.global_tokens().data(), static_cast<size_t>(own.global_tokens_size())},
+      .similarity = shared.similarity,
+      .bandwidth = shared.bandwidth};
+}
+
+absl::Status CheckNumOptions(const v1::AttentionOptions& wire, const OptionExtents& extents) {
+  if (!wire.sequences().empty() && wire.sequences_size() != std::ssize(extents.kv_lens)) {
+    return Wrong("options.", "sequences: expected none or one for each of ", extents.kv_lens.size(),
+                 " sequences, found ", wire.sequences_size());
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckSequences(const v1::AttentionOptions& wire, const std::vector<int64_t>& kv_lens) {
-  if (!wire.sequences().empty() && wire.sequences_size() != std::ssize(kv_lens)) {
-    return Wrong("options.", "sequences: expected none or one for each of ", kv_lens.size(),
-                 " sequences, found ", wire.sequences_size());
-  }
+absl::Status CheckSequences(const PlannedOptions& planned, const std::vector<int64_t>& kv_lens) {
+  const v1::AttentionOptions& wire = *planned.wire;
   for (int i = 0; i < wire.sequences_size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckVisibility(wire.sequences(i), absl::StrCat("sequences[", i, "]."), kv_lens[i]));
+    RETURN_IF_ERROR(Check(OwnOptions(wire.sequences(i), planned.shared), {.kv_len = kv_lens[i]},
+                          absl::StrCat("sequences[", i, "].")));
   }
   return absl::OkStatus();
 }
@@ -98,13 +99,21 @@ ScoreView<T> ViewOf(const ScoreTensor& scores, int64_t sequence) {
 
 absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& request,
                                            const OptionExtents& extents) {
+  // First: the others are copied.
+  RETURN_IF_ERROR(CheckNumOptions(request.message.options(), extents));
   PlannedOptions options;
   options.wire = std::make_unique<const v1::AttentionOptions>(request.message.options());
   const v1::AttentionOptions& wire = *options.wire;
-  ASSIGN_OR_RETURN(options.shared, ReadSharedOptions(wire, extents.num_heads, extents.head_dim));
+  ASSIGN_OR_RETURN(options.shared, ReadSharedOptions(wire, extents.head_dim));
   options.shared.causal = wire.has_causal() ? wire.causal() : extents.is_causal;
-  RETURN_IF_ERROR(CheckVisibility(wire, "", extents.kv_len));
-  RETURN_IF_ERROR(CheckSequences(wire, extents.kv_lens));
+  RETURN_IF_ERROR(Check(options.shared,
+                        {.num_heads = extents.num_heads,
+                         .head_dim = extents.head_dim,
+                         .kv_len = extents.kv_len,
+                         .has_bias = wire.has_bias(),
+                         .has_mask = wire.has_mask()},
+                        ""));
+  RETURN_IF_ERROR(CheckSequences(options, extents.kv_lens));
   if (wire.has_bias()) {
     ASSIGN_OR_RETURN(options.bias, ReadScores(wire.bias(), request.PayloadOf(wire.bias()), v1::FP32,
                                               extents, "bias"));
@@ -119,6 +128,13 @@ absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& re
   return options;
 }
 
+int64_t SizeOfLists(const PlannedOptions& options) {
+  const v1::AttentionOptions& wire = *options.wire;
+  return wire.sequences().empty() && wire.global_tokens().empty()
+             ? 0
+             : static_cast<int64_t>(wire.SpaceUsedLong());
+}
+
 void KeepScoreTensors(PlannedOptions& options) {
   Keep(options.bias);
   Keep(options.mask);
@@ -131,10 +147,9 @@ AttentionOptions OptionsOfSequence(const PlannedOptions& planned, int64_t index,
                                        : wire.sequences(static_cast<int>(index));
   AttentionOptions options = planned.shared;
   options.causal = own.has_causal() ? own.causal() : options.causal;
-  options.window = std::min(kFar, own.has_window() ? own.window() : wire.window());
-  options.window_right =
-      std::min(kFar, own.has_window_right() ? own.window_right() : wire.window_right());
-  options.prefix = std::min(kFar, own.has_prefix() ? own.prefix() : wire.prefix());
+  options.window = own.has_window() ? own.window() : options.window;
+  options.window_right = own.has_window_right() ? own.window_right() : options.window_right;
+  options.prefix = own.has_prefix() ? own.prefix() : options.prefix;
   options.global_tokens =
       own.global_tokens().empty() ? GlobalTokens(wire, kv_len) : GlobalTokens(own, kv_len);
   options.bias = ViewOf<float>(planned.bias, index);

@@ -24,7 +24,7 @@ struct ScoreTensor {
 struct PlannedOptions {
   /// Slopes, sinks, norm weights, global tokens; what differs between sequences.
   std::unique_ptr<const v1::AttentionOptions> wire;
-  /// All but what differs between sequences.
+  /// All but bias and mask; sequences may say otherwise.
   AttentionOptions shared;
   ScoreTensor bias;  // float
   ScoreTensor mask;  // uint8_t
@@ -46,6 +46,9 @@ struct OptionExtents {
 /// INVALID_ARGUMENT names the first field that is wrong, what was expected and what was found.
 absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& request,
                                            const OptionExtents& extents);
+
+/// Memory of those options that are lists as long as the request makes them.
+int64_t SizeOfLists(const PlannedOptions& options);
 
 /// Copies bias and mask out of the request's bytes, which are not needed any more then.
 void KeepScoreTensors(PlannedOptions& options);

@@ -10,8 +10,6 @@ namespace attention {
 namespace {
 
 constexpr size_t kPaddedHeadsRank = 4;
-// Far beyond any sequence, and no sum of positions overflows.
-constexpr int64_t kMaxQueryOffset = int64_t{1} << 40;
 
 const char* const kPaths[] = {"query_key_value.query", "query_key_value.key",
                               "query_key_value.value"};
@@ -105,10 +103,10 @@ absl::Status PlanSequences(const v1::QueryKeyValue& input, AttendPlan& plan) {
   for (int i = 0; i < std::ssize(queries); ++i) {
     PlannedSequence sequence = {.query = queries[i], .key = keys[i], .output = queries[i]};
     if (!offsets.empty()) {
-      if (offsets[i] < -kMaxQueryOffset || offsets[i] > kMaxQueryOffset) {
+      if (offsets[i] < -kMaxPosition || offsets[i] > kMaxPosition) {
         return absl::InvalidArgumentError(absl::StrCat("query_key_value.query_offsets[", i,
-                                                       "]: expected ", -kMaxQueryOffset, " to ",
-                                                       kMaxQueryOffset, ", found ", offsets[i]));
+                                                       "]: expected ", -kMaxPosition, " to ",
+                                                       kMaxPosition, ", found ", offsets[i]));
       }
       sequence.query_offset = offsets[i];
     } else if (query_layout.is_padded) {

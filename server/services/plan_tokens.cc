@@ -1,4 +1,6 @@
 // Requests for a model with token ids, or texts that become token ids.
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +9,10 @@
 
 namespace attention {
 namespace {
+
+// Memory that cutting a text takes meanwhile at most, for each of its bytes: as
+// tests/core/tokenizer/tokenizer_memory_test.cc has it.
+constexpr int64_t kBytesToCutOne = 25;
 
 absl::Status WithPlace(const absl::Status& status, const std::string& before,
                        const std::string& after) {
@@ -51,30 +57,75 @@ absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) 
   if (input.texts().empty()) {
     return absl::InvalidArgumentError("text.texts: expected at least one text, found none");
   }
-  return absl::OkStatus();
+  return CheckNumSequences(input.texts_size(), "text.texts");
 }
 
-// Encodes texts one after the other as long as they stay within the bound of a request.
-absl::StatusOr<std::vector<TokenizedText>> Tokenize(const v1::TextInput& input,
-                                                    const Tokenizer& tokenizer) {
-  std::vector<TokenizedText> texts;
-  int64_t tokens = 0;
-  for (int i = 0; i < input.texts_size(); ++i) {
-    absl::StatusOr<TokenizedText> text =
-        tokenizer.Encode(input.texts(i), !input.no_special_tokens());
-    if (!text.ok()) {
-      return WithPlace(text.status(), absl::StrCat("text.texts[", i, "]: "), "");
+// Texts that a tokenizer cuts, on the terms of whoever asks.
+class TextCutter {
+ public:
+  TextCutter(const AttendPlan& plan, const PlanTerms& terms)
+      : plan_(plan), tokenizer_(*plan.model->tokenizer()), terms_(terms) {}
+
+  /// By their lengths alone: a text that cannot become as few tokens as may be; and memory for the
+  /// others.
+  absl::Status CheckLengths(const v1::TextInput& input) const {
+    const std::optional<int64_t> positions = plan_.model->info().max_positions;
+    const int64_t max_tokens =
+        positions.has_value() ? std::max<int64_t>(1, *positions - plan_.cached_len) : kMaxTokens;
+    const int64_t max_bytes = tokenizer_.MaxTextBytes(max_tokens);
+    int64_t bytes = 0;
+    for (int i = 0; i < input.texts_size(); ++i) {
+      const int64_t text_bytes = std::ssize(input.texts(i));
+      if (text_bytes > max_bytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("text.texts[", i, "]: expected at most ", max_bytes, " bytes, since ",
+                         max_tokens, " tokens stand for no more, found ", text_bytes));
+      }
+      bytes += text_bytes;
     }
-    tokens += std::ssize(text->ids);
-    if (tokens > kMaxTokens) {
-      return absl::ResourceExhaustedError(absl::StrCat("text: expected at most ", kMaxTokens,
-                                                       " tokens in a request, found ", tokens,
-                                                       " in the first ", i + 1, " texts"));
-    }
-    texts.push_back(*std::move(text));
+    return bytes <= kSmallPlanBytes ? absl::OkStatus() : terms_.Reserve(MemoryToCut(bytes));
   }
-  return texts;
-}
+
+  /// One text after the other as long as they stay within the bound of a request.
+  absl::StatusOr<std::vector<TokenizedText>> Cut(const v1::TextInput& input) const {
+    std::vector<TokenizedText> texts;
+    int64_t tokens = 0;
+    for (int i = 0; i < input.texts_size(); ++i) {
+      ASSIGN_OR_RETURN(TokenizedText text, CutOne(input, i));
+      tokens += std::ssize(text.ids);
+      if (tokens > kMaxTokens) {
+        return absl::ResourceExhaustedError(absl::StrCat("text: expected at most ", kMaxTokens,
+                                                         " tokens in a request, found ", tokens,
+                                                         " in the first ", i + 1, " texts"));
+      }
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+ private:
+  // What the texts may become, and what cutting them takes meanwhile.
+  static int64_t MemoryToCut(int64_t bytes) {
+    return std::min(bytes, kMaxTokens) * kTextTokenBytes + bytes * kBytesToCutOne;
+  }
+
+  absl::StatusOr<TokenizedText> CutOne(const v1::TextInput& input, int i) const {
+    absl::Status wanted;
+    absl::StatusOr<TokenizedText> text = tokenizer_.Encode(
+        input.texts(i),
+        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = kMaxTokens, .go_on = [&] {
+           wanted = terms_.Check();
+           return wanted.ok();
+         }});
+    RETURN_IF_ERROR(wanted);
+    return text.ok() ? std::move(text)
+                     : WithPlace(text.status(), absl::StrCat("text.texts[", i, "]: "), "");
+  }
+
+  const AttendPlan& plan_;
+  const Tokenizer& tokenizer_;
+  const PlanTerms& terms_;
+};
 
 }  // namespace
 
@@ -99,10 +150,12 @@ absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status PlanText(const v1::TextInput& input, AttendPlan& plan) {
+absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan) {
   RETURN_IF_ERROR(ExpectNoMemory("text", plan));
   RETURN_IF_ERROR(CheckTextInput(input, plan));
-  ASSIGN_OR_RETURN(std::vector<TokenizedText> texts, Tokenize(input, *plan.model->tokenizer()));
+  const TextCutter cutter(plan, terms);
+  RETURN_IF_ERROR(cutter.CheckLengths(input));
+  ASSIGN_OR_RETURN(std::vector<TokenizedText> texts, cutter.Cut(input));
   const bool has_type_ids = plan.model->info().num_token_types > 0;
   std::vector<SequenceRows> rows;
   for (const TokenizedText& text : texts) {

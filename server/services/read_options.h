@@ -1,4 +1,4 @@
-// The options of a request that are the same for all of its sequences, whatever their lengths.
+// The options of a request, as the core has them.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace attention {
 
-/// Everything but what tells keys apart by position (windows, prefix, global tokens), bias and
-/// mask; borrows from `wire`. INVALID_ARGUMENT names the field, also for options that do not go
-/// together.
+/// Everything but bias and mask, in the core's terms; borrows from `wire`. INVALID_ARGUMENT names a
+/// field that the core has no words for: an enumerator that there is not, a number that its type
+/// cannot hold, a norm's weight of another width. What else is wrong, core/attention/check_options
+/// says.
 absl::StatusOr<AttentionOptions> ReadSharedOptions(const v1::AttentionOptions& wire,
-                                                   int64_t num_heads, int64_t head_dim);
+                                                   int64_t head_dim);
 
 }  // namespace attention

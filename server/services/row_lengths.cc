@@ -60,6 +60,13 @@ absl::StatusOr<std::vector<SequenceRows>> ReadPacked(const Lengths& lengths,
 
 }  // namespace
 
+absl::Status CheckNumSequences(int64_t sequences, const std::string& path) {
+  return sequences <= kMaxSequences ? absl::OkStatus()
+                                    : absl::ResourceExhaustedError(absl::StrCat(
+                                          path, ": expected at most ", kMaxSequences,
+                                          " sequences in a request, found ", sequences));
+}
+
 int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& layout) {
   int64_t longest = layout.is_padded ? layout.seq_len : 0;
   for (const SequenceRows& sequence : sequences) {
@@ -72,10 +79,7 @@ absl::StatusOr<std::vector<SequenceRows>> ReadLengths(const Lengths& lengths,
                                                       const RowLayout& layout,
                                                       const std::string& path) {
   const int64_t sequences = layout.is_padded ? layout.batch_size : lengths.size();
-  if (sequences > kMaxTokens) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": expected at most ", kMaxTokens,
-                                                     " sequences in a request, found ", sequences));
-  }
+  RETURN_IF_ERROR(CheckNumSequences(sequences, path));
   return layout.is_padded ? ReadPadded(lengths, layout, path) : ReadPacked(lengths, layout, path);
 }
 

@@ -11,9 +11,19 @@
 
 namespace attention {
 
-/// Query rows, and sequences, of one request at most: a tensor with a zero extent can name any
-/// number of them for free.
+/// Query rows of one request at most.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
+
+/// Sequences of one request at most, those without rows included: each takes memory and time, and a
+/// tensor with a zero extent can name any number of them in a few bytes.
+inline constexpr int64_t kMaxSequences = 4096;
+
+/// Tables of weights, log-sum-exp and largest weights in one reply at most. It has one of each kind
+/// that is asked for, and of each chosen layer, for each sequence.
+inline constexpr int64_t kMaxScoreTables = 16384;
+
+/// RESOURCE_EXHAUSTED for more than kMaxSequences; `path` names the field that has them.
+absl::Status CheckNumSequences(int64_t sequences, const std::string& path);
 
 /// Rows of one sequence.
 struct SequenceRows {
@@ -36,7 +46,7 @@ using Lengths = google::protobuf::RepeatedField<int64_t>;
 
 /// Empty `lengths` means that every sequence is full; packed rows are then one sequence. `path` is
 /// the field of `lengths`. INVALID_ARGUMENT for a wrong number of values, one out of range, or
-/// packed lengths with a wrong sum; RESOURCE_EXHAUSTED for more than kMaxTokens sequences.
+/// packed lengths with a wrong sum; RESOURCE_EXHAUSTED for more than kMaxSequences.
 absl::StatusOr<std::vector<SequenceRows>> ReadLengths(const Lengths& lengths,
                                                       const RowLayout& layout,
                                                       const std::string& path);

@@ -96,13 +96,13 @@ Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRe
 }  // namespace
 
 absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const SessionPlan& session,
-                                           SessionSequence& sequence, const ReplyLimit& limit) {
+                                           SessionSequence& sequence, const StepTerms& terms) {
   RETURN_IF_ERROR(CheckStep(received.step, session));
   ASSIGN_OR_RETURN(AttendPlan request, PlanStep(RequestOf(received, session.step),
                                                 {.model = session.target.model,
                                                  .caches = &sequence.caches,
                                                  .cached_len = sequence.length},
-                                                limit));
+                                                terms.limit, terms.planning));
   RETURN_IF_ERROR(CheckHeads(request.key, session));
   const int64_t tokens = request.sequences[0].query.rows;
   if (tokens == 0) {

@@ -25,6 +25,8 @@ class StepSink final : public AttendSink, public std::enable_shared_from_this<St
   void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override;
+  /// OnStepDone does not throw, so there is nothing that it could be told.
+  void OnFailure(const absl::Status& status) noexcept { LogFailure(status); }
 
  private:
   void OnSearch(bool ok);

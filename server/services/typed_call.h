@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -22,12 +23,15 @@
 #include "server/services/call_metadata.h"
 #include "server/services/completion_threads.h"
 #include "server/services/headers_first.h"
+#include "server/services/message_limits.h"
+#include "server/services/receive_watch.h"
 
 namespace attention {
 
 /// `Service` is a HeadersFirst.
 template <typename Service, typename Request, typename Reply>
-class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request, Reply>> {
+class TypedCall final : public MessageReceiver,
+                        public std::enable_shared_from_this<TypedCall<Service, Request, Reply>> {
  public:
   /// One method of one service, shared by its calls. All outlive them.
   struct Method {
@@ -44,6 +48,8 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
     /// are answered meanwhile too.
     Gate* admission;
     Gate& live_calls;
+    /// Of the request, while it is on its way.
+    ReceiveWatch& receiving;
     grpc::ServerCompletionQueue* queue = nullptr;
   };
 
@@ -62,12 +68,16 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
   /// Waits for one call; each call that comes posts its successor.
   static void Post(const Method& method) {
     const auto call = std::make_shared<TypedCall>(method);
-    call->on_done_.Arm();
-    method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
-                               method.queue, call->on_request_.Arm());
+    call->on_done_.ArmFor([&](void*) {
+      call->on_request_.ArmFor([&](void* tag) {
+        method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
+                                   method.queue, tag);
+      });
+    });
   }
 
-  explicit TypedCall(const Method& method) : method_(method), visit_(method.live_calls) {
+  explicit TypedCall(const Method& method)
+      : method_(method), visit_(method.live_calls), reception_(method.receiving) {
     context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
   }
 
@@ -76,26 +86,56 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
   /// Nobody waits for the answer: cancelled, past its deadline, or gone.
   bool is_cancelled() const { return is_cancelled_; }
 
-  void Finish(const absl::StatusOr<Reply>& reply) {
+  /// Does not throw.
+  void Finish(const absl::StatusOr<Reply>& reply) noexcept {
+    if (has_end_.exchange(true)) {
+      return;
+    }
+    absl::Status sent = ContainVoid("answering the call", [&] { Send(reply); });
+    if (!sent.ok()) {
+      sent = ContainVoid("answering the call", [&] { Send(sent); });
+    }
+    if (!sent.ok()) {  // not even an error can be sent
+      LogFailure(sent);
+      ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
+    }
+  }
+
+  ~TypedCall() { LeaveAdmission(); }
+
+  void OnFailure(const absl::Status& status) noexcept { Finish(status); }
+  std::string Holder() const override { return AccountOf(caller_, context_); }
+  void StopReceiving(const absl::Status& status) noexcept override { Finish(status); }
+
+ private:
+  void Send(const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) {
+      const grpc::Status status = ToGrpcStatus(reply.status());
       method_.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
-      stream_.Finish(ToGrpcStatus(reply.status()), on_finish_.Arm());
+      AddRefusalTrailers(reply.status(), context_);
+      on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
       return;
     }
     grpc::ByteBuffer message;
     bool is_own = false;
     const grpc::Status status =
         grpc::SerializationTraits<Reply>::Serialize(*reply, &message, &is_own);
-    stream_.WriteAndFinish(message, grpc::WriteOptions(), status, on_finish_.Arm());
+    on_finish_.ArmFor(
+        [&](void* tag) { stream_.WriteAndFinish(message, grpc::WriteOptions(), status, tag); });
   }
 
- private:
+  void LeaveAdmission() {
+    if (std::exchange(is_admitted_, false)) {
+      method_.admission->Leave();
+    }
+  }
+
   void OnRequest(bool ok) {
     if (!ok) {
       on_done_.Disarm();
       return;
     }
-    Post(method_);
+    PostSurely([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<Caller> caller = method_.access.Admit(context_, method_.right, method_.name);
     if (!caller.ok()) {
@@ -108,27 +148,31 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
       Finish(absl::UnavailableError("the server is draining"));
       return;
     }
-    stream_.Read(&message_, on_message_.Arm());
+    reception_.Begin(this->weak_from_this(), MaxMessageBytes(method_.right));
+    on_message_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
   }
 
   void OnMessage(bool ok) {
-    if (ok && grpc::SerializationTraits<Request>::Deserialize(&message_, &request_).ok()) {
+    if (!reception_.End()) {
+      return;  // StopReceiving ends the call
+    }
+    const absl::Status status =
+        ok ? ReadSmallMessage(message_, MaxMessageBytes(method_.right), request_)
+           : absl::InvalidArgumentError(absl::StrCat(
+                 "expected a ", Request::descriptor()->full_name(), ", found the end of the call"));
+    message_.Clear();
+    if (status.ok()) {
       method_.begin(this->shared_from_this());
     } else {
-      Finish(absl::InvalidArgumentError(absl::StrCat("expected a ",
-                                                     Request::descriptor()->full_name(), ", found ",
-                                                     ok ? "other bytes" : "the end of the call")));
+      Finish(status);
     }
   }
   void OnDone(bool) { is_cancelled_ = is_cancelled_ || context_.IsCancelled(); }
-  void OnFinish(bool) {
-    if (is_admitted_) {
-      method_.admission->Leave();
-    }
-  }
+  void OnFinish(bool) { LeaveAdmission(); }
 
   const Method& method_;
   const Visit visit_;
+  Reception reception_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   grpc::ByteBuffer message_;
@@ -140,6 +184,7 @@ class TypedCall : public std::enable_shared_from_this<TypedCall<Service, Request
   CallTag<TypedCall> on_done_{this, &TypedCall::OnDone};
   CallTag<TypedCall> on_finish_{this, &TypedCall::OnFinish};
   bool is_admitted_ = false;
+  std::atomic<bool> has_end_ = false;
   std::atomic<bool> is_cancelled_ = false;
 };
 

@@ -8,18 +8,19 @@ namespace attention {
 
 void UnknownCall::Post(const Method& method) {
   const auto call = std::make_shared<UnknownCall>(method);
-  method.service.RequestCall(&call->context_, &call->stream_, method.queue, method.queue,
-                             call->on_request_.Arm());
+  call->on_request_.ArmFor([&](void* tag) {
+    method.service.RequestCall(&call->context_, &call->stream_, method.queue, method.queue, tag);
+  });
 }
 
 void UnknownCall::OnRequest(bool ok) {
   if (!ok) {
     return;
   }
-  Post(method_);
-  stream_.Finish(ToGrpcStatus(absl::UnimplementedError(
-                     absl::StrCat(context_.method(), ": this listener has no such method"))),
-                 on_finish_.Arm());
+  PostSurely([this] { Post(method_); });
+  const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(
+      absl::StrCat(context_.method(), ": this listener has no such method")));
+  on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
 }
 
 }  // namespace attention

@@ -24,6 +24,8 @@ class UnknownCall : public std::enable_shared_from_this<UnknownCall> {
   static void Post(const Method& method);
   explicit UnknownCall(const Method& method) : method_(method), visit_(method.live_calls) {}
 
+  void OnFailure(const absl::Status&) noexcept { context_.TryCancel(); }
+
  private:
   void OnRequest(bool ok);
   void OnFinish(bool) {}

@@ -2,25 +2,49 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
 
-using std::chrono::steady_clock;
+bool MayTakePages(size_t own, size_t more, size_t used, size_t max) {
+  return TenantShares::Allows(static_cast<int64_t>(own), static_cast<int64_t>(more),
+                              static_cast<int64_t>(used), static_cast<int64_t>(max));
+}
 
 }  // namespace
 
-SessionTable::SessionTable(const SessionLimits& limits)
+SessionTable::SessionTable(const SessionLimits& limits, Clock clock)
     : limits_(limits),
       memory_(std::make_shared<KvMemory>(static_cast<size_t>(limits.max_cache_bytes))),
+      waiting_bytes_(limits.max_waiting_bytes),
+      clock_(std::move(clock)),
       expiry_([this] { Expire(); }) {}
+
+SessionTable::Place::Place(SessionTable& table, const std::string& account)
+    : table_(table), account_(account), touched_(table.clock_()) {
+  table.Join(*this);
+}
+
+SessionTable::Place::~Place() { table_.Leave(*this); }
+
+void SessionTable::Place::SetEnd(std::function<bool()> end) {
+  Touch();
+  {
+    MutexLock lock(table_.mutex_);
+    end_.swap(end);
+  }
+  table_.changed_.NotifyAll();
+}
 
 SessionTable::~SessionTable() {
   {
@@ -37,25 +61,83 @@ SessionTable::~SessionTable() {
   forgotten.clear();  // which leave the table
 }
 
-absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter() {
+absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter(
+    const std::string& account) {
+  absl::Status refused;
+  const auto places_of = [this](const std::string& other)
+                             ABSL_NO_THREAD_SAFETY_ANALYSIS { return places_.HeldBy(other); };
   do {
-    MutexLock lock(mutex_);
-    if (sessions_ < limits_.max_sessions) {
-      ++sessions_;
-      return std::make_shared<Place>(*this);
+    {
+      MutexLock lock(mutex_);
+      const bool has_room = places_.used() < limits_.max_sessions && places_.Allows(account, 1);
+      refused = has_room ? absl::OkStatus() : RefusePlace(account);
+      places_.Add(account, has_room ? 1 : 0);
     }
-  } while (EndOneParked());
-  return absl::ResourceExhaustedError(
-      absl::StrCat("open: ", limits_.max_sessions, " sessions are open, at most ",
-                   limits_.max_sessions, " may be (--max-sessions)"));
+    if (refused.ok()) {
+      try {
+        return std::make_shared<Place>(*this, account);
+      } catch (...) {
+        MutexLock lock(mutex_);
+        places_.Remove(account, 1);
+        throw;
+      }
+    }
+  } while (EndOneParked(account, places_of));
+  return refused;
 }
 
-bool SessionTable::EndOneParked() {
+absl::Status SessionTable::RefusePlace(const std::string& account) const {
+  const bool is_full = places_.used() >= limits_.max_sessions;
+  const std::string found =
+      is_full ? absl::StrCat(places_.used(), " sessions are open")
+              : absl::StrCat(account, " has its share of sessions, ", places_.HeldBy(account),
+                             " of the ", places_.used(), " that are open");
+  return Refuse(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("open: ", found, ", at most ", limits_.max_sessions, " may be (--max-sessions)"),
+      {.reason = is_full ? RefusalReason::kLimit : RefusalReason::kTenantShare});
+}
+
+std::shared_ptr<KvMemory> SessionTable::memory(const std::string& account) {
+  if (account.empty()) {
+    return memory_;
+  }
+  MutexLock lock(mutex_);
+  if (const auto found = parts_.find(account); found != parts_.end()) {
+    if (std::shared_ptr<KvMemory> part = found->second.lock()) {
+      return part;
+    }
+  }
+  std::erase_if(parts_, [](const auto& part) { return part.second.expired(); });
+  auto part = std::make_shared<KvMemory>(memory_, MayTakePages);
+  parts_[account] = part;
+  return part;
+}
+
+int64_t SessionTable::CacheBytesOf(const std::string& account) const {
+  const auto found = parts_.find(account);
+  const std::shared_ptr<KvMemory> part = found == parts_.end() ? nullptr : found->second.lock();
+  return part == nullptr ? 0 : static_cast<int64_t>(part->used_bytes());
+}
+
+bool SessionTable::EndOneParkedFor(const std::string& account) {
+  return EndOneParked(account, [this](const std::string& other)
+                                   ABSL_NO_THREAD_SAFETY_ANALYSIS { return CacheBytesOf(other); });
+}
+
+bool SessionTable::EndOneParked(const std::string& account,
+                                absl::FunctionRef<int64_t(const std::string&)> had_by) {
   Parked ended;  // outside the lock: it leaves the table, and gives pages back
   MutexLock lock(mutex_);
-  const auto first = std::min_element(
-      waiting_.begin(), waiting_.end(),
-      [](const auto& one, const auto& other) { return one.second.end < other.second.end; });
+  const int64_t own = had_by(account);
+  auto first = waiting_.end();
+  for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
+    const std::string& other = waiting->second.parked.place->account();
+    if ((other == account || had_by(other) > own) &&
+        (first == waiting_.end() || waiting->second.end < first->second.end)) {
+      first = waiting;
+    }
+  }
   if (first == waiting_.end()) {
     return false;
   }
@@ -64,16 +146,51 @@ bool SessionTable::EndOneParked() {
   return true;
 }
 
-void SessionTable::Leave() {
+void SessionTable::Join(Place& place) {
   MutexLock lock(mutex_);
-  --sessions_;
+  live_.insert(&place);
+}
+
+void SessionTable::Leave(Place& place) {
+  MutexLock lock(mutex_);
+  live_.erase(&place);
+  places_.Remove(place.account(), 1);
+}
+
+TimePoint SessionTable::NextIdle() const {
+  TimePoint first = TimePoint::max();
+  for (const Place* const place : live_) {
+    first = place->end_ == nullptr ? first : std::min(first, place->touched_.load());
+  }
+  const std::chrono::nanoseconds timeout = absl::ToChronoNanoseconds(limits_.idle_timeout);
+  return first > TimePoint::max() - timeout ? TimePoint::max() : first + timeout;
+}
+
+void SessionTable::EndIdle() {
+  if (limits_.idle_timeout == absl::InfiniteDuration()) {
+    return;
+  }
+  const TimePoint now = clock_();
+  const std::chrono::nanoseconds timeout = absl::ToChronoNanoseconds(limits_.idle_timeout);
+  std::vector<std::function<bool()>> idle;
+  {
+    MutexLock lock(mutex_);
+    for (Place* const place : live_) {
+      if (place->end_ != nullptr && now - place->touched_.load() >= timeout) {
+        place->touched_ = now;  // who is busy is asked again after as long
+        idle.push_back(place->end_);
+      }
+    }
+  }
+  for (const std::function<bool()>& end : idle) {
+    end();
+  }
 }
 
 void SessionTable::Park(const std::string& token, Parked parked) {
   {
     MutexLock lock(mutex_);
-    const TimePoint end =
-        steady_clock::now() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
+    const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
     waiting_.insert_or_assign(token, Waiting{std::move(parked), end});
   }
   changed_.NotifyAll();
@@ -106,7 +223,7 @@ std::string SessionTable::MakeToken() {
 
 SessionStatistics SessionTable::statistics() const {
   MutexLock lock(mutex_);
-  return {.sessions = sessions_,
+  return {.sessions = places_.used(),
           .parked = std::ssize(waiting_),
           .cache_bytes = static_cast<int64_t>(memory_->used_bytes()),
           .max_cache_bytes = limits_.max_cache_bytes};
@@ -115,24 +232,28 @@ SessionStatistics SessionTable::statistics() const {
 void SessionTable::Expire() {
   mutex_.Lock();
   while (!is_closed_) {
-    const TimePoint now = steady_clock::now();
-    TimePoint next = now + std::chrono::hours(1);
-    std::vector<Parked> over;
-    for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-      if (waiting->second.end <= now) {
-        over.push_back(std::move(waiting->second.parked));
-        waiting = waiting_.erase(waiting);
-      } else {
-        next = std::min(next, waiting->second.end);
-        ++waiting;
-      }
+    const TimePoint now = clock_();
+    const bool has_timeout = limits_.idle_timeout != absl::InfiniteDuration();
+    const TimePoint idle = has_timeout ? NextIdle() : TimePoint::max();
+    TimePoint next = std::min(now + std::chrono::hours(1), idle);
+    auto over = waiting_.end();
+    for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
+      over = waiting->second.end <= now ? waiting : over;
+      next = std::min(next, waiting->second.end);
     }
-    if (over.empty()) {
-      changed_.WaitUntil(mutex_, next);
+    if (over == waiting_.end() && now >= idle) {
+      mutex_.Unlock();
+      ContainVoid("ending idle sessions", [this] { EndIdle(); }).IgnoreError();
+      mutex_.Lock();
       continue;
     }
+    if (over == waiting_.end()) {
+      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + (next - now));
+      continue;
+    }
+    auto ended = waiting_.extract(over);  // which allocates nothing
     mutex_.Unlock();
-    over.clear();  // leaves the table, and gives pages back
+    ended = {};  // leaves the table, and gives pages back
     mutex_.Lock();
   }
   mutex_.Unlock();

@@ -12,6 +12,7 @@ namespace {
 
 using inference::RepositoryIndexResponse;
 
+constexpr char kServerName[] = "attend";
 constexpr char kPlatform[] = "attend_onednn";
 constexpr char kBackend[] = "attend";
 
@@ -62,6 +63,29 @@ const char* StateName(const ModelState& state) {
 
 }  // namespace
 
+inference::ServerMetadataResponse DescribeServer(bool has_shared_memory) {
+  inference::ServerMetadataResponse metadata;
+  metadata.set_name(kServerName);
+  metadata.set_version(ATTEND_VERSION);
+  for (const char* const extension :
+       {"model_configuration", "model_repository", "parameters", "schedule_policy", "statistics"}) {
+    metadata.add_extensions(extension);
+  }
+  if (has_shared_memory) {
+    metadata.add_extensions("system_shared_memory");
+  }
+  return metadata;
+}
+
+absl::StatusOr<inference::CudaSharedMemoryStatusResponse> DescribeCudaMemory(
+    const inference::CudaSharedMemoryStatusRequest& request) {
+  if (request.name().empty()) {
+    return inference::CudaSharedMemoryStatusResponse();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "name: expected none, as no CUDA memory is ever registered, found \"", request.name(), "\""));
+}
+
 inference::ModelMetadataResponse DescribeMetadata(const InferTarget& target,
                                                   const std::vector<std::string>& versions) {
   inference::ModelMetadataResponse metadata;
@@ -92,7 +116,7 @@ inference::ModelConfig DescribeConfig(const InferTarget& target) {
     input.set_name(tensor.name);
     input.set_data_type(DataTypeOf(tensor));
     input.mutable_dims()->Assign(tensor.shape.begin(), tensor.shape.end());
-    input.set_optional(tensor.is_optional);
+    input.set_optional(tensor.is_optional && !tensor.is_usual);
   }
   for (const TensorInterface& tensor : interface.outputs) {
     inference::ModelOutput& output = *config.add_output();

@@ -4,12 +4,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "proto/inference/open_inference.pb.h"
 #include "server/models/model_state.h"
 #include "server/observability/requests.h"
 #include "server/services/open_inference/model_interface.h"
 
 namespace attention {
+
+inference::ServerMetadataResponse DescribeServer(bool has_shared_memory);
+
+/// None; NOT_FOUND for a name.
+absl::StatusOr<inference::CudaSharedMemoryStatusResponse> DescribeCudaMemory(
+    const inference::CudaSharedMemoryStatusRequest& request);
 
 /// `versions`: all that are served.
 inference::ModelMetadataResponse DescribeMetadata(const InferTarget& target,

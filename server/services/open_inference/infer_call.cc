@@ -9,12 +9,13 @@
 
 namespace attention {
 
-InferLimits InferEnvironment::LimitsOf(const Caller& caller) const {
+InferLimits InferEnvironment::LimitsOf(const Caller& caller, const PlanTerms& terms) const {
   return {.models = calls.models,
           .caller = caller,
           .shared_memory = shared_memory,
           .reply = calls.unary_limit,
-          .max_appended_bytes = calls.unary_limit.max_bytes};
+          .max_appended_bytes = calls.unary_limit.max_bytes,
+          .terms = terms};
 }
 
 void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
@@ -40,9 +41,14 @@ void InferCall::Post(const InferEnvironment& environment) {
   call->Await(environment.service, method);
 }
 
-absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request) {
+int64_t InferCall::PlanningCost(const grpc::ByteBuffer& request) const {
+  return InferPlanningCost(request, infer_.shared_memory != nullptr);
+}
+
+absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request,
+                                           const PlanTerms& terms) {
   InferIdentity identity;
-  absl::StatusOr<InferPlan> plan = ReadInfer(request, infer_.LimitsOf(caller()), identity);
+  absl::StatusOr<InferPlan> plan = ReadInfer(request, infer_.LimitsOf(caller(), terms), identity);
   SetModel(identity.model, identity.version);
   RETURN_IF_ERROR(plan.status());
   answer_ = std::move(plan->answer);
@@ -59,20 +65,23 @@ void InferCall::Finish(const std::shared_ptr<const AttendReply>& reply, const ab
                        const BatchStats& stats) {
   SetComputed(stats);
   if (!status.ok()) {
-    EndWith(status);
+    OnFailure(status);
     return;
   }
-  reply_ = reply;
-  if (NeedsCopies(answer_)) {
-    alarm_.Set(environment_.queue, std::chrono::system_clock::now(), on_encode_.Arm());
-  } else {
-    OnEncode(true);
+  const absl::Status sent = ContainVoid("sending the answer", [&] {
+    if (NeedsCopies(answer_)) {
+      RunAside(reply->size_bytes(), [this, reply] { SendReply(*reply); });
+    } else {
+      SendReply(*reply);
+    }
+  });
+  if (!sent.ok()) {
+    OnFailure(sent);
   }
 }
 
-void InferCall::OnEncode(bool) {
-  const absl::StatusOr<grpc::ByteBuffer> message = EncodeInfer(answer_, *reply_);
-  reply_.reset();
+void InferCall::SendReply(const AttendReply& reply) {
+  const absl::StatusOr<grpc::ByteBuffer> message = EncodeInfer(answer_, reply);
   if (message.ok()) {
     EndWith(*message);
   } else {

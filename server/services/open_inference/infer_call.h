@@ -1,8 +1,6 @@
 // ModelInfer, and what it has in common with ModelStreamInfer.
 #pragma once
 
-#include <grpcpp/alarm.h>
-
 #include <cstdint>
 #include <memory>
 
@@ -23,7 +21,7 @@ struct InferEnvironment {
   const SharedMemory* shared_memory = nullptr;
 
   /// Of requests of either method.
-  InferLimits LimitsOf(const Caller& caller) const;
+  InferLimits LimitsOf(const Caller& caller, const PlanTerms& terms) const;
 };
 
 /// The class that the protocol's priorities stand for (1: high, 2: normal, from 3 on: low; 0: what
@@ -44,18 +42,14 @@ class InferCall final : public AttendCall {
 
  private:
   void PostNext() override { Post(infer_); }
-  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request) override;
+  int64_t PlanningCost(const grpc::ByteBuffer& request) const override;
+  absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request, const PlanTerms& terms) override;
   absl::Status Refine(CallMetadata& metadata, TimePoint& deadline) override;
-  /// Makes the reply.
-  void OnEncode(bool ok);
+  void SendReply(const AttendReply& reply);
 
   const InferEnvironment& infer_;
   InferAnswer answer_;
   InferParameters parameters_;
-  std::shared_ptr<const AttendReply> reply_;
-  /// Fires at once: takes what copies away from the dispatcher, to a completion thread.
-  grpc::Alarm alarm_;
-  CallTag<InferCall> on_encode_{this, &InferCall::OnEncode};
 };
 
 }  // namespace attention

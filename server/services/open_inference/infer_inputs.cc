@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
@@ -229,6 +230,7 @@ class InputReader {
           owner, ": expected at most ", sources_.max_appended_bytes,
           " bytes of inputs (--max-message-bytes), found ", inputs_.appended_bytes + size_bytes));
     }
+    RETURN_IF_ERROR(sources_.terms.Reserve(size_bytes));
     const auto buffer = std::make_shared<AlignedBuffer>(static_cast<size_t>(size_bytes));
     RETURN_IF_ERROR(fill(buffer->data()));
     appended_.push_back(SharedSlice(buffer, buffer->data(), buffer->size_bytes()));
@@ -281,6 +283,23 @@ std::vector<int64_t> InferInputs::Integers(const InferInput& input) const {
   std::vector<int32_t> values(payload.size_bytes() / sizeof(int32_t));
   payload.CopyTo(0, payload.size_bytes(), values.data());
   return {values.begin(), values.end()};
+}
+
+int64_t BytesToRead(const inference::ModelInferRequest& request) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // so that no sum overflows
+  int64_t bytes = 0;
+  int next_raw = 0;
+  for (const WireInput& input : request.inputs()) {
+    const auto range = input.parameters().find("shared_memory_byte_size");
+    if (range != input.parameters().end()) {
+      bytes += std::clamp<int64_t>(range->second.int64_param(), 0, kMost);
+    } else if (next_raw < request.raw_input_contents_size()) {
+      const auto raw = wire::FromField(request.raw_input_contents(next_raw++));
+      // An integer costs no more than two bytes that protobuf parses.
+      bytes += absl::StartsWith(input.datatype(), "INT") ? raw.size_bytes / 4 : 0;
+    }
+  }
+  return bytes;
 }
 
 absl::StatusOr<InferInputs> ReadInputs(const inference::ModelInferRequest& request,

@@ -16,6 +16,7 @@
 #include "proto/inference/open_inference.pb.h"
 #include "server/services/open_inference/model_interface.h"
 #include "server/services/open_inference/shared_memory.h"
+#include "server/services/plan_terms.h"
 
 namespace attention {
 
@@ -49,7 +50,12 @@ struct InputSources {
   const SharedMemory* shared_memory = nullptr;
   /// Of InferInputs::appended_bytes.
   int64_t max_appended_bytes = 0;
+  const PlanTerms& terms;
 };
+
+/// What it costs to read those inputs that are read when the request is planned, in bytes:
+/// integers, and what is in shared memory.
+int64_t BytesToRead(const inference::ModelInferRequest& request);
 
 /// `request` is the decoded envelope of `sources.wire`. INVALID_ARGUMENT names the input, what was
 /// expected and what was found; RESOURCE_EXHAUSTED for too many bytes in shared memory or as typed

@@ -21,18 +21,26 @@ struct Parameter {
   const InferParameter& wire;
 };
 
+// A double does not look like an integer: 0.0, not 0.
+std::string DoubleText(double value) {
+  const std::string text = absl::StrCat(value);
+  const bool is_whole = text.find_first_not_of("-0123456789") == std::string::npos;
+  return is_whole ? text + ".0" : text;
+}
+
+// With its type: `an int64 0`.
 std::string ValueText(const InferParameter& wire) {
   switch (wire.parameter_choice_case()) {
     case InferParameter::kBoolParam:
-      return wire.bool_param() ? "true" : "false";
+      return wire.bool_param() ? "a bool true" : "a bool false";
     case InferParameter::kInt64Param:
-      return absl::StrCat(wire.int64_param());
+      return absl::StrCat("an int64 ", wire.int64_param());
     case InferParameter::kStringParam:
-      return absl::StrCat("\"", wire.string_param(), "\"");
+      return absl::StrCat("a string \"", wire.string_param(), "\"");
     case InferParameter::kDoubleParam:
-      return absl::StrCat(wire.double_param());
+      return absl::StrCat("a double ", DoubleText(wire.double_param()));
     case InferParameter::kUint64Param:
-      return absl::StrCat(wire.uint64_param());
+      return absl::StrCat("a uint64 ", wire.uint64_param());
     default:
       return "no value";
   }
@@ -184,6 +192,7 @@ absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& p
   RegionRange range;
   bool has_region = false;
   bool has_size = false;
+  bool has_offset = false;
   for (const auto& [name, wire] : Sorted(parameters)) {
     const Parameter parameter = {absl::StrCat(owner, " parameter \"", name, "\""), *wire};
     if (name == "shared_memory_region") {
@@ -194,7 +203,9 @@ absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& p
       has_size = true;
     } else if (name == "shared_memory_offset") {
       RETURN_IF_ERROR(Store(ReadCount(parameter), range.offset));
-    } else {
+      has_offset = true;
+    } else if (name != "binary_data_size" && name != "binary_data") {
+      // Those two say how the bytes travel over HTTP, and clients set them over gRPC, too.
       return absl::InvalidArgumentError(
           absl::StrCat(owner,
                        " parameters: expected shared_memory_region, shared_memory_byte_size "
@@ -202,7 +213,7 @@ absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& p
                        name, "\""));
     }
   }
-  if (has_region != has_size || (!has_region && !parameters.empty())) {
+  if (has_region != has_size || (has_offset && !has_region)) {
     return absl::InvalidArgumentError(
         absl::StrCat(owner,
                      " parameters: expected shared_memory_region and "

@@ -123,6 +123,9 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
     if (__builtin_add_overflow(reply_bytes, output.size_bytes, &reply_bytes)) {
       reply_bytes = std::numeric_limits<int64_t>::max();
     }
+    if (output.is_weights) {
+      plan.attend.copied_reply_bytes = output.size_bytes;  // padded, beside those computed
+    }
   }
   if (reply_bytes > limits.reply.max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
@@ -142,9 +145,20 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
 absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire) {
   ReceivedInfer received;
   RETURN_IF_ERROR(
-      DecodeEnvelope(wire, PayloadFieldsOf<inference::ModelInferRequest>(), received.message));
+      DecodeEnvelope(wire, EnvelopeFieldsOf<inference::ModelInferRequest>(), received.message));
   received.wire = wire;
   return received;
+}
+
+int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) {
+  if (!has_shared_memory && static_cast<int64_t>(wire.Length()) <= kSmallPlanBytes) {
+    return 0;
+  }
+  if (const int64_t cost = EnvelopeCost<inference::ModelInferRequest>(wire); cost > 0) {
+    return cost;
+  }
+  const absl::StatusOr<ReceivedInfer> received = DecodeInfer(wire);
+  return received.ok() ? BytesToRead(received->message) : 0;
 }
 
 absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,
@@ -164,13 +178,14 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
                  "whole stack of ",
                  NameInErrors(target), ", found one");
   }
-  ASSIGN_OR_RETURN(
-      const InferInputs inputs,
-      ReadInputs(request.message, target,
-                 {request.wire, limits.caller, limits.shared_memory, limits.max_appended_bytes}));
+  ASSIGN_OR_RETURN(const InferInputs inputs,
+                   ReadInputs(request.message, target,
+                              {request.wire, limits.caller, limits.shared_memory,
+                               limits.max_appended_bytes, limits.terms}));
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
   native.attend.message.mutable_options()->set_return_weights(wants_weights);
-  absl::StatusOr<AttendPlan> attend = PlanAttend(native.attend, limits.models, limits.reply);
+  absl::StatusOr<AttendPlan> attend =
+      PlanAttend(native.attend, limits.models, limits.reply, limits.terms);
   if (!attend.ok()) {
     return InOpenInferenceWords(attend.status());
   }

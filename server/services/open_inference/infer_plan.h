@@ -29,7 +29,12 @@ struct InferLimits {
   ReplyLimit reply;
   /// Of inputs that are not in the message as packed bytes.
   int64_t max_appended_bytes = 0;
+  PlanTerms terms = {};
 };
+
+/// What ReadInfer would take, in bytes that it works through: all but tensors of floats that are in
+/// the message as packed bytes. 0 when that is little. `has_shared_memory`: requests may name some.
+int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory);
 
 /// Where a sequence's weights, [heads, rows, keys] and the layer's own keys, stand in the padded
 /// tensor.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "server/services/open_inference/native_errors.h"
@@ -118,7 +119,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeStreamInfer(const InferAnswer& answer,
 
 grpc::ByteBuffer EncodeStreamError(const std::string& id, const absl::Status& status) {
   inference::ModelStreamInferResponse message;
-  message.set_error_message(std::string(status.message()));
+  message.set_error_message(std::string(Presented(status).message()));
   message.mutable_infer_response()->set_id(id);
   return Encoder().Encode(message);
 }

@@ -1,6 +1,5 @@
 #include "server/services/open_inference/infer_stream_call.h"
 
-#include <chrono>
 #include <utility>
 
 #include "core/runtime/status_macros.h"
@@ -19,7 +18,8 @@ class InferStreamCall::Request final : public AttendSink,
   }
 
   void Begin(const grpc::ByteBuffer& message, TimePoint arrival) {
-    if (const absl::Status status = Admit(message, arrival); !status.ok()) {
+    const absl::Status status = Contain("the request", [&] { return Admit(message, arrival); });
+    if (!status.ok()) {
       Fail(status);
     }
   }
@@ -34,26 +34,37 @@ class InferStreamCall::Request final : public AttendSink,
       Fail(status);
       return;
     }
-    reply_ = reply;
-    if (NeedsCopies(plan_.answer)) {
-      alarm_.Set(call_->environment_.queue, std::chrono::system_clock::now(), on_encode_.Arm());
-    } else {
-      OnEncode(true);
+    const absl::Status sent = ContainVoid("sending the answer", [&] {
+      if (NeedsCopies(plan_.answer)) {
+        call_->RunAside(reply->size_bytes(),
+                        [self = shared_from_this(), reply] { self->SendOrFail(*reply); });
+      } else {
+        SendReply(*reply);
+      }
+    });
+    if (!sent.ok()) {
+      Fail(sent);
     }
   }
 
  private:
+  absl::StatusOr<InferPlan> PlanOnAccount(const grpc::ByteBuffer& message, const Caller& caller) {
+    PlanAccount account(call_->environment_.executor, call_->AsPlanCaller());
+    const PlanTerms terms = account.terms();
+    RETURN_IF_ERROR(terms.Check());
+    return ReadInfer(message, call_->infer_.LimitsOf(caller, terms), identity_);
+  }
+
   // After a success the dispatcher may already have answered the request.
   absl::Status Admit(const grpc::ByteBuffer& message, TimePoint arrival) {
+    CallMetadata metadata = call_->message_metadata();
     record_.arrival = arrival;
     record_.request_bytes = static_cast<int64_t>(message.Length());
-    absl::StatusOr<InferPlan> plan =
-        ReadInfer(message, call_->infer_.LimitsOf(call_->caller()), identity_);
+    absl::StatusOr<InferPlan> plan = PlanOnAccount(message, metadata.caller);
     record_.model = identity_.model;
     record_.model_version = identity_.version;
     RETURN_IF_ERROR(plan.status());
     plan_ = *std::move(plan);
-    CallMetadata metadata = call_->metadata();
     TimePoint deadline = call_->deadline();
     ApplyParameters(plan_.parameters, metadata, deadline);
     auto job = std::make_shared<AttendJob>(std::move(plan_.attend),
@@ -66,26 +77,36 @@ class InferStreamCall::Request final : public AttendSink,
     return call_->environment_.executor.Submit(std::move(job));
   }
 
-  void OnEncode(bool) {
+  void SendReply(const AttendReply& reply) {
     const bool has_empty_final = plan_.parameters.wants_empty_final_response;
     absl::StatusOr<grpc::ByteBuffer> message =
-        EncodeStreamInfer(plan_.answer, *reply_, /*is_final=*/!has_empty_final);
-    reply_.reset();
+        EncodeStreamInfer(plan_.answer, reply, /*is_final=*/!has_empty_final);
     if (!message.ok()) {
       Fail(message.status());
       return;
     }
-    Answer answer = {.messages = {*std::move(message)}, .record = std::move(record_)};
+    std::vector<grpc::ByteBuffer> messages = {*std::move(message)};
     if (has_empty_final) {
-      answer.messages.push_back(EncodeStreamEnd(plan_.answer));
+      messages.push_back(EncodeStreamEnd(plan_.answer));
     }
-    call_->Put(number_, std::move(answer));
+    call_->Put(number_, {std::move(messages), std::move(record_)});
   }
 
-  void Fail(const absl::Status& status) {
+  void SendOrFail(const AttendReply& reply) {
+    const absl::Status sent = ContainVoid("sending the answer", [&] { SendReply(reply); });
+    if (!sent.ok()) {
+      Fail(sent);
+    }
+  }
+
+  // Without memory for the message the stream ends.
+  void Fail(const absl::Status& status) noexcept {
+    std::vector<grpc::ByteBuffer> messages;
+    ContainVoid("sending an error", [&] {
+      messages.push_back(EncodeStreamError(identity_.id, status));
+    }).IgnoreError();
     record_.status = status;
-    call_->Put(number_, {.messages = {EncodeStreamError(identity_.id, status)},
-                         .record = std::move(record_)});
+    call_->Put(number_, {std::move(messages), std::move(record_)});
   }
 
   const std::shared_ptr<InferStreamCall> call_;
@@ -93,10 +114,6 @@ class InferStreamCall::Request final : public AttendSink,
   RequestRecord record_;
   InferIdentity identity_;
   InferPlan plan_;
-  std::shared_ptr<const AttendReply> reply_;
-  /// As InferCall's.
-  grpc::Alarm alarm_;
-  CallTag<Request> on_encode_{this, &Request::OnEncode};
 };
 
 void InferStreamCall::Post(const InferEnvironment& environment) {
@@ -111,14 +128,25 @@ bool InferStreamCall::ErrorsEndTheStream() const {
 }
 
 void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
-  const auto self = std::static_pointer_cast<InferStreamCall>(shared_from_this());
-  std::make_shared<Request>(self, num_requests_++)->Begin(message, arrival);
+  std::shared_ptr<Request> request;
+  const absl::Status made = ContainVoid("the request", [&] {
+    const auto self = std::static_pointer_cast<InferStreamCall>(shared_from_this());
+    request = std::make_shared<Request>(self, num_requests_);
+    MutexLock lock(mutex_);
+    ready_.emplace(num_requests_, std::nullopt);
+    ++num_requests_;
+  });
+  if (made.ok()) {
+    request->Begin(message, arrival);
+    return;
+  }
+  RefuseMessage(message, arrival, made);
 }
 
 void InferStreamCall::Put(int64_t number, Answer answer) {
   {
     MutexLock lock(mutex_);
-    ready_.emplace(number, std::move(answer));
+    ready_.find(number)->second = std::move(answer);
     if (is_sending_) {
       return;  // who sends sees it
     }
@@ -132,11 +160,11 @@ void InferStreamCall::Put(int64_t number, Answer answer) {
 std::optional<InferStreamCall::Answer> InferStreamCall::TakeNext() {
   MutexLock lock(mutex_);
   const auto found = ready_.find(next_);
-  if (found == ready_.end()) {
+  if (found == ready_.end() || !found->second.has_value()) {
     is_sending_ = false;
     return std::nullopt;
   }
-  Answer answer = std::move(found->second);
+  Answer answer = *std::move(found->second);
   ready_.erase(found);
   ++next_;
   return answer;
@@ -144,7 +172,7 @@ std::optional<InferStreamCall::Answer> InferStreamCall::TakeNext() {
 
 void InferStreamCall::SendOne(Answer answer) {
   const absl::Status status = answer.record.status;
-  if (!has_failed_ && !status.ok() && ErrorsEndTheStream()) {
+  if (!has_failed_ && (answer.messages.empty() || (!status.ok() && ErrorsEndTheStream()))) {
     has_failed_ = true;
     Close(status);
   }

@@ -24,13 +24,17 @@ class InferStreamCall final : public DuplexCall {
 
  private:
   class Request;
-  /// What became of a request: its messages, or an error that ends the stream.
+  /// What became of a request: its messages, or an error that ends the stream. Without messages
+  /// the stream ends, too.
   struct Answer {
     std::vector<grpc::ByteBuffer> messages;
     RequestRecord record;
   };
 
   void PostNext() override { Post(infer_); }
+  int64_t PlanningCost(const grpc::ByteBuffer& message) const override {
+    return InferPlanningCost(message, infer_.shared_memory != nullptr);
+  }
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool) override {}
 
@@ -47,8 +51,8 @@ class InferStreamCall final : public DuplexCall {
   std::atomic<bool> has_failed_ = false;
 
   Mutex mutex_;
-  /// By number of the request.
-  std::map<int64_t, Answer> ready_ ABSL_GUARDED_BY(mutex_);
+  /// Of each request that is not answered yet, by its number; null: not ready.
+  std::map<int64_t, std::optional<Answer>> ready_ ABSL_GUARDED_BY(mutex_);
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   /// Some thread is in Put's loop.
   bool is_sending_ ABSL_GUARDED_BY(mutex_) = false;

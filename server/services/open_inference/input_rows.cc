@@ -83,11 +83,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLengthsInput(const InferInputs& inputs,
 
 absl::StatusOr<std::vector<SequenceRows>> ReadInputRows(const InferInputs& inputs,
                                                         const PaddedExtents& extents) {
-  if (extents.batch_size > kMaxTokens) {
-    return absl::ResourceExhaustedError(absl::StrCat("inputs: expected at most ", kMaxTokens,
-                                                     " sequences in a request, found ",
-                                                     extents.batch_size));
-  }
+  RETURN_IF_ERROR(CheckNumSequences(extents.batch_size, "inputs"));
   const bool has_lengths = inputs.Find("lengths") != nullptr;
   const bool has_mask = inputs.Find("attention_mask") != nullptr;
   if (has_lengths && has_mask) {

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLengthsInput(const InferInputs& inputs,
 /// By `lengths`, by `attention_mask`, or all rows. For each sequence its one run of rows, counted
 /// from the sequence's first. INVALID_ARGUMENT for both, for values out of range, and for a mask
 /// whose ones are not one run, which names its row and position; RESOURCE_EXHAUSTED for more than
-/// kMaxTokens sequences.
+/// kMaxSequences.
 absl::StatusOr<std::vector<SequenceRows>> ReadInputRows(const InferInputs& inputs,
                                                         const PaddedExtents& extents);
 

@@ -14,6 +14,8 @@ namespace attention {
 namespace {
 
 constexpr int64_t kAny = -1;
+// As Triton's clients name it.
+constexpr char kLatestVersion[] = "-1";
 
 const std::vector<std::string>& Floats() {
   static const std::vector<std::string> datatypes = {"FP32", "BF16", "FP16"};
@@ -25,7 +27,7 @@ const std::vector<std::string>& Integers() {
   return datatypes;
 }
 
-TensorInterface Lengths(const std::string& name) {
+TensorInterface LengthsInput(const std::string& name) {
   return {.name = name, .datatypes = {"INT32"}, .shape = {kAny}, .is_optional = true};
 }
 
@@ -35,7 +37,7 @@ ModelInterface BareInterface() {
                      {"key", Floats(), shape},
                      {"value", Floats(), shape},
                      {"bias", {"FP32"}, shape, true},
-                     Lengths("kv_lengths")},
+                     LengthsInput("kv_lengths")},
           .outputs = {{"output", Floats(), shape}, {"weights", {"FP32"}, shape}}};
 }
 
@@ -50,7 +52,7 @@ int64_t CommonOf(const std::vector<ModelLayerInfo>& layers, Value value) {
 
 void AddTokenInputs(const ModelInfo& info, ModelInterface& interface) {
   if (info.vocab_size > 0) {
-    interface.inputs.push_back({"input_ids", Integers(), {kAny, kAny}, true});
+    interface.inputs.push_back({"input_ids", Integers(), {kAny, kAny}, true, true});
   }
   if (info.num_token_types > 0) {
     interface.inputs.push_back({"token_type_ids", Integers(), {kAny, kAny}, true});
@@ -64,11 +66,12 @@ void AddMemoryInputs(const ModelInfo& info, ModelInterface& interface) {
       std::none_of(info.layers.begin(), info.layers.end(), is_cross)) {
     return;
   }
+  const bool is_usual = info.has_stack ? info.has_encoder : NeedsMemory(info.layers[0]);
   const auto add = [&](const std::string& name, int64_t width) {
-    interface.inputs.push_back({name, Floats(), {kAny, kAny, width}, true});
+    interface.inputs.push_back({name, Floats(), {kAny, kAny, width}, true, is_usual});
   };
   add("memory", CommonOf(info.layers, [](const auto& layer) { return layer.shape.d_memory; }));
-  interface.inputs.push_back(Lengths("memory_lengths"));
+  interface.inputs.push_back(LengthsInput("memory_lengths"));
   const auto has_values = [](const auto& layer) { return layer.shape.has_memory_values(); };
   if (std::any_of(info.layers.begin(), info.layers.end(), has_values)) {
     add("memory_values",
@@ -84,25 +87,28 @@ ModelInterface InterfaceOfModel(const ModelInfo& info) {
   ModelInterface interface;
   AddTokenInputs(info, interface);
   const bool has_choice = info.vocab_size > 0 || info.has_encoder;
-  interface.inputs.push_back({"hidden_states", Floats(), {kAny, kAny, width}, has_choice});
-  interface.inputs.push_back(Lengths("lengths"));
+  interface.inputs.push_back(
+      {"hidden_states", Floats(), {kAny, kAny, width}, has_choice, info.vocab_size == 0});
+  interface.inputs.push_back(LengthsInput("lengths"));
   interface.inputs.push_back({"attention_mask", Integers(), {kAny, kAny}, true});
   AddMemoryInputs(info, interface);
-  interface.outputs = {{"output", Floats(), {kAny, kAny, width}},
-                       {"weights", {"FP32"}, {kAny, heads, kAny, kAny}}};
+  interface.outputs = {{"output", Floats(), {kAny, kAny, width}}};
+  if (!info.has_stack) {
+    interface.outputs.push_back({"weights", {"FP32"}, {kAny, heads, kAny, kAny}});
+  }
   return interface;
 }
 
 absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text) {
-  if (text.empty()) {
+  if (text.empty() || text == kLatestVersion) {
     return std::optional<int64_t>();
   }
   int64_t version = 0;
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isdigit) ||
       !absl::SimpleAtoi(text, &version)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model_version: expected a decimal number, or nothing for the highest, found \"", text,
-        "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model_version: expected a decimal number, or nothing or ", kLatestVersion,
+                     " for the highest, found \"", text, "\""));
   }
   return std::optional<int64_t>(version);
 }

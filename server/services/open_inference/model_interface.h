@@ -23,11 +23,14 @@ struct TensorInterface {
   /// The batch comes first; -1: any extent.
   Shape shape;
   bool is_optional = false;
+  /// Metadata call it required all the same: what they do is answered without any other input.
+  bool is_usual = false;
 };
 
 struct ModelInterface {
   /// Also those that exclude each other, which are optional then.
   std::vector<TensorInterface> inputs;
+  /// That every request can ask for. With parameter `layer` a whole stack has `weights`, too.
   std::vector<TensorInterface> outputs;
 };
 
@@ -39,9 +42,9 @@ struct InferTarget {
   std::shared_ptr<const Model> model;
 };
 
-/// `version` is a decimal number, or empty for the highest there is. NOT_FOUND names the models or
-/// versions there are; UNAVAILABLE for a model that is being loaded; INVALID_ARGUMENT for a version
-/// that is no number.
+/// `version` is a decimal number, or empty or "-1" for the highest there is. NOT_FOUND names the
+/// models or versions there are; UNAVAILABLE for a model that is being loaded; INVALID_ARGUMENT for
+/// a version that is no number.
 absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std::string& name,
                                        const std::string& version);
 

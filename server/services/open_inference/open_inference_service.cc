@@ -17,23 +17,6 @@ namespace {
 constexpr int kPostedInferCalls = 16;
 constexpr int kPostedInferences = 4;
 
-constexpr char kServerName[] = "attend";
-constexpr char kVersion[] = ATTEND_VERSION;
-
-inference::ServerMetadataResponse DescribeServer(bool has_shared_memory) {
-  inference::ServerMetadataResponse metadata;
-  metadata.set_name(kServerName);
-  metadata.set_version(kVersion);
-  for (const char* const extension :
-       {"model_configuration", "model_repository", "parameters", "schedule_policy", "statistics"}) {
-    metadata.add_extensions(extension);
-  }
-  if (has_shared_memory) {
-    metadata.add_extensions("system_shared_memory");
-  }
-  return metadata;
-}
-
 InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service,
                                  const OpenInferenceService::Dependencies& dependencies,
                                  const ReplyLimit& limit) {
@@ -43,6 +26,7 @@ InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service,
                     .executor = dependencies.executor,
                     .admission = dependencies.admission,
                     .live_calls = dependencies.live_calls,
+                    .receiving = dependencies.receiving,
                     .access = dependencies.access,
                     .observer = dependencies.observer,
                     .unary_limit = limit,
@@ -63,6 +47,7 @@ OpenInferenceService::OpenInferenceService(const Dependencies& dependencies,
   AddStatistics();
   AddRepositoryMethods();
   AddSharedMemoryMethods();
+  AddCudaMemoryMethods();
 }
 
 void OpenInferenceService::Start(grpc::ServerCompletionQueue* queue) {
@@ -92,7 +77,7 @@ template <typename Request, typename Reply, typename Answer>
 void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
   using Call = TypedCall<Service, Request, Reply>;
   Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.access,
-               dependencies_.observer, nullptr, dependencies_.live_calls},
+               dependencies_.observer, nullptr, dependencies_.live_calls, dependencies_.receiving},
               kPostedInferences);
 }
 
@@ -103,21 +88,22 @@ void OpenInferenceService::AddChange(const char* name,
   using Call = TypedCall<Service, Request, Reply>;
   const auto begin = [loader = dependencies_.loader, operation](const std::shared_ptr<Call>& call) {
     absl::Status status = CheckChange(call->request(), loader != nullptr);
+    const std::string& model = ModelNameOf(call->request());
     if (status.ok()) {
-      status = call->caller().CheckModel(call->request().model_name());
+      status = call->caller().CheckModel(model);
     }
     if (!status.ok()) {
       call->Finish(status);
       return;
     }
-    const ModelRequest change = {.name = call->request().model_name(),
+    const ModelRequest change = {.name = model,
                                  .is_cancelled = [call] { return call->is_cancelled(); }};
     (loader->*operation)(change, [call](const absl::Status& done) {
       call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : call->caller().Conceal(done));
     });
   };
   Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, dependencies_.observer,
-               &dependencies_.admission, dependencies_.live_calls},
+               &dependencies_.admission, dependencies_.live_calls, dependencies_.receiving},
               1);
 }
 
@@ -206,15 +192,16 @@ void OpenInferenceService::AddStatistics() {
       "ModelStatistics", Right::kCall,
       [this](const inference::ModelStatisticsRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::ModelStatisticsResponse> {
+        std::string version = request.version();
         if (!request.name().empty()) {
-          RETURN_IF_ERROR(Find(request.name(), request.version(), caller).status());
+          ASSIGN_OR_RETURN(const InferTarget target, Find(request.name(), version, caller));
+          version = version.empty() ? "" : absl::StrCat(target.version);
         }
         inference::ModelStatisticsResponse response;
         const auto counts = dependencies_.observer.counter().by_model();
         for (const InferTarget& served : Served(caller)) {
           const bool is_named = request.name().empty() || request.name() == served.name;
-          const bool is_versions =
-              request.version().empty() || request.version() == absl::StrCat(served.version);
+          const bool is_versions = version.empty() || version == absl::StrCat(served.version);
           if (is_named && is_versions) {
             const auto found = counts.find({served.name, served.version});
             *response.add_model_stats() =
@@ -290,6 +277,17 @@ void OpenInferenceService::AddSharedMemoryMethods() {
         RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
         dependencies_.shared_memory->Unregister(request.name());
         return inference::SystemSharedMemoryUnregisterResponse();
+      });
+}
+
+void OpenInferenceService::AddCudaMemoryMethods() {
+  Add<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
+      "CudaSharedMemoryStatus", Right::kCall, DescribeCudaMemory);
+  Add<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
+      "CudaSharedMemoryUnregister", Right::kCall,
+      [](const inference::CudaSharedMemoryUnregisterRequest&) {
+        return absl::StatusOr<inference::CudaSharedMemoryUnregisterResponse>(
+            inference::CudaSharedMemoryUnregisterResponse());
       });
 }
 

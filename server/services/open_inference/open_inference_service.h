@@ -24,6 +24,7 @@ class OpenInferenceService {
     HealthRegistry& health;
     Gate& admission;
     Gate& live_calls;
+    ReceiveWatch& receiving;
     /// Who may call.
     const Access& access;
     /// Null: switched off.
@@ -56,6 +57,8 @@ class OpenInferenceService {
   template <typename Call>
   void Begin(typename Call::Method method, int posted_calls);
   void AddSharedMemoryMethods();
+  /// What clients ask before they begin; there is no CUDA memory.
+  void AddCudaMemoryMethods();
 
   /// That the caller may use.
   std::vector<InferTarget> Served(const Caller& caller) const;

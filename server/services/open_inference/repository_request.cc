@@ -12,6 +12,13 @@ absl::Status CheckFolder(bool has_folder) {
              : absl::FailedPreconditionError("the server has no folder of models (--models)");
 }
 
+// Alone, it is the model's name.
+template <typename Request>
+absl::Status CheckRepositoryOf(const Request& request) {
+  return request.model_name().empty() ? absl::OkStatus()
+                                      : CheckRepositoryName(request.repository_name());
+}
+
 }  // namespace
 
 absl::Status CheckRepositoryName(const std::string& name) {
@@ -22,7 +29,7 @@ absl::Status CheckRepositoryName(const std::string& name) {
 }
 
 absl::Status CheckChange(const inference::RepositoryModelLoadRequest& request, bool has_folder) {
-  RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+  RETURN_IF_ERROR(CheckRepositoryOf(request));
   RETURN_IF_ERROR(CheckFolder(has_folder));
   for (const auto& [name, parameter] : request.parameters()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -33,7 +40,7 @@ absl::Status CheckChange(const inference::RepositoryModelLoadRequest& request, b
 }
 
 absl::Status CheckChange(const inference::RepositoryModelUnloadRequest& request, bool has_folder) {
-  RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+  RETURN_IF_ERROR(CheckRepositoryOf(request));
   RETURN_IF_ERROR(CheckFolder(has_folder));
   for (const auto& [name, parameter] : request.parameters()) {
     if (name != "unload_dependents" || !parameter.has_bool_param()) {

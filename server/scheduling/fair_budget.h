@@ -1,0 +1,55 @@
+// An amount that callers share, of which none can hold all.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/runtime/mutex.h"
+
+namespace attention {
+
+/// A holder may have as much as it leaves free: alone it gets half, a second one a quarter, and so
+/// on, so that there is something left for whoever comes next. Thread-safe.
+class FairBudget {
+ public:
+  /// A part of the amount, given back when it is destroyed; it may outlive the budget.
+  class Part;
+
+  explicit FairBudget(int64_t total);
+
+  /// Null when the holder would have more than it leaves free. Throws without memory, and has taken
+  /// nothing then.
+  std::unique_ptr<Part> Take(const std::string& holder, int64_t amount);
+
+  int64_t total() const { return total_; }
+  int64_t used() const;
+
+ private:
+  struct State {
+    Mutex mutex;
+    int64_t used ABSL_GUARDED_BY(mutex) = 0;
+    std::map<std::string, int64_t> by_holder ABSL_GUARDED_BY(mutex);
+  };
+
+  const int64_t total_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+class FairBudget::Part {
+ public:
+  /// Of FairBudget::Take, which counts it.
+  Part(std::shared_ptr<State> state, std::string holder);
+  ~Part();
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+ private:
+  friend class FairBudget;
+  const std::shared_ptr<State> state_;
+  const std::string holder_;
+  int64_t amount_ = 0;
+};
+
+}  // namespace attention

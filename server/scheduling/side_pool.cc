@@ -1,0 +1,117 @@
+#include "server/scheduling/side_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/runtime/batch_policy.h"
+#include "core/runtime/contain.h"
+#include "server/observability/log.h"
+
+namespace attention {
+namespace {
+
+// Owners that have nothing waiting are forgotten beyond these.
+constexpr size_t kMaxOwners = 1024;
+
+// What this thread runs; null outside of tasks.
+struct Running {
+  const SidePool* pool;
+  int64_t cost;
+  int64_t finish;
+};
+thread_local const Running* running = nullptr;
+
+}  // namespace
+
+SidePool::SidePool(int num_threads) {
+  const BatchPolicy policy;
+  for (int i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this] { Work(); });
+  }
+}
+
+SidePool::~SidePool() {
+  {
+    MutexLock lock(mutex_);
+    is_closed_ = true;
+  }
+  changed_.NotifyAll();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void SidePool::Run(SideTask task) {
+  {
+    MutexLock lock(mutex_);
+    int64_t& last_finish = last_finish_[task.owner];
+    const int64_t start = std::max(virtual_time_, last_finish);
+    last_finish = start + std::max<int64_t>(1, task.cost);
+    const Order order(last_finish, next_number_++);
+    waiting_.emplace(order, Entry{std::move(task), start, last_finish});
+  }
+  changed_.NotifyOne();
+}
+
+SidePool::Entry SidePool::TakeFirst() {
+  Entry entry = std::move(waiting_.begin()->second);
+  waiting_.erase(waiting_.begin());
+  virtual_time_ = std::max(virtual_time_, entry.start);
+  if (last_finish_.size() > kMaxOwners) {
+    std::erase_if(last_finish_, [&](const auto& last) { return last.second <= virtual_time_; });
+  }
+  return entry;
+}
+
+void SidePool::RunTask(Entry entry) {
+  const Running own = {this, entry.task.cost, entry.finish};
+  const Running* const outer = std::exchange(running, &own);
+  const absl::Status status = ContainVoid("a side thread", entry.task.run);
+  if (!status.ok()) {
+    LogFailure(status);
+  }
+  entry.task.run = nullptr;  // what it holds goes now
+  running = outer;
+}
+
+void SidePool::Yield() {
+  while (running != nullptr && running->pool == this) {
+    Entry entry;
+    {
+      MutexLock lock(mutex_);
+      if (waiting_.empty()) {
+        return;
+      }
+      const Entry& first = waiting_.begin()->second;
+      if (first.finish >= running->finish || first.task.cost > running->cost / 2) {
+        return;
+      }
+      entry = TakeFirst();
+    }
+    RunTask(std::move(entry));
+  }
+}
+
+int64_t SidePool::waiting() const {
+  MutexLock lock(mutex_);
+  return std::ssize(waiting_);
+}
+
+void SidePool::Work() {
+  while (true) {
+    Entry entry;
+    {
+      MutexLock lock(mutex_);
+      while (waiting_.empty() && !is_closed_) {
+        changed_.Wait(mutex_);
+      }
+      if (waiting_.empty()) {
+        return;
+      }
+      entry = TakeFirst();
+    }
+    RunTask(std::move(entry));
+  }
+}
+
+}  // namespace attention

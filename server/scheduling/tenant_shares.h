@@ -1,0 +1,44 @@
+// Who holds how much of something that all callers share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace attention {
+
+/// One limit, and what each account (RequestClass::account) holds of it. The rule is the same for
+/// everything that a caller can hold, time and bytes in the queue, replies, sessions, cache bytes:
+/// an account may hold eight times what is left free (dynamic thresholds: Choudhury & Hahne 1998).
+/// Alone it may have 8/9; another one always finds room. Not thread-safe.
+class TenantShares {
+ public:
+  explicit TenantShares(int64_t limit) : limit_(limit) {}
+
+  static constexpr double kShareOfFree = 8;
+
+  /// The rule: whether who holds `own` of `limit`, of which all hold `used`, may have `more`. Who
+  /// holds nothing may.
+  static bool Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
+                     double share_of_free = kShareOfFree);
+  /// The empty account, which is nobody's, may have anything.
+  bool Allows(const std::string& account, int64_t more) const;
+
+  /// From now on Add does not allocate for the account, and does not throw.
+  void Prepare(const std::string& account) { held_.try_emplace(account); }
+  /// Throws without memory, and has changed nothing then.
+  void Add(const std::string& account, int64_t amount);
+  /// Of what was added. Does not throw.
+  void Remove(const std::string& account, int64_t amount) { Add(account, -amount); }
+
+  int64_t HeldBy(const std::string& account) const;
+  int64_t used() const { return used_; }
+  int64_t limit() const { return limit_; }
+
+ private:
+  const int64_t limit_;
+  int64_t used_ = 0;
+  std::map<std::string, int64_t> held_;  // of those who hold something
+};
+
+}  // namespace attention

@@ -1,0 +1,49 @@
+// How large a message may be that is no request for attention, by what it can hold.
+#pragma once
+
+#include <google/protobuf/message.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "proto/codec/inflate.h"
+#include "server/security/access.h"
+
+namespace attention {
+
+/// Of a call that needs no token: a name at most.
+inline constexpr int64_t kMaxOpenMessageBytes = int64_t{4} << 10;
+/// Of a call that asks about models or administers: names and parameters.
+inline constexpr int64_t kMaxNamesMessageBytes = int64_t{64} << 10;
+
+inline int64_t MaxMessageBytes(Right right) {
+  return right == Right::kNone ? kMaxOpenMessageBytes : kMaxNamesMessageBytes;
+}
+
+/// RESOURCE_EXHAUSTED when `wire` has more than `max_bytes`, compressed or not, before any of it is
+/// parsed; INVALID_ARGUMENT when it is no such message.
+template <typename Request>
+absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
+  const std::string& type = Request::descriptor()->full_name();
+  if (static_cast<int64_t>(wire.Length()) > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("expected a ", type, " of at most ", max_bytes,
+                                                     " bytes, found ", wire.Length()));
+  }
+  if (IsCompressed(wire)) {
+    absl::StatusOr<grpc::ByteBuffer> inflated = Inflate(wire, {max_bytes});
+    if (!inflated.ok()) {
+      return inflated.status();
+    }
+    wire = *std::move(inflated);
+  }
+  if (!grpc::SerializationTraits<Request>::Deserialize(&wire, &request).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a ", type, ", found other bytes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention
