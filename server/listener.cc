@@ -1,7 +1,6 @@
 #include "server/listener.h"
 
 #include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/server_builder.h>
 
@@ -23,29 +22,21 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr std::string_view kUnixScheme = "unix:";
 constexpr int kPostedUnknownCalls = 2;
 
-// The reflection library adds itself to every server of the process.
-class ChooseReflection final : public grpc::ServerBuilderOption {
+// A library that is linked may add itself to every server of the process.
+class NoPlugins final : public grpc::ServerBuilderOption {
  public:
-  explicit ChooseReflection(bool has_reflection) : has_reflection_(has_reflection) {}
   void UpdateArguments(grpc::ChannelArguments*) override {}
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
     plugins->clear();
-    if (has_reflection_) {
-      plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
-    }
   }
-
- private:
-  const bool has_reflection_;
 };
 
 void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
   const ConnectionLimits& limits = options.limits;
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // replies are refused before they are computed
-  // gRPC inflates a message whole before it looks at its size.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  // gRPC would inflate a message whole before it looked at its size: see proto/codec/inflate.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_header_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -68,6 +59,9 @@ void SetTransport(grpc::ServerBuilder& builder) {
   // Otherwise each stream begins with a window of 64 KiB, and a tensor comes in as many turns as it
   // has of them.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
+  // And no more than that: on a fast connection gRPC would let each stream send up to 32 MiB that
+  // nobody has asked for. A message that is being read has a window of its own size.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   // A client that vanished must not hold its answer's memory.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
@@ -81,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
   grpc::ServerBuilder builder;
   SetLimits(options, builder);
   SetTransport(builder);
-  builder.SetOption(std::make_unique<ChooseReflection>(options.has_reflection));
+  builder.SetOption(std::make_unique<NoPlugins>());
   std::unique_ptr<Listener> listener(new Listener(options));
   for (const std::string& address : options.addresses) {
     absl::StatusOr<ListeningSockets> listening = ListenOn(address);

@@ -58,10 +58,16 @@ void AllowManyFiles() {
   }
 }
 
-void PrintAddress(const char* listener, const std::string& address) {
-  if (!address.empty()) {
-    std::printf("attend-server %s on %s\n", listener, address.c_str());
+// A line as the log's are where those are JSON: both often end in one place.
+void PrintAddress(LogFormat format, const char* listener, const std::string& address) {
+  if (address.empty()) {
+    return;
   }
+  const std::string text = absl::StrCat("attend-server ", listener, " on ", address);
+  const LogEvent event = {.text = text, .fields = {{"address", address}}};
+  const std::string line =
+      format == LogFormat::kJson ? FormatLogLine(format, absl::Now(), event) : text + "\n";
+  std::fputs(line.c_str(), stdout);
 }
 
 // What it quotes may be as long as a client likes.
@@ -103,23 +109,25 @@ void TellManagerWhenReady(Server& server) {
 }
 
 int Serve(const ServerOptions& options) {
+  const sigset_t signals = BlockSignals();  // before any thread is started
+  StartAsyncLog();
   gpr_set_log_function(LogForGrpc);
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);
   // The caller hears of bytes that are no message; it must not be able to fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
   AllowManyFiles();
-  const sigset_t signals = BlockSignals();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   if (!server.ok()) {
     Log(LogLevel::kError, std::string(server.status().message()));
+    FlushLog();
     return EXIT_FAILURE;
   }
   for (const std::string& address : (*server)->listening_addresses()) {
-    std::printf("attend-server listening on %s\n", address.c_str());
+    PrintAddress(options.log_format, "listening", address);
   }
-  PrintAddress("admin", (*server)->admin_address());
-  PrintAddress("health", (*server)->health_address());
-  PrintAddress("metrics", (*server)->metrics_address());
+  PrintAddress(options.log_format, "admin", (*server)->admin_address());
+  PrintAddress(options.log_format, "health", (*server)->health_address());
+  PrintAddress(options.log_format, "metrics", (*server)->metrics_address());
   std::fflush(stdout);
   TellManagerWhenReady(**server);
   AwaitSignal(signals);
@@ -129,10 +137,12 @@ int Serve(const ServerOptions& options) {
   std::thread([signals] {
     AwaitSignal(signals);
     Log(LogLevel::kWarning, "second signal: exit without draining");
+    FlushLog();
     _exit(EXIT_FAILURE);
   }).detach();
   (*server)->Drain(options.grace_period);
   Log(LogLevel::kInfo, "drained");
+  FlushLog();
   _exit(EXIT_SUCCESS);  // see Server::Shutdown: late callers find a closed connection, UNAVAILABLE
 }
 

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "core/runtime/time_after.h"
 #include "server/server_state.h"
 
 namespace attention {
 namespace {
-
-using std::chrono::steady_clock;
 
 // For what is still on its way out when everything has been answered; then connections are closed.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
@@ -78,7 +77,7 @@ std::string Server::metrics_address() const {
 }
 
 bool Server::WaitUntilReady(absl::Duration patience) {
-  return state_->loading.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(patience));
+  return state_->loading.WaitUntilEmpty(TimeAfter(patience));
 }
 
 void Server::Drain(absl::Duration grace) {
@@ -88,7 +87,7 @@ void Server::Drain(absl::Duration grace) {
   if (state.loader != nullptr) {
     state.loader->Close();
   }
-  state.admission.WaitUntilEmpty(steady_clock::now() + absl::ToChronoNanoseconds(grace));
+  state.admission.WaitUntilEmpty(TimeAfter(grace));
   state.executor.Stop();
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {

@@ -86,8 +86,12 @@ struct ServerOptions {
   /// Of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
   int64_t max_sessions = 16384;
+  /// Without an action, until a session's stream is ended; zero: it never is.
+  absl::Duration session_idle_timeout = absl::Hours(1);
   /// Clients may name shared memory of this machine for the server to read and write.
   bool allow_shared_memory = false;
+  /// How often messages on their way in are looked at; no option: tests make it short.
+  absl::Duration receive_tick = absl::Seconds(1);
   absl::Duration grace_period = absl::Seconds(30);
 };
 

@@ -23,6 +23,8 @@ v1::ModelLimits LimitsOf(const ServerOptions& options) {
   limits.set_max_message_bytes(options.max_message_bytes);
   limits.set_max_queue_bytes(options.max_queue_bytes);
   limits.set_max_tokens(kMaxTokens);
+  limits.set_max_sequences(kMaxSequences);
+  limits.set_max_score_tables(kMaxScoreTables);
   return limits;
 }
 
@@ -74,8 +76,13 @@ ServerState::ServerState(const ServerOptions& given)
       executor(ExecutorOptionsOf(given)),
       loader(MakeLoader(given, models, health)),
       observer(given.logged_requests),
-      sessions({given.max_sessions, given.max_cache_bytes}),
-      health_service(health, observer, live_calls) {}
+      sessions({.max_sessions = given.max_sessions,
+                .max_cache_bytes = given.max_cache_bytes,
+                .idle_timeout = given.session_idle_timeout > absl::ZeroDuration()
+                                    ? given.session_idle_timeout
+                                    : absl::InfiniteDuration(),
+                .max_waiting_bytes = given.max_queue_bytes / 4}),
+      health_service({health, observer, open_streams, live_calls, receiving}) {}
 
 absl::Status ServerState::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
@@ -107,8 +114,10 @@ absl::Status ServerState::AddSeededModels() {
 }
 
 void ServerState::SetReady(bool is_ready) {
-  health.Set(v1::AttentionService::service_full_name(), is_ready);
-  health.Set("", is_ready);
+  for (const char* const name : {v1::AttentionService::service_full_name(),
+                                 inference::GRPCInferenceService::service_full_name(), ""}) {
+    health.Set(name, is_ready);
+  }
 }
 
 ListenerOptions ServerState::ListenerOptionsOf(const std::string& flag) {
@@ -139,6 +148,8 @@ std::unique_ptr<ServiceSet> ServerState::MakeServices(bool is_trusted) {
                                      sessions,
                                      health,
                                      options.allow_shared_memory ? &shared_memory : nullptr,
+                                     open_streams,
+                                     receiving,
                                      admission,
                                      live_calls};
   return std::make_unique<ServiceSet>(
@@ -174,6 +185,7 @@ absl::Status ServerState::ListenForMetrics() {
 }
 
 absl::Status ServerState::Listen() {
+  receiving.Start(absl::ToChronoNanoseconds(options.receive_tick));
   everybody = MakeServices(/*is_trusted=*/false);
   ListenerOptions for_everybody = ListenerOptionsOf("--listen");
   for_everybody.addresses = options.listen;

@@ -52,6 +52,8 @@ struct ServerState {
   RequestObserver observer;
   SessionTable sessions;
   SharedMemory shared_memory;
+  OpenStreams open_streams;
+  ReceiveWatch receiving;
   Guards guards;
   /// Null until they listen, and where there is none.
   std::unique_ptr<ServiceSet> admin;

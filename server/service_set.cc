@@ -6,20 +6,31 @@ namespace attention {
 
 ServiceSet::ServiceSet(const Shared& shared, const Access::Rules& rules,
                        const v1::ModelLimits& limits)
-    : access_(rules),
+    : shared_(shared),
+      access_(rules),
       attention_({shared.models, shared.executor, shared.loader, shared.observer, shared.sessions,
-                  shared.admission, shared.live_calls, access_},
+                  shared.admission, shared.live_calls, shared.receiving, access_},
                  limits),
       open_inference_(
           {shared.models, shared.executor, shared.loader, shared.observer, shared.health,
-           shared.admission, shared.live_calls, access_, shared.shared_memory},
+           shared.admission, shared.live_calls, shared.receiving, access_, shared.shared_memory},
           limits.max_message_bytes()),
-      health_(shared.health, shared.observer, shared.live_calls) {}
+      health_({shared.health, shared.observer, shared.open_streams, shared.live_calls,
+               shared.receiving}) {}
 
 absl::Status ServiceSet::Open(const ListenerOptions& options) {
-  ASSIGN_OR_RETURN(listener_, Listener::Open(options, {&attention_.grpc_service(),
-                                                       &open_inference_.grpc_service(),
-                                                       &health_.grpc_service()}));
+  std::vector<grpc::Service*> services = {&attention_.grpc_service(),
+                                          &open_inference_.grpc_service(), &health_.grpc_service()};
+  if (options.has_reflection) {
+    reflection_.emplace(
+        ReflectionService::Dependencies{shared_.observer, shared_.open_streams, shared_.live_calls},
+        std::vector<std::string>{v1::AttentionService::service_full_name(),
+                                 inference::GRPCInferenceService::service_full_name(),
+                                 grpc::health::v1::Health::service_full_name()});
+    const std::vector<grpc::Service*> more = reflection_->grpc_services();
+    services.insert(services.end(), more.begin(), more.end());
+  }
+  ASSIGN_OR_RETURN(listener_, Listener::Open(options, services));
   return absl::OkStatus();
 }
 
@@ -27,6 +38,9 @@ void ServiceSet::Start(int num_threads) {
   attention_.Start(listener_->queue());
   open_inference_.Start(listener_->queue());
   health_.Start(listener_->queue());
+  if (reflection_.has_value()) {
+    reflection_->Start(listener_->queue());
+  }
   listener_->StartThreads(num_threads);
 }
 

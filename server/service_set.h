@@ -2,12 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "server/listener.h"
 #include "server/security/access.h"
 #include "server/services/attention_service.h"
 #include "server/services/health_service.h"
 #include "server/services/open_inference/open_inference_service.h"
+#include "server/services/open_streams.h"
+#include "server/services/reflection_service.h"
 
 namespace attention {
 
@@ -24,6 +27,8 @@ class ServiceSet {
     HealthRegistry& health;
     /// Null: switched off.
     SharedMemory* shared_memory;
+    OpenStreams& open_streams;
+    ReceiveWatch& receiving;
     Gate& admission;
     Gate& live_calls;
   };
@@ -40,10 +45,13 @@ class ServiceSet {
   std::unique_ptr<Listener>& listener() { return listener_; }
 
  private:
+  const Shared shared_;
   Access access_;
   AttentionService attention_;
   OpenInferenceService open_inference_;
   HealthService health_;
+  /// None: reflection is not served.
+  std::optional<ReflectionService> reflection_;
   std::unique_ptr<Listener> listener_;
 };
 

@@ -161,7 +161,9 @@ OptionSection Limits() {
        IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
                      "Memory of the keys and values of all sessions (Decode)"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
-                     "Sessions that may be open")}};
+                     "Sessions that may be open"),
+       DurationOption("session-idle-timeout", &ServerOptions::session_idle_timeout,
+                      "End the stream of a session that had no action for so long; 0: never")}};
 }
 
 OptionSection Connections() {

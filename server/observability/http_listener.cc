@@ -14,7 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "server/observability/log.h"
 #include "server/sockets/listening_socket.h"
 
 namespace attention {
@@ -69,21 +71,13 @@ class HttpListener::Loop {
       : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {}
 
   void Run() {
-    while (Wait()) {
-      const steady_clock::time_point now = steady_clock::now();
-      // Those that were asked: accepting adds others.
-      const size_t known = connections_.size(), first = 1 + listeners_.size();
-      for (size_t i = 0; i < known; ++i) {
-        if (waits_[first + i].revents != 0 && !Advance(connections_[i])) {
-          connections_[i].end = now;
-        }
+    bool goes_on = true;
+    while (goes_on) {
+      const absl::Status status = ContainVoid("/metrics", [&] { goes_on = Turn(); });
+      if (!status.ok()) {
+        LogFailure(status);
+        connections_.clear();
       }
-      for (size_t i = 0; i < listeners_.size(); ++i) {
-        if (waits_[1 + i].revents != 0) {
-          Accept(listeners_[i]);
-        }
-      }
-      std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
     }
   }
 
@@ -91,6 +85,28 @@ class HttpListener::Loop {
   void Stop() { eventfd_write(wake_.get(), 1); }
 
  private:
+  /// Waits, and serves whoever can be; false when it is to stop.
+  bool Turn() {
+    if (!Wait()) {
+      return false;
+    }
+    const steady_clock::time_point now = steady_clock::now();
+    // Those that were asked: accepting adds others.
+    const size_t known = connections_.size(), first = 1 + listeners_.size();
+    for (size_t i = 0; i < known; ++i) {
+      if (waits_[first + i].revents != 0 && !Advance(connections_[i])) {
+        connections_[i].end = now;
+      }
+    }
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (waits_[1 + i].revents != 0) {
+        Accept(listeners_[i]);
+      }
+    }
+    std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
+    return true;
+  }
+
   struct Connection {
     FileDescriptor socket;
     steady_clock::time_point end;

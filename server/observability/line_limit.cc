@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 #include "server/observability/log.h"
 
 namespace attention {
@@ -60,9 +61,11 @@ void LineLimit::Run() {
       is_ending = is_ending_;
     }
     if (left_out > 0) {
-      Log({.level = LogLevel::kWarning,
-           .text = absl::StrCat("lines about ", subject_, " were left out"),
-           .fields = {{"lines_left_out", left_out}}});
+      ContainVoid("logging", [&] {
+        Log({.level = LogLevel::kWarning,
+             .text = absl::StrCat("lines about ", subject_, " were left out"),
+             .fields = {{"lines_left_out", left_out}}});
+      }).IgnoreError();
     }
   }
 }

@@ -1,14 +1,20 @@
 #include "server/observability/log.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "server/observability/log_sink.h"
 
 namespace attention {
 namespace {
@@ -16,6 +22,25 @@ namespace {
 // Standard error is the process's, and so is how it is written to.
 std::atomic<LogLevel> current_level = LogLevel::kInfo;
 std::atomic<LogFormat> current_format = LogFormat::kText;
+// Null: lines are written by whoever has them. Never destroyed: somebody logs to the very end.
+std::atomic<LogSink*> sink = nullptr;
+
+// Of lines that wait to be read.
+constexpr size_t kMaxWaitingBytes = size_t{1} << 20;
+constexpr std::chrono::milliseconds kFlushTime{500};
+
+std::string LeftOutLine(int64_t lines) {
+  return FormatLogLine(current_format, absl::Now(),
+                       {.level = LogLevel::kWarning,
+                        .text = "lines were left out: nobody read standard error",
+                        .fields = {{"lines_left_out", lines}}});
+}
+
+// The thread that writes goes on meanwhile. No more than what a signal handler may do.
+void AwaitWriter(int) {
+  constexpr timespec kWait = {.tv_sec = 0, .tv_nsec = 50'000'000};
+  nanosleep(&kWait, nullptr);
+}
 
 std::string Quoted(const std::string& value) {
   std::string quoted = "\"";
@@ -27,7 +52,7 @@ std::string Quoted(const std::string& value) {
 
 std::string TextOf(const std::string& value) {
   const bool is_word = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return c > ' ' && c != '"' && c != '=' && c != '\\';
+    return absl::ascii_isgraph(c) && c != '"' && c != '=' && c != '\\';
   });
   return is_word ? value : Quoted(value);
 }
@@ -79,11 +104,45 @@ void Log(const LogEvent& event) {
     return;
   }
   const std::string line = FormatLogLine(current_format, absl::Now(), event);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  if (LogSink* const async = sink) {
+    async->Put(line);
+  } else {
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
 }
 
 void Log(LogLevel level, std::string_view text) {
   Log({.level = level, .text = std::string(text)});
+}
+
+void LogFailure(const absl::Status& status) noexcept {
+  try {
+    Log(LogLevel::kError,
+        status.message().empty() ? "the system gives no memory" : std::string(status.message()));
+  } catch (...) {  // there is no memory for the line either
+  }
+}
+
+void StartAsyncLog() {
+  sink = new LogSink(STDERR_FILENO, kMaxWaitingBytes, LeftOutLine);
+  struct sigaction before = {};
+  if (sigaction(SIGABRT, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+    struct sigaction action = {};
+    action.sa_handler = AwaitWriter;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // then abort() ends the process
+    sigaction(SIGABRT, &action, nullptr);
+  }
+}
+
+void FlushLog() {
+  if (LogSink* const async = sink) {
+    async->Flush(kFlushTime);
+  }
+}
+
+int64_t LogLinesLeftOut() {
+  const LogSink* const async = sink;
+  return async == nullptr ? 0 : async->lines_left_out();
 }
 
 void SetLogLevel(LogLevel level) { current_level = level; }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace attention {
@@ -33,6 +34,17 @@ std::string_view Name(LogLevel level);
 /// Writes the event in one piece, unless its level is below the current one. Thread-safe.
 void Log(const LogEvent& event);
 void Log(LogLevel level, std::string_view text);
+
+/// Logs an error that belongs to no request, in a thread that goes on. Does not throw.
+void LogFailure(const absl::Status& status) noexcept;
+
+/// From now on lines are written by a thread of its own (LogSink): nobody waits for who reads them.
+/// A process that ends by abort waits a moment for them. Once.
+void StartAsyncLog();
+/// Waits a moment until they are written.
+void FlushLog();
+/// Those that nobody read in time.
+int64_t LogLinesLeftOut();
 
 /// Of this process, as standard error is: info and text until set. Thread-safe.
 void SetLogLevel(LogLevel level);

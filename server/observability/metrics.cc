@@ -8,6 +8,7 @@
 #include "core/kernels/onednn/gemm.h"
 #include "core/kernels/onednn/version.h"
 #include "core/runtime/cpu_budget.h"
+#include "server/observability/log.h"
 #include "server/observability/metrics_text.h"
 #include "server/observability/process_usage.h"
 
@@ -180,6 +181,9 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                  "Connections that were closed at once, as many as may be were open.",
                  static_cast<double>(sources.refused_connections()));
   }
+  text.Counter("attend_log_lines_left_out_total",
+               "Lines of the log that were left out, as nobody read standard error in time.",
+               static_cast<double>(LogLinesLeftOut()));
   if (sources.certificate_expiry) {
     if (const std::optional<double> expiry = sources.certificate_expiry()) {
       text.Gauge("attend_certificate_expiry_timestamp_seconds",
@@ -188,8 +192,14 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                  *expiry);
     }
   }
-  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels that were generated so far.",
-             static_cast<double>(NumGemmKernels()));
+  const GemmCounts kernels = CountGemmKernels();
+  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels that are held.",
+             static_cast<double>(kernels.held));
+  text.Counter("attend_kernels_generated_total", "Matrix product kernels that were generated.",
+               static_cast<double>(kernels.generated));
+  text.Counter("attend_kernels_evicted_total",
+               "Matrix product kernels that were freed because others were needed.",
+               static_cast<double>(kernels.evicted));
   text.Family("attend_build_info", "gauge", "1, with what the server was built from.");
   text.Sample({{"version", sources.version},
                {"compiler", __VERSION__},

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/runtime/short_status.h"
+#include "core/runtime/presented_status.h"
 
 namespace attention {
 namespace {
@@ -72,7 +72,7 @@ void RequestObserver::LogRequest(const RequestRecord& record) {
 }
 
 void RequestObserver::OnEnd(RequestRecord record) {
-  record.status = Shortened(record.status);
+  record.status = Presented(record.status);
   record.total_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                         std::chrono::steady_clock::now() - record.arrival)
                         .count();

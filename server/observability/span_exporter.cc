@@ -9,7 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/time_after.h"
 #include "server/observability/header_file.h"
 #include "server/observability/log.h"
 
@@ -20,10 +22,6 @@ using std::chrono::steady_clock;
 
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
-
-steady_clock::time_point After(absl::Duration duration) {
-  return steady_clock::now() + absl::ToChronoNanoseconds(duration);
-}
 
 bool TakesChance(double ratio) {
   thread_local std::minstd_rand generator{std::random_device()()};
@@ -65,7 +63,7 @@ void SpanExporter::Finish() {
     MutexLock lock(mutex_);
     is_ending_ = true;
     changed_.NotifyAll();
-    const steady_clock::time_point end = After(kTimeAtEnd);
+    const steady_clock::time_point end = TimeAfter(kTimeAtEnd);
     while (!has_ended_ && changed_.WaitUntil(mutex_, end)) {
     }
   }
@@ -105,7 +103,7 @@ std::vector<TracedRequest> SpanExporter::TakeBatch() {
   while (waiting_.empty() && !is_ending_) {
     changed_.Wait(mutex_);
   }
-  const steady_clock::time_point end = After(kMaxDelay);
+  const steady_clock::time_point end = TimeAfter(kMaxDelay);
   while (waiting_.size() < kMaxBatch && !is_ending_ && changed_.WaitUntil(mutex_, end)) {
   }
   const auto last = waiting_.begin() + static_cast<int64_t>(std::min(waiting_.size(), kMaxBatch));
@@ -116,7 +114,7 @@ std::vector<TracedRequest> SpanExporter::TakeBatch() {
 }
 
 bool SpanExporter::Sleep(absl::Duration duration) {
-  const steady_clock::time_point end = After(duration);
+  const steady_clock::time_point end = TimeAfter(duration);
   MutexLock lock(mutex_);
   while (!is_ending_ && changed_.WaitUntil(mutex_, end)) {
   }
@@ -140,7 +138,7 @@ void SpanExporter::TellOfFailure(const std::string& why) {
 }
 
 int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
-  const steady_clock::time_point end = After(kMaxRetryTime);
+  const steady_clock::time_point end = TimeAfter(kMaxRetryTime);
   absl::Duration pause = kFirstPause;
   std::string why;
   do {
@@ -171,7 +169,13 @@ int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
 
 void SpanExporter::Run() {
   for (std::vector<TracedRequest> batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
-    const int64_t sent = Send(ToOtlpJson(batch, options_.version), std::ssize(batch));
+    int64_t sent = 0;
+    const absl::Status status = ContainVoid("sending traces", [&] {
+      sent = Send(ToOtlpJson(batch, options_.version), std::ssize(batch));
+    });
+    if (!status.ok()) {
+      LogFailure(status);
+    }
     MutexLock lock(mutex_);
     statistics_.exported += sent;
     statistics_.dropped += std::ssize(batch) - sent;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/runtime/status_macros.h"
+#include "server/security/peer_host.h"
 
 namespace attention {
 namespace {
@@ -41,7 +42,9 @@ std::string CertificateName(const grpc::ServerContext& context) {
 
 absl::StatusOr<Caller> Access::Authenticate(const grpc::ServerContext& context) const {
   if (rules_.is_trusted || rules_.tokens == nullptr) {
-    return Caller{.tenant = CertificateName(context), .has_admin_right = rules_.is_trusted};
+    return Caller{.tenant = CertificateName(context),
+                  .has_admin_right = rules_.is_trusted,
+                  .max_priority = rules_.is_trusted ? Priority::kHigh : Priority::kNormal};
   }
   ASSIGN_OR_RETURN(const std::string token, BearerToken(context));
   return rules_.tokens->Find(token);
@@ -60,7 +63,13 @@ absl::StatusOr<Caller> Access::Admit(const grpc::ServerContext& context, Right r
                                : absl::StrCat("the admin listener at ", admin_address_),
         ", or with a token that has the right (--tokens)"));
   }
+  caller.account = AccountOf(caller, context);
   return caller;
+}
+
+std::string AccountOf(const Caller& caller, const grpc::ServerContext& context) {
+  return caller.tenant.empty() ? absl::StrCat("whoever calls from ", HostOf(context.peer()))
+                               : absl::StrCat("tenant \"", caller.tenant, "\"");
 }
 
 }  // namespace attention

@@ -46,4 +46,8 @@ class Access {
   std::string admin_address_;
 };
 
+/// In whose shares counts what a call holds, to be read: the tenant that a token or a certificate
+/// names, or else all callers of its machine; never what the caller says of itself.
+std::string AccountOf(const Caller& caller, const grpc::ServerContext& context);
+
 }  // namespace attention

@@ -52,14 +52,13 @@ absl::Status CheckExposure(const ServerOptions& options) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckListener(options, "--admin-listen", options.admin_listen));
-  if (IsLocal(options.admin_listen) || options.insecure || !options.tokens.empty() ||
-      !options.tls_client_ca.empty()) {
+  if (IsLocal(options.admin_listen) || options.insecure || !options.tokens.empty()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--admin-listen: other machines would administer the server at ", options.admin_listen,
-      " unasked: expect tokens (--tokens) or certificates (--tls-client-ca) of them, listen on "
-      "this "
+      ", and nothing tells administrators from other callers (a client certificate does not): "
+      "expect tokens, of which administrators' say \"admin\": true (--tokens), listen on this "
       "machine only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
 }
 

@@ -11,7 +11,8 @@ namespace attention {
 /// ways out.
 absl::Status CheckExposure(const ServerOptions& options);
 
-/// Who reaches the admin listener needs no token: only this machine does, or there are no tokens.
+/// Who reaches the admin listener needs no token: only this machine does, or there are no tokens,
+/// which takes --insecure.
 bool TrustsAdminListener(const ServerOptions& options);
 
 }  // namespace attention

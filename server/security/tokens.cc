@@ -26,10 +26,22 @@ using nlohmann::json;
 constexpr size_t kMaxTokenFileBytes = size_t{16} << 20;
 constexpr size_t kHashDigits = size_t{2} * SHA256_DIGEST_LENGTH;
 constexpr std::chrono::seconds kLookInterval{1};
+// What is longer is no key that somebody misspelt.
+constexpr size_t kMaxKeyBytes = 20;
+
+// What a value is, and nothing of what it says: it may be a token that was put into a wrong place,
+// and errors go into the log.
+std::string KindOf(const json& value) {
+  if (value.is_string()) {
+    return absl::StrCat("a text of ", value.get_ref<const std::string&>().size(), " bytes");
+  }
+  return value.is_structured() ? absl::StrCat("an ", value.type_name(), " of ", value.size())
+                               : value.type_name();
+}
 
 absl::Status Wrong(const std::string& key, const std::string& expected, const json& found) {
   return absl::InvalidArgumentError(
-      absl::StrCat(key, ": expected ", expected, ", found ", found.dump()));
+      absl::StrCat(key, ": expected ", expected, ", found ", KindOf(found)));
 }
 
 std::string HashOf(const std::string& token) {
@@ -91,8 +103,9 @@ absl::Status ReadField(const std::string& key, const json& value, std::string& h
   if (key == "max_priority") {
     return ReadPriority(value, entry.caller);
   }
+  const bool may_be_token = key.size() > kMaxKeyBytes;
   return absl::InvalidArgumentError(absl::StrCat(
-      key, ": no such key",
+      may_be_token ? absl::StrCat("a key of ", key.size(), " bytes") : key, ": no such key",
       NearestHint(key, {"sha256", "tenant", "models", "admin", "expires", "max_priority"})));
 }
 

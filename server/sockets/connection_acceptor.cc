@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 #include "server/observability/log.h"
 
 namespace attention {
@@ -77,7 +78,11 @@ void ConnectionAcceptor::Run() {
       return;
     }
     for (size_t i = 1; i < waits.size(); ++i) {
-      if (waits[i].revents != 0 && !Accept(waits[i].fd)) {
+      bool goes_on = false;  // as without files: a connection that failed is closed
+      if (waits[i].revents != 0) {
+        ContainVoid("accepting a connection", [&] { goes_on = Accept(waits[i].fd); }).IgnoreError();
+      }
+      if (waits[i].revents != 0 && !goes_on) {
         poll(waits.data(), 1, static_cast<int>(kTimeWithoutFiles.count()));
       }
     }
