@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -124,7 +123,7 @@ absl::StatusOr<AttentionPicture> PictureOfTensors(const std::vector<NamedTensor>
 absl::StatusOr<AttentionPicture> PictureOfWeights(const FilePictureOptions& options) {
   std::vector<NamedTensor> tensors;
   const bool is_whole = absl::EndsWith(options.path, ".safetensors");
-  if (is_whole && std::filesystem::exists(options.path)) {
+  if (is_whole && FileExists(options.path)) {
     ASSIGN_OR_RETURN(NamedTensors named, ReadSafetensors(options.path));
     for (auto& [name, tensor] : named) {
       tensors.emplace_back(name, std::move(tensor));
@@ -144,7 +143,7 @@ absl::StatusOr<AttentionPicture> PictureOfWeights(const FilePictureOptions& opti
 
 /// The picture that the file describes itself; none when it does not.
 absl::StatusOr<std::optional<AttentionPicture>> DescribedPicture(const std::string& path) {
-  if (!absl::EndsWith(path, ".safetensors") || !std::filesystem::exists(path)) {
+  if (!absl::EndsWith(path, ".safetensors") || !FileExists(path)) {
     return std::optional<AttentionPicture>();
   }
   ASSIGN_OR_RETURN(const SafetensorsMetadata metadata, ReadSafetensorsMetadata(path));

@@ -107,7 +107,8 @@ std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelSt
       {"longest", model.max_positions() == 0
                       ? "any number of tokens a sequence"
                       : absl::StrCat(model.max_positions(), " tokens a sequence")},
-      {"limits", absl::StrCat(model.limits().max_tokens(), " rows and ",
+      {"limits", absl::StrCat(model.limits().max_tokens(), " rows, ",
+                              model.limits().max_sequences(), " sequences and ",
                               Mebibytes(model.limits().max_message_bytes()), " a request")}};
   if (model.has_seed()) {
     lines.emplace_back("seed", absl::StrCat(model.seed()));

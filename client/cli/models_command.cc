@@ -90,7 +90,9 @@ nlohmann::json ToJson(const v1::Model& model) {
                          {"limits",
                           {{"max_message_bytes", model.limits().max_message_bytes()},
                            {"max_queue_bytes", model.limits().max_queue_bytes()},
-                           {"max_tokens", model.limits().max_tokens()}}}};
+                           {"max_tokens", model.limits().max_tokens()},
+                           {"max_sequences", model.limits().max_sequences()},
+                           {"max_score_tables", model.limits().max_score_tables()}}}};
   if (model.has_seed()) {
     json["seed"] = model.seed();
   }

@@ -188,8 +188,10 @@ void AddCallFlags(CLI::App& command, RunFlags& flags) {
       ->capture_default_str()
       ->group(kCallGroup);
   command
-      .add_option("--priority", flags.priority,
-                  "Share of a busy server: 100, 10 (normal, the default) or 1")
+      .add_option(
+          "--priority", flags.priority,
+          "Share of a busy server: 100 (where a token grants it), 10 (normal, the default) or "
+          "1")
       ->type_name("high|normal|low")
       ->check(CLI::IsMember({"high", "normal", "low"}).description(""))
       ->group(kCallGroup);

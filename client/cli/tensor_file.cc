@@ -1,6 +1,7 @@
 #include "client/cli/tensor_file.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -45,7 +46,7 @@ absl::StatusOr<Tensor> LoadTensor(const std::string& source, uint64_t seed) {
     return SeededTensor(seed, Dtype::kF32, std::move(shape));
   }
   // A colon may be part of a file's own name.
-  const size_t colon = std::filesystem::exists(source) ? std::string::npos : source.rfind(':');
+  const size_t colon = FileExists(source) ? std::string::npos : source.rfind(':');
   const std::string path = source.substr(0, colon);
   const std::string name = colon == std::string::npos ? "" : source.substr(colon + 1);
   if (absl::EndsWith(path, ".safetensors")) {
@@ -60,6 +61,11 @@ absl::StatusOr<Tensor> LoadTensor(const std::string& source, uint64_t seed) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", source, "\": expected FILE.npy, FILE.safetensors[:TENSOR] or random:SHAPE"));
+}
+
+bool FileExists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 absl::Status CheckTensorPath(const std::string& path) {

@@ -21,6 +21,9 @@ absl::Status SaveTensors(const std::string& path,
                          const std::map<std::string, const Tensor*>& tensors,
                          const SafetensorsMetadata& metadata = {});
 
+/// False also for what cannot be a path, such as a name that is too long.
+bool FileExists(const std::string& path);
+
 /// Whether SaveTensors knows the extension of `path`.
 absl::Status CheckTensorPath(const std::string& path);
 

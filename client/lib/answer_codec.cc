@@ -178,7 +178,8 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
 
 absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes) {
   v1::AttendResponse message;
-  const absl::Status status = DecodeEnvelope(bytes, PayloadFieldsOf<v1::AttendResponse>(), message);
+  const absl::Status status =
+      DecodeEnvelope(bytes, EnvelopeFieldsOf<v1::AttendResponse>(), message);
   if (!status.ok()) {
     return Malformed(status);
   }

@@ -39,7 +39,8 @@ void DecodeLane::Go(bool stop, bool keep) {
   messages_.clear();
   answered_bytes_ = 0;
   action_started_ = Clock::now();
-  Write(num_sent_ == 1 ? session_.prefill : session_.step);
+  const auto& steps = session_.different_steps;
+  Write(num_sent_ == 1 ? session_.prefill : steps[(num_sent_ - 2) % std::ssize(steps)]);
 }
 
 DecodeLane::Event DecodeLane::Advance(bool ok) {
@@ -95,7 +96,7 @@ DecodeLane::Event DecodeLane::TakeMessage() {
   answered_bytes_ += static_cast<int64_t>(message_.Length());
   v1::DecodeResponse response;
   const absl::Status decoded =
-      DecodeEnvelope(message_, PayloadFieldsOf<v1::DecodeResponse>(), response);
+      DecodeEnvelope(message_, EnvelopeFieldsOf<v1::DecodeResponse>(), response);
   if (!decoded.ok()) {
     Fail(absl::InternalError(absl::StrCat("malformed answer: ", std::string(decoded.message()))));
     return Event::kNone;

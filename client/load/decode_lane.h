@@ -19,11 +19,12 @@
 namespace attention {
 
 /// The actions of a session in the order in which they are sent: open, the prompt, and the steps,
-/// which are all alike. Bytes are shared by all sessions.
+/// which are all of one size. Bytes are shared by all sessions.
 struct EncodedSession {
   grpc::ByteBuffer open;
   grpc::ByteBuffer prefill;
-  grpc::ByteBuffer step;
+  /// Those of the first steps; then they come again.
+  std::vector<grpc::ByteBuffer> different_steps;
   int64_t steps = 0;
   int64_t prefill_tokens = 0;
   int64_t step_tokens = 1;  // of each

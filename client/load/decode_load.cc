@@ -82,17 +82,18 @@ class DecodeLoop {
 
   void CountStep(const DecodeLane& lane, Clock::time_point now) {
     const v1::Summary& summary = lane.summary();
-    recorder_.CountAnswer({.due = lane.action_started(),
-                           .started = lane.action_started(),
-                           .ended = now,
-                           .tokens = session_.step_tokens,
-                           .request_bytes = static_cast<int64_t>(session_.step.Length()),
-                           .answered_bytes = lane.answered_bytes(),
-                           .account = ServerAccount{.receive_ns = summary.receive_ns(),
-                                                    .queue_ns = summary.queue_ns(),
-                                                    .compute_ns = summary.compute_ns(),
-                                                    .batch_requests = summary.batch_requests()},
-                           .is_stream = true});
+    recorder_.CountAnswer(
+        {.due = lane.action_started(),
+         .started = lane.action_started(),
+         .ended = now,
+         .tokens = session_.step_tokens,
+         .request_bytes = static_cast<int64_t>(session_.different_steps.front().Length()),
+         .answered_bytes = lane.answered_bytes(),
+         .account = ServerAccount{.receive_ns = summary.receive_ns(),
+                                  .queue_ns = summary.queue_ns(),
+                                  .compute_ns = summary.compute_ns(),
+                                  .batch_requests = summary.batch_requests()},
+         .is_stream = true});
     window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
   }
 
@@ -127,7 +128,9 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
   *open.mutable_open() = plan.open();
   session.open = Encoder().Encode(open);
   ASSIGN_OR_RETURN(session.prefill, EncodeStep({}, plan.Prefill()));
-  ASSIGN_OR_RETURN(session.step, EncodeStep({}, plan.Step()));
+  for (int64_t i = 0; i < plan.num_different_steps(); ++i) {
+    ASSIGN_OR_RETURN(session.different_steps.emplace_back(), EncodeStep({}, plan.Step(i)));
+  }
   session.steps = plan.options().steps;
   session.prefill_tokens = plan.options().prefill;
   session.step_tokens = plan.options().step_tokens;

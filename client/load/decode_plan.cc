@@ -1,5 +1,6 @@
 #include "client/load/decode_plan.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -51,10 +52,12 @@ Tensor SeededRows(const Tensor& like, size_t row_rank, int64_t count, uint64_t s
   return SeededTensor(seed, like.dtype(), std::move(shape));
 }
 
-/// `first`, and `count` times `repeated`, one after the other.
-Tensor Concatenate(const Tensor& first, const Tensor& repeated, int64_t count) {
+/// The rows of `first`, then those of `others`.
+Tensor Concatenate(const Tensor& first, const std::vector<const Tensor*>& others) {
   Shape shape = first.shape();
-  shape[0] += count * repeated.shape()[0];
+  for (const Tensor* other : others) {
+    shape[0] += other->shape()[0];
+  }
   Tensor all(first.dtype(), std::move(shape));
   auto* target = static_cast<std::byte*>(all.data());
   const auto append = [&target](const Tensor& part) {
@@ -64,8 +67,8 @@ Tensor Concatenate(const Tensor& first, const Tensor& repeated, int64_t count) {
     }
   };
   append(first);
-  for (int64_t i = 0; i < count; ++i) {
-    append(repeated);
+  for (const Tensor* other : others) {
+    append(*other);
   }
   return all;
 }
@@ -102,8 +105,9 @@ v1::OpenSession OpenOf(const AttendRequest& like, const std::vector<const Tensor
   return open;
 }
 
+/// Token ids are those of the request, from `first_id` on.
 TokenRows MakeRows(const AttendRequest& like, const std::vector<const Tensor*>& tensors,
-                   int64_t count, uint64_t seed) {
+                   int64_t count, int64_t first_id, uint64_t seed) {
   TokenRows rows;
   for (size_t i = 0; i < tensors.size(); ++i) {
     rows.tensors.push_back(SeededRows(*tensors[i], tensors.size() == 1 ? 1 : 2, count,
@@ -111,7 +115,7 @@ TokenRows MakeRows(const AttendRequest& like, const std::vector<const Tensor*>& 
   }
   if (const auto* tokens = std::get_if<TokenIdsInput>(&like.input)) {
     for (int64_t i = 0; i < count; ++i) {
-      rows.ids.push_back(tokens->ids[i % std::ssize(tokens->ids)]);
+      rows.ids.push_back(tokens->ids[(first_id + i) % std::ssize(tokens->ids)]);
     }
   }
   return rows;
@@ -141,8 +145,13 @@ absl::StatusOr<DecodePlan> DecodePlan::Make(const AttendRequest& like, const Dec
   plan.open_ = OpenOf(like, tensors);
   plan.open_.set_cache_dtype(options.cache_dtype);
   plan.options_ = options;
-  plan.prefill_ = MakeRows(like, tensors, options.prefill, SeedOf(seed, "prefill"));
-  plan.step_ = MakeRows(like, tensors, options.step_tokens, SeedOf(seed, "step"));
+  plan.prefill_ = MakeRows(like, tensors, options.prefill, 0, SeedOf(seed, "prefill"));
+  const int64_t different_steps = std::clamp<int64_t>(options.steps, 1, kDifferentSteps);
+  for (int64_t i = 0; i < different_steps; ++i) {
+    plan.steps_.push_back(MakeRows(like, tensors, options.step_tokens,
+                                   options.prefill + i * options.step_tokens,
+                                   SeedOf(seed, absl::StrCat("step ", i))));
+  }
   return plan;
 }
 
@@ -154,13 +163,17 @@ Workload DecodePlan::AtOnce() const {
   Workload all;
   std::vector<const Tensor*> tensors;
   for (size_t i = 0; i < prefill_.tensors.size(); ++i) {
-    all.tensors.push_back(std::make_unique<const Tensor>(
-        Concatenate(prefill_.tensors[i], step_.tensors[i], options_.steps)));
+    std::vector<const Tensor*> steps;
+    for (int64_t step = 0; step < options_.steps; ++step) {
+      steps.push_back(&steps_[step % num_different_steps()].tensors[i]);
+    }
+    all.tensors.push_back(std::make_unique<const Tensor>(Concatenate(prefill_.tensors[i], steps)));
     tensors.push_back(all.tensors.back().get());
   }
   std::vector<int32_t> ids = prefill_.ids;
   for (int64_t i = 0; i < options_.steps; ++i) {
-    ids.insert(ids.end(), step_.ids.begin(), step_.ids.end());
+    const TokenRows& step = steps_[i % num_different_steps()];
+    ids.insert(ids.end(), step.ids.begin(), step.ids.end());
   }
   all.request = like_;
   all.request.input = InputOf(tensors, ids);

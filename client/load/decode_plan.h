@@ -26,9 +26,15 @@ struct TokenRows {
   std::vector<int32_t> ids;
 };
 
-/// Prompt and steps have seeded tokens; all steps have the same. Immutable.
+/// Prompt and steps have seeded tokens. Steps have tokens of their own, since an answer over many
+/// equal keys says little: it stays the same when a server loses some, and the rounding errors of
+/// equal terms all go one way, beyond what the reference's tolerance, for independent rows, allows.
+/// After kDifferentSteps the tokens come again, so that memory is bounded. Immutable.
 class DecodePlan {
  public:
+  /// A prime, so that no period of a sum meets that of the tokens.
+  static constexpr int64_t kDifferentSteps = 251;
+
   /// `like` says which model, layer and options, and the kind of input: hidden states and query,
   /// key and value in the width and dtype of its own, token ids out of its own. INVALID_ARGUMENT
   /// for texts, memory, and what a session does not take of a request.
@@ -39,7 +45,9 @@ class DecodePlan {
   const v1::OpenSession& open() const { return open_; }
   /// Borrow from this object.
   StepRequest Prefill() const { return StepOf(prefill_); }
-  StepRequest Step() const { return StepOf(step_); }
+  StepRequest Step(int64_t index) const { return StepOf(steps_[index % num_different_steps()]); }
+  /// Step `index` has the tokens of step `index` modulo it.
+  int64_t num_different_steps() const { return std::ssize(steps_); }
   /// All tokens of a session, asked at once, causal unless the options say otherwise.
   Workload AtOnce() const;
 
@@ -53,7 +61,7 @@ class DecodePlan {
   v1::OpenSession open_;
   DecodeOptions options_;
   TokenRows prefill_;
-  TokenRows step_;
+  std::vector<TokenRows> steps_;  // the first num_different_steps()
 };
 
 }  // namespace attention

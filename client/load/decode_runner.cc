@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<Tensor>> DecodeAlone(const DecodePlan& plan,
                          plan.open()));
   std::vector<Tensor> outputs;
   for (int64_t i = 0; i <= plan.options().steps; ++i) {
-    ASSIGN_OR_RETURN(StepResult result, stream->Step(i == 0 ? plan.Prefill() : plan.Step()));
+    ASSIGN_OR_RETURN(StepResult result, stream->Step(i == 0 ? plan.Prefill() : plan.Step(i - 1)));
     outputs.push_back(std::move(result.answer.output));
   }
   RETURN_IF_ERROR(stream->Close());
@@ -65,7 +65,7 @@ class DecodeRunner : public BenchRunner {
     ASSIGN_OR_RETURN(alone_, DecodeAlone(plan_, options));
     if (options.num_samples > 0) {
       verification_.emplace();
-      if (plan_.Step().model_output == v1::LAST_HIDDEN_STATES &&
+      if (plan_.Step(0).model_output == v1::LAST_HIDDEN_STATES &&
           plan_.options().cache_dtype == v1::FP32) {
         const Workload at_once = plan_.AtOnce();
         ASSIGN_OR_RETURN(verification_->reference,
@@ -94,8 +94,7 @@ class DecodeRunner : public BenchRunner {
                      .stability = {},
                      .slo = {}};
     for (const LoadSample& sample : level.result.samples) {
-      ASSIGN_OR_RETURN(const Tensor output,
-                       OutputOf(sample.kind == 0 ? plan_.Prefill() : plan_.Step(), sample));
+      ASSIGN_OR_RETURN(const Tensor output, OutputOf(StepOf(sample), sample));
       ++level.verification->sampled;
       level.verification->identical += SameBits(output, alone_[sample.kind]) ? 1 : 0;
     }
@@ -104,6 +103,10 @@ class DecodeRunner : public BenchRunner {
   }
 
  private:
+  StepRequest StepOf(const LoadSample& sample) const {
+    return sample.kind == 0 ? plan_.Prefill() : plan_.Step(static_cast<int64_t>(sample.kind) - 1);
+  }
+
   const DecodePlan& plan_;
   /// The answers of a session that was alone.
   std::vector<Tensor> alone_;

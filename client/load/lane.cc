@@ -9,32 +9,32 @@ Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, const Protocol& protoc
     : stub_(channel), protocol_(protocol), timeout_(timeout), queue_(queue) {}
 
 void Lane::Start(LaneCall call) {
+  const MutexLock starting(starting_);
   Clear();
   call_ = std::move(call);
   context_.emplace();
-  context_->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout_));
+  context_->set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
   answered_bytes_ = 0;
   first_message_.reset();
   message_gaps_ns_.clear();
   started_ = Clock::now();
-  // Once an event is asked for, another thread may be here with it: nothing of this call is touched
-  // after that. gRPC orders the two, where ThreadSanitizer does not see it.
   if (protocol_.is_streaming()) {
     stream_ = stub_.PrepareCall(&*context_, protocol_.method(), &queue_);
     step_ = Step::kConnect;
-    is_handed_over_.store(true, std::memory_order_release);
     stream_->StartCall(this);
   } else {
     unary_ = stub_.PrepareUnaryCall(&*context_, protocol_.method(), call_.bytes, &queue_);
     step_ = Step::kFinish;
-    is_handed_over_.store(true, std::memory_order_release);
     unary_->StartCall();
     unary_->Finish(&message_, &status_, this);
   }
 }
 
 bool Lane::Advance(bool ok) {
-  is_handed_over_.load(std::memory_order_acquire);
+  // The event can come to its thread before the other has left Start.
+  {
+    const MutexLock started(starting_);
+  }
   if (step_ == Step::kFinish) {
     if (!protocol_.is_streaming() && status_.ok()) {
       TakeMessage();

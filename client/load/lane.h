@@ -6,7 +6,6 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "client/load/protocol.h"
+#include "core/runtime/mutex.h"
 
 namespace attention {
 
@@ -72,8 +72,8 @@ class Lane {
   const absl::Duration timeout_;
   grpc::CompletionQueue& queue_;
 
-  /// Of no meaning but for the order that it makes.
-  std::atomic<bool> is_handed_over_ = false;
+  /// Held by Start.
+  Mutex starting_;
 
   // Of the call under way, or the last one.
   LaneCall call_;

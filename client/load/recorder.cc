@@ -179,7 +179,7 @@ void Recorder::TellProgress(Time now, int64_t in_flight) {
 /// Looks once after each trial.
 bool Recorder::IsSettled(Time now) {
   if (!options_.stability.has_value() ||
-      now < window_.start() + (trials_judged_ + 1) * absl::ToChronoNanoseconds(options_.duration)) {
+      absl::FromChrono(now - window_.start()) < (trials_judged_ + 1) * options_.duration) {
     return false;
   }
   ++trials_judged_;

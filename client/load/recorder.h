@@ -104,7 +104,7 @@ class SampleSchedule {
     // How long a window is that ends with a number of requests is not known: the first will do.
     const absl::Duration distance =
         options_.requests > 0 ? absl::ZeroDuration() : options_.duration / options_.num_samples;
-    if (now < window_.start() + num_taken_ * absl::ToChronoNanoseconds(distance)) {
+    if (absl::FromChrono(now - window_.start()) < num_taken_ * distance) {
       return false;
     }
     ++num_taken_;

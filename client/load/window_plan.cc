@@ -14,8 +14,9 @@ absl::Duration LongestWindow(const LoadOptions& options) {
 }
 
 Time Later(Time time, absl::Duration duration) {
-  return duration == absl::InfiniteDuration() ? Time::max()
-                                              : time + absl::ToChronoNanoseconds(duration);
+  return duration < absl::FromChrono(Time::max() - time)
+             ? time + absl::ToChronoNanoseconds(duration)
+             : Time::max();
 }
 
 }  // namespace

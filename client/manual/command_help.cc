@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace attention {
 namespace {
@@ -59,7 +60,8 @@ void AddGroups(const CLI::App& app, std::vector<FlagGroup>& groups) {
 
 CommandHelp Describe(const CLI::App& app, const std::string& parent) {
   CommandHelp help = {.name = absl::StrCat(parent, app.get_name()),
-                      .description = app.get_description(),
+                      .description = std::string(absl::StripPrefix(
+                          app.get_description(), absl::StrCat(app.get_name(), ": "))),
                       .groups = {},
                       .footer = app.get_footer(),
                       .commands = {}};

@@ -35,7 +35,8 @@ struct CommandHelp {
   std::vector<CommandHelp> commands;
 };
 
-/// Of `app` and its subcommands.
+/// Of `app` and its subcommands. A description that begins with the name of its command ("tool:
+/// ...") is without it here.
 CommandHelp Describe(const CLI::App& app);
 
 /// The last word of a command's name: "run".

@@ -1,52 +1,34 @@
-// attend-manual: pages and completions of a program that is not linked here, from its help text.
-// Run by the build, for attend-server.
-#include <fstream>
+// attend-manual: the manual page and the completions of attend-server, from its own parser. The
+// build runs it; a program of its own, so that the server need not link what makes them.
 #include <iostream>
-#include <iterator>
 #include <string>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "client/manual/completion.h"
-#include "client/manual/help_text.h"
 #include "client/manual/man_page.h"
+#include "server/command_line.h"
 
 namespace attention {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: attend-manual PROGRAM HELP_FILE bash|zsh|man [SECTION SOURCE [PAGE...]]\n";
+constexpr char kUsage[] = "usage: attend-manual bash|zsh|man\n";
 
-int Print(const std::vector<std::string>& arguments) {
-  int section = 1;
-  if (arguments.size() < 3 || arguments.size() == 4 ||
-      (arguments.size() > 4 && !absl::SimpleAtoi(arguments[3], &section))) {
+int Print(const std::string& what) {
+  const CommandHelp server = Describe(CommandLine().app());
+  if (what == "bash") {
+    std::cout << BashCompletion(server);
+  } else if (what == "zsh") {
+    std::cout << ZshCompletion(server);
+  } else if (what == "man") {
+    std::cout << ManPage(
+        server, {.section = 8, .source = "Attend " ATTEND_VERSION, .see_also = {"attend(1)"}});
+  } else {
     std::cerr << kUsage;
     return 2;
   }
-  std::ifstream file(arguments[1]);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const absl::StatusOr<CommandHelp> help = ReadHelpText(arguments[0], text);
-  if (!help.ok()) {
-    std::cerr << "attend-manual: " << help.status().message() << "\n";
-    return 1;
-  }
-  if (arguments[2] == "bash" || arguments[2] == "zsh") {
-    std::cout << (arguments[2] == "bash" ? BashCompletion(*help) : ZshCompletion(*help));
-    return 0;
-  }
-  ManPageOptions options = {.section = section};
-  if (arguments.size() > 4) {
-    options.source = arguments[4];
-    options.see_also.assign(arguments.begin() + 5, arguments.end());
-  }
-  std::cout << ManPage(*help, options);
   return 0;
 }
 
 }  // namespace
 }  // namespace attention
 
-int main(int argc, char** argv) {
-  return attention::Print(std::vector<std::string>(argv + 1, argv + argc));
-}
+int main(int argc, char** argv) { return attention::Print(argc == 2 ? argv[1] : ""); }

@@ -11,6 +11,8 @@ class ModelLimits:
     max_message_bytes: int
     max_queue_bytes: int
     max_tokens: int
+    max_sequences: int
+    max_score_tables: int
 
 
 @dataclasses.dataclass(frozen=True)
