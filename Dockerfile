@@ -16,6 +16,13 @@ RUN apt-get update -q \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/release/bin/attend-server /src/build/release/bin/attend /usr/local/bin/
 COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/
+# Where the sources are is its builder's to say: --build-arg=SOURCE=https://...
+ARG SOURCE=
+LABEL org.opencontainers.image.title="attend-server" \
+      org.opencontainers.image.description="Attention over gRPC" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="$SOURCE"
 # What is inside: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
 RUN mkdir -p /usr/share/doc/attend \
  && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Writes nginx.conf from nginx.conf.template, which lies beside this file, and becomes nginx:
+#   EDGE_CERTIFICATE=tls.crt EDGE_KEY=tls.key EDGE_SERVER=127.0.0.1:8001 deploy/edge/start.sh [NGINX-ARGUMENT...]
+# With the argument -t it only checks the configuration. README.md lists the variables.
+set -eu
+
+: "${EDGE_LISTEN:=8443}"                                # [HOST:]PORT to serve on
+: "${EDGE_CERTIFICATE:=/etc/attend-edge-tls/tls.crt}"   # chain and key that clients see (PEM)
+: "${EDGE_KEY:=/etc/attend-edge-tls/tls.key}"
+: "${EDGE_SERVER:=127.0.0.1:8001}"                      # HOST:PORT of the server, or unix:/PATH
+: "${EDGE_SERVER_CA:=}"                                 # who signed the server's certificate (PEM); empty: plaintext to it
+: "${EDGE_SERVER_NAME:=attend}"                         # the name in that certificate
+: "${EDGE_CALLS:=256}"                                  # calls of one address at a time
+: "${EDGE_CALLS_PER_SECOND:=1000}"                      # calls of one address that begin in a second
+: "${EDGE_WORKERS:=2}"                                  # processes
+: "${EDGE_FOLDER:=/tmp/edge}"                           # that this may write into
+: "${EDGE_NGINX:=nginx}"
+
+script=
+# fill NAME VALUE: what stands for @NAME@ in the template.
+fill() {
+  case $2 in
+    *[\|\&\\]* | *'
+'*) echo "start.sh: $1: expected no |, &, \\ or line break, found $2" >&2; exit 1 ;;
+  esac
+  script="$script;s|@$1@|$2|g"
+}
+
+fill EDGE_LISTEN "$EDGE_LISTEN"
+fill EDGE_CERTIFICATE "$EDGE_CERTIFICATE"
+fill EDGE_KEY "$EDGE_KEY"
+fill EDGE_SERVER "$EDGE_SERVER"
+fill EDGE_CALLS "$EDGE_CALLS"
+fill EDGE_CALLS_PER_SECOND "$EDGE_CALLS_PER_SECOND"
+fill EDGE_WORKERS "$EDGE_WORKERS"
+fill EDGE_FOLDER "$EDGE_FOLDER"
+if [ -n "$EDGE_SERVER_CA" ]; then
+  fill EDGE_SCHEME grpcs
+  fill EDGE_SERVER_TLS "grpc_ssl_verify on; grpc_ssl_trusted_certificate $EDGE_SERVER_CA; \
+grpc_ssl_name $EDGE_SERVER_NAME; grpc_ssl_server_name on;"
+else
+  fill EDGE_SCHEME grpc
+  fill EDGE_SERVER_TLS ""
+fi
+
+mkdir -p "$EDGE_FOLDER"
+sed "${script#;}" "$(dirname "$0")/nginx.conf.template" >"$EDGE_FOLDER/nginx.conf"
+exec "$EDGE_NGINX" -e stderr -p "$EDGE_FOLDER/" -c "$EDGE_FOLDER/nginx.conf" -g 'daemon off;' "$@"
