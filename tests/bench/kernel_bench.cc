@@ -115,14 +115,14 @@ void PrintFirstCalls() {
           spec.head_dim = head_dim;
           spec.causal = causal;
           const std::unique_ptr<Case> computation = MakeCase(spec);
-          const int64_t before = NumGemmKernels();
+          const int64_t before = CountGemmKernels().generated;
           const double first = milliseconds([&] { computation->Run(workspace); });
           const double second = milliseconds([&] { computation->Run(workspace); });
           std::printf(
               "%s S%-4ld D%-4ld%-8s first call %7.3f ms, second %7.3f ms, over %6.3f ms, %2ld "
               "kernels\n",
               dtype == Dtype::kF32 ? "f32 " : "bf16", seq_len, head_dim, causal ? " causal" : "",
-              first, second, first - second, NumGemmKernels() - before);
+              first, second, first - second, CountGemmKernels().generated - before);
         }
       }
     }

@@ -50,6 +50,7 @@ class PeakKernel {
   static constexpr int64_t kM = 64, kN = 64, kK = 512;
   static constexpr int kRepeats = 50;
   Tensor a_, b_, c_;
+  const KernelLease lease_;
   const Gemm& gemm_;
 };
 

@@ -11,7 +11,7 @@ export async function withBrowser(use) {
     executablePath: process.env.ATTEND_CHROMIUM,
     // Containers have neither the privileges for its sandbox nor much shared memory; the pages are our own.
     args: ["--no-sandbox", "--disable-dev-shm-usage"],
-    timeout: 30_000,
+    timeout: 300_000,
     protocolTimeout: 30_000,
   });
   try {

@@ -12,7 +12,7 @@ const [attend, server] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "attend-report-"));
 process.on("exit", () => rmSync(folder, { recursive: true }));
 const at = (name) => join(folder, name);
-const run = (...words) => execFileSync(attend, words, { encoding: "utf8", timeout: 60_000 });
+const run = (...words) => execFileSync(attend, words, { encoding: "utf8", timeout: 300_000 });
 
 /** Runs `use(address)` while a server runs. */
 async function withServer(use) {

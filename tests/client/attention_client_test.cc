@@ -39,7 +39,7 @@ class AttentionClientTest : public ::testing::Test {
 
   InProcessServer server_{SmallMessages()};
   const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
-      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
+      {.connection = {.server = server_.address()}, .timeout = absl::Minutes(2)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
 };
 

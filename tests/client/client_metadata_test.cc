@@ -63,7 +63,7 @@ TEST_F(MetadataTest, GoesWithEveryKindOfCall) {
 TEST_F(MetadataTest, GoesWithEveryKindOfLoad) {
   const Tensor rows = SeededTensor(1, Dtype::kF32, {1, 2, 8});
   const LoadOptions options = {
-      .connection = options_, .duration = absl::Milliseconds(50), .timeout = absl::Seconds(5)};
+      .connection = options_, .duration = absl::Milliseconds(50), .timeout = absl::Minutes(2)};
   Workload workload;
   workload.request.model = "demo";
   workload.request.input = HiddenStatesInput{&rows};

@@ -35,7 +35,7 @@ class DecodeServerTest : public ::testing::Test {
     v1::OpenSession open;
     open.set_model("demo");
     auto stream = DecodeStream::Open(
-        {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)}, open);
+        {.connection = {.server = server_.address()}, .timeout = absl::Minutes(2)}, open);
     EXPECT_THAT(stream, IsOk());
     return *std::move(stream);
   }
@@ -65,7 +65,7 @@ class DecodeServerTest : public ::testing::Test {
             .connections = 1,
             .warmup = absl::Milliseconds(30),
             .duration = absl::Milliseconds(300),
-            .timeout = absl::Seconds(5),
+            .timeout = absl::Minutes(2),
             .num_samples = 3};
   }
 
@@ -76,7 +76,7 @@ class DecodeServerTest : public ::testing::Test {
 
   InProcessServer server_{OneThread()};
   const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
-      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
+      {.connection = {.server = server_.address()}, .timeout = absl::Minutes(2)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {9, kDemoWidth});
 };
 

@@ -25,7 +25,7 @@ Tensor Values(const std::vector<float>& values) {
 class DecodeStreamTest : public ::testing::Test {
  protected:
   std::unique_ptr<DecodeStream> Open(const std::string& mode,
-                                     absl::Duration timeout = absl::Seconds(10)) {
+                                     absl::Duration timeout = absl::Minutes(2)) {
     v1::OpenSession open;
     open.set_model(mode);
     auto stream =

@@ -65,7 +65,7 @@ class ForeignServerTest : public ::testing::Test {
             .concurrency = 2,
             .warmup = absl::Milliseconds(20),
             .duration = absl::Seconds(1),
-            .timeout = absl::Seconds(5)};
+            .timeout = absl::Minutes(2)};
   }
 
   EchoServer server_;

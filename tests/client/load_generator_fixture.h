@@ -29,7 +29,7 @@ class LoadGeneratorTest : public ::testing::Test {
             .connections = 2,
             .warmup = absl::Milliseconds(50),
             .duration = absl::Milliseconds(400),
-            .timeout = absl::Seconds(5),
+            .timeout = absl::Minutes(2),
             .num_samples = 3};
   }
 
@@ -66,7 +66,7 @@ class LoadGeneratorTest : public ::testing::Test {
 
   InProcessServer server_{{.threads = 1}};
   const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
-      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
+      {.connection = {.server = server_.address()}, .timeout = absl::Minutes(2)});
   const Tensor rows_ = SeededTensor(1, Dtype::kF32, {2, 5, 512});
   AttendRequest request_;
   LoadControl control_;

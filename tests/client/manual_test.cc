@@ -4,11 +4,9 @@
 
 #include "client/cli/usage.h"
 #include "client/manual/completion.h"
-#include "client/manual/help_text.h"
 #include "client/manual/man_page.h"
 #include "core/runtime/nearest_name.h"
 #include "gmock/gmock.h"
-#include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
@@ -70,53 +68,7 @@ TEST_F(ManualTest, PartsOfAProgramAreThoseOfItsParser) {
   const FlagHelp& guest = serve.groups[0].flags.back();
   EXPECT_TRUE(guest.is_word());
   EXPECT_FALSE(guest.value_is_optional);
-}
-
-TEST_F(ManualTest, AHelpTextIsReadBackIntoTheSameParts) {
-  for (const size_t width : {24u, 30u, 40u}) {
-    const CommandHelp expected = Describe(app_).commands[0];
-    CLI::App& serve = *app_.get_subcommand("serve");
-    serve.get_formatter()->column_width(width);
-    const auto read = ReadHelpText("tool serve", serve.help());
-    ASSERT_THAT(read, IsOk());
-    EXPECT_EQ(read->description, expected.description);
-    EXPECT_EQ(read->footer, expected.footer);
-    ASSERT_EQ(read->groups.size(), expected.groups.size());
-    for (size_t g = 0; g < expected.groups.size(); ++g) {
-      EXPECT_EQ(read->groups[g].title, expected.groups[g].title);
-      for (size_t f = 0; f < read->groups[g].flags.size(); ++f) {
-        const FlagHelp& flag = expected.groups[g].flags[f];
-        const FlagHelp& found = read->groups[g].flags[f];
-        EXPECT_EQ(found.names, flag.names) << width;
-        EXPECT_EQ(found.type, flag.type) << flag.names[0] << " " << width;
-        EXPECT_EQ(found.default_value, flag.default_value) << flag.names[0];
-        EXPECT_EQ(found.description, flag.description) << flag.names[0] << " " << width;
-      }
-    }
-  }
-}
-
-TEST_F(ManualTest, AHelpTextSaysWhatAFlagNeedsAndStartsFrom) {
-  const auto help = ReadHelpText("server",
-                                 "server: serves.\n\nMore words.\nUsage: server [OPTIONS]\n\n"
-                                 "Options:\n"
-                                 "  -h,     --help              Print this help\n"
-                                 "  --key FILE Needs: --certificate\n"
-                                 "                              The key\n"
-                                 "  --listen TEXT=[127.0.0.1:1] ...\n"
-                                 "                              Where\n"
-                                 "  --tag KEY=VALUE             A tag\n\nNotes here.\n");
-  ASSERT_THAT(help, IsOk());
-  EXPECT_EQ(help->description, "serves.\n\nMore words.");
-  ASSERT_EQ(help->groups[0].flags.size(), 4u);
-  EXPECT_THAT(help->groups[0].flags[0].names, ElementsAre("-h", "--help"));
-  EXPECT_EQ(help->groups[0].flags[1].description, "The key\n(with --certificate)");
-  EXPECT_EQ(help->groups[0].flags[2].default_value, "[127.0.0.1:1]");
-  EXPECT_EQ(help->groups[0].flags[2].type, "TEXT");
-  EXPECT_EQ(help->groups[0].flags[3].type, "KEY=VALUE");
-  EXPECT_EQ(help->footer, "Notes here.");
-  EXPECT_THAT(ReadHelpText("server", "no help"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server")));
+  EXPECT_EQ(Describe(CLI::App("tool: A tool.", "tool")).description, "A tool.");
 }
 
 TEST_F(ManualTest, APageHasAllSectionsAndEscapesWhatRoffWouldRead) {

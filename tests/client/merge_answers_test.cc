@@ -54,7 +54,7 @@ class MergeAnswersTest : public ::testing::Test {
 
   InProcessServer server_;
   const std::unique_ptr<AttentionClient> client_ = *AttentionClient::Connect(
-      {.connection = {.server = server_.address()}, .timeout = absl::Seconds(10)});
+      {.connection = {.server = server_.address()}, .timeout = absl::Minutes(2)});
   // The sixth row is padding.
   Tensor query_ = SeededTensor(1, Dtype::kF32, {1, 6, kHeads, 16});
   Tensor key_ = SeededTensor(2, Dtype::kF32, {1, kKeys, 2, 16});

@@ -79,7 +79,7 @@ class MetadataServer : public v1::AttentionService::Service {
 inline absl::Status Ask(ConnectionOptions connection) {
   connection.retries = false;
   const auto client =
-      AttentionClient::Connect({.connection = connection, .timeout = absl::Seconds(5)});
+      AttentionClient::Connect({.connection = connection, .timeout = absl::Minutes(2)});
   return client.ok() ? (*client)->GetModel("demo").status() : client.status();
 }
 

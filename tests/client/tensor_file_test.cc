@@ -70,6 +70,14 @@ TEST_F(TensorFileTest, ReadsFilesWithAColonInTheirName) {
   EXPECT_TRUE(SameBits(*read, first_));
 }
 
+TEST_F(TensorFileTest, RefusesNamesThatNoPathCanHave) {
+  const std::string too_long(5000, 'x');
+  for (const std::string& name : {too_long, too_long + ".npy", too_long + ".safetensors"}) {
+    EXPECT_FALSE(LoadTensor(name, 0).ok());
+    EXPECT_FALSE(FileExists(name));
+  }
+}
+
 TEST_F(TensorFileTest, WritesTheOutputAloneToNpy) {
   ASSERT_THAT(SaveTensors(PathOf("out.npy"), {{"output", &first_}, {"weights.0", &second_}}),
               IsOk());

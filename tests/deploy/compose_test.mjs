@@ -11,9 +11,11 @@ const path = join(process.env.ATTEND_SOURCE, 'deploy/docker-compose.yaml');
 const folder = mkdtempSync(join(tmpdir(), 'attend-compose-'));
 after(() => rmSync(folder, { recursive: true }));
 
-/** What docker-compose says against the file; empty when nothing. */
-function refused(file) {
-  const { stderr, status } = spawnSync(process.env.COMPOSE, ['-f', file, '--profile', 'load', 'config', '-q'], { encoding: 'utf8' });
+/** What docker-compose says against these files together; empty when nothing. */
+function refused(files, env = {}) {
+  const named = files.flatMap((file) => ['-f', file]);
+  const { stderr, status } = spawnSync(process.env.COMPOSE, [...named, '--profile', 'load', 'config', '-q'],
+    { encoding: 'utf8', env: { ...process.env, ...env } });
   return status === 0 ? '' : stderr;
 }
 
@@ -59,7 +61,7 @@ function* problems({ services, networks, volumes }) {
 const compose = parse(readFileSync(path, 'utf8'));
 
 test('docker-compose accepts the file, and it keeps our rules', () => {
-  assert.equal(refused(path), '');
+  assert.equal(refused([path]), '');
   assert.deepEqual([...problems(compose)], []);
 });
 
@@ -68,7 +70,24 @@ test('docker-compose refuses an unknown key', () => {
   broken.services.attend.healthchek = {};
   const file = join(folder, 'broken.yaml');
   writeFileSync(file, stringify(broken));
-  assert.match(refused(file), /healthchek/);
+  assert.match(refused([file]), /healthchek/);
+});
+
+const edgePath = join(dirname(path), 'docker-compose.edge.yaml');
+const { edge } = parse(readFileSync(edgePath, 'utf8')).services;
+
+test('the edge goes with it, keeps our rules, and asks for a certificate', () => {
+  assert.equal(refused([path, edgePath], { ATTEND_EDGE_TLS: folder }), '');
+  assert.match(refused([path, edgePath], { ATTEND_EDGE_TLS: '' }), /a folder with tls.crt and tls.key/);
+  // Its one mounted folder is the operator's.
+  const inside = { ...edge, volumes: [`./edge:${edge.volumes[0].split(':').slice(-2).join(':')}`] };
+  assert.deepEqual([...problems({ ...compose, services: { ...compose.services, edge: inside } })], []);
+  assert.match(edge.volumes[0], /:\/etc\/attend-edge-tls:ro$/);
+  assert.equal(edge.user, '65532:65532');
+  assert.ok(edge.cpus && edge.mem_limit);
+  assert.ok(existsSync(resolve(dirname(path), edge.build, 'Dockerfile')));
+  const [host, port] = edge.environment.EDGE_SERVER.split(':');
+  assert.ok(compose.services[host].command.includes(`--listen=0.0.0.0:${port}`));
 });
 
 const BROKEN = [

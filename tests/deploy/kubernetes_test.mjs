@@ -24,6 +24,11 @@ function render(place) {
 }
 
 const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(`overlays/${overlay}`)]));
+const namespaces = parseAllDocuments(readFileSync(join(root, 'deploy/kubernetes/namespaces.yaml'), 'utf8')).map((document) => document.toJS());
+const deleted = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, rendered[overlay].map(({ kind }) => kind)]));
+for (const [overlay, name] of [['dev', 'attend-dev'], ['prod', 'attend']]) {
+  rendered[overlay].push(namespaces.find(({ metadata }) => metadata.name === name));
+}
 rendered.prod.push(parse(readFileSync(join(root, 'deploy/kubernetes/prometheus_rule.yaml'), 'utf8')));
 const base = render('base');
 
@@ -75,6 +80,11 @@ const BROKEN = {
   plaintext_in_production: ['prod', (o) => configure(o, { insecure: true, tls_certificate: '' }), 'rule', /production needs TLS/],
   an_open_admin: ['prod', (o) => configure(o, { admin_listen: '0.0.0.0:8003' }), 'rule', /admin_listen leaves the pod/],
   a_hasty_end: ['prod', (o) => { pod(o).terminationGracePeriodSeconds = 30; }, 'rule', /terminationGracePeriodSeconds/],
+  an_empty_way_out: ['prod', (o) => { find(o, 'NetworkPolicy').spec.egress = []; }, 'rule', /egress: expected no list/],
+  a_silent_namespace: ['dev', (o) => { delete find(o, 'Namespace').metadata.labels['pod-security.kubernetes.io/warn']; }, 'rule', /does not warn restricted/],
+  no_version: ['prod', (o) => { delete find(o, 'Deployment').spec.template.metadata.labels['app.kubernetes.io/version']; }, 'rule', /label app.kubernetes.io\/version/],
+  a_lost_priority: ['prod', (o) => { pod(o).priorityClassName = 'important'; }, 'rule', /no PriorityClass important/],
+  no_priority: ['prod', (o) => { delete pod(o).priorityClassName; }, 'rule', /of no PriorityClass/],
   a_foreign_namespace: ['prod', (o) => { find(o, 'Service').metadata.namespace = 'default'; }, 'rule', /in namespace default/],
 };
 
@@ -102,11 +112,17 @@ test('base is valid, and leaves it to an overlay who scrapes it', async () => {
 
 test('production has every kind of object that is promised', () => {
   const kinds = new Set(rendered.prod.map(({ kind }) => kind));
-  for (const kind of ['Namespace', 'ServiceAccount', 'ConfigMap', 'Deployment', 'Service', 'NetworkPolicy',
+  for (const kind of ['Namespace', 'PriorityClass', 'ServiceAccount', 'ConfigMap', 'Deployment', 'Service', 'NetworkPolicy',
     'PodDisruptionBudget', 'HorizontalPodAutoscaler', 'ServiceMonitor', 'PrometheusRule']) {
     assert.ok(kinds.has(kind), `${kind} is missing`);
   }
   assert.equal(find(rendered.prod, 'Service').spec.clusterIP, 'None');
+});
+
+test('whoever deletes an overlay keeps the namespace with its Secrets and claims', () => {
+  for (const overlay of OVERLAYS) {
+    for (const kind of ['Namespace', 'Secret', 'PersistentVolumeClaim']) assert.ok(!deleted[overlay].includes(kind), `${overlay} has a ${kind}`);
+  }
 });
 
 test('production has the alerts of deploy/prometheus', () => {

@@ -1,7 +1,7 @@
 // What neither a schema nor a type sees: whether the objects of one overlay fit together, and fit the server.
 import { quantity, seconds } from './quantities.mjs';
 
-const isSubset = (few, many) => Object.entries(few ?? {}).every(([key, value]) => many?.[key] === value);
+export const isSubset = (few, many) => Object.entries(few ?? {}).every(([key, value]) => many?.[key] === value);
 const ofKind = (objects, kind) => objects.filter((object) => object.kind === kind);
 const portOf = (address) => Number(address.slice(address.lastIndexOf(':') + 1));
 const isLoopback = (address) => /^(127\.|localhost:|\[::1\]|unix:)/.test(address);
@@ -66,6 +66,10 @@ function* ports({ objects, container, config }) {
       if (!byName.has(port)) yield `NetworkPolicy: no container port ${port}`;
     }
   }
+  for (const { spec } of ofKind(objects, 'NetworkPolicy')) {
+    // The API server drops it, and whoever compares finds a difference for ever.
+    for (const way of ['ingress', 'egress']) if (spec[way]?.length === 0) yield `NetworkPolicy: ${way}: expected no list or one that is not empty`;
+  }
   for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe']) {
     if (container[probe]?.grpc?.port !== byName.get('health')) yield `${probe}: expected gRPC on the port health`;
   }
@@ -108,7 +112,7 @@ function* scaling({ objects, deployment }) {
 }
 
 /** The restricted profile of the Pod Security Standards, and a root file system that cannot be written. */
-function* security({ objects, pod, container }) {
+export function* security({ objects, pod, container }) {
   const context = pod.spec.securityContext ?? {};
   const own = container.securityContext ?? {};
   if (!context.runAsNonRoot) yield 'security: runAsNonRoot is not set';
@@ -124,7 +128,9 @@ function* security({ objects, pod, container }) {
     if (!allowed.includes(Object.keys(kind)[0])) yield `security: volume ${name} is of a kind the profile refuses`;
   }
   for (const { metadata } of ofKind(objects, 'Namespace')) {
-    if (metadata.labels?.['pod-security.kubernetes.io/enforce'] !== 'restricted') yield `security: namespace ${metadata.name} does not enforce restricted`;
+    for (const mode of ['enforce', 'warn', 'audit']) {
+      if (metadata.labels?.[`pod-security.kubernetes.io/${mode}`] !== 'restricted') yield `security: namespace ${metadata.name} does not ${mode} restricted`;
+    }
   }
 }
 
@@ -169,14 +175,28 @@ function* names({ objects }) {
   const namespace = ofKind(objects, 'Namespace')[0]?.metadata.name;
   const seen = new Set();
   for (const { kind, metadata } of objects) {
-    if (kind !== 'Namespace' && metadata.namespace !== namespace) yield `${kind} ${metadata.name}: in namespace ${metadata.namespace}, not ${namespace}`;
+    if (!['Namespace', 'PriorityClass'].includes(kind) && metadata.namespace !== namespace) yield `${kind} ${metadata.name}: in namespace ${metadata.namespace}, not ${namespace}`;
     if (seen.has(`${kind}/${metadata.name}`)) yield `${kind} ${metadata.name}: twice`;
     seen.add(`${kind}/${metadata.name}`);
   }
 }
 
+/** Tools group by them. Pods are asked: what an overlay adds has none. */
+function* labels({ pod }) {
+  for (const label of ['name', 'part-of', 'version']) {
+    if (!pod.metadata.labels?.[`app.kubernetes.io/${label}`]) yield `Deployment: pods have no label app.kubernetes.io/${label}`;
+  }
+}
+
+function* priority({ objects, pod }) {
+  const name = pod.spec.priorityClassName;
+  const classes = ofKind(objects, 'PriorityClass').map(({ metadata }) => metadata.name);
+  if (name && !classes.includes(name)) yield `Deployment: no PriorityClass ${name}`;
+  if (!name && classes.length > 0) yield `Deployment: pods are of no PriorityClass, there is ${classes}`;
+}
+
 /** What is wrong with the objects of one overlay, in words; empty when nothing is. */
 export function problems(objects) {
   const all = cast(objects);
-  return [selectors, alerts, ports, resources, scaling, security, files, listeners, rollout, names].flatMap((rule) => [...rule(all)]);
+  return [selectors, alerts, ports, resources, scaling, security, files, listeners, rollout, names, labels, priority].flatMap((rule) => [...rule(all)]);
 }

@@ -40,14 +40,14 @@ RIGHT = {
 
 
 def printed(server, *flags):
-    return subprocess.run([server, *flags], check=True, capture_output=True, text=True, timeout=20).stdout
+    return subprocess.run([server, *flags], check=True, capture_output=True, text=True, timeout=300).stdout
 
 
 def server_reads(server, configuration):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(configuration, file)
         file.flush()
-        done = subprocess.run([server, f"--config={file.name}", "--print-config"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([server, f"--config={file.name}", "--print-config"], capture_output=True, text=True, timeout=300)
     return done.returncode == 0
 
 

@@ -45,6 +45,14 @@ def commands(text):
                 yield [name, *words[i + 1:end]]
 
 
+def documents(source):
+    """The READMEs of the checkout: no git is needed, and what a build or an editor leaves there is not ours."""
+    for path in sorted(source.rglob("*.md")):
+        folders = path.relative_to(source).parts[:-1]
+        if not any(folder in ("build", "node_modules") or folder.startswith(".") for folder in folders):
+            yield path
+
+
 def main():
     source, attend, server = sys.argv[1:]
     program = {"attend": attend, "attend-server": server}
@@ -56,10 +64,9 @@ def main():
 
     verbs = set(re.findall(r"^  ([a-z-]+) {2,}", help_of("attend"), re.MULTILINE))
     checked, wrong = 0, []
-    files = subprocess.run(["git", "-C", source, "ls-files", "*.md"], capture_output=True, text=True)
-    names = files.stdout.split() or [str(path.relative_to(source)) for path in pathlib.Path(source).glob("[!b.]*/**/*.md")]
-    for name in names:
-        for words in commands((pathlib.Path(source) / name).read_text()):
+    for path in documents(pathlib.Path(source)):
+        name = path.relative_to(source)
+        for words in commands(path.read_text()):
             verb = [word for word in words[1:2] if words[0] == "attend" and not word.startswith("-")]
             flags = [word.split("=", 1)[0] for word in words[1:] if re.match(r"--[a-z]", word)]
             if verb and verb[0] not in verbs:

@@ -12,7 +12,7 @@
 
 namespace attention {
 
-inline constexpr std::chrono::milliseconds kPatience{8000};
+inline constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(5);
 inline constexpr char kCheckpoints[] = ATTEND_TEST_DATA "/models/";
 
 struct Outcome {

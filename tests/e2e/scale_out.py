@@ -22,7 +22,7 @@ import time
 import dnslib
 import dnslib.server
 
-PATIENCE_S = 20
+PATIENCE_S = 300
 CONCURRENCY = 6  # so that each server is at some request whenever it ends
 PAUSE_S = 0.4  # of load between two disturbances
 # Between two replacements: more than the 2 s after which the client looks a name up again (minReadySeconds in Kubernetes).

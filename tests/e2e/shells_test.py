@@ -20,7 +20,7 @@ CMAKE = sys.argv[2]
 
 
 def run(arguments, **options):
-    return subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=20, **options).stdout
+    return subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=300, **options).stdout
 
 
 class Installed(unittest.TestCase):
@@ -65,7 +65,7 @@ class ManualPages(Installed):
         self.assertIn("attend.1", names)
         self.assertIn("attend-server.8", names)
         # No date, so that the same sources make the same page.
-        lint = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=20)
+        lint = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=300)
         self.assertEqual([line for line in lint.stdout.splitlines() if "missing date" not in line], [])
 
     def shown(self, page):

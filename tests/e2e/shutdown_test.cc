@@ -15,7 +15,7 @@ namespace {
 
 std::unique_ptr<AttentionClient> ClientOf(const ServerProcess& server) {
   return *AttentionClient::Connect(
-      {.connection = {.server = server.address(), .retries = false}, .timeout = absl::Seconds(8)});
+      {.connection = {.server = server.address(), .retries = false}, .timeout = absl::Minutes(2)});
 }
 
 TEST(ShutdownTest, AnIdleServerExitsWithZero) {

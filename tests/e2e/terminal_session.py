@@ -9,7 +9,7 @@ import struct
 import termios
 import time
 
-PATIENCE_S = 15
+PATIENCE_S = 300
 
 
 class TerminalSession:

@@ -42,7 +42,7 @@ class Server:
         self.channel = self.connect()
 
     def _read_address(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             if select.select([self.process.stdout], [], [], 0.2)[0]:
                 line = self.process.stdout.readline()
@@ -89,7 +89,7 @@ class Server:
             SERVICE + "GetStatistics", pb.GetStatisticsRequest.SerializeToString, pb.ServerStatistics.FromString)
         return call(pb.GetStatisticsRequest(), timeout=10)
 
-    def attend(self, rows=4, channel=None, timeout=20):
+    def attend(self, rows=4, channel=None, timeout=300):
         """One small request of the built-in model, whose answer must be there and finite."""
         call = (channel or self.channel).unary_unary(
             SERVICE + "Attend", pb.AttendRequest.SerializeToString, pb.AttendResponse.FromString)
@@ -98,10 +98,17 @@ class Server:
         assert output.size == rows * 512 and np.isfinite(output).all()
         return reply
 
+    def freeze(self):
+        """SIGSTOP; its threads have stopped when this returns, which takes each of them a turn on a processor."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+        eventually("all threads have stopped", lambda: all(
+            stat.read_text().rsplit(")", 1)[1].split()[0] == "T" for stat in tasks.glob("*/stat")))
+
     def stop(self):
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(300)
 
 
 def request(sequences, rows, causal=False):
@@ -117,7 +124,7 @@ def stream(channel, message, timeout):
     return call(message, timeout=timeout)
 
 
-def eventually(claim, condition, seconds=15.0):
+def eventually(claim, condition, seconds=300.0):
     """Waits until the condition holds; fails with the claim when it does not in time. Returns how long it took."""
     start = time.monotonic()
     while time.monotonic() < start + seconds:

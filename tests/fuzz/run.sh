@@ -6,8 +6,14 @@ build=$1 seconds=$2
 shift 2
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 status=0
-[ $# -gt 0 ] || set -- native_request open_inference_request safetensors tokenizer configuration
+[ $# -gt 0 ] || set -- native_request open_inference_request reflection_request checkpoint safetensors tokenizer configuration attention
 for target; do
+  if [ "$target" = attention ]; then # makes its inputs itself
+    echo "fuzz: $target for $seconds s"
+    mkdir -p "$build/fuzz"
+    "$build/bin/attention_fuzz" --seconds="$seconds" 2>&1 | tee "$build/fuzz/$target.log" || status=1
+    continue
+  fi
   corpus=$build/fuzz/$target.corpus
   mkdir -p "$corpus"
   seeds=()
@@ -15,6 +21,13 @@ for target; do
     [ ! -d "$folder" ] || seeds+=("$folder")
   done
   case $target in
+    checkpoint)
+      for folder in "$here"/../data/models/*/; do
+        name=$(basename "$folder")
+        index=$folder/model.safetensors.index.json
+        { printf '%s\n' "$name"; cat "$folder/config.json"; if [ -e "$index" ]; then printf '\nINDEX\n'; cat "$index"; fi; } >"$corpus/$name"
+      done
+      ;;
     safetensors) find "$here/../data" -name '*.safetensors' -size -64k -exec cp --backup=numbered {} "$corpus" \; ;;
     tokenizer)
       find "$here/../data" -name 'tokenizer.json' -size -64k | while read -r file; do

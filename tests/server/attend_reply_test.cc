@@ -1,6 +1,7 @@
 // How an answer that is too large for one message is cut.
 #include "server/services/attend_reply.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "gmock/gmock.h"
@@ -50,6 +51,34 @@ TEST(AttendReplyTest, CutsLongTextsIntoMessagesOfAMebibyte) {
   EXPECT_GT(messages, 5);
   for (size_t i = 0; i < texts.size(); ++i) {
     EXPECT_TRUE(received[i].ids == texts[i].ids && received[i].tokens == texts[i].tokens) << i;
+  }
+}
+
+TEST(AttendReplyTest, RowsOfNoSequenceAreZeroHoweverManyThereAre) {
+  constexpr int64_t kRows = 5000;
+  constexpr int64_t kWidth = 1001;  // rows do not begin where pages do
+  AttendPlan plan;
+  plan.options.wire = std::make_unique<const v1::AttentionOptions>();
+  plan.output_shape = {kRows, kWidth};
+  plan.output_width = kWidth;
+  plan.sequences = {{.query = {}, .key = {}, .output = {1, 1}},
+                    {.query = {}, .key = {}, .output = {2503, 2}},
+                    {.query = {}, .key = {}, .output = {4990, 1}}};
+  for (int run = 0; run < 2; ++run) {  // the second may get the first one's memory
+    AttendReply reply(plan);
+    reply.Allocate();
+    for (int64_t i = 0; i < 3; ++i) {
+      std::fill_n(static_cast<float*>(reply.Output(i)), reply.OutputRows(i) * kWidth, 1.0f);
+    }
+    const grpc::Slice output = reply.OutputSlice();
+    const auto* const values = reinterpret_cast<const float*>(output.begin());
+    for (int64_t row = 0; row < kRows; ++row) {
+      const bool is_owned = row == 1 || row == 2503 || row == 2504 || row == 4990;
+      const auto count =
+          std::count(values + row * kWidth, values + (row + 1) * kWidth, is_owned ? 1.0f : 0.0f);
+      ASSERT_EQ(count, kWidth) << row;
+    }
+    std::fill_n(static_cast<float*>(reply.Output(0)) - kWidth, kRows * kWidth, 2.0f);
   }
 }
 

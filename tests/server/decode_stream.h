@@ -32,7 +32,7 @@ class DecodeStream {
   explicit DecodeStream(const std::shared_ptr<grpc::Channel>& channel,
                         const std::string& token = "")
       : stub_(v1::AttentionService::NewStub(channel)) {
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
     if (!token.empty()) {
       context_.AddMetadata("authorization", "Bearer " + token);
     }
@@ -41,10 +41,14 @@ class DecodeStream {
 
   /// Sends an action for `sequence` and returns its id.
   uint64_t Send(v1::DecodeRequest request, int64_t sequence = 0) {
+    EXPECT_TRUE(TrySend(std::move(request), sequence));
+    return last_id_;
+  }
+  /// False when the stream has ended.
+  bool TrySend(v1::DecodeRequest request, int64_t sequence = 0) {
     request.set_id(++last_id_);
     request.set_sequence(sequence);
-    EXPECT_TRUE(stream_->Write(request));
-    return last_id_;
+    return stream_->Write(request);
   }
 
   /// Reads up to the end of some action's answer; null at the end of the stream.

@@ -16,23 +16,23 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
-// Half of the median delay, and more than a busy machine makes of a millisecond.
+// Of a call that such a sleep delays at each of these gaps, more than half of the least delay.
 constexpr double kLimitMs = 30;
 
-// Of calls that each come after an idle second and a bit.
-Milliseconds MedianAfterIdling(const std::function<void()>& call) {
+// Of calls that each come after an idle second and a bit: other work on the machine delays some of
+// them, a sleep of the server's all.
+Milliseconds BestAfterIdling(const std::function<void()>& call) {
   call();
-  std::vector<Milliseconds> durations;
+  Milliseconds best = Milliseconds::max();
   for (int round = 0; round < 2; ++round) {
-    for (const int gap_ms : {1020, 1040, 1060, 1080}) {
+    for (const int gap_ms : {1010, 1020, 1030, 1040}) {
       std::this_thread::sleep_for(std::chrono::milliseconds(gap_ms));
       const auto begin = std::chrono::steady_clock::now();
       call();
-      durations.push_back(std::chrono::steady_clock::now() - begin);
+      best = std::min<Milliseconds>(best, std::chrono::steady_clock::now() - begin);
     }
   }
-  std::sort(durations.begin(), durations.end());
-  return durations[durations.size() / 2];
+  return best;
 }
 
 TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
@@ -42,11 +42,11 @@ TEST(IdleTest, AttendIsNotSlowAfterAnIdleSecond) {
   InProcessServer server;
   AttendClient client(server.NewChannel());
   const v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {4, 512}));
-  const Milliseconds median = MedianAfterIdling([&] {
+  const Milliseconds best = BestAfterIdling([&] {
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(request, &response).ok());
   });
-  EXPECT_LT(median.count(), kLimitMs);
+  EXPECT_LT(best.count(), kLimitMs);
 }
 
 TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
@@ -55,12 +55,12 @@ TEST(IdleTest, HealthIsNotSlowAfterAnIdleSecond) {
   }
   InProcessServer server;
   const auto stub = grpc::health::v1::Health::NewStub(server.NewChannel());
-  const Milliseconds median = MedianAfterIdling([&] {
+  const Milliseconds best = BestAfterIdling([&] {
     grpc::ClientContext context;
     grpc::health::v1::HealthCheckResponse response;
     EXPECT_TRUE(stub->Check(&context, grpc::health::v1::HealthCheckRequest(), &response).ok());
   });
-  EXPECT_LT(median.count(), kLimitMs);
+  EXPECT_LT(best.count(), kLimitMs);
 }
 
 }  // namespace

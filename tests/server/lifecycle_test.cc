@@ -24,8 +24,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Keeps one thread busy for long enough that a test can act meanwhile, yet stops at a row block.
-v1::AttendRequest LongRequest() {
-  const Tensor input = SeededTensor(1, Dtype::kF32, {24000, 1, 64});
+constexpr int64_t kLongRows = 24000;
+v1::AttendRequest LongRequest(int64_t rows = kLongRows) {
+  const Tensor input = SeededTensor(1, Dtype::kF32, {rows, 1, 64});
   return QkvRequest(input, input, input);
 }
 // Too much to pass a long request, so that it waits behind one.
@@ -47,8 +48,8 @@ int64_t WaitingRequests(AttendClient& client) {
 // Streams LongRequest, and is past the first block when constructed.
 class LongCall {
  public:
-  explicit LongCall(const std::shared_ptr<grpc::Channel>& channel)
-      : client_(channel), reader_(client_.stub().AttendStream(&context_, LongRequest())) {
+  explicit LongCall(const std::shared_ptr<grpc::Channel>& channel, int64_t rows = kLongRows)
+      : client_(channel), reader_(client_.stub().AttendStream(&context_, LongRequest(rows))) {
     v1::AttendStreamResponse part;
     EXPECT_TRUE(reader_->Read(&part));
   }
@@ -79,9 +80,11 @@ TEST(LifecycleTest, RefusesARequestThatWouldWaitBeyondItsDeadline) {
   InProcessServer server(OneThread());
   const v1::AttendRequest request = PatientRequest();
   AttendClient client(server.NewChannel());
-  LongCall call(server.NewChannel());
+  // Nearly a trillion multiply-adds are more than any core does before the deadline, which leaves a
+  // busy machine the time to refuse.
+  LongCall call(server.NewChannel(), 80000);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
   v1::AttendResponse response;
   const grpc::Status status = client.stub().Attend(&context, request, &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);

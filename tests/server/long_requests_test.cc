@@ -1,20 +1,19 @@
-// Requests of thousands of tokens: how soon they end when nobody waits for them any more, and how
-// little they keep others waiting.
-#include <algorithm>
+// Requests of thousands of tokens: that they end when nobody waits for them any more, and let
+// short ones pass.
 #include <chrono>
+#include <iterator>
+#include <memory>
+#include <regex>
+#include <string>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
-#include "tests/support/slowdown.h"
 
 namespace attention {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr int64_t kTokens = 8192;
 
@@ -38,7 +37,7 @@ class Running {
  public:
   Running(InProcessServer& server, const v1::AttendRequest& request)
       : client_(server.NewChannel()), thread_([this, request] {
-          context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+          context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
           v1::AttendResponse response;
           status_ = client_.stub().Attend(&context_, request, &response);
         }) {}
@@ -61,6 +60,13 @@ class Running {
 
 class LongRequestsTest : public ::testing::Test {
  protected:
+  LongRequestsTest() { ::testing::internal::CaptureStderr(); }
+  ~LongRequestsTest() override {
+    if (server_ != nullptr) {
+      EndedLog();
+    }
+  }
+
   v1::ServerStatistics Statistics() {
     grpc::ClientContext context;
     v1::ServerStatistics statistics;
@@ -70,54 +76,45 @@ class LongRequestsTest : public ::testing::Test {
   void WaitUntilRunning(int64_t requests) {
     EXPECT_TRUE(Eventually([&] { return Statistics().running_requests() == requests; }));
   }
-
-  // From cancelling until the threads are free.
-  milliseconds TimeToFree(const v1::AttendRequest& request) {
-    Running call(server_, request);
-    WaitUntilRunning(1);
-    std::this_thread::sleep_for(milliseconds(30));  // amid its work
-    const auto cancelled = steady_clock::now();
-    call.Cancel();
-    WaitUntilRunning(0);
-    const auto freed = steady_clock::now();
-    EXPECT_EQ(call.Join().error_code(), grpc::StatusCode::CANCELLED);
-    return std::chrono::duration_cast<milliseconds>(freed - cancelled);
+  /// All lines of the log, once all calls are over.
+  std::string EndedLog() {
+    server_->server().Drain(absl::Minutes(5));
+    server_.reset();
+    return ::testing::internal::GetCapturedStderr();
   }
 
-  InProcessServer server_{{.threads = 1}};
-  AttendClient client_{server_.NewChannel()};
+  std::unique_ptr<InProcessServer> server_ = std::make_unique<InProcessServer>(
+      ServerOptions{.threads = 1, .logged_requests = LoggedRequests::kAll});
+  AttendClient client_{server_->NewChannel()};
 };
 
-TEST_F(LongRequestsTest, ACancelledOneFreesItsThreadsWithinFiftyMilliseconds) {
-  const milliseconds limit(50 * kSlowdown);
+// After how many parts, BatchRunnerTest says.
+TEST_F(LongRequestsTest, ACancelledOneIsGivenUpAmidItsWork) {
   for (const v1::AttendRequest& request : {LongLayer(), LongAttention()}) {
-    milliseconds best = milliseconds::max();
-    for (int i = 0; i < 20 && best > limit; ++i) {  // the machine is not ours alone
-      best = std::min(best, TimeToFree(request));
-    }
-    EXPECT_LE(best, limit);
+    Running call(*server_, request);
+    WaitUntilRunning(1);
+    call.Cancel();
+    WaitUntilRunning(0);
+    EXPECT_EQ(call.Join().error_code(), grpc::StatusCode::CANCELLED);
   }
+  const std::string log = EndedLog();
+  const std::regex given_up("the caller cancelled while the request was computed");
+  EXPECT_EQ(std::distance(std::sregex_iterator(log.begin(), log.end(), given_up), {}), 2) << log;
 }
 
 TEST_F(LongRequestsTest, ShortOnesPassThemAndAllAnswersAreTheSame) {
-  v1::AttendResponse alone, long_alone;
+  v1::AttendResponse alone;
   ASSERT_TRUE(client_.Attend(Short(20), &alone).ok());
-  ASSERT_TRUE(client_.Attend(LongLayer(), &long_alone).ok());
-  const int64_t long_ns = long_alone.summary().compute_ns();
   const int64_t interleaved = Statistics().interleaved_batches();
-  Running call(server_, LongLayer());
+  Running call(*server_, LongLayer());
   WaitUntilRunning(1);
-  std::vector<int64_t> waits;
-  while (Statistics().running_requests() > 0 && waits.size() < 100) {
+  for (int i = 0; i < 100 && Statistics().running_requests() > 0; ++i) {
     v1::AttendResponse response;
     ASSERT_TRUE(client_.Attend(Short(20), &response).ok());
     EXPECT_TRUE(response.output().data() == alone.output().data());
-    waits.push_back(response.summary().total_ns());
   }
   EXPECT_TRUE(call.Join().ok());
   EXPECT_GT(Statistics().interleaved_batches(), interleaved);
-  std::sort(waits.begin(), waits.end());
-  EXPECT_LT(waits[waits.size() / 2], long_ns / 4);
 }
 
 TEST_F(LongRequestsTest, NoRowIsComputedThatNobodyAskedFor) {
@@ -125,7 +122,7 @@ TEST_F(LongRequestsTest, NoRowIsComputedThatNobodyAskedFor) {
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] {
-      AttendClient client(server_.NewChannel());
+      AttendClient client(server_->NewChannel());
       v1::AttendResponse response;
       EXPECT_TRUE(client.Attend(ragged, &response).ok());
     });

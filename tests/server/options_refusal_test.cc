@@ -55,7 +55,7 @@ TEST_F(OptionsRefusalTest, NumbersOutOfRange) {
       {"weights_top_k: -1", "weights_top_k: expected 0 or more, found -1"},
       {"softcap: -1", "softcap: expected a finite FP32 number of at least 0, found -1"},
       {"softcap: inf", "softcap: expected a finite FP32 number of at least 0, found inf"},
-      {"softcap: 1e-300", "softcap: expected a finite FP32 number of at least 0, found 1e-300"},
+      {"softcap: 1e-300", "softcap: expected a number that FP32 can hold, found 1e-300"},
       {"scale: nan", "scale: expected a finite FP32 number, found nan"},
       {"query_norm { epsilon: 0 }",
        "query_norm.epsilon: expected a finite positive FP32 number, found 0"},

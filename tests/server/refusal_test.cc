@@ -238,7 +238,7 @@ TEST_F(RefusalTest, ShapesThatNameMoreThanAnyoneCanAnswer) {
   claim(input.mutable_value(), {kMany, 0, 2, 16});
   EXPECT_THAT(Attend(request),
               IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
-                        "query_key_value.lengths: expected at most 1048576 sequences in a request, "
+                        "query_key_value.lengths: expected at most 4096 sequences in a request, "
                         "found 1099511627776"));
 }
 

@@ -53,6 +53,32 @@ TEST(SessionLimitsTest, RefusesWhatTheMemoryHasNoRoomForAndLosesNothing) {
   EXPECT_EQ(second.Must(RowsStep(rows, 120, 380)).result.length(), 500);
 }
 
+// The first step keeps the sequence busy; what is sent behind it waits, as far as there is room.
+TEST(SessionLimitsTest, RefusesActionsThatWaitForMoreThanTheirShare) {
+  InProcessServer server({.threads = 1, .max_queue_bytes = 16 << 20});  // 4 MiB may wait
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {6000, kDemoWidth});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  const uint64_t first = stream.Send(RowsStep(rows, 0, 4000));
+  for (int i = 0; i < 4; ++i) {
+    stream.Send(RowsStep(rows, 4000 + 400 * i, 400));  // 0.8 MB
+  }
+  std::vector<uint64_t> refused;
+  for (int i = 0; i < 5; ++i) {
+    const std::optional<DecodeAnswer> answer = stream.Read();
+    ASSERT_TRUE(answer.has_value());
+    if (answer->result.code() != 0) {
+      EXPECT_EQ(answer->code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(answer->result.message(),
+                  HasSubstr("of 4194304 bytes, of which whoever calls from 127.0.0.1 may"));
+      EXPECT_GT(answer->result.retry_after_ms(), 0);
+      refused.push_back(answer->id);
+    }
+  }
+  EXPECT_THAT(refused, ::testing::ElementsAre(first + 3, first + 4)) << "one alone may have half";
+  EXPECT_EQ(stream.Must(RowsStep(rows, 0, 1)).result.length(), 4801) << "and all is given back";
+}
+
 TEST(SessionLimitsTest, RefusesASessionTooMany) {
   InProcessServer server({.threads = 1, .max_sessions = 1});
   DecodeStream first(server.NewChannel());
@@ -159,11 +185,42 @@ TEST(SessionLimitsTest, ASessionThatNobodyResumesEnds) {
   EXPECT_EQ(StatisticsOf(server).parked_sessions(), 0);
 }
 
+TEST(SessionLimitsTest, AnIdleStreamIsEndedAndItsSessionWaitsToBeResumed) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  std::string token;
+  {
+    DecodeStream stream(server.NewChannel());
+    token = stream.Must(OpenToResume()).result.resume_token();
+    EXPECT_FALSE(stream.Read().has_value()) << "nothing but the end comes";
+    const grpc::Status status = stream.End();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+    EXPECT_EQ(status.error_message(),
+              "the session had no action for 100ms (--session-idle-timeout)");
+  }
+  ASSERT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == 1; }));
+  DecodeStream stream(server.NewChannel());
+  stream.Must(Resuming(token));
+}
+
+TEST(SessionLimitsTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Minutes(2)});
+  grpc::ClientContext context;
+  const auto stub = v1::AttentionService::NewStub(server.NewChannel());
+  const auto stream = stub->Decode(&context);
+  ASSERT_TRUE(stream->Write(OpenModel("demo")));
+  v1::DecodeResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find("attend-session-idle-timeout-ms");
+  ASSERT_NE(found, metadata.end());
+  EXPECT_EQ(found->second, "120000");
+}
+
 TEST(SessionLimitsTest, AServerThatDrainsEndsSessions) {
   InProcessServer server({.threads = 1});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
-  server.server().Drain(absl::Seconds(10));
+  server.server().Drain(absl::Minutes(5));
   stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
   const grpc::Status status = stream.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);

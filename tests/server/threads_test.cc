@@ -1,32 +1,14 @@
 // The server's threads are a budget, not a function of its load.
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "gmock/gmock.h"
+#include "tests/server/serving_threads.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
 namespace {
-
-// gRPC's threads for timers, name resolution and the like come and go; none serves a call.
-int64_t NumServingThreads() {
-  int64_t count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
-    const bool is_auxiliary = absl::EndsWith(name, "-execut") || absl::EndsWith(name, "-executo") ||
-                              absl::StartsWith(name, "grpc_global") ||
-                              absl::StartsWith(name, "event_engine") ||
-                              absl::StartsWith(name, "timer_manager");
-    count += is_auxiliary ? 0 : 1;
-  }
-  return count;
-}
 
 void Load(InProcessServer& server, int num_callers) {
   std::vector<std::thread> callers;

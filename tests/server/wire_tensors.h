@@ -105,7 +105,7 @@ class AttendClient {
 
   grpc::Status Attend(const v1::AttendRequest& request, v1::AttendResponse* response) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
     return stub_->Attend(&context, request, response);
   }
 
@@ -113,7 +113,7 @@ class AttendClient {
   grpc::Status AttendStream(const v1::AttendRequest& request,
                             std::vector<v1::AttendStreamResponse>* parts) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
     const auto reader = stub_->AttendStream(&context, request);
     for (v1::AttendStreamResponse part; reader->Read(&part);) {
       parts->push_back(part);

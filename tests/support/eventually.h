@@ -6,11 +6,12 @@
 
 namespace attention {
 
-/// Whether `condition()` holds within thirty seconds. What a server counts, logs and frees of a
-/// call follows its answer, which the client may have by then.
+/// Whether `condition()` comes to hold; what never does is given up after minutes, which says
+/// nothing of how fast it has to be. What a server counts, logs and frees of a call follows its
+/// answer, which the client may have by then.
 template <typename Condition>
 bool Eventually(const Condition& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) {
       return false;

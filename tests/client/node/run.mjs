@@ -17,7 +17,7 @@ for (const part of ["client/node", "proto"]) {
   cpSync(join(repository, part), join(work, "source", part), { recursive: true, filter: (path) => !leaveOut.test(path) });
 }
 // Its `prepare` builds.
-execFileSync(npm, ["ci", "--no-audit", "--no-fund", "--prefer-offline"], { cwd: source, stdio: "inherit", timeout: 240_000 });
+execFileSync(npm, ["ci", "--no-audit", "--no-fund", "--prefer-offline"], { cwd: source, stdio: "inherit", timeout: 1_200_000 });
 
 cpSync(here, tests, { recursive: true });
 mkdirSync(join(work, "app/node_modules/@attend"), { recursive: true });

@@ -13,7 +13,7 @@ import protoLoader from "@grpc/proto-loader";
 export const repository = process.env.ATTEND_REPOSITORY;
 export const certificateAt = (name) => join(repository, "tests/data/tls", name);
 export const tlsFlags = [`--tls-certificate=${certificateAt("server.pem")}`, `--tls-key=${certificateAt("server.key")}`];
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 300_000;
 
 export const offersFlag = (flag) => execFileSync(process.env.ATTEND_SERVER, ["--help"], { encoding: "utf8" }).includes(flag);
 

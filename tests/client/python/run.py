@@ -25,7 +25,7 @@ def install(work: pathlib.Path) -> pathlib.Path:
     subprocess.run(
         command + ["--target", str(site), str(work / "source/client/python")],
         check=True,
-        timeout=120,
+        timeout=1200,
         env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
     )
     return site

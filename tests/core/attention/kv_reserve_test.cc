@@ -91,8 +91,9 @@ TEST_F(KvReserveTest, ForksShareNoReservedPages) {
 
 TEST_F(KvReserveTest, RefusesANegativeNumber) {
   KvCache cache = NewCache(nullptr);
-  EXPECT_THAT(cache.Reserve(-1), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          ::testing::Eq("tokens: expected 0 or more, found -1")));
+  EXPECT_THAT(cache.Reserve(-1),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::Eq("tokens: expected 0 to 1099511627776, found -1")));
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ TEST(ValidateTest, NamesTheFieldTheExpectedAndTheFound) {
        [](AttentionSequence& s) { s.output.num_heads = 2; }},
       {"sequence 1: dtype: expected FP32 of query, key and value alike, found BF16",
        [](AttentionSequence& s) { s.key.dtype = Dtype::kBf16; }},
-      {"sequence 1: scale: expected a finite number, found inf",
+      {"sequence 1: scale: expected a finite FP32 number, found inf",
        [](AttentionSequence& s) { s.options.scale = std::numeric_limits<float>::infinity(); }}};
   for (const Mistake& mistake : mistakes) {
     AttentionProblem first(1, Dtype::kF32, {5, 9, 4, 2, 64, 48});

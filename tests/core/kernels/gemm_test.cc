@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 #include <vector>
 
+#include "core/attention/attention.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/golden.h"
+#include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
@@ -86,12 +91,115 @@ TEST_P(GemmTest, AccumulatesOntoWhatIsThere) {
   }
 }
 
-TEST(GemmCacheTest, GeneratesAShapeOnce) {
+GemmShape ShapeOfDepth(int64_t k) {
+  return {.m = 5, .n = 16, .k = k, .lda = k, .ldb = 16, .ldc = 16};
+}
+
+/// C of ones, whose elements are the depth.
+std::vector<float> ProductOfOnes(int64_t k) {
+  const std::vector<float> a(5 * k, 1.0f);
+  const std::vector<float> b(k * 16, 1.0f);
+  std::vector<float> c(5 * 16);
+  const KernelLease lease;
+  FindGemm(ShapeOfDepth(k)).Run(a.data(), b.data(), c.data());
+  return c;
+}
+
+class GemmCacheTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kMax = 8;
+  ~GemmCacheTest() override { SetMaxGemmKernels(kMaxGemmKernels); }
+};
+
+TEST_F(GemmCacheTest, GeneratesAShapeOnce) {
+  const KernelLease lease;
   const GemmShape shape{.m = 5, .n = 64, .k = 48, .lda = 48, .ldb = 64, .ldc = 64};
   const Gemm& first = FindGemm(shape);
-  const int64_t kernels = NumGemmKernels();
+  const int64_t kernels = CountGemmKernels().generated;
   EXPECT_EQ(&FindGemm(shape), &first);
-  EXPECT_EQ(NumGemmKernels(), kernels);
+  EXPECT_EQ(CountGemmKernels().generated, kernels);
+}
+
+TEST_F(GemmCacheTest, AFloodOfShapesIsHeldWithinTheBound) {
+  SetMaxGemmKernels(kMax);
+  const GemmCounts before = CountGemmKernels();
+  for (int64_t k = 1; k <= 60; ++k) {
+    ASSERT_EQ(ProductOfOnes(k), std::vector<float>(5 * 16, static_cast<float>(k)));
+    ASSERT_LE(CountGemmKernels().held, kMax + 1);
+  }
+  const GemmCounts after = CountGemmKernels();
+  EXPECT_EQ(after.generated - before.generated, 60);
+  EXPECT_EQ(after.generated - after.evicted, after.held);
+}
+
+TEST_F(GemmCacheTest, WhatIsUsedAllTheTimeIsNotDisplacedByWhatIsUsedOnce) {
+  SetMaxGemmKernels(kMax);
+  ProductOfOnes(64);
+  for (int64_t k = 1; k <= 16; ++k) {  // some evictions, in all of which it is used
+    ProductOfOnes(k);
+    ProductOfOnes(64);
+  }
+  const int64_t generated = CountGemmKernels().generated;
+  for (int64_t k = 100; k < 160; ++k) {
+    ProductOfOnes(k);
+    ProductOfOnes(64);
+  }
+  EXPECT_EQ(CountGemmKernels().generated - generated, 60) << "only what is new";
+}
+
+TEST_F(GemmCacheTest, NothingIsFreedWhileSomebodyComputes) {
+  SetMaxGemmKernels(kMax);
+  ProductOfOnes(300);  // frees what other tests have left
+  const KernelLease lease;
+  const int64_t evicted = CountGemmKernels().evicted;
+  ASSERT_LE(CountGemmKernels().held, kMax);
+  // Another thread begins computations: one that may not wait for this one, up to twice as many.
+  std::thread other([&] {
+    for (int64_t k = 1; CountGemmKernels().held < 2 * kMax; ++k) {
+      ProductOfOnes(200 + k);
+    }
+  });
+  other.join();
+  EXPECT_EQ(CountGemmKernels().evicted, evicted);
+  EXPECT_EQ(CountGemmKernels().held, 2 * kMax);
+}
+
+// Attention keeps pointers to its kernels between calls.
+TEST_F(GemmCacheTest, AComputationWithinAnotherOfItsThreadDoesNotWaitForIt) {
+  SetMaxGemmKernels(kMax);
+  const KernelLease outer;
+  for (int64_t k = 1; CountGemmKernels().held <= 2 * kMax; ++k) {
+    ProductOfOnes(400 + k);
+  }
+  ProductOfOnes(300);
+  EXPECT_GT(CountGemmKernels().held, 2 * kMax);
+}
+
+TEST_F(GemmCacheTest, AttentionGivesTheSameBitsWhileItsKernelsComeAndGo) {
+  const auto run = [](int64_t head_dim) {
+    AttentionProblem problem(7, Dtype::kF32, {70, 300, 4, 2, head_dim, head_dim}, {.causal = true});
+    ThreadPool pool(2);
+    Workspace workspace(pool);
+    const AttentionSequence sequence = problem.Sequence();
+    EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+    return Bytes(problem.output);
+  };
+  const auto expected = run(48);
+  SetMaxGemmKernels(kMax);
+  const int64_t evicted = CountGemmKernels().evicted;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      for (int64_t head_dim = 16; head_dim <= 128; head_dim += 16) {
+        run(head_dim + i);
+        EXPECT_EQ(run(48), expected);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_GT(CountGemmKernels().evicted, evicted);
 }
 
 }  // namespace

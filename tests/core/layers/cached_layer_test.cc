@@ -222,6 +222,11 @@ TEST(CachedLayerErrorTest, ACacheThatDoesNotFitIsNamed) {
                                    "32 and 32, found 3 key/value heads of 32 and 16")));
   Batch cross(layer, Dtype::kF32, {5}, /*causal=*/true, {4});
   KvCache cache = *KvCache::Create(*layer.layer->CacheShape(Storage::kF32));
+  Batch shared(layer, Dtype::kF32, {5, 6, 4}, /*causal=*/true);
+  shared.sequences[0].cache = shared.sequences[2].cache = &cache;
+  EXPECT_THAT(shared.Run(2),
+              StatusIs(invalid,
+                       Eq("sequence 2: cache: expected one of its own, found that of sequence 0")));
   cross.sequences[0].cache = &cache;
   EXPECT_THAT(cross.Run(1),
               StatusIs(invalid, Eq("sequence 0: cache: expected none beside a memory, found one")));
@@ -230,7 +235,7 @@ TEST(CachedLayerErrorTest, ACacheThatDoesNotFitIsNamed) {
   linear.sequences[0].options.similarity = Similarity::kLinear;
   EXPECT_THAT(
       linear.Run(1),
-      StatusIs(invalid, Eq("sequence 0: cache: expected none with linear attention, found one")));
+      StatusIs(invalid, Eq("sequence 0: cache: expected none with similarity LINEAR, found one")));
   EXPECT_EQ(cache.length(), 0);
 }
 

@@ -30,8 +30,7 @@ class DecodeTest : public ::testing::TestWithParam<std::string> {
  protected:
   explicit DecodeTest(WeightsDtype weights = WeightsDtype::kF32)
       : loaded_(GetParam(), weights), model_(loaded_.model()) {
-    const int64_t most = model_.info().max_positions;
-    const int64_t length = most == 0 ? kLength : std::min(kLength, most);
+    const int64_t length = std::min(kLength, model_.info().max_positions.value_or(kLength));
     for (int64_t i = 0; i < length && model_.info().vocab_size > 0; ++i) {
       ids_.push_back(static_cast<int32_t>((i * i * 7 + 3 * i + 1) % model_.info().vocab_size));
     }
@@ -238,6 +237,19 @@ TEST(CheckGrowthTest, LongRopeIsBegunAnewWhereItsFrequenciesChange) {
                   "stays within them or is begun anew, found one of 12 cached tokens and 1 "
                   "more")));
   EXPECT_THAT(LoadedTestModel("models/phi3").model().CheckGrowth(12, 1000), IsOk());
+}
+
+TEST(CheckGrowthTest, DynamicRotationsEndWhereTheyStandForNoLongerSequence) {
+  const LoadedTestModel dynamic("models/llama-rope-dynamic");
+  EXPECT_THAT(dynamic.model().CheckGrowth(0, 64), IsOk());
+  EXPECT_THAT(dynamic.model().CheckGrowth(63, 1), IsOk());
+  for (const auto& [cached_len, new_tokens] :
+       {std::pair(0, 65), std::pair(64, 1), std::pair(1, 64)}) {
+    EXPECT_THAT(dynamic.model().CheckGrowth(cached_len, new_tokens),
+                StatusIs(kInvalid, Eq("model m: expected at most 64 positions, as its rotations "
+                                      "stand for, found a sequence that ends at 65")));
+  }
+  EXPECT_THAT(LoadedTestModel("models/llama-rope-linear").model().CheckGrowth(0, 1000), IsOk());
 }
 
 TEST(FlopsTest, CountsEveryProduct) {

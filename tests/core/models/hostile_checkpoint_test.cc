@@ -3,7 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/models/load_model.h"
@@ -55,6 +58,35 @@ TEST_F(HostileCheckpointTest, ExtentsThatNoTensorHasAllocateNothing) {
   std::ofstream(PathOf("config.json"))
       << json{{"model_type", "self_attention"}, {"embed_size", kHuge}, {"heads", kHuge / 8}};
   EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("fc_out.weight\": expected shape [16000000")));
+}
+
+TEST_F(HostileCheckpointTest, APaddingIdThatLeavesNoPositionIsRefused) {
+  // Of 24 positions, those up to the padding's own are no token's.
+  for (const int64_t id : {int64_t{23}, int64_t{24}, int64_t{16777216}, int64_t{1} << 40}) {
+    EXPECT_THAT(
+        LoadWith("models/roberta", "pad_token_id", id),
+        StatusIs(kInvalid, HasSubstr(absl::StrCat(
+                               "pad_token_id: expected a whole number of 0 to 22, found ", id))));
+  }
+  EXPECT_THAT(LoadWith("models/roberta", "max_position_embeddings", 4),
+              StatusIs(kInvalid, HasSubstr("pad_token_id: expected a whole number of 0 to 2")));
+}
+
+TEST_F(HostileCheckpointTest, ASequenceAsLongAsAModelListsEndsWithinItsPositions) {
+  Copy("models/roberta");
+  for (const int64_t id : {0, 3, 22}) {
+    ASSERT_THAT(LoadWith("models/roberta", "pad_token_id", id), IsOk());
+    const auto loaded = LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
+    const Model& model = *loaded->model;
+    const std::optional<int64_t> longest = model.info().max_positions;
+    ASSERT_EQ(longest, 23 - id);
+    const std::vector<int32_t> ids(*longest + 1, 5);
+    EXPECT_THAT(model.ValidateTokens({.ids = ids}), StatusIs(kInvalid, HasSubstr("at most")));
+    const TokenSequence tokens{.ids = std::span(ids).first(*longest)};
+    ASSERT_THAT(model.ValidateTokens(tokens), IsOk());
+    std::vector<float> rows(*longest * model.info().d_model);
+    model.Embed(tokens, rows.data());
+  }
 }
 
 TEST_F(HostileCheckpointTest, DeepNestingIsRefusedWithoutRecursion) {

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <latch>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -52,6 +54,30 @@ TEST_P(ThreadPoolSizesTest, ManyShortComputationsInARowAllFinish) {
   EXPECT_EQ(sum, 60'000);
 }
 
+TEST_P(ThreadPoolSizesTest, ThrowsTheFirstFailureInTaskOrderAndWorksOn) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int64_t> calls = 0;
+    const auto task = [&](int64_t index, int) {
+      ++calls;
+      if (index >= 7) {
+        throw std::runtime_error(std::to_string(index));
+      }
+    };
+    try {
+      pool.ParallelFor(1'000, task);
+      FAIL() << "expected an exception";
+    } catch (const std::runtime_error& error) {
+      ASSERT_STREQ(error.what(), "7");
+    }
+    ASSERT_GE(calls, 8);
+    ASSERT_LE(calls, 7 + GetParam()) << "tasks behind a failure are not begun";
+    calls = 0;
+    pool.ParallelFor(100, [&](int64_t, int) { ++calls; });
+    ASSERT_EQ(calls, 100);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(NumThreads, ThreadPoolSizesTest, ::testing::Values(1, 2, 5));
 
 TEST(ThreadPoolTest, CountsTheCallerAndIsNeverEmpty) {
@@ -70,6 +96,24 @@ TEST(ThreadPoolTest, APoolOfOneRunsOnTheCaller) {
     order.push_back(index);
   });
   EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2));
+}
+
+// Each task waits for the others, so each thread has one, and all of them throw.
+TEST(ThreadPoolTest, WhatWorkersThrowReachesTheCaller) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 20; ++round) {
+    std::latch all_here(4);
+    const auto task = [&](int64_t index, int) {
+      all_here.arrive_and_wait();
+      throw std::runtime_error(std::to_string(index));
+    };
+    try {
+      pool.ParallelFor(4, task);
+      FAIL() << "expected an exception";
+    } catch (const std::runtime_error& error) {
+      ASSERT_STREQ(error.what(), "0");
+    }
+  }
 }
 
 // Each task waits for the others, so none could return if they did not run at the same time.

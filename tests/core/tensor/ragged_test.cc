@@ -1,5 +1,6 @@
 #include "core/tensor/ragged.h"
 
+#include <iterator>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -66,6 +67,47 @@ TEST(CutIntoStagesTest, RowsAndCostsBoundTogether) {
     rows.push_back(RowsOf(stage));
   }
   EXPECT_EQ(rows, (std::vector<int64_t>{256, 44, 128, 128, 44}));
+}
+
+TEST(CutIntoStagesTest, AStageHoldsAtMostOnePieceOfASequence) {
+  const std::vector<double> costs = {1, 3, 0, 2};
+  for (int64_t length = 1; length < 1500; length += 7) {
+    const std::vector<int64_t> lengths = {length, 2 * length, length, 40};
+    for (const double cost : {100.0, 500.0, 1000.0, 3333.0}) {
+      const std::vector<Stage> stages = CutIntoStages(lengths, {.cost = cost, .row_costs = costs});
+      std::vector<int64_t> next(lengths.size(), 0);
+      for (const Stage& stage : stages) {
+        int64_t last_sequence = -1;
+        for (const RowRange& piece : stage) {
+          ASSERT_GT(piece.sequence, last_sequence) << "length " << length << ", cost " << cost;
+          ASSERT_EQ(piece.first_row, next[piece.sequence]);
+          ASSERT_EQ(piece.first_row % StageLimits::kMinRows, 0);
+          next[piece.sequence] += piece.rows;
+          last_sequence = piece.sequence;
+        }
+      }
+      ASSERT_EQ(next, lengths);
+    }
+  }
+}
+
+TEST(StageTest, TakesTheNextRowsOfItsLastSequenceIntoTheSamePiece) {
+  Stage stage;
+  stage.Add({1, 64, 64});
+  stage.Add({1, 128, 7});
+  stage.Add({3, 0, 2});
+  ASSERT_EQ(std::distance(stage.begin(), stage.end()), 2);
+  EXPECT_EQ(stage.front().first_row, 64);
+  EXPECT_EQ(stage.front().rows, 71);
+  EXPECT_EQ(stage.rows(), 73);
+}
+
+TEST(StageDeathTest, RefusesRowsThatWouldRunBesideThoseTheyDependOn) {
+  Stage stage;
+  stage.Add({1, 64, 64});
+  stage.Add({3, 0, 2});
+  EXPECT_DEATH(stage.Add({1, 128, 7}), "");
+  EXPECT_DEATH(stage.Add({3, 3, 1}), "");
 }
 
 TEST(CutIntoStagesTest, NothingMakesNoStage) {

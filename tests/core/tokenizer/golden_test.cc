@@ -30,7 +30,8 @@ class TokenizerGoldenTest : public ::testing::TestWithParam<std::string> {
     const auto texts = Cases().at("texts").get<std::vector<std::string>>();
     for (size_t i = 0; i < texts.size(); ++i) {
       const std::string& text = texts[i];
-      const absl::StatusOr<TokenizedText> found = (*tokenizer)->Encode(text, add_special_tokens);
+      const absl::StatusOr<TokenizedText> found =
+          (*tokenizer)->Encode(text, {.add_special_tokens = add_special_tokens});
       ASSERT_THAT(found, IsOk()) << text;
       EXPECT_EQ(found->ids, Cases().at(kind).at(GetParam())[i].get<std::vector<int32_t>>()) << text;
       EXPECT_EQ(found->tokens.size(), found->ids.size()) << text;

@@ -185,7 +185,7 @@ TEST(TokenizerJsonTest, AFileIsNamedInItsErrors) {
   EXPECT_THAT(Tokenizer::Load(folder.path() + "/none.json"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none.json")));
   EXPECT_THAT(Tokenizer::Load(folder.path()),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder.path())));
+              StatusIs(kInvalid, HasSubstr(folder.path() + ": expected a JSON object")));
   const std::string path = folder.Write("tokenizer.json", "{}");
   EXPECT_THAT(Tokenizer::Load(path),
               StatusIs(kInvalid, path + ": model: expected an object, found nothing"));

@@ -16,6 +16,7 @@ class LiveServer:
     def __init__(self, folder, flags=()):
         self._folder = folder
         self._log = tempfile.TemporaryFile(mode="w+")
+        self.printed = []  # lines of standard output
         self._process = subprocess.Popen(
             [f"{folder}/attend-server", "--listen=127.0.0.1:0", "--metrics-listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
              f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key", "--threads=1", *flags],
@@ -26,7 +27,8 @@ class LiveServer:
 
     def _await(self, what):
         for line in self._process.stdout:
-            found = re.fullmatch(rf"attend-server {what} on (.*)\n", line)
+            self.printed.append(line)
+            found = re.search(rf'attend-server {what} on ([^"\n]+)', line)
             if found:
                 return found[1]
         raise SystemExit(f"the server ended before it was {what}: {self.log()}")
@@ -41,7 +43,7 @@ class LiveServer:
         """Ends the server as an operator would, once."""
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=300)
 
     def log(self):
         self._log.seek(0)
@@ -52,7 +54,7 @@ class LiveServer:
         command, *rest = arguments
         server = self.admin if command == "log-level" else self.address
         return subprocess.run([f"{self._folder}/attend", command, f"--server={server}", "--tls", f"--ca={CERTIFICATES}/ca.pem", *rest],
-                              check=check, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+                              check=check, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
 
     def ask_for_everything(self):
         """One request of each kind, so that every series there can be is there."""
@@ -61,5 +63,5 @@ class LiveServer:
         self.attend("run", "--model=nowhere", "--random=1x3x512", check=False)
 
     def page(self):
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=300) as answer:
             return answer.read().decode()

@@ -57,13 +57,13 @@ class Prometheus:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=300)
         self._log.close()
         self._folder.cleanup()
 
     def api(self, path, **parameters):
         url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=300) as answer:
             return json.load(answer)["data"]
 
     def query(self, expression):

@@ -58,6 +58,13 @@ def check_log(log, server):
     assert line["request_id"] == attributes(server)["attend.request_id"], line
 
 
+def check_addresses(server):
+    """What is printed is JSON where the log is."""
+    lines = [json.loads(line) for line in server.printed]
+    assert [line["address"] for line in lines] == [server.address, server.admin, server.metrics], lines
+    assert lines[0]["message"] == f"attend-server listening on {server.address}" and lines[0]["level"] == "info", lines
+
+
 def main():
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
@@ -68,6 +75,7 @@ def main():
         server.attend("run", "--model=demo", "--random=2x5x512", f"--metadata=traceparent=00-{TRACE}-{PARENT[::-1]}-00")
         server.stop()  # what waits is sent first
         log = server.log()
+        check_addresses(server)
     collector.shutdown()
     assert all(span.get("parentSpanId") != PARENT[::-1] for span in Collector.spans), "a trace that is not sampled was sent"
     check_log(log, check_spans(Collector.spans))

@@ -75,7 +75,7 @@ class AdminClient {
   template <typename Request, typename Reply>
   absl::StatusOr<Reply> Call(Method<Request, Reply> method, const Request& request) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
     Reply reply;
     const grpc::Status status = (client_.stub().*method)(&context, request, &reply);
     if (!status.ok()) {

@@ -1,6 +1,8 @@
 // Whole models in a session: the bits of the whole sequence at once, and the next token's logits.
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
+#include "core/tensor/seeded.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/support/matchers.h"
@@ -135,6 +137,34 @@ TEST_F(DecodeModelsTest, RefusesMorePositionsThanTheModelHas) {
   EXPECT_THAT(answer.result.message(), HasSubstr("positions"));
   EXPECT_EQ(stream.Must(TruncateTo(most - 1)).result.length(), most - 1);
   stream.Must(TokensStep({1}));
+}
+
+TEST_F(DecodeModelsTest, RowsDoNotPassWhatDynamicRotationsStandFor) {
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {65, 32});
+  DecodeStream stream(server_->NewChannel());
+  stream.Must(OpenModel("llama-rope-dynamic"));
+  stream.Must(RowsStep(rows, 0, 63));
+  EXPECT_THAT(stream.Do(RowsStep(rows, 63, 2)).result.message(),
+              HasSubstr("expected at most 64 positions, as its rotations stand for, found a "
+                        "sequence that ends at 65"));
+  stream.Must(RowsStep(rows, 63, 1));
+}
+
+// Positions are embedded with tokens: rows come with their own.
+TEST_F(DecodeModelsTest, RowsMayPassThePositionsOfTokens) {
+  v1::GetModelRequest get;
+  get.set_model("gpt2");
+  grpc::ClientContext context;
+  v1::Model model;
+  ASSERT_TRUE(client_.stub().GetModel(&context, get, &model).ok());
+  const int64_t most = model.max_positions();
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {most + 2, model.d_model()});
+  DecodeStream stream(server_->NewChannel());
+  stream.Must(OpenModel("gpt2"));
+  stream.Must(RowsStep(rows, 0, most));
+  stream.Must(RowsStep(rows, most, 2));
+  EXPECT_THAT(stream.Do(TokensStep({1})).result.message(),
+              HasSubstr(absl::StrCat("expected at most ", most, " positions")));
 }
 
 TEST_F(DecodeModelsTest, ASequenceDoesNotPassALengthAtWhichItsRotationsChange) {

@@ -1,5 +1,8 @@
 // Which versions serve, after what happened to the folder.
+#include <algorithm>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "tests/server/models/catalog_fixture.h"
 
@@ -212,6 +215,41 @@ TEST_F(ModelCatalogTest, FilesThatChangeWhileTheyAreReadAreReadAgain) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("changed while they were read")));
   EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
   EXPECT_THAT(Serving(), ElementsAre("a:1=22"));
+}
+
+TEST_F(ModelCatalogTest, AFolderThatIsReadAnewIsNeverInMemoryTwice) {
+  constexpr size_t kModels = 5;
+  size_t alive = 0;
+  size_t most_alive = 0;
+  std::vector<const Model*> unused;
+  int seed = 0;
+  ServingEnvironment environment = environment_;
+  environment.share = [&](std::unique_ptr<Model> model) {
+    most_alive = std::max(most_alive, ++alive);
+    return std::shared_ptr<const Model>(model.release(),
+                                        [&](const Model* old) { unused.push_back(old); });
+  };
+  environment.free_unused = [&] {
+    for (const Model* model : std::exchange(unused, {})) {
+      delete model;
+      --alive;
+    }
+  };
+  ModelCatalog catalog({.path = folder_.path()}, environment, health_);
+  for (const char* version : {"1", "1", "2", "3", "3"}) {
+    for (size_t i = 0; i < kModels; ++i) {
+      folder_.Put(absl::StrCat("model", i, "/", version), absl::StrCat(++seed));
+    }
+    EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+    EXPECT_EQ(alive, kModels);
+  }
+  EXPECT_EQ(most_alive, kModels + 1) << "the new one beside the one that it replaces";
+  for (size_t i = 0; i < kModels; ++i) {
+    folder_.Remove(absl::StrCat("model", i));
+  }
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  environment.free_unused();
+  EXPECT_EQ(alive, 0u);
 }
 
 TEST_F(ModelCatalogTest, AFolderCannotTakeTheServersNames) {

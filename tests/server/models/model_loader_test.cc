@@ -16,7 +16,7 @@ namespace attention {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPatience = std::chrono::minutes(5);
 
 class ModelLoaderTest : public ::testing::Test {
  protected:

@@ -1,5 +1,6 @@
 // What cannot be asked of a model, with which code and which words.
 #include "absl/strings/str_cat.h"
+#include "core/tensor/seeded.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/wire_options.h"
 #include "tests/support/matchers.h"
@@ -32,6 +33,18 @@ TEST_F(RunRefusalTest, LayersThatThereAreNot) {
   ExpectInvalid(request, "layer: expected 0 to 0 of the 1 layer of model \"demo\", found 1");
   request.set_layer(0);
   Attend(request);
+}
+
+TEST_F(RunRefusalTest, HiddenStatesBeyondWhatDynamicRotationsStandFor) {
+  const std::string model = "llama-rope-dynamic";
+  Attend(RowsRequest(model, SeededTensor(1, Dtype::kF32, {1, 64, 32})));
+  v1::AttendRequest request = RowsRequest(model, SeededTensor(1, Dtype::kF32, {1, 65, 32}));
+  const std::string text = absl::StrCat("model ", model,
+                                        ": expected at most 64 positions, as its rotations stand "
+                                        "for, found a sequence that ends at 65");
+  ExpectInvalid(request, text);
+  request.set_layer(0);
+  ExpectInvalid(request, text);
 }
 
 TEST_F(RunRefusalTest, OptionsOfAWholeStack) {
@@ -233,6 +246,23 @@ TEST(ModelVersionTest, RequestsChooseAVersionOrGetTheHighest) {
   EXPECT_EQ(answer(std::nullopt), answer(3));
   EXPECT_NE(answer(1), answer(3));
   EXPECT_EQ(answer(2), "model_version: expected one of 1, 3 of model \"a\", found 2");
+}
+
+TEST_F(RunRefusalTest, MoreTablesThanAnAnswerMayHave) {
+  v1::AttendRequest request;
+  request.set_model("torch_transformer");
+  for (v1::Tensor* const tensor : {request.mutable_hidden_states()->mutable_tensor(),
+                                   request.mutable_hidden_states()->mutable_memory()}) {
+    WriteTensorHeader(Dtype::kF32, {2731, 0, 24}, *tensor);
+  }
+  for (int layer = 0; layer < 6; ++layer) {
+    request.mutable_weights_choice()->add_layers(layer);
+  }
+  v1::AttendResponse response;
+  EXPECT_THAT(client_.Attend(request, &response),
+              IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
+                        "weights_choice: expected at most 16384 tables of weights and log-sum-exp "
+                        "in a reply, found 16386 for 2731 sequences"));
 }
 
 }  // namespace

@@ -38,6 +38,16 @@ TEST_F(TaskQueueTest, RunsTasksInOrderUrgentOnesFirst) {
   EXPECT_THAT(done_, ElementsAre(3, 1, 2));
 }
 
+TEST_F(TaskQueueTest, RunsUrgentTasksInTheMiddleOfAnother) {
+  queue_.Push(Task(1));
+  queue_.PushUrgent(Task(2));
+  queue_.PushUrgent(Task(3));
+  queue_.RunUrgent();
+  EXPECT_THAT(done_, ElementsAre(2, 3));
+  RunAll();
+  EXPECT_THAT(done_, ElementsAre(2, 3, 1));
+}
+
 TEST_F(TaskQueueTest, RefusesMoreThanMayWait) {
   queue_.Push(Task(1));
   queue_.Push(Task(2));

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "tests/server/models/golden_server.h"
+#include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/word_tokenizer.h"
 
@@ -99,6 +100,19 @@ TEST_F(TextTest, RefusesThoseThatTheModelCannotTake) {
   EXPECT_EQ(Refusal(Texts({long_text})),
             "text.texts[0] as token_ids: expected at most 24 positions, found a sequence that ends "
             "at 42");
+}
+
+TEST_F(TextTest, RefusesByTheirLengthThoseThatNoTokensOfTheModelStandFor) {
+  EXPECT_EQ(Refusal(Texts({"the", std::string(6145, 'a')})),
+            "text.texts[1]: expected at most 6144 bytes, since 24 tokens stand for no more, found "
+            "6145");
+}
+
+TEST_F(TextTest, RefusesMoreThanARequestMayHave) {
+  v1::AttendResponse response;
+  EXPECT_THAT(client_->Attend(Texts(std::vector<std::string>(4097)), &response),
+              IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
+                        "text.texts: expected at most 4096 sequences in a request, found 4097"));
 }
 
 TEST_F(TextTest, ModelsSayThatTheyTakeThem) {

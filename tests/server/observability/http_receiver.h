@@ -38,7 +38,7 @@ class HttpReceiver {
 
   /// Head and body of what came, one after the other; waits until there are `count`.
   std::vector<std::pair<std::string, std::string>> Await(size_t count) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
     MutexLock lock(mutex_);
     while (received_.size() < count && arrived_.WaitUntil(mutex_, end)) {
     }

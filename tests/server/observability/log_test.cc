@@ -33,6 +33,11 @@ TEST(LogTest, QuotesWhatWouldLookLikeMoreThanOneField) {
       "q=\"say \\\"x\\\\\\\"\"\n");
 }
 
+TEST(LogTest, QuotesWhatIsNotAscii) {
+  EXPECT_EQ(Text({.text = "request", .fields = {{"tenant", "Zürich"}}}),
+            "2026-01-01T00:00:00.123Z INFO request tenant=\"Zürich\"\n");
+}
+
 TEST(LogTest, KeepsWhatClientsWriteInItsLine) {
   const LogEvent event = {.text = "one\ntwo", .fields = {{"model", "x\r\nforged"}}};
   EXPECT_EQ(Text(event), "2026-01-01T00:00:00.123Z INFO one two model=\"x  forged\"\n");

@@ -46,7 +46,7 @@ class SetLoggingTest : public ::testing::Test {
     EXPECT_EQ(client_.stub().Attend(&context, request, &response).error_code(),
               StatusCode::NOT_FOUND);
     // The line comes after the answer: a draining server has written it.
-    server_.server().Drain(absl::Seconds(10));
+    server_.server().Drain(absl::Minutes(5));
     return ::testing::internal::GetCapturedStderr();
   }
 

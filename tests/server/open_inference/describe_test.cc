@@ -62,7 +62,9 @@ TEST_F(DescribeTest, ModelsAreReadyByVersion) {
   };
   EXPECT_TRUE(is_ready("gpt2", ""));
   EXPECT_TRUE(is_ready("gpt2", "1"));
+  EXPECT_TRUE(is_ready("gpt2", "-1"));
   EXPECT_TRUE(is_ready("attention", "1"));
+  EXPECT_TRUE(is_ready("attention", "-1"));
   EXPECT_FALSE(is_ready("gpt2", "2"));
   EXPECT_FALSE(is_ready("t5", ""));
 }
@@ -75,8 +77,10 @@ TEST_F(DescribeTest, MetadataNamesEveryInput) {
   EXPECT_THAT(Lines(gpt2.inputs()),
               ElementsAre("input_ids INT64 [-1, -1]", "hidden_states FP32 [-1, -1, 36]",
                           "lengths INT32 [-1]", "attention_mask INT64 [-1, -1]"));
-  EXPECT_THAT(Lines(gpt2.outputs()),
-              ElementsAre("output FP32 [-1, -1, 36]", "weights FP32 [-1, 3, -1, -1]"));
+  EXPECT_THAT(Lines(gpt2.outputs()), ElementsAre("output FP32 [-1, -1, 36]"))
+      << "weights go with a layer";
+  EXPECT_THAT(Lines(Metadata("torch_mha-all").outputs()),
+              ElementsAre("output FP32 [-1, -1, 24]", "weights FP32 [-1, 4, -1, -1]"));
   EXPECT_THAT(Lines(Metadata("bert").inputs()), IsSupersetOf({"token_type_ids INT64 [-1, -1]"}));
   EXPECT_THAT(Lines(Metadata("torch_transformer").inputs()),
               ElementsAre("hidden_states FP32 [-1, -1, 24]", "lengths INT32 [-1]",
@@ -101,8 +105,9 @@ TEST_F(DescribeTest, ConfigurationsHaveTheBatchAmongTheExtents) {
   EXPECT_EQ(config.input(0).name(), "input_ids");
   EXPECT_EQ(config.input(0).data_type(), 9);
   EXPECT_THAT(config.input(0).dims(), ElementsAre(-1, -1));
-  EXPECT_TRUE(config.input(0).optional());
+  EXPECT_FALSE(config.input(0).optional());
   EXPECT_EQ(config.input(1).data_type(), 11);
+  EXPECT_TRUE(config.input(1).optional()) << "input_ids are there instead";
   EXPECT_EQ(config.input(2).data_type(), 8);
   EXPECT_THAT(config.output(0).dims(), ElementsAre(-1, -1, 36));
   EXPECT_EQ(config.parameters().at("model_type").string_value(), "gpt2");
@@ -142,12 +147,17 @@ TEST_F(DescribeTest, StatisticsAreOfAllModelsUnlessOneIsNamed) {
   const auto all = infer_.Call(&Stub::ModelStatistics, inference::ModelStatisticsRequest());
   EXPECT_GT(all->model_stats_size(), 20);
   inference::ModelStatisticsRequest request;
+  request.set_name("gpt2");
+  request.set_version("-1");
+  const auto latest = infer_.Call(&Stub::ModelStatistics, request);
+  ASSERT_EQ(latest->model_stats_size(), 1);
+  EXPECT_EQ(latest->model_stats(0).version(), "1");
   request.set_name("t5");
   EXPECT_THAT(infer_.Call(&Stub::ModelStatistics, request),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("found \"t5\"")));
 }
 
-// CUDA shared memory, traces and log settings.
+// To register CUDA memory, traces and log settings.
 TEST_F(DescribeTest, MethodsThatAreNotDeclaredAreUnimplemented) {
   grpc::GenericStub stub(server_->NewChannel());
   grpc::CompletionQueue queue;
@@ -155,7 +165,7 @@ TEST_F(DescribeTest, MethodsThatAreNotDeclaredAreUnimplemented) {
   grpc::ByteBuffer reply;
   grpc::Status status;
   const auto call =
-      stub.PrepareUnaryCall(&context, "/inference.GRPCInferenceService/CudaSharedMemoryStatus",
+      stub.PrepareUnaryCall(&context, "/inference.GRPCInferenceService/CudaSharedMemoryRegister",
                             grpc::ByteBuffer(), &queue);
   call->StartCall();
   call->Finish(&reply, &status, nullptr);
@@ -163,6 +173,22 @@ TEST_F(DescribeTest, MethodsThatAreNotDeclaredAreUnimplemented) {
   bool ok = false;
   EXPECT_TRUE(queue.Next(&tag, &ok));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(DescribeTest, ThereIsNoCudaMemoryAndNothingToUnregister) {
+  inference::CudaSharedMemoryStatusRequest status;
+  const auto none = infer_.Call(&Stub::CudaSharedMemoryStatus, status);
+  ASSERT_THAT(none, IsOk());
+  EXPECT_EQ(none->ByteSizeLong(), 0u);
+  status.set_name("region");
+  EXPECT_THAT(infer_.Call(&Stub::CudaSharedMemoryStatus, status),
+              StatusIs(absl::StatusCode::kNotFound,
+                       "name: expected none, as no CUDA memory is ever registered, found "
+                       "\"region\""));
+  inference::CudaSharedMemoryUnregisterRequest unregister;
+  EXPECT_THAT(infer_.Call(&Stub::CudaSharedMemoryUnregister, unregister), IsOk());
+  unregister.set_name("region");
+  EXPECT_THAT(infer_.Call(&Stub::CudaSharedMemoryUnregister, unregister), IsOk());
 }
 
 std::vector<std::string> IndexLines(InferClient& client, bool ready) {

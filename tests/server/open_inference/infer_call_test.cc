@@ -17,6 +17,7 @@ TEST(InferCallTest, PrioritiesStandForClasses) {
         std::pair(2, Priority::kNormal), std::pair(3, Priority::kLow),
         std::pair(9, Priority::kLow)}) {
     CallMetadata metadata;
+    metadata.caller.max_priority = Priority::kHigh;
     metadata.request_class.priority = Priority::kLow;
     TimePoint deadline = TimePoint::max();
     InferParameters parameters;
@@ -25,6 +26,15 @@ TEST(InferCallTest, PrioritiesStandForClasses) {
     EXPECT_EQ(metadata.request_class.priority, priority) << number;
     EXPECT_EQ(deadline, TimePoint::max());
   }
+}
+
+TEST(InferCallTest, APriorityIsNoHigherThanTheCallerMayHave) {
+  CallMetadata metadata;
+  TimePoint deadline = TimePoint::max();
+  InferParameters parameters;
+  parameters.priority = 1;
+  ApplyParameters(parameters, metadata, deadline);
+  EXPECT_EQ(metadata.request_class.priority, Priority::kNormal);
 }
 
 TEST(InferCallTest, TheEarlierDeadlineCounts) {

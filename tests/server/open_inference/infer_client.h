@@ -42,7 +42,7 @@ class InferClient {
   }
 
   static void SetDeadline(grpc::ClientContext& context) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
   }
 
  private:

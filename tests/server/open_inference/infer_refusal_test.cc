@@ -31,8 +31,12 @@ TEST_F(InferRefusalTest, ModelsAndVersionsThatAreNotServed) {
                        "model_version: expected one of 3 of model \"gpt2\", found 4"));
   request.set_model_version("latest");
   ExpectInvalid(request,
-                "model_version: expected a decimal number, or nothing for the highest, found "
+                "model_version: expected a decimal number, or nothing or -1 for the highest, found "
                 "\"latest\"");
+  request.set_model_version("-2");
+  ExpectInvalid(request,
+                "model_version: expected a decimal number, or nothing or -1 for the highest, found "
+                "\"-2\"");
   request.set_model_name("attention");
   request.set_model_version("2");
   EXPECT_THAT(Plan(request),
@@ -257,10 +261,9 @@ TEST_F(InferRefusalTest, LengthsAndMasksThatDoNotFit) {
   ExpectInvalid(request, "input \"memory_lengths\"[1]: expected 0 to 4, found 5");
   request = InferRequest("demo");
   AddHeader(request, "input_ids", "INT64", {int64_t{1} << 40, 0});
-  EXPECT_THAT(Plan(request),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "inputs: expected at most 1048576 sequences in a request, found "
-                       "1099511627776"));
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      "inputs: expected at most 4096 sequences in a request, found "
+                                      "1099511627776"));
 }
 
 TEST_F(InferRefusalTest, NativeErrorsAreSaidOfTheInputs) {

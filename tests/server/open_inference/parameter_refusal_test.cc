@@ -19,12 +19,22 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
   ExpectInvalid(with("layer", "int64_param: 2"),
                 "parameter \"layer\": expected 0 to 1 of the 2 layers of model \"gpt2\", found 2");
   ExpectInvalid(with("layer", "string_param: 'last'"),
-                "parameter \"layer\": expected an int64 or a decimal number, found \"last\"");
+                "parameter \"layer\": expected an int64 or a decimal number, found a string "
+                "\"last\"");
   ExpectInvalid(with("layer", "bool_param: true"),
-                "parameter \"layer\": expected an int64, found true");
-  ExpectInvalid(with("causal", "int64_param: 1"), "parameter \"causal\": expected a bool, found 1");
+                "parameter \"layer\": expected an int64, found a bool true");
+  ExpectInvalid(with("layer", "double_param: 0"),
+                "parameter \"layer\": expected an int64, found a double 0.0");
+  ExpectInvalid(with("layer", "double_param: 0.5"),
+                "parameter \"layer\": expected an int64, found a double 0.5");
+  ExpectInvalid(with("layer", "double_param: 1e300"),
+                "parameter \"layer\": expected an int64, found a double 1e+300");
+  ExpectInvalid(with("layer", "uint64_param: 18446744073709551615"),
+                "parameter \"layer\": expected an int64, found a uint64 18446744073709551615");
+  ExpectInvalid(with("causal", "int64_param: 1"),
+                "parameter \"causal\": expected a bool, found an int64 1");
   ExpectInvalid(with("scale", "string_param: 'half'"),
-                "parameter \"scale\": expected a number, found \"half\"");
+                "parameter \"scale\": expected a number, found a string \"half\"");
   ExpectInvalid(with("scale", "double_param: inf"),
                 "parameter \"scale\": expected a finite FP32 number, found inf");
   ExpectInvalid(with("softcap", "double_param: -1"),
@@ -37,13 +47,13 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
   ExpectInvalid(with("triton_x", "bool_param: true"),
                 "parameters: names that begin with \"triton_\" are reserved, found \"triton_x\"");
   ExpectInvalid(with("timeout", "int64_param: -1"),
-                "parameter \"timeout\": expected 0 or more, found -1");
+                "parameter \"timeout\": expected 0 or more, found an int64 -1");
   ExpectInvalid(with("sequence_id", "string_param: 's'"),
                 "parameter \"sequence_id\": expected none: a sequence that the server keeps is a "
-                "Decode call of attention.v1.AttentionService, found \"s\"");
+                "Decode call of attention.v1.AttentionService, found a string \"s\"");
   ExpectInvalid(with("sequence_start", "bool_param: true"),
                 "parameter \"sequence_start\": expected none: a sequence that the server keeps is "
-                "a Decode call of attention.v1.AttentionService, found true");
+                "a Decode call of attention.v1.AttentionService, found a bool true");
 }
 
 TEST_F(ParameterRefusalTest, WhatGoesWithALayer) {

@@ -1,5 +1,8 @@
 #include "server/scheduling/batch_runner.h"
 
+#include <new>
+#include <stdexcept>
+
 #include "gmock/gmock.h"
 #include "tests/server/scheduling/fake_job.h"
 #include "tests/support/matchers.h"
@@ -57,6 +60,34 @@ TEST_F(BatchRunnerTest, AnswersEachJobAsIfItWereAlone) {
   }
 }
 
+// Large inputs are gathered by all threads, small ones by the caller.
+TEST_F(BatchRunnerTest, WhatABatchThrowsEndsItsJobsAndNothingElse) {
+  for (const int64_t length : {5, 3000}) {
+    for (const bool is_memory : {true, false}) {
+      const auto throwing = FakeJob::Make({.lengths = {length}});
+      const auto mate = FakeJob::Make({.lengths = {length}, .seed = 2});
+      throwing->FailGathering([is_memory] {
+        if (is_memory) {
+          throw std::bad_alloc();
+        }
+        throw std::runtime_error("no kernel");
+      });
+      Run({mate, throwing});
+      for (const auto& job : {mate, throwing}) {
+        ASSERT_TRUE(job->is_finished());
+        EXPECT_THAT(job->status(),
+                    is_memory ? StatusIs(absl::StatusCode::kResourceExhausted,
+                                         "computing the batch failed: the system gives no memory")
+                              : StatusIs(absl::StatusCode::kInternal,
+                                         "computing the batch failed: no kernel"));
+      }
+      const auto next = FakeJob::Make({.lengths = {length}, .seed = 2});
+      Run({next});
+      EXPECT_THAT(next->status(), IsOk());
+    }
+  }
+}
+
 TEST_F(BatchRunnerTest, ReportsWhatWasComputedTogether) {
   const auto first = FakeJob::Make({.lengths = {3, 5}});
   const auto second = FakeJob::Make({.lengths = {2}});
@@ -111,6 +142,29 @@ TEST_F(BatchRunnerTest, StopsAtARowBlockWhenNobodyWaitsAnyMore) {
   EXPECT_THAT(job->status(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("while the request was computed")));
   EXPECT_EQ(job->announced().size(), 1);
+}
+
+TEST_F(BatchRunnerTest, ALongBatchEndsAtThePartInWhichItsCallerCancels) {
+  for (const int last : {1, 5, 1000}) {
+    const auto job = FakeJob::Make({.lengths = {2000}});
+    Batch batch = BatchOf({job});
+    batch.is_long = true;
+    batch.flops = 1e15;  // as if: so that parts are as short as can be
+    int parts = 0;
+    runner_.Run(batch, [&](int64_t) {
+      if (++parts == last) {
+        job->Cancel();
+      }
+      return false;
+    });
+    if (last < 1000) {
+      EXPECT_TRUE(absl::IsCancelled(job->status())) << job->status();
+      EXPECT_EQ(parts, last);
+    } else {
+      EXPECT_THAT(job->status(), IsOk());
+      EXPECT_GT(parts, 10);
+    }
+  }
 }
 
 TEST_F(BatchRunnerTest, GoesOnForTheOthersWhenOneCancels) {

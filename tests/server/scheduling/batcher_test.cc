@@ -121,6 +121,35 @@ TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {
   EXPECT_EQ(batcher_.Next().jobs.size(), 2);
 }
 
+TEST_F(BatcherTest, ThoseThatWouldBeDoneByAPositionPassInOrder) {
+  const auto low = Push({.size_bytes = 20, .request_class = {.priority = Priority::kLow}});
+  const auto normal = Push({.size_bytes = 50});
+  const auto high = Push({.size_bytes = 100, .request_class = {.priority = Priority::kHigh}});
+  EXPECT_THAT(batcher_.NextBefore(0.5, true).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextBefore(1, true).jobs, ElementsAre(high));
+  EXPECT_THAT(batcher_.NextBefore(19, true).jobs, ElementsAre(normal)) << "not the low one";
+  EXPECT_THAT(batcher_.NextBefore(20, true).jobs, ElementsAre(low));
+}
+
+TEST_F(BatcherTest, ALongOnePassesOnlyWhereItMay) {
+  const auto job = Push({.size_bytes = 20, .flops = 1001});
+  EXPECT_THAT(batcher_.NextBefore(20, false).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextBefore(20, true).jobs, ElementsAre(job));
+}
+
+TEST_F(BatcherTest, WhatNobodyWaitsForLeavesTheQueueWhileAnotherRuns) {
+  const auto cancelled = Push({.size_bytes = 1000});
+  const auto late = Push({.deadline = now_ + milliseconds(20)});
+  const auto live = Push();
+  cancelled->Cancel();
+  now_ += milliseconds(20);
+  batcher_.FinishDead();
+  EXPECT_TRUE(absl::IsCancelled(cancelled->status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late->status()));
+  EXPECT_EQ(queue_.state().requests, 1);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(live));
+}
+
 TEST_F(BatcherTest, EndsWhenTheQueueIsClosedAndEmpty) {
   const auto last = Push();
   queue_.Close();

@@ -51,6 +51,9 @@ class FakeJob final : public Job {
   void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
   void Gather(Operand operand, Dtype dtype, void* target) override {
     ASSERT_EQ(dtype, Dtype::kF32);
+    if (gather_failure_) {
+      gather_failure_();
+    }
     const int64_t count = description().tokens * width_;
     std::memcpy(target, inputs_.as<float>() + static_cast<int>(operand) * count,
                 count * sizeof(float));
@@ -73,6 +76,8 @@ class FakeJob final : public Job {
     is_finished_ = true;
   }
 
+  /// Called where the job's rows are copied into the batch; may throw.
+  void FailGathering(std::function<void()> failure) { gather_failure_ = std::move(failure); }
   void Cancel() { is_cancelled_ = true; }
   void CancelAfterRows() { cancel_after_rows_ = true; }
 
@@ -128,6 +133,7 @@ class FakeJob final : public Job {
   std::optional<absl::Status> status_;
   BatchStats stats_;
   bool dropped_inputs_ = false;
+  std::function<void()> gather_failure_;
   bool cancel_after_rows_ = false;
   std::atomic<bool> is_finished_ = false;
   std::atomic<bool> is_cancelled_ = false;

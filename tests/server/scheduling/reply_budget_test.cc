@@ -10,7 +10,11 @@ const TimePoint kStart = TimePoint() + std::chrono::hours(1);
 class ReplyBudgetTest : public ::testing::Test {
  protected:
   std::shared_ptr<HeldReply> Take(int64_t bytes, TimePoint now = kStart) {
-    return budget_.Take(bytes, [this] { ++given_up_; }, now);
+    return TakeFor("", bytes, now);
+  }
+  std::shared_ptr<HeldReply> TakeFor(const std::string& account, int64_t bytes,
+                                     TimePoint now = kStart) {
+    return budget_.Take(account, bytes, [this] { ++given_up_; }, now);
   }
 
   ReplyBudget budget_{100, std::chrono::seconds(30)};
@@ -51,9 +55,27 @@ TEST_F(ReplyBudgetTest, WhoDoesNotTakeAReplyMakesRoomForOthersAndOnlyThen) {
   EXPECT_EQ(given_up_, 1) << "once";
 }
 
+TEST_F(ReplyBudgetTest, AnAccountLeavesRoomForAnother) {
+  std::vector<std::shared_ptr<HeldReply>> parts;
+  for (int i = 0; i < 100; ++i) {
+    if (auto part = TakeFor("greedy", 1)) {
+      parts.push_back(std::move(part));
+    }
+  }
+  EXPECT_GE(parts.size(), 85) << "nearly everything";
+  EXPECT_LT(parts.size(), 95);
+  EXPECT_FALSE(budget_.HasRoom("greedy"));
+  EXPECT_TRUE(budget_.HasRoom("modest"));
+  EXPECT_NE(TakeFor("modest", 5), nullptr);
+  EXPECT_EQ(budget_.bytes_of("modest"), 0) << "it is gone again";
+  parts.clear();
+  EXPECT_EQ(budget_.used_bytes(), 0);
+  EXPECT_NE(TakeFor("greedy", 100), nullptr);
+}
+
 TEST(HeldReplyTest, MayOutliveItsBudget) {
   auto budget = std::make_unique<ReplyBudget>(10, std::chrono::seconds(30));
-  const auto part = budget->Take(5, [] {}, kStart);
+  const auto part = budget->Take("", 5, [] {}, kStart);
   budget.reset();
   part->SetComputed(kStart);
 }

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
@@ -149,7 +150,7 @@ TEST_F(EstimatedQueueTest, RefusesARequestThatWouldWaitTooLongForItsDeadline) {
 }
 
 TEST_F(EstimatedQueueTest, CountsWhatRunsIntoTheWait) {
-  queue_.SetBusyUntil(kNow + std::chrono::milliseconds(60));
+  queue_.SetRunning({.until = kNow + std::chrono::milliseconds(60)});
   EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        "the request would wait about 60 ms and take 40 ms, its deadline is in 80 "
@@ -157,7 +158,8 @@ TEST_F(EstimatedQueueTest, CountsWhatRunsIntoTheWait) {
 }
 
 TEST_F(EstimatedQueueTest, KnowsThatAShortJobPassesWhatRuns) {
-  queue_.SetBusyUntil(kNow + std::chrono::milliseconds(500));
+  queue_.SetRunning(
+      {.until = kNow + std::chrono::milliseconds(500), .passable = Priority::kNormal});
   PushOf({}, 5);
   PushOf({}, 300);
   EXPECT_THAT(PushDue(std::chrono::milliseconds(24), 5),
@@ -214,14 +216,111 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
   absl::Status status;
   int taken = 0;
   while (status.ok() && taken < 100) {
-    status = Push(queue_, FakeJob::Make({.request_class = {.tenant = "greedy"}}), Takes(50));
+    status =
+        Push(queue_, FakeJob::Make({.request_class = {.account = "tenant \"greedy\""}}), Takes(50));
     taken += status.ok() ? 1 : 0;
   }
-  EXPECT_EQ(taken, 16) << "4/5 of a second";
+  EXPECT_EQ(taken, 18) << "8/9 of a second, and the last one more";
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               "tenant \"greedy\" has its share of a queue that fills: 16 requests "
-                               "of 1600 bytes and about 800 ms wait"));
-  PushOf({.tenant = "modest"}, 50);
+                               "tenant \"greedy\" has its share of a queue that fills: 18 requests "
+                               "of 1800 bytes and about 900 ms wait"));
+  PushOf({.account = "modest"}, 50);
+}
+
+TEST_F(EstimatedQueueTest, AnAccountHasOneShareWhateverItsPrioritiesAndNames) {
+  const Priority priorities[] = {Priority::kHigh, Priority::kNormal, Priority::kLow};
+  int taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    const RequestClass request_class = {
+        .priority = priorities[i % 3], .tenant = absl::StrCat("name ", i % 7), .account = "greedy"};
+    taken += Push(queue_, FakeJob::Make({.request_class = request_class}), Takes(10)).ok() ? 1 : 0;
+  }
+  EXPECT_LE(taken, 90) << "of 100 that fit";
+  EXPECT_GE(taken, 85);
+  PushOf({.account = "modest"}, 10);
+}
+
+TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnotherOfItsAccount) {
+  const Priority priorities[] = {Priority::kHigh, Priority::kNormal, Priority::kLow};
+  int taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    const RequestClass request_class = {
+        .priority = priorities[i % 3], .tenant = "greedy", .account = "a machine"};
+    taken += Push(queue_, FakeJob::Make({.request_class = request_class}), Takes(10)).ok() ? 1 : 0;
+  }
+  EXPECT_LE(taken, 81) << "of 100 that fit";
+  EXPECT_GE(taken, 75);
+  PushOf({.tenant = "modest", .account = "a machine"}, 10);
+  PushOf({.account = "another machine"}, 10);
+}
+
+TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
+  constexpr int kNames = 3 * RequestQueue::kMaxTurns;
+  for (int i = 0; i < kNames; ++i) {
+    PushOf({.tenant = absl::StrCat("name ", i), .account = "greedy"}, 10);
+  }
+  PushOf({.tenant = "first", .account = "modest"}, 10);
+  const auto modest = PushOf({.tenant = "first", .account = "modest"}, 10);
+  int before = 0;
+  while (TakeOne() != modest) {
+    ++before;
+  }
+  EXPECT_LE(before, 2 * RequestQueue::kMaxTurns) << "not behind all " << kNames;
+}
+
+TEST_F(EstimatedQueueTest, NobodyJoinsTheFlowOfAnotherByItsName) {
+  PushOf({.tenant = "a", .account = "stranger"}, 100);
+  const auto stranger = PushOf({.tenant = "a", .account = "stranger"}, 10);
+  const auto own = PushOf({.tenant = "a", .account = "tenant a"}, 10);
+  TakeOne();
+  EXPECT_EQ(TakeOne(), own);
+  EXPECT_EQ(TakeOne(), stranger);
+}
+
+TEST_F(EstimatedQueueTest, WhatWasRefusedSaysNothingOfWhatOthersWillAskFor) {
+  PushOf({.account = "modest"}, 400);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_FALSE(
+        Push(queue_, FakeJob::Make({.request_class = {.account = "greedy"}}), Takes(700)).ok());
+  }
+  EXPECT_THAT(queue_.CheckRoom({.account = "modest"}, TimePoint::max(), kNow), IsOk());
+  EXPECT_THAT(queue_.CheckRoom({.account = "another"}, TimePoint::max(), kNow), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, NobodyIsRefusedForWorkThatNobodyWaitsFor) {
+  const auto cancelled = PushOf({}, 600);
+  const auto expired = FakeJob::Make({.deadline = kNow + std::chrono::milliseconds(700)});
+  ASSERT_THAT(Push(queue_, expired, Takes(50)), IsOk());
+  cancelled->Cancel();
+  const TimePoint later = kNow + std::chrono::milliseconds(700);
+  EXPECT_THAT(queue_.CheckRoom({}, later + std::chrono::milliseconds(1), later), IsOk());
+  EXPECT_EQ(queue_.state().requests, 0);
+  const auto live = FakeJob::Make();
+  EXPECT_THAT(queue_.Push(live, Takes(900), later), IsOk());
+  EXPECT_THAT(queue_.TakeDead(later), ElementsAre(cancelled, expired));
+  EXPECT_EQ(TakeOne(), live);
+}
+
+TEST_F(EstimatedQueueTest, WhoTakesHasTheDeadToFinish) {
+  const auto dead = PushOf({}, 900);
+  dead->Cancel();
+  const auto live = PushOf({}, 900);
+  EXPECT_THAT(TakeAll(queue_), ElementsAre(dead, live));
+}
+
+TEST_F(EstimatedQueueTest, AJobThatWillPassDoesNotWaitForTheEndOfWhatRuns) {
+  queue_.SetRunning({.until = kNow + std::chrono::minutes(1), .passable = Priority::kLow});
+  const auto push = [&](const RequestClass& request_class, int64_t left_ms) {
+    return Push(queue_,
+                FakeJob::Make({.request_class = request_class,
+                               .deadline = kNow + std::chrono::milliseconds(left_ms)}),
+                Takes(11));
+  };
+  EXPECT_THAT(push({.priority = Priority::kLow}, 25),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 21 ms and take 11 ms, its deadline is in 25 "
+                       "ms"));
+  EXPECT_THAT(push({.priority = Priority::kHigh}, 25), IsOk());
 }
 
 TEST_F(EstimatedQueueTest, APatientTakerWaitsForCompany) {
@@ -268,6 +367,41 @@ TEST(RequestQueueTest, CloseWakesATakerThatWaits) {
   queue.Close();
   taker.join();
   EXPECT_THAT(taken, IsEmpty());
+}
+
+TEST(RequestQueueTest, ReservedBytesCountUntilTheyAreGivenBack) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
+  absl::StatusOr<std::unique_ptr<HeldBytes>> held = queue.Reserve({}, 900, TimePoint());
+  ASSERT_THAT(held, IsOk());
+  EXPECT_EQ(queue.state().bytes, 900);
+  EXPECT_EQ(queue.state().requests, 0);
+  const auto full =
+      "the queue is full: 900 bytes wait, 101 more would pass the limit of 1000 "
+      "(--max-queue-bytes)";
+  EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 101})),
+              StatusIs(absl::StatusCode::kResourceExhausted, full));
+  EXPECT_THAT(queue.Reserve({}, 101, TimePoint()),
+              StatusIs(absl::StatusCode::kResourceExhausted, full));
+  EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 100})), IsOk());
+  held->reset();
+  EXPECT_EQ(queue.state().bytes, 100);
+  EXPECT_THAT(queue.Reserve({}, 900, TimePoint()), IsOk());
+  EXPECT_EQ(queue.state().bytes, 100);
+}
+
+TEST(RequestQueueTest, ALongJobIsTakenWhereNothingButReservedBytesWait) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 10, .max_wait_ns = 10});
+  const absl::StatusOr<std::unique_ptr<HeldBytes>> held = queue.Reserve({}, 900, TimePoint());
+  ASSERT_THAT(held, IsOk());
+  EXPECT_THAT(queue.Push(FakeJob::Make({.size_bytes = 100}), {.added_ns = 1000}, TimePoint()),
+              IsOk());
+}
+
+TEST(RequestQueueTest, NothingIsReservedOnceItIsClosed) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
+  queue.Close();
+  EXPECT_THAT(queue.Reserve({}, 1, TimePoint()),
+              StatusIs(absl::StatusCode::kUnavailable, "the server is draining"));
 }
 
 }  // namespace

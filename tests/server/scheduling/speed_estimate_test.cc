@@ -66,13 +66,49 @@ TEST(SpeedEstimateTest, FollowsAMachineThatBecomesSlower) {
   EXPECT_GT(speed.Estimate(kKey, 1e6).alone_ns, 38'000);
 }
 
-TEST(SpeedEstimateTest, ADoubtedEstimateShrinks) {
+TEST(SpeedEstimateTest, AHiccupIsOutweighedByAFewBatchesThatRun) {
   Begun speed;
-  speed.Observe(kKey, 1e6, 1'000'000);
-  for (int i = 0; i < 30; ++i) {
-    speed.Doubt(kKey);
+  speed.Observe(kKey, 1e6, 5'000'000'000);
+  for (int i = 0; i < 10; ++i) {
+    speed.Observe(kKey, 1e6, 10'000);
   }
-  EXPECT_LT(speed.Estimate(kKey, 1e6).alone_ns, 50'000);
+  EXPECT_LT(speed.Estimate(kKey, 1e6).alone_ns, 10'000'000);
+}
+
+TEST(SpeedEstimateTest, ShapesThatCallersChooseForgetNoModel) {
+  SpeedEstimate speed(2);
+  const BatchKey model = {.model = reinterpret_cast<const Model*>(0x1000)};
+  const auto observe = [&speed](const BatchKey& key) {
+    for (int i = 0; i < 3; ++i) {
+      speed.Observe(key, 1e6, 30'000);
+    }
+  };
+  observe(model);
+  for (int64_t width = 1; width <= 10'000; ++width) {
+    observe({.num_heads = 1, .head_dim = width});
+  }
+  EXPECT_GT(speed.Estimate(model, 1e6).alone_ns, 0);
+}
+
+TEST(SpeedEstimateTest, ForgetsTheLeastUsedAndNeverAll) {
+  SpeedEstimate speed(2);
+  const auto kind = [](int64_t width) { return BatchKey{.num_heads = 1, .head_dim = width}; };
+  const auto observe = [&](int64_t width) {
+    for (int i = 0; i < 3; ++i) {
+      speed.Observe(kind(width), 1e6, 30'000);
+    }
+  };
+  observe(1);
+  observe(2);
+  for (size_t width = 3; width <= SpeedEstimate::kMaxKinds; ++width) {
+    observe(static_cast<int64_t>(width));
+  }
+  observe(1);
+  observe(SpeedEstimate::kMaxKinds + 1);
+  EXPECT_GT(speed.Estimate(kind(1), 1e6).alone_ns, 0);
+  EXPECT_EQ(speed.Estimate(kind(2), 1e6).alone_ns, 0) << "it ran least recently";
+  EXPECT_GT(speed.Estimate(kind(3), 1e6).alone_ns, 0);
+  EXPECT_GT(speed.Estimate(kind(SpeedEstimate::kMaxKinds), 1e6).alone_ns, 0);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Who may call what, and where.
+#include <grpcpp/generic/generic_stub.h>
+
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/inference/open_inference.grpc.pb.h"
@@ -38,7 +40,7 @@ absl::StatusOr<Reply> Call(Stub& stub,
                                                         Reply*),
                            const std::string& token, const Request& request = {}) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
   if (!token.empty()) {
     context.AddMetadata("authorization", "Bearer " + token);
   }
@@ -152,7 +154,7 @@ TEST_F(AccessTest, TheTokenSaysWhoseTheRequestIs) {
   const auto request = DemoRequest(SeededTensor(1, Dtype::kF32, {1, 2, 512}));
   EXPECT_TRUE(native_->Attend(&context, request, &response).ok());
   // The log has the line when the answer has gone.
-  server_.server().Drain(absl::Seconds(20));
+  server_.server().Drain(absl::Minutes(5));
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("tenant=one"));
 }
@@ -238,6 +240,106 @@ TEST_F(AccessTest, ATokenThatIsTakenBackEndsItsStreams) {
     return !stream.Read().has_value();
   }));
   EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+// Only the token "all", whose entry says `more`.
+std::string OnlyAll(const std::string& tenant, const std::string& more = "") {
+  return R"({"tokens": [{"sha256":
+    "5ef5ef0364b6939c4ca61f34b393f7b368d1be8619647aaf83d5b395919ab629", "tenant": ")" +
+         tenant + "\"" + more + "}]}";
+}
+
+TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
+  DecodeStream stream(channel_, "all");
+  stream.Must(OpenToResume("demo"));
+  const Tensor row = SeededTensor(1, Dtype::kF32, {1, kDemoWidth});
+  stream.Must(RowsStep(row, 0, 1));
+  folder_.Write("tokens.json", OnlyAll("one", R"(, "models": ["small"])"));
+  absl::StatusCode code = absl::StatusCode::kOk;
+  EXPECT_TRUE(Eventually([&] {
+    code = stream.Do(RowsStep(row, 0, 1)).code();
+    return code != absl::StatusCode::kOk;
+  }));
+  EXPECT_EQ(code, kDenied);
+  folder_.Write("tokens.json", OnlyAll("one"));
+  EXPECT_TRUE(
+      Eventually([&] { return stream.Do(RowsStep(row, 0, 1)).code() == absl::StatusCode::kOk; }));
+}
+
+TEST_F(AccessTest, ATokenThatBecomesAnothersEndsItsStreams) {
+  DecodeStream stream(channel_, "all");
+  stream.Must(OpenToResume("demo"));
+  folder_.Write("tokens.json", OnlyAll("somebody else"));
+  EXPECT_TRUE(Eventually([&] {
+    stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
+    return !stream.Read().has_value();
+  }));
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+// Headers of an Attend, and no message.
+class Upload {
+ public:
+  explicit Upload(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
+    context_.AddMetadata("authorization", "Bearer all");
+    call_ = stub_.PrepareCall(&context_, "/attention.v1.AttentionService/Attend", &queue_);
+    call_->StartCall(this);
+    Await();
+  }
+  ~Upload() {
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  void Cancel() {
+    context_.TryCancel();
+    Finish();
+  }
+  void End() {
+    call_->WritesDone(this);
+    Await();
+    Finish();
+  }
+
+ private:
+  void Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue_.Next(&tag, &ok));
+  }
+  void Finish() {
+    grpc::Status status;
+    call_->Finish(&status, this);
+    Await();
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
+TEST_F(AccessTest, ACancelledUploadIsNoInvalidArgument) {
+  ::testing::internal::CaptureStderr();
+  {
+    Upload upload(channel_);
+    EXPECT_THAT(Attend(channel_, "all"), IsOk()) << "later on the same connection: it is there";
+    upload.Cancel();
+  }
+  server_.server().Drain(absl::Seconds(20));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("code=CANCELLED"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("code=INVALID_ARGUMENT")));
+}
+
+TEST_F(AccessTest, AnUploadThatEndsWithoutAMessageIs) {
+  ::testing::internal::CaptureStderr();
+  Upload(channel_).End();
+  server_.server().Drain(absl::Seconds(20));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("code=INVALID_ARGUMENT"));
 }
 
 TEST_F(AccessTest, TheLocalAdminListenerTrustsWhoReachesIt) {

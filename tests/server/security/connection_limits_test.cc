@@ -15,28 +15,12 @@ using ::testing::HasSubstr;
 
 absl::Status AttendWith(grpc::ClientContext& context, const std::shared_ptr<grpc::Channel>& channel,
                         const v1::AttendRequest& request) {
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
   v1::AttendResponse response;
   return ToAbslStatus(v1::AttentionService::NewStub(channel)->Attend(&context, request, &response));
 }
 
 v1::AttendRequest ShortRequest() { return DemoRequest(SeededTensor(1, Dtype::kF32, {1, 2, 512})); }
-
-// 64 MiB of zeros take 64 KiB of wire; a thousand times --max-message-bytes would be memory enough
-// to end the server.
-TEST(ConnectionLimitsTest, CompressedMessagesAreRefusedBeforeTheyAreInflated) {
-  InProcessServer server({.max_message_bytes = 1 << 20});
-  const auto channel = server.NewChannel();
-  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
-    v1::AttendRequest bomb = ShortRequest();
-    bomb.mutable_hidden_states()->mutable_tensor()->set_data(std::string(size_t{64} << 20, '\0'));
-    grpc::ClientContext context;
-    context.set_compression_algorithm(algorithm);
-    EXPECT_THAT(AttendWith(context, channel, bomb),
-                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ompression algorithm")));
-  }
-  EXPECT_THAT(Attend(channel), IsOk());
-}
 
 TEST(ConnectionLimitsTest, HeadersAreLimited) {
   InProcessServer server({.connections = {.max_header_bytes = 4096}});

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "server/security/listen_address.h"
+#include "server/security/peer_host.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -24,6 +25,16 @@ TEST(ListenAddressTest, KnowsWhatOnlyThisMachineReaches) {
   }
 }
 
+TEST(PeerHostTest, IsTheMachineAndNotThePort) {
+  EXPECT_EQ(HostOf("ipv4:127.0.0.1:53124"), "127.0.0.1");
+  EXPECT_EQ(HostOf("ipv6:[::1]:53124"), "::/64");
+  EXPECT_EQ(HostOf("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:443"), "2001:db8:1:2::/64");
+  EXPECT_EQ(HostOf("ipv6:%5Bfe80::1%25eth0%5D:443"), "fe80::/64");
+  EXPECT_EQ(HostOf("unix:/run/attend.sock"), "unix");
+  EXPECT_EQ(HostOf("unix:"), "unix");
+  EXPECT_EQ(HostOf("?"), "?");
+}
+
 TEST(ExposureTest, PlaintextForOtherMachinesHasToBeMeant) {
   EXPECT_THAT(CheckExposure({.listen = {"127.0.0.1:1", "unix:/a"}}), IsOk());
   const absl::Status refused = CheckExposure({.listen = {"127.0.0.1:1", "0.0.0.0:2"}});
@@ -43,7 +54,9 @@ TEST(ExposureTest, AdministratorsOfOtherMachinesAreAsked) {
   EXPECT_THAT(CheckExposure(options), IsRefused("would administer the server at 0.0.0.0:3"));
   EXPECT_TRUE(TrustsAdminListener(options)) << "who says --insecure means it";
   options.tls_client_ca = "a";
-  EXPECT_THAT(CheckExposure(options), IsOk());
+  EXPECT_THAT(CheckExposure(options), IsRefused("nothing tells administrators from other callers"))
+      << "every client has a certificate";
+  EXPECT_THAT(CheckExposure(options), IsRefused("--tokens"));
   options.tls_client_ca = "";
   options.tokens = "t";
   EXPECT_THAT(CheckExposure(options), IsOk());

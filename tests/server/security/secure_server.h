@@ -56,7 +56,7 @@ inline std::shared_ptr<grpc::Channel> Connected(
 inline absl::Status Attend(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& token = "", const std::string& model = "demo") {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
   if (!token.empty()) {
     context.AddMetadata("authorization", "Bearer " + token);
   }

@@ -109,7 +109,7 @@ TEST_F(TlsTest, ClientsShowACertificateWhereOneIsExpected) {
               StatusIs(kUnavailable, HasSubstr("")));
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(Attend(Connected(server.address(), TrustingCa("ca.pem", "client"))), IsOk());
-  server.server().Drain(absl::Seconds(20));  // then the log has the line
+  server.server().Drain(absl::Minutes(5));  // then the log has the line
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("tenant=attend-test-client"));
 }
 

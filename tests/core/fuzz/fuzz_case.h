@@ -1,0 +1,78 @@
+// One random call of attention: what is asked, and how it is computed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attention {
+
+/// Numbers alone, so that a case can be written on a line and made simpler number by number. The
+/// values here are the simplest.
+struct FuzzCase {
+  int64_t seed = 1;  // of all values
+
+  // Shape.
+  int64_t query_len = 1;
+  int64_t kv_len = 1;
+  int64_t kv_heads = 1;
+  int64_t group = 1;  // query heads of a key/value head
+  int64_t dim = 1;
+  int64_t value_dim = 1;
+  int64_t dtype = 0;  // Dtype
+
+  // Kind of attention.
+  int64_t similarity = 0;  // Similarity
+  int64_t causal = 0;
+  int64_t has_offset = 0;
+  int64_t offset = 0;
+  int64_t window = 0;
+  int64_t window_right = 0;
+  int64_t prefix = 0;
+  int64_t global_tokens = 0;  // how many
+  int64_t mask = 0;
+  int64_t scale = 0;  // 0: default; 1: zero; 2: negative; 3: twice the default
+  int64_t softcap = 0;
+  int64_t alibi = 0;
+  int64_t bias = 0;  // 1: of every head; 2: shared
+  int64_t sinks = 0;
+  int64_t query_norm = 0;
+  int64_t key_norm = 0;
+  int64_t rotary = 0;  // 1: half split; 2: interleaved
+  int64_t rotary_dim = 0;
+  int64_t poison = 0;  // p > 0: the value of key p - 1 is not a number
+
+  // What else is wanted.
+  int64_t weights = 0;
+  int64_t log_sum_exp = 0;
+  int64_t top_k = 0;
+
+  // Where it lies.
+  int64_t padding = 0;   // elements between tokens, and between rows of masks and biases
+  int64_t at_begin = 0;  // memory begins behind the guard page, instead of ending before it
+
+  // Way to compute it.
+  int64_t threads = 1;
+  int64_t mates = 0;      // other sequences of the batch
+  int64_t block = 0;      // rows of a streamed block; 0: not streamed
+  int64_t cancelled = 0;  // after a cancelled call on the same workspace
+  int64_t cache = 0;      // 1: f32; 2: bf16; 3: 8 bits
+  int64_t cache_cut = 0;  // keys of each Append; 0: all
+  int64_t query_cut = 0;  // rows of each call; 0: all
+};
+
+/// The case that follows from a number; always valid.
+FuzzCase MakeFuzzCase(uint64_t seed);
+/// The nearest case that attention does not refuse.
+FuzzCase Valid(FuzzCase fuzz_case);
+
+/// "query_len=70,causal=1": what is not the simplest value.
+std::string ToText(const FuzzCase& fuzz_case);
+/// Nullopt for a name or number that is none.
+std::optional<FuzzCase> ParseFuzzCase(const std::string& text);
+
+/// Cases that differ from this one in one number, which is simpler.
+std::vector<FuzzCase> SimplerCases(const FuzzCase& fuzz_case);
+
+}  // namespace attention

@@ -1,0 +1,56 @@
+// The tensors and options of a random call, beside guard pages.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/attention/attention.h"
+#include "core/reference/reference.h"
+#include "core/tensor/tensor.h"
+#include "tests/core/fuzz/fuzz_case.h"
+#include "tests/core/fuzz/guarded_memory.h"
+
+namespace attention {
+
+/// Everything that a call borrows.
+class FuzzProblem {
+ public:
+  explicit FuzzProblem(const FuzzCase& fuzz_case);
+
+  const reference::Extents& extents() const { return extents_; }
+  const AttentionOptions& options() const { return options_; }
+  /// Strided views beside guard pages.
+  HeadsView query() const { return query_; }
+  HeadsView key() const { return key_; }
+  HeadsView value() const { return value_; }
+  /// What the double-precision reference answers.
+  reference::AttentionResult Expected() const;
+
+  /// `bytes` beside a guard page, which live as long as this object.
+  std::byte* NewMemory(int64_t bytes);
+  /// [tokens, num_heads, width] of the case's dtype and padding, filled with kFiller.
+  MutableHeadsView NewHeads(int64_t tokens, int64_t num_heads, int64_t width);
+  static constexpr unsigned char kFiller = 0xa5;
+  /// The view's elements without what lies between tokens.
+  static Tensor Dense(const HeadsView& view);
+  /// Whether all that lies between tokens is still kFiller.
+  static bool HasCleanPadding(const HeadsView& view);
+
+ private:
+  HeadsView Place(const Tensor& tensor);
+  const float* PlaceFloats(const Tensor& tensor);
+  void MakeTensors();
+  void MakeScores();
+  void MakeRows();
+
+  const FuzzCase case_;
+  reference::Extents extents_;
+  AttentionOptions options_;
+  AttentionOptions dense_options_;  // biases and masks without padding, for the reference
+  std::vector<std::unique_ptr<GuardedMemory>> memory_;
+  Tensor dense_query_, dense_key_, dense_value_, dense_bias_;
+  std::vector<uint8_t> dense_mask_;
+  HeadsView query_, key_, value_;
+};
+
+}  // namespace attention

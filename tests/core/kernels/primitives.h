@@ -1,0 +1,26 @@
+// The primitives of vec16.h and finish.h as functions over arrays, one table for each kind of Vec.
+#pragma once
+
+#include <cstdint>
+
+namespace attention {
+
+/// target[i] = f(source[i]) for i < count; nothing else is read or written.
+using MapFloats = void (*)(const float* source, int64_t count, float* target);
+
+struct VectorPrimitives {
+  MapFloats exp;
+  MapFloats power_of_two;        // the degree that f32 takes
+  MapFloats rough_power_of_two;  // the degree that bf16 takes
+  MapFloats tanh;
+  MapFloats erf;
+  /// The largest of `count` numbers, -infinity of none.
+  float (*max)(const float* source, int64_t count);
+};
+
+extern const VectorPrimitives kVectorPrimitivesNeon;  // on ARM64; the others on x86-64
+extern const VectorPrimitives kVectorPrimitivesSse41;
+extern const VectorPrimitives kVectorPrimitivesAvx2;
+extern const VectorPrimitives kVectorPrimitivesAvx512;
+
+}  // namespace attention

@@ -1,0 +1,241 @@
+"""What goes through deploy/edge and what does not: the shipped configuration, started as README.md says, before a real server.
+
+    ATTEND_SOURCE=. ATTEND_SERVER_BINARY=build/release/bin/attend-server /usr/bin/python3 tests/faults/edge_test.py -v
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import tempfile
+import unittest
+
+import grpc
+import h2.config
+import h2.connection
+import numpy as np
+
+from attack import Target, call_headers
+from edge import Edge, TLS
+from faults_test import grpc_status
+from harness import SERVICE, SOURCE, Server, eventually, expect, is_idle, pb, request, stream
+
+
+def secure_channel(edge):
+    credentials = grpc.ssl_channel_credentials(pathlib.Path(edge.ca_file).read_bytes())
+    return grpc.secure_channel(edge.address, credentials, [
+        ("grpc.ssl_target_name_override", "localhost"), ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0),
+        ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
+
+
+class Session:
+    """A Decode stream of bare attention that is asked and answered in turn."""
+
+    def __init__(self, channel):
+        self._actions, self._id = queue.Queue(), 0
+        decode = channel.stream_stream(SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)
+        self._answers = decode(iter(self._actions.get, None), timeout=60)
+        self.ask(open=pb.OpenSession(heads=pb.AttentionHeads(num_heads=1, head_dim=4)))
+
+    def ask(self, **action):
+        """Sends it, waits for all of its answer, and returns the length of the sequence."""
+        self._id += 1
+        self._actions.put(pb.DecodeRequest(id=self._id, **action))
+        for answer in self._answers:
+            if answer.HasField("result"):
+                assert answer.result.code == 0, answer.result.message
+                return answer.result.length
+        raise AssertionError("the stream ended")
+
+    def step(self):
+        row = pb.Tensor(dtype=pb.FP32, shape=[1, 1, 4], data=np.ones(4, np.float32).tobytes())
+        return self.ask(step=pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=row, key=row, value=row)))
+
+    def end(self):
+        self._actions.put(None)
+        return list(self._answers)
+
+
+class Passes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Server())
+        cls.edge = cls.enterClassContext(Edge(cls.server))
+        cls.channel = cls.enterClassContext(secure_channel(cls.edge))
+
+    def code_of(self, method, message=b"", **options):
+        return self.channel.unary_unary(method).future(message, timeout=60, **options).code()
+
+    def test_answers_have_the_bits_of_the_server(self):
+        directly, through = self.server.attend(rows=64), self.server.attend(rows=64, channel=self.channel)
+        self.assertEqual(directly.output.data, through.output.data)
+
+    def test_streams_of_rows_pass(self):
+        def rows(channel):
+            return b"".join(part.rows.output.data for part in stream(channel, request(1, 2000), timeout=60))
+
+        self.assertEqual(rows(self.server.channel), rows(self.channel))
+
+    def test_a_session_is_answered_while_it_goes_on(self):
+        session = Session(self.channel)
+        self.assertEqual([session.step() for _ in range(5)], [1, 2, 3, 4, 5])
+        self.assertEqual(session.end(), [])
+
+    def test_a_message_of_100_mib_reaches_the_server(self):
+        # It is no request, which only the server can tell.
+        self.assertEqual(self.code_of(SERVICE + "Attend", b"\x0a\x04demo\x12" + b"\xff" * (100 << 20)),
+                         self.server.channel.unary_unary(SERVICE + "Attend").future(
+                             b"\x0a\x04demo\x12" + b"\xff" * (100 << 20), timeout=60).code())
+
+    def test_a_message_beyond_the_servers_limit_is_refused(self):
+        self.assertEqual(self.code_of(SERVICE + "Attend", bytes(258 << 20)), grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def test_administration_and_reflection_are_not_served(self):
+        refused = ["LoadModel", "UnloadModel", "ReloadModels", "VerifyModel", "SetLogging", "ListModelStates", "Nothing"]
+        methods = [SERVICE + name for name in refused] + [
+            "/inference.GRPCInferenceService/" + name
+            for name in ("RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload", "SystemSharedMemoryRegister")]
+        methods.append("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        for method in methods:
+            self.assertEqual(self.code_of(method), grpc.StatusCode.UNIMPLEMENTED, method)
+
+    def test_health_is_told(self):
+        self.assertEqual(self.code_of("/grpc.health.v1.Health/Check"), grpc.StatusCode.OK)
+
+    def test_a_broken_binary_header_ends_its_own_call_alone(self):
+        # gRPC 1.51 takes it for a broken connection; calls that shared one with it would end, too (CVE-2023-32732).
+        session = Session(self.channel)
+        for _ in range(3):
+            target = Target(self.edge.address, self.edge.ca_file)
+            wire = target.connection()
+            http = h2.connection.H2Connection(config=h2.config.H2Configuration(header_encoding="utf-8"))
+            http.initiate_connection()
+            http.send_headers(1, call_headers(SERVICE + "Attend", ("a-bin", "!!!")), end_stream=True)
+            wire.sendall(http.data_to_send())
+            self.assertNotIn(grpc_status(wire, http), (0, "closed"))
+            target.close()
+        self.assertEqual(session.step(), 1)
+        session.end()
+
+    def test_a_cancelled_call_is_cancelled_in_the_server(self):
+        blocks = stream(self.channel, request(1, 16384, causal=True), timeout=60)
+        next(blocks)
+        blocks.cancel()
+        eventually("the server is idle", lambda: is_idle(self.server))
+
+
+class Limits(unittest.TestCase):
+    def test_calls_of_an_address_are_bounded(self):
+        with Server() as server, Edge(server, EDGE_CALLS=3) as edge, secure_channel(edge) as channel:
+            sessions = [Session(channel) for _ in range(3)]
+            with expect(grpc.StatusCode.RESOURCE_EXHAUSTED):
+                server.attend(channel=channel)
+            sessions.pop().end()
+            server.attend(channel=channel)
+            for session in sessions:
+                session.end()
+
+    def test_calls_of_an_address_a_second_are_bounded(self):
+        with Server() as server, Edge(server, EDGE_CALLS_PER_SECOND=1) as edge, secure_channel(edge) as channel:
+            codes = []
+            for _ in range(4):
+                try:
+                    server.attend(channel=channel)
+                except grpc.RpcError as error:
+                    codes.append(error.code())
+            self.assertIn(grpc.StatusCode.RESOURCE_EXHAUSTED, codes)
+
+    def test_a_server_that_is_gone_is_unavailable(self):
+        with Server() as server, Edge(server) as edge, secure_channel(edge) as channel:
+            server.attend(channel=channel)
+            server.process.kill()
+            server.process.wait()
+            with expect(grpc.StatusCode.UNAVAILABLE):
+                server.attend(channel=channel)
+
+
+class BehindTls(unittest.TestCase):
+    FLAGS = [f"--tls-certificate={TLS / 'server.pem'}", f"--tls-key={TLS / 'server.key'}"]
+
+    def test_tls_to_a_server_whose_name_is_right(self):
+        with Server(*self.FLAGS) as server:
+            with Edge(server, EDGE_SERVER_CA=TLS / "ca.pem", EDGE_SERVER_NAME="localhost") as edge:
+                with secure_channel(edge) as channel:
+                    server.attend(channel=channel)
+            for wrong in ({"EDGE_SERVER_CA": TLS / "other_ca.pem", "EDGE_SERVER_NAME": "localhost"},
+                          {"EDGE_SERVER_CA": TLS / "ca.pem", "EDGE_SERVER_NAME": "another"}):
+                with Edge(server, **wrong) as edge, secure_channel(edge) as channel, expect(grpc.StatusCode.UNAVAILABLE):
+                    server.attend(channel=channel)
+
+    def test_tokens_are_judged_by_the_server(self):
+        token, tokens = "a token of this test", pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "tokens.json"
+        tokens.write_text(json.dumps({"tokens": [{"sha256": hashlib.sha256(token.encode()).hexdigest(), "tenant": "search"}]}))
+        with Server(*self.FLAGS, f"--tokens={tokens}") as server:
+            edge = self.enterContext(Edge(server, EDGE_SERVER_CA=TLS / "ca.pem", EDGE_SERVER_NAME="localhost"))
+            call = self.enterContext(secure_channel(edge)).unary_unary(SERVICE + "ListModels")
+            for shown, code in ((None, "UNAUTHENTICATED"), ("Bearer x", "UNAUTHENTICATED"), (f"Bearer {token}", "OK")):
+                metadata = [("authorization", shown)] if shown else []
+                self.assertEqual(call.future(b"", timeout=20, metadata=metadata).code().name, code, shown)
+
+
+def amount(text):
+    """Bytes, as nginx writes them."""
+    return int(text.rstrip("km")) * {"k": 1 << 10, "m": 1 << 20}.get(text[-1], 1)
+
+
+def seconds(text):
+    return sum(int(number) * {"h": 3600, "m": 60, "s": 1}[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
+
+
+class FitsTheServer(unittest.TestCase):
+    """Each limit of the shipped configuration against the server's own default."""
+
+    @classmethod
+    def setUpClass(cls):
+        said = subprocess.run([os.environ["ATTEND_SERVER_BINARY"], "--print-config"], capture_output=True, text=True, check=True)
+        cls.server = json.loads(said.stdout)
+        cls.template = (SOURCE / "deploy/edge/nginx.conf.template").read_text()
+
+    def limit(self, name, place=0):
+        found = re.findall(rf"\b{name} ([^;]+);", self.template)
+        self.assertGreater(len(found), place, name)
+        return found[place]
+
+    def test_messages(self):
+        # Whatever the server takes passes, and little more.
+        self.assertGreaterEqual(amount(self.limit("client_max_body_size")), self.server["max_message_bytes"] + 5)
+        self.assertLessEqual(amount(self.limit("client_max_body_size")), 1.01 * self.server["max_message_bytes"])
+
+    def test_headers(self):
+        number, size = self.limit("large_client_header_buffers").split()
+        self.assertLessEqual(int(number) * amount(size), self.server["max_header_bytes"])
+
+    def test_calls_of_a_connection(self):
+        self.assertLessEqual(int(self.limit("http2_max_concurrent_streams")), self.server["max_concurrent_streams"])
+
+    def test_connections(self):
+        # Each call has one; two workers are the default.
+        self.assertLessEqual(2 * int(self.limit("worker_connections")), self.server["max_connections"])
+
+    def test_times(self):
+        self.assertLess(seconds(self.limit("keepalive_timeout")), seconds(self.server["max_connection_idle"]))
+        self.assertLessEqual(seconds(self.limit("send_timeout")), seconds(self.server["reply_patience"]))
+        self.assertGreater(seconds(self.limit("grpc_read_timeout")), seconds(self.server["max_queue_wait"]))
+        self.assertGreaterEqual(seconds(self.limit("worker_shutdown_timeout")), seconds(self.server["grace_period"]))
+
+
+class Starts(unittest.TestCase):
+    def test_a_value_that_would_change_the_configuration_is_refused(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for value in ("a|b", "a&b", "a\\b", "a\nb"):
+            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+                                   env={**os.environ, "EDGE_LISTEN": value, "EDGE_FOLDER": folder})
+            self.assertEqual(found.returncode, 1)
+            self.assertIn("EDGE_LISTEN: expected no", found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

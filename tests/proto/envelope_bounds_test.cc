@@ -1,0 +1,135 @@
+// What is parsed takes at most a small multiple of its bytes: elements are counted before protobuf
+// makes anything of them.
+#include <google/protobuf/descriptor.h>
+#include <malloc.h>
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "proto/codec/wire.h"
+#include "proto/inference/open_inference.pb.h"
+#include "tests/proto/wire_bytes.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using ::testing::IsEmpty;
+
+std::string Repeated(const std::string& element, int64_t count) {
+  std::string bytes;
+  bytes.reserve(element.size() * static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    bytes += element;
+  }
+  return bytes;
+}
+
+/// A field of bytes, of any length.
+std::string Long(int field, const std::string& body) {
+  std::string bytes;
+  wire::AppendVarint(static_cast<uint64_t>(field) << 3 | 2, bytes);
+  wire::AppendVarint(body.size(), bytes);
+  return bytes + body;
+}
+
+template <typename M>
+absl::Status StatusOf(const std::string& wire) {
+  M message;
+  return DecodeEnvelope(Cut(wire), EnvelopeFieldsOf<M>(), message);
+}
+
+auto IsOverBound(const std::string& field, int64_t bound, int64_t found) {
+  return StatusIs(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat(field, ": expected at most ", bound, " in a message, found ", found));
+}
+
+using inference::ModelInferRequest;
+
+TEST(EnvelopeBoundsTest, EmptyInputsAreCountedAndNotMade) {
+  const int64_t count = int64_t{4} << 20;  // protobuf would make 600 MB of these 8 MiB
+  const std::string wire = Repeated(Bytes({0x2a, 0}), count);
+  const auto used_before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  ModelInferRequest message;
+  const absl::Status status =
+      DecodeEnvelope(Cut(wire), EnvelopeFieldsOf<ModelInferRequest>(), message);
+  const auto used_after = mallinfo2().uordblks + mallinfo2().hblkhd;
+  EXPECT_THAT(status, IsOverBound("inference.ModelInferRequest.inputs", 64, count));
+  EXPECT_EQ(message.inputs_size(), 0);
+  EXPECT_LT(used_after, used_before + wire.size());
+}
+
+TEST(EnvelopeBoundsTest, AsManyAsTheBoundAreRead) {
+  EXPECT_THAT(StatusOf<ModelInferRequest>(Repeated(Bytes({0x2a, 0}), 64)), IsOk());
+  EXPECT_THAT(StatusOf<ModelInferRequest>(Repeated(Bytes({0x2a, 0}), 65)),
+              IsOverBound("inference.ModelInferRequest.inputs", 64, 65));
+}
+
+TEST(EnvelopeBoundsTest, RawContentsAreCountedAlthoughTheyStayWhereTheyAre) {
+  EXPECT_THAT(StatusOf<ModelInferRequest>(Repeated(Bytes({0x3a, 0}), 1000)),
+              IsOverBound("inference.ModelInferRequest.raw_input_contents", 64, 1000));
+}
+
+TEST(EnvelopeBoundsTest, ElementsAreCountedAcrossTheMessagesThatHoldThem) {
+  // Protobuf merges a message that comes again: each has few texts, together they are too many.
+  const std::string texts = Long(6, Repeated(Bytes({0x0a, 0}), 4096));
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 16)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 17)),
+              IsOverBound("attention.v1.TextInput.texts", 65536, 17 * 4096));
+  // Parameters of several inputs.
+  const std::string input = Long(5, Repeated(Bytes({0x22, 0}), 10));
+  EXPECT_THAT(StatusOf<ModelInferRequest>(Repeated(input, 26)),
+              IsOverBound("inference.ModelInferRequest.InferInputTensor.parameters", 256, 260));
+}
+
+TEST(EnvelopeBoundsTest, PackedAndUnpackedIntegersAreCountedAlike) {
+  const int64_t bound = int64_t{1} << 24;
+  const std::string packed = Long(1, std::string(static_cast<size_t>(bound), '\1'));
+  const std::string unpacked = Bytes({0x08, 1});
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(3, packed)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(3, packed + unpacked)),
+              IsOverBound("attention.v1.TokenIds.ids", bound, bound + 1));
+}
+
+TEST(EnvelopeBoundsTest, UnknownFieldsAreLeftOut) {
+  const std::string unknown = Repeated(Bytes({0xfa, 0x3f, 0}), 1000)  // field 1023, bytes
+                              + Bytes({0xf8, 0x3f, 1})                // a number
+                              + Bytes({0x08, 1});  // the model's name as a number
+  v1::AttendRequest message;
+  ASSERT_THAT(DecodeEnvelope(Cut(unknown), EnvelopeFieldsOf<v1::AttendRequest>(), message), IsOk());
+  EXPECT_TRUE(v1::AttendRequest::GetReflection()->GetUnknownFields(message).empty());
+  EXPECT_THAT(message.SerializeAsString(), IsEmpty());
+}
+
+// Repeated fields below `type` whose elements take more memory than bytes, and have no bound.
+void FindUnbounded(const Descriptor& type, std::set<std::string>& unbounded) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const bool is_fixed = field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT ||
+                          field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ||
+                          field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+    if (field.is_repeated() && !is_fixed && MaxElementsOf(field) == nullptr) {
+      unbounded.insert(field.full_name());
+    }
+    if (field.message_type() != nullptr) {
+      FindUnbounded(*field.message_type(), unbounded);
+    }
+  }
+}
+
+TEST(EnvelopeBoundsTest, EveryRepeatedFieldOfARequestHasABound) {
+  std::set<std::string> unbounded;
+  for (const Descriptor* const request :
+       {v1::AttendRequest::descriptor(), v1::DecodeRequest::descriptor(),
+        ModelInferRequest::descriptor()}) {
+    FindUnbounded(*request, unbounded);
+  }
+  EXPECT_THAT(unbounded, IsEmpty());
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# arm64.sh [PROGRAM]...: programs for ARM64 in emulation, before every release: a bare Debian 13 cross-builds what is committed with
+# the preset arm64, and qemu-aarch64 runs it as a processor that has NEON and no more. The last lines are a table of what
+# passed. PROGRAM is one of those below, all unless told; serve is a server that the client asks, with --verify.
+#
+# Needs root, debootstrap and git on an x86-64 machine; packages come from the mirror that this machine's apt uses
+# (ATTEND_DEBIAN_MIRROR=URL names another). The log is left in build/log/arm64.log, nothing else is.
+set -euo pipefail
+readonly PROGRAMS=(core_base_tests core_tokenizer_tests core_tests core_contract_tests core_hostile_tests attention_fuzz serve)
+readonly BIN=build/arm64/bin
+
+fail() {
+  echo "arm64.sh: $*" >&2
+  exit 1
+}
+
+# ------------------------------------------------------------------------------------------------------ in the tree
+
+install_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  dpkg --add-architecture arm64
+  apt-get update -q
+  apt-get install -yq --no-install-recommends cmake crossbuild-essential-arm64 libcli11-dev ninja-build nlohmann-json3-dev \
+    pkgconf protobuf-compiler protobuf-compiler-grpc qemu-user \
+    lib{absl,curl4-openssl,gmock,grpc++,gtest,icu,protobuf,ssl,systemd}-dev:arm64 zlib1g-dev:arm64
+}
+
+emulate() { qemu-aarch64 "$BIN/$1" "${@:2}"; }
+
+serve() {
+  local out=/tmp/server.log server address='' tries
+  qemu-aarch64 "$BIN/attend-server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$out" 2>&1 &
+  server=$!
+  for ((tries = 0; tries < 600 && ${#address} == 0; tries++)); do
+    sleep 0.1
+    kill -0 "$server" || break
+    address=$(sed -n 's/^attend-server listening on \(.*\)$/\1/p' "$out")
+  done
+  cat "$out"
+  [ -n "$address" ] || return 1
+  emulate attend run "--server=$address" --model=demo --random=2x5x512 --seed=1 --stream --verify &&
+    emulate attend run "--server=$address" --model=demo '--tokens=11,42,7,42,3;5,900,11' --weights --causal --verify &&
+    kill -TERM "$server" && wait "$server"
+}
+
+# try PROGRAM: adds a line to the table; fails when the program does.
+try() {
+  local start=$SECONDS result=passed status=0 flags=() log=/tmp/$1.log
+  case $1 in
+    attention_fuzz) flags=(--seed=1 --cases=100) ;;
+    core_*) flags=(--gtest_brief=1) ;;
+  esac
+  if [ "$1" = serve ]; then serve; else emulate "$1" "${flags[@]}"; fi >"$log" 2>&1 || status=$?
+  cat "$log"
+  [ "$status" = 0 ] || result="FAILED ($status)"
+  printf '%-22s%8s  %s\n' "$1" "$((SECONDS - start))" \
+    "$result$(sed -n 's/^\[  PASSED  \] \([0-9]* tests\)\..*/, \1/p' "$log")" >>/tmp/table
+  return "$status"
+}
+
+inside() {
+  local program targets=() status=0
+  export QEMU_CPU=cortex-a72
+  install_packages
+  for program; do
+    if [ "$program" = serve ]; then targets+=(attend-server attend); else targets+=("$program"); fi
+  done
+  cmake --preset arm64
+  cmake --build --preset arm64 --parallel "$(nproc)" --target "${targets[@]}"
+  printf '%-22s%8s  %s\n' program seconds result >/tmp/table
+  for program; do
+    try "$program" || status=1
+  done
+  return "$status"
+}
+
+if [ "${1:-}" = --inside ]; then
+  inside "${@:2}"
+  exit
+fi
+
+# ---------------------------------------------------------------------------------------------------- on this machine
+
+cd "$(git -C "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" rev-parse --show-toplevel)"
+for word; do
+  [[ " ${PROGRAMS[*]} " == *" $word "* ]] || fail "expected one of ${PROGRAMS[*]}, found $word"
+done
+[ $# -gt 0 ] || set -- "${PROGRAMS[@]}"
+
+# shellcheck source=tests/release/tree.sh
+. tests/release/tree.sh
+log=build/log/arm64.log machine=
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
+  [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
+  rm -rf --one-file-system "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+mkdir -p "${log%/*}"
+make_tree trixie
+echo "ARM64 in emulation: $*, into $log"
+status=0
+in_tree tests/release/arm64.sh --inside "$@" >"$log" 2>&1 </dev/null &
+machine=$!
+wait "$machine" || status=$?
+machine=
+cat "$tree/tmp/table" 2>/dev/null || tail -n 30 "$log"
+exit "$status"

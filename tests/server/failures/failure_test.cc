@@ -1,0 +1,205 @@
+// Whatever allocation or mapping fails on a request's way: it fails that request and nothing else.
+// The next one is answered with the right bits, and nothing of the failed one is held.
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/kernels/onednn/gemm.h"
+#include "gmock/gmock.h"
+#include "tests/server/decode_stream.h"
+#include "tests/server/failures/injection.h"
+#include "tests/server/open_inference/infer_client.h"
+#include "tests/server/open_inference/infer_requests.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
+#include "tests/support/in_process_server.h"
+
+namespace attention {
+namespace {
+
+/// The bytes of an answer, or why there is none.
+struct Outcome {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string text;
+  std::string bytes;
+};
+
+Outcome OutcomeOf(const grpc::Status& status, std::string bytes) {
+  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message(),
+          std::move(bytes)};
+}
+
+/// Every n up to kAllOf, then ever fewer: a path of 2,000 allocations takes some 150 trials.
+constexpr int64_t kAllOf = 60;
+int64_t Next(int64_t n) { return n < kAllOf ? n + 1 : n + n / 16; }
+
+class FailureTest : public ::testing::Test {
+ protected:
+  FailureTest() { SpareThisThread(); }
+  ~FailureTest() override {
+    StopFailing();
+    SetMaxGemmKernels(kMaxGemmKernels);
+  }
+
+  /// Room for few replies and sessions, so that one that leaks is soon missed.
+  static ServerOptions Options() {
+    ServerOptions options;
+    options.threads = 2;
+    options.max_reply_bytes = 4 << 20;
+    options.max_cache_bytes = 64 << 20;
+    options.max_sessions = 2;
+    return options;
+  }
+
+  v1::ServerStatistics Statistics() {
+    grpc::ClientContext context;
+    v1::ServerStatistics statistics;
+    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
+    return statistics;
+  }
+
+  void ExpectNothingHeld() {
+    EXPECT_TRUE(Eventually([&] {
+      const v1::ServerStatistics now = Statistics();
+      return now.running_requests() == 0 && now.waiting_requests() == 0 &&
+             now.waiting_bytes() == 0 && now.waiting_ns() == 0 && now.sessions() == 0 &&
+             now.cache_bytes() == 0;
+    })) << Statistics().DebugString();
+  }
+
+  /// Fails the n-th request for the resource, for every n that `ask` comes to.
+  void FailEach(Resource resource, const std::function<Outcome()>& ask) {
+    const Outcome expected = ask();
+    ASSERT_EQ(expected.code, absl::StatusCode::kOk) << expected.text;
+    int64_t failed = 0;
+    bool is_over = false;
+    for (int64_t n = 1; !is_over; n = Next(n)) {
+      SCOPED_TRACE(n);
+      FailNth(resource, n);
+      const Outcome outcome = ask();
+      is_over = !StopFailing();
+      failed += outcome.code == absl::StatusCode::kOk ? 0 : 1;
+      if (outcome.code == absl::StatusCode::kOk) {
+        ASSERT_TRUE(outcome.bytes == expected.bytes) << "an answer in spite of it, a wrong one";
+      } else {
+        ASSERT_EQ(outcome.code, absl::StatusCode::kResourceExhausted) << outcome.text;
+        ASSERT_NE(outcome.text, "");
+      }
+      const Outcome after = ask();
+      ASSERT_EQ(after.code, absl::StatusCode::kOk) << after.text;
+      ASSERT_TRUE(after.bytes == expected.bytes) << "the next request's bits";
+    }
+    EXPECT_GT(failed, 0);
+    ExpectNothingHeld();
+  }
+
+  Outcome Attend(const v1::AttendRequest& request) {
+    v1::AttendResponse response;
+    const grpc::Status status = client_.Attend(request, &response);
+    return OutcomeOf(status, response.output().data());
+  }
+
+  Outcome Stream(const v1::AttendRequest& request) {
+    std::vector<v1::AttendStreamResponse> parts;
+    const grpc::Status status = client_.AttendStream(request, &parts);
+    std::string bytes;
+    for (const v1::AttendStreamResponse& part : parts) {
+      bytes += part.rows().output().data();
+    }
+    return OutcomeOf(status, std::move(bytes));
+  }
+
+  InProcessServer server_{Options()};
+  AttendClient client_{server_.NewChannel()};
+};
+
+/// Grouped heads, a mask and the log-sum-exp: most of what a request can hold.
+v1::AttendRequest BareRequest() {
+  v1::AttendRequest request = QkvRequest(SeededTensor(1, Dtype::kF32, {70, 4, 32}),
+                                         SeededTensor(2, Dtype::kF32, {90, 2, 32}),
+                                         SeededTensor(3, Dtype::kF32, {90, 2, 16}));
+  v1::AttentionOptions& options = *request.mutable_options();
+  options.set_return_log_sum_exp(true);
+  WriteTensorHeader(v1::BOOL, {1, 1, 70, 90}, *options.mutable_mask());
+  options.mutable_mask()->set_data(std::string(70 * 90, '\1'));
+  return request;
+}
+
+v1::AttendRequest LayerRequest() { return DemoRequest(SeededTensor(1, Dtype::kF32, {300, 512})); }
+
+TEST_F(FailureTest, AllocationsOfBareAttention) {
+  FailEach(Resource::kHeap, [&] { return Attend(BareRequest()); });
+}
+
+TEST_F(FailureTest, AllocationsOfALayer) {
+  FailEach(Resource::kHeap, [&] { return Attend(LayerRequest()); });
+}
+
+TEST_F(FailureTest, AllocationsOfAStream) {
+  FailEach(Resource::kHeap, [&] { return Stream(LayerRequest()); });
+}
+
+TEST_F(FailureTest, AllocationsOfAnOpenInferenceRequest) {
+  InferClient infer(server_.NewChannel());
+  inference::ModelInferRequest request = InferRequest("demo");
+  AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
+  FailEach(Resource::kHeap, [&]() -> Outcome {
+    const auto response = infer.Infer(request);
+    return response.ok()
+               ? Outcome{.bytes = response->raw_output_contents(0)}
+               : Outcome{response.status().code(), std::string(response.status().message()), ""};
+  });
+}
+
+/// A session from its opening to its end. A step that failed is asked once more: it has left
+/// nothing, so that the bits are those of a session without a failure.
+class SessionFailureTest : public FailureTest {
+ protected:
+  Outcome RunSession() {
+    const Tensor rows = SeededTensor(1, Dtype::kF32, {90, 512});
+    DecodeStream stream(channel_);
+    Outcome outcome;
+    const auto take = [&](const std::optional<DecodeAnswer>& answer) {
+      const bool is_ok = answer.has_value() && answer->code() == absl::StatusCode::kOk;
+      if (answer.has_value() && !is_ok) {
+        outcome = {answer->code(), answer->result.message(), ""};
+      }
+      return is_ok;
+    };
+    if (stream.TrySend(OpenModel("demo", 0)) && take(stream.Read())) {
+      const std::vector<std::pair<int64_t, int64_t>> steps = {{0, 70}, {70, 1}, {71, 19}};
+      for (const auto& [first, count] : steps) {
+        std::optional<DecodeAnswer> answer;
+        for (int tries = 0; tries < 2 && !take(answer); ++tries) {
+          answer = stream.TrySend(RowsStep(rows, first, count)) ? stream.Read() : std::nullopt;
+        }
+        outcome.bytes += answer.has_value() ? answer->rows : "";
+      }
+      outcome.code =
+          outcome.bytes.size() == rows.size_bytes() ? absl::StatusCode::kOk : outcome.code;
+    }
+    const grpc::Status end = stream.End();
+    return end.ok() ? outcome : OutcomeOf(end, "");
+  }
+
+  std::shared_ptr<grpc::Channel> channel_ = server_.NewChannel();
+};
+
+TEST_F(SessionFailureTest, AllocationsOfASession) {
+  FailEach(Resource::kHeap, [&] { return RunSession(); });
+}
+
+TEST_F(SessionFailureTest, MappingsOfASession) {
+  SetMaxGemmKernels(0);  // each computation generates its kernels, in memory of their own
+  FailEach(Resource::kMapping, [&] { return RunSession(); });
+}
+
+TEST_F(FailureTest, MappingsOfKernels) {
+  SetMaxGemmKernels(0);
+  FailEach(Resource::kMapping, [&] { return Attend(BareRequest()); });
+  FailEach(Resource::kMapping, [&] { return Stream(LayerRequest()); });
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,162 @@
+#include "server/sessions/session_table.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "server/scheduling/refusal.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::HasSubstr;
+using Places = std::vector<std::shared_ptr<SessionTable::Place>>;
+
+constexpr int64_t kSessions = 100;
+constexpr int64_t kCacheBytes = 4 << 20;
+
+class SessionTableTest : public ::testing::Test {
+ protected:
+  // As many as it gets.
+  Places EnterAll(const std::string& account) {
+    Places places;
+    for (int i = 0; i < 2 * kSessions; ++i) {
+      if (auto place = table_.Enter(account); place.ok()) {
+        places.push_back(*std::move(place));
+      }
+    }
+    return places;
+  }
+
+  void Park(const std::string& account, const std::string& token) {
+    auto place = table_.Enter(account);
+    ASSERT_THAT(place, IsOk());
+    SessionPlan plan;
+    plan.time_to_live = absl::Hours(1);
+    table_.Park(token, {std::make_shared<Session>(std::move(plan)), *std::move(place), "tenant"});
+  }
+
+  KvCache CacheOf(const std::string& account) {
+    auto cache = KvCache::Create({.num_kv_heads = 1, .head_dim = 16, .value_head_dim = 16},
+                                 table_.memory(account));
+    EXPECT_THAT(cache, IsOk());
+    return *std::move(cache);
+  }
+
+  // Caches of a page each, as many as it gets.
+  std::vector<KvCache> FillMemory(const std::string& account) {
+    std::vector<KvCache> caches;
+    absl::Status status;
+    while (status.ok() && caches.size() < 10'000) {
+      caches.push_back(CacheOf(account));
+      status = caches.back().Reserve(64);
+    }
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    return caches;
+  }
+
+  SessionTable table_{{.max_sessions = kSessions, .max_cache_bytes = kCacheBytes}};
+};
+
+TEST_F(SessionTableTest, AnAccountLeavesPlacesForAnother) {
+  const Places greedy = EnterAll("greedy");
+  EXPECT_GE(greedy.size(), 85) << "nearly all";
+  EXPECT_LE(greedy.size(), 90);
+  const absl::Status refused = table_.Enter("greedy").status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                HasSubstr("open: greedy has its share of sessions, ")));
+  EXPECT_EQ(ReasonOf(refused), RefusalReason::kTenantShare);
+  EXPECT_GE(EnterAll("modest").size(), 5);
+}
+
+TEST_F(SessionTableTest, AnAccountLeavesMemoryForAnother) {
+  const std::vector<KvCache> greedy = FillMemory("greedy");
+  const auto used = static_cast<double>(table_.statistics().cache_bytes);
+  EXPECT_GT(used, 0.85 * kCacheBytes) << "nearly all";
+  EXPECT_LT(used, 0.91 * kCacheBytes);
+  EXPECT_GE(FillMemory("modest").size(), 5);
+  EXPECT_EQ(static_cast<double>(table_.statistics().cache_bytes), used) << "it gave back its own";
+}
+
+TEST_F(SessionTableTest, WhatIsGivenBackIsFreeForAll) {
+  FillMemory("greedy");
+  EXPECT_EQ(table_.statistics().cache_bytes, 0);
+  KvCache cache = CacheOf("another");
+  EXPECT_THAT(cache.Reserve(2000), IsOk());
+}
+
+TEST_F(SessionTableTest, WhoHasMoreDoesNotEndTheParkedSessionsOfOthers) {
+  Park("modest", "token");
+  const Places greedy = EnterAll("greedy");
+  EXPECT_EQ(table_.statistics().parked, 1);
+  const std::vector<KvCache> caches = FillMemory("greedy");
+  EXPECT_FALSE(table_.EndOneParkedFor("greedy"));
+}
+
+TEST_F(SessionTableTest, WhoHasLessEndsAParkedSessionOfWhoHasMore) {
+  for (int i = 0; i < kSessions; ++i) {
+    Park("hoarder " + std::to_string(i % 20), "token " + std::to_string(i));
+  }
+  EXPECT_EQ(table_.statistics().sessions, kSessions);
+  EXPECT_THAT(table_.Enter("modest"), IsOk());
+  EXPECT_EQ(table_.statistics().parked, kSessions - 1);
+}
+
+class IdleSessionTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<SessionTable::Place> Open() {
+    auto place = table_.Enter("");
+    EXPECT_THAT(place, IsOk());
+    (*place)->SetEnd([this] {
+      ++asked_;
+      return !is_busy_;
+    });
+    return *std::move(place);
+  }
+  void PassAndEnd(int64_t minutes) {
+    now_ = now_.load() + std::chrono::minutes(minutes);
+    table_.EndIdle();
+  }
+
+  std::atomic<TimePoint> now_ = TimePoint(std::chrono::hours(1));
+  std::atomic<bool> is_busy_ = false;
+  std::atomic<int> asked_ = 0;  // by the test or by the table's thread
+  SessionTable table_{
+      {.max_sessions = 10, .max_cache_bytes = kCacheBytes, .idle_timeout = absl::Hours(1)},
+      [this] { return now_.load(); }};
+};
+
+TEST_F(IdleSessionTest, EndsWhatHadNoActionForLong) {
+  const auto place = Open();
+  PassAndEnd(59);
+  place->Touch();
+  PassAndEnd(59);
+  EXPECT_EQ(asked_, 0);
+  PassAndEnd(1);
+  EXPECT_TRUE(Eventually([this] { return asked_ == 1; }));
+}
+
+TEST_F(IdleSessionTest, WhoIsBusyIsAskedAgainLater) {
+  const auto place = Open();
+  is_busy_ = true;
+  PassAndEnd(60);
+  EXPECT_TRUE(Eventually([this] { return asked_ == 1; }));
+  PassAndEnd(59);
+  EXPECT_EQ(asked_, 1);
+  PassAndEnd(1);
+  EXPECT_TRUE(Eventually([this] { return asked_ == 2; }));
+}
+
+TEST_F(IdleSessionTest, AParkedSessionHasATimeOfItsOwn) {
+  const auto place = Open();
+  place->SetEnd(nullptr);
+  PassAndEnd(120);
+  EXPECT_EQ(asked_, 0);
+}
+
+}  // namespace
+}  // namespace attention
