@@ -10,10 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 
 namespace attention {
 namespace {
+
+/// Of a report, whose times are histograms: some ten thousand lines at most.
+constexpr size_t kMaxReportBytes = size_t{64} << 20;
 
 /// As a shell would have it.
 std::string Quoted(const std::string& word) {
@@ -58,12 +63,9 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
 }
 
 absl::StatusOr<BenchReport> ReadReportFile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  }
-  absl::StatusOr<BenchReport> report =
-      ReadReport(nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxReportBytes));
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
+  absl::StatusOr<BenchReport> report = ReadReport(json);
   return report.ok() ? std::move(report)
                      : absl::InvalidArgumentError(
                            absl::StrCat(path, ": ", std::string(report.status().message())));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -57,7 +58,7 @@ absl::StatusOr<SequenceTokens> ParseSequence(const std::string& path, const json
 
 absl::StatusOr<std::vector<SequenceTokens>> ParseJsonTokens(const std::string& path,
                                                             const std::string& text) {
-  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const json value, ParseJson(text, path));
   std::vector<SequenceTokens> sequences;
   const bool is_several = value.is_array() && !value.empty() && !value[0].is_string();
   for (const json& one : is_several ? value : json::array({value})) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -129,8 +130,8 @@ json PictureFacts(const AttentionPicture& picture) {
 }
 
 absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTensors tensors) {
+  ASSIGN_OR_RETURN(const json parsed, ParseJsonObject(facts, kPictureFacts));
   try {  // of json, which throws where a member is missing or of another type
-    const json parsed = json::parse(facts);
     return FactsReader(parsed, tensors).Read();
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(

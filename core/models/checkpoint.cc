@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/models/json_file.h"
 #include "core/models/model_folder.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/models/json_file.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
-#include "core/tensor/json_outline.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {
@@ -138,7 +138,8 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_b
   return absl::OkStatus();
 }
 
-// JSON keeps the last of several equal keys; two tensors of one name are refused instead.
+// JSON keeps the last of several equal keys; two tensors of one name are refused instead. The names
+// are those of text that is JSON, so that each is a string.
 absl::Status RefuseDuplicate(const std::vector<std::string_view>& quoted_names) {
   std::set<std::string> names;
   for (const std::string_view quoted : quoted_names) {
@@ -150,19 +151,11 @@ absl::Status RefuseDuplicate(const std::vector<std::string_view>& quoted_names) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<json> ParseJson(const std::string& text) {
-  const JsonOutline outline = OutlineOf(text);
-  if (outline.depth > kMaxJsonDepth) {
-    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxJsonDepth,
-                                                   " levels of nesting in the header, found ",
-                                                   outline.depth));
-  }
-  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) {
-    return absl::InvalidArgumentError("expected a JSON object as header, found other text");
-  }
-  if (header.size() != outline.names.size()) {
-    RETURN_IF_ERROR(RefuseDuplicate(outline.names));
+absl::StatusOr<json> ParseHeader(const std::string& text) {
+  ASSIGN_OR_RETURN(json header, ParseJsonObject(text, "header"));
+  const std::vector<std::string_view> names = OutlineOf(text).names;
+  if (header.size() != names.size()) {
+    RETURN_IF_ERROR(RefuseDuplicate(names));
   }
   return header;
 }
@@ -185,7 +178,7 @@ absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes) {
 
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
                                                                      uint64_t data_bytes) {
-  ASSIGN_OR_RETURN(const json header, ParseJson(text));
+  ASSIGN_OR_RETURN(const json header, ParseHeader(text));
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, json_entry] : header.items()) {
     if (name == kMetadataName) {
@@ -200,7 +193,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::
 
 absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
     const std::string& text) {
-  ASSIGN_OR_RETURN(const json header, ParseJson(text));
+  ASSIGN_OR_RETURN(const json header, ParseHeader(text));
   const json metadata = header.value(kMetadataName, json::object());
   if (!metadata.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(

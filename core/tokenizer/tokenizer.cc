@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "core/tokenizer/added_tokens.h"
@@ -213,10 +214,7 @@ Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(part
 Tokenizer::~Tokenizer() = default;
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(const std::string& json) {
-  const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) {
-    return absl::InvalidArgumentError("expected a JSON object as tokenizer, found other text");
-  }
+  ASSIGN_OR_RETURN(const nlohmann::json parsed, ParseJsonObject(json, "tokenizer"));
   ASSIGN_OR_RETURN(const JsonObject file, JsonObject::Create(parsed, ""));
   ASSIGN_OR_RETURN(std::unique_ptr<const Parts> parts, Parts::Parse(file));
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));

@@ -13,9 +13,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/models/json_file.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
 #include "server/configuration/option_table.h"
 #include "server/configuration/url_secret.h"
@@ -125,7 +126,7 @@ absl::StatusOr<std::vector<std::string>> ToTexts(const Option& option, const jso
 
 absl::StatusOr<json> ParseFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
-  RETURN_IF_ERROR(CheckJsonDepth(text, path));
+  RETURN_IF_ERROR(CheckJsonText(text, path));
   std::set<std::string> keys;
   std::string repeated;
   const auto note_key = [&](int depth, json::parse_event_t event, json& parsed) {

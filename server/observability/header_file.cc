@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/models/json_file.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 
 namespace attention {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/models/json_file.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "server/observability/log.h"
 
 namespace attention {

@@ -12,9 +12,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "core/models/json_file.h"
+#include "core/runtime/json_text.h"
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
 #include "server/observability/log.h"
 

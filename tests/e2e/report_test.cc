@@ -36,7 +36,7 @@ TEST_F(ReportCommandTest, ASavedResultIsShownAsTheRunWas) {
 TEST_F(ReportCommandTest, NamesTheFileThatIsNoResult) {
   const Outcome absent = RunAttend({"report", PathOf("absent.json")});
   EXPECT_EQ(absent.exit_code, 1);
-  EXPECT_THAT(absent.err, AllOf(HasSubstr("NOT_FOUND"), HasSubstr("absent.json: cannot be read")));
+  EXPECT_THAT(absent.err, AllOf(HasSubstr("NOT_FOUND"), HasSubstr("absent.json: No such file")));
   const std::string path = PathOf("other.json");
   std::ofstream(path) << "{\"a\": 1}";
   const Outcome other = RunAttend({"report", path, "--html", PathOf("other.html")});

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # run.sh BUILD SECONDS [TARGET...]: every fuzz target for so long, from its seeds and what earlier runs found; what crashes is
 # left in BUILD/fuzz/TARGET.crash and ends the run with 1. A found input belongs into tests/fuzz/seeds/TARGET with its fix.
+# ATTEND_FUZZ_SEED, a number, makes the same inputs each time, as many as the seconds allow.
 set -euo pipefail
 build=$1 seconds=$2
 shift 2
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 status=0
+seed=${ATTEND_FUZZ_SEED:-}
+# Addresses are among the numbers that libFuzzer compares: without random ones it goes the same way again.
+same_way=()
+[ -z "$seed" ] || ! setarch -R true 2>/dev/null || same_way=(setarch -R)
 [ $# -gt 0 ] || set -- native_request open_inference_request reflection_request checkpoint safetensors tokenizer configuration attention
 for target; do
   if [ "$target" = attention ]; then # makes its inputs itself
     echo "fuzz: $target for $seconds s"
     mkdir -p "$build/fuzz"
-    "$build/bin/attention_fuzz" --seconds="$seconds" 2>&1 | tee "$build/fuzz/$target.log" || status=1
+    "$build/bin/attention_fuzz" ${seed:+--seed="$seed"} --seconds="$seconds" 2>&1 | tee "$build/fuzz/$target.log" || status=1
     continue
   fi
   corpus=$build/fuzz/$target.corpus
@@ -36,7 +41,7 @@ for target; do
       ;;
   esac
   echo "fuzz: $target for $seconds s"
-  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 -max_len=65536 -print_final_stats=1 \
+  "${same_way[@]}" "$build/bin/${target}_fuzz" ${seed:+-seed="$seed"} -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 -max_len=65536 -print_final_stats=1 \
     -artifact_prefix="$build/fuzz/$target." "$corpus" "${seeds[@]}" >"$build/fuzz/$target.log" 2>&1 || {
     tail -n 40 "$build/fuzz/$target.log" >&2
     echo "fuzz: $target failed: the input is beside $build/fuzz/$target.log" >&2

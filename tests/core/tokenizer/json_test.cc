@@ -27,9 +27,7 @@ void ExpectRefusals(std::initializer_list<BadValue> bad_values) {
 
 TEST(TokenizerJsonTest, TextThatIsNoJsonObjectIsRefused) {
   for (const char* text : {"", "{", "[]", "7", "{\"model\":", "{\"\xff\":1}", "{} x"}) {
-    EXPECT_THAT(
-        Tokenizer::Create(text),
-        StatusIs(kInvalid, std::string("expected a JSON object as tokenizer, found other text")))
+    EXPECT_THAT(Tokenizer::Create(text), StatusIs(kInvalid, HasSubstr("tokenizer: expected ")))
         << text;
   }
 }
@@ -176,7 +174,7 @@ TEST(TokenizerJsonTest, DeepNestingIsRefusedWithoutRecursion) {
               StatusIs(kInvalid, HasSubstr("at most 8 nested Sequences")));
   const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
   EXPECT_THAT(Tokenizer::Create("{\"model\": " + deep + "}"),
-              StatusIs(kInvalid, std::string("model: expected an object, found a list of 1")));
+              StatusIs(kInvalid, HasSubstr("tokenizer: expected at most 32 levels of nesting")));
   EXPECT_FALSE(Tokenizer::Create(std::string(1 << 20, '[')).ok());
 }
 
@@ -185,7 +183,7 @@ TEST(TokenizerJsonTest, AFileIsNamedInItsErrors) {
   EXPECT_THAT(Tokenizer::Load(folder.path() + "/none.json"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none.json")));
   EXPECT_THAT(Tokenizer::Load(folder.path()),
-              StatusIs(kInvalid, HasSubstr(folder.path() + ": expected a JSON object")));
+              StatusIs(kInvalid, HasSubstr(folder.path() + ": tokenizer: expected JSON")));
   const std::string path = folder.Write("tokenizer.json", "{}");
   EXPECT_THAT(Tokenizer::Load(path),
               StatusIs(kInvalid, path + ": model: expected an object, found nothing"));

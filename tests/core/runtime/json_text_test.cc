@@ -1,0 +1,65 @@
+#include "core/runtime/json_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "nlohmann/json.hpp"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(JsonTextTest, SaysWhatTheTextSays) {
+  const auto parsed = ParseJson(R"( {"a": [1, "\u0000"], "b": null} )", "file.json");
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ((*parsed)["a"][1], std::string(1, '\0'));
+  EXPECT_THAT(ParseJson("7", "file.json"), IsOk());
+  EXPECT_THAT(ParseJsonObject("7", "file.json"),
+              StatusIs(kInvalid, "file.json: expected a JSON object, found number"));
+}
+
+// The parser takes a byte 0 outside strings for the end of the text.
+TEST(JsonTextTest, AByteZeroAnywhereIsRefused) {
+  const std::string text = R"({"a": {"b": 1}} )";
+  for (size_t i = 0; i <= text.size(); ++i) {
+    std::string zero = text;
+    zero.insert(i, 1, '\0');
+    for (const std::string& bad : {zero, zero + "\"", zero + R"({"c":"\")"}) {
+      EXPECT_THAT(ParseJson(bad, "file.json"),
+                  StatusIs(kInvalid, "file.json: expected JSON text, found the byte 0 at offset " +
+                                         std::to_string(i)));
+    }
+  }
+}
+
+TEST(JsonTextTest, OtherTextIsRefused) {
+  for (const char* text :
+       {"", " ", "{", "]", "{} {}", "{\"a\": 1,}", "{\"\xff\": 1}", "// x\n{}"}) {
+    EXPECT_THAT(ParseJson(text, "file.json"),
+                StatusIs(kInvalid, HasSubstr("file.json: expected JSON")))
+        << text;
+  }
+}
+
+TEST(JsonTextTest, NestingIsBounded) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_THAT(ParseJson(nested(kMaxJsonDepth), "file.json"), IsOk());
+  EXPECT_THAT(ParseJson(nested(kMaxJsonDepth + 1), "file.json"),
+              StatusIs(kInvalid, "file.json: expected at most 32 levels of nesting, found 33"));
+}
+
+TEST(JsonTextTest, TheOutlineNamesTheOutermostMembersOfTextThatIsJson) {
+  const std::string text = R"({"a\"\\": {"b": ":"}, "c" : [{"d": 1}], "c": "{"})";
+  const JsonOutline outline = OutlineOf(text);
+  EXPECT_EQ(outline.depth, 3);
+  EXPECT_THAT(outline.names, ElementsAre(R"("a\"\\")", R"("c")", R"("c")"));
+}
+
+}  // namespace
+}  // namespace attention
