@@ -4,6 +4,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/kernels/matrix_unit.h"
+#include "core/kernels/onednn/isa.h"
+
 namespace attention {
 namespace {
 
@@ -22,8 +25,10 @@ StreamedTypes StoredTypes(const TileState& s) {
   if (s.widens) {
     return {StreamProduct::kF32Bf16, 4, 2};
   }
-  return s.bf16() ? StreamedTypes{StreamProduct::kBf16, 2, 2}
-                  : StreamedTypes{StreamProduct::kF32, 4, 1};
+  if (s.bf16()) {
+    return {HasMatrixUnit() ? StreamProduct::kBf16Matrix : StreamProduct::kBf16, 2, 2};
+  }
+  return {StreamProduct::kF32, 4, 1};
 }
 
 void StreamScores(const TileState& s, int64_t first_key, const Block& block, int64_t col) {
@@ -42,6 +47,7 @@ void StreamScores(const TileState& s, int64_t first_key, const Block& block, int
                       .b_stride = kKeyBlock * 4,
                       .steps = taken / types.rows_together,
                       .cols = std::min(kKeyBlock, block.end - col),
+                      .tile_steps = MatrixTileSteps(taken),
                       .c = s.scores + block.first_row * kScoreStride + col,
                       .c_stride = kScoreStride * 4,
                       .accumulate = depth > 0});
@@ -122,6 +128,7 @@ void StreamSum(const TileState& s, const StreamedTypes& types, const SumStep& st
                     .b_stride = s.plan.value_width() * 4,
                     .steps = step.keys / types.rows_together,
                     .cols = s.plan.value_width(),
+                    .tile_steps = MatrixTileSteps(step.keys),
                     .c = c,
                     .c_stride = s.plan.value_width() * 4,
                     .accumulate = accumulate});

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/kernels/head_rows.h"
+#include "core/kernels/matrix_unit.h"
 #include "core/kernels/onednn/isa.h"
 
 namespace attention {
@@ -64,7 +65,7 @@ TileState::TileState(const QueryTile& t, std::byte* scratch)
       rows(t.rows()),
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       streams(rows <= kStreamedRows && kernels.stream != nullptr &&
-              !(plan.compute() == Dtype::kBf16 && HasMatrixUnit())),
+              (plan.compute() != Dtype::kBf16 || !HasMatrixUnit() || StreamsAsMatrixUnit())),
       widens(streams && tile.packed.storage == KeyValueStorage::kBf16 &&
              plan.compute() == Dtype::kF32 && !IsRegression(sequence.similarity)),
       // A scale of 0 times a hidden key's -infinity would be NaN: it goes the long way.

@@ -140,7 +140,7 @@ TEST_F(FilePictureTest, SaysWhatDoesNotFit) {
               StatusIs(kInvalid, HasSubstr("t.txt: expected 3 tokens for the rows of layer 0, "
                                            "found 2")));
   EXPECT_THAT(error_of("t.json", "[1]"), StatusIs(kInvalid, HasSubstr("t.json: expected a list")));
-  EXPECT_THAT(error_of("t.json", "{"), StatusIs(kInvalid, HasSubstr("found discarded")));
+  EXPECT_THAT(error_of("t.json", "{"), StatusIs(kInvalid, HasSubstr("t.json: expected JSON")));
   EXPECT_THAT(error_of("t.json", R"([["a"], ["b"]])"),
               StatusIs(kInvalid, HasSubstr("expected tokens of 1 sequences, found 2")));
   EXPECT_THAT(PictureOfFile({.path = weights, .tokens = PathOf("none")}),

@@ -119,7 +119,7 @@ TEST(PictureTest, FactsThatDoNotFitAreRefused) {
   EXPECT_THAT(with("/sequences/0/layers/0/maskHeads", 7), StatusIs(kInvalid, HasSubstr("7 heads")));
   EXPECT_THAT(with("/sequences/0/layers/0/rows", 9), StatusIs(kInvalid, HasSubstr("out of range")));
   EXPECT_THAT(with("/title", 1), StatusIs(kInvalid, HasSubstr("description of a picture")));
-  EXPECT_THAT(PictureFrom("{", {}), StatusIs(kInvalid, HasSubstr("description of a picture")));
+  EXPECT_THAT(PictureFrom("{", {}), StatusIs(kInvalid, HasSubstr("attend.picture: expected JSON")));
 }
 
 TEST(PictureTest, PagesKeepManyWeightsInEightBits) {

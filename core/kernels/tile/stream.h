@@ -154,6 +154,100 @@ inline void StreamAllRows(const StreamProduct& p) {
   }
 }
 
+#ifdef __AVX512BF16__
+
+/// Numbers below the normal ones count as zero while it lives, as in a matrix unit.
+class FlushToZero {
+ public:
+  FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushAndDenormalsAreZero); }
+  ~FlushToZero() { _mm_setcsr(before_); }
+  FlushToZero(const FlushToZero&) = delete;
+  FlushToZero& operator=(const FlushToZero&) = delete;
+
+ private:
+  static constexpr unsigned kFlushAndDenormalsAreZero = 0x8040;
+  const unsigned before_;
+};
+
+/// kRows rows, kVecs * 16 columns, tile_steps steps from `first_step` on, with the bits of AMX
+/// (TDPBF16PS in Intel's Software Developer's Manual): the products of the even and of the odd
+/// elements are two chains of multiply-adds from zero on, whose sum is added to c.
+template <int kRows, int kVecs>
+inline void MatrixBlock(const StreamProduct& p, int64_t first_step, StreamPlace at) {
+  const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + first_step * 4;
+  const auto* b = static_cast<const char*>(p.b) + first_step * p.b_stride + at.col * 4;
+  // In the order of memory, as in StreamBlock.
+  const char* ahead = static_cast<const char*>(p.b) + (first_step + p.tile_steps) * p.b_stride +
+                      at.col * 4 * p.tile_steps;
+  __m512 even[kRows][kVecs];
+  __m512 odd[kRows][kVecs];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVecs; ++v) {
+      even[r][v] = odd[r][v] = _mm512_setzero_ps();
+    }
+  }
+  for (int64_t step = 0; step < p.tile_steps; ++step) {
+    __m512 even_of_b[kVecs];
+    __m512 odd_of_b[kVecs];
+    for (int v = 0; v < kVecs; ++v) {
+      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T0);
+      const __m512i pairs = _mm512_loadu_si512(b + step * p.b_stride + 64 * v);
+      even_of_b[v] = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+      odd_of_b[v] = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(~0xffff)));
+    }
+    for (int r = 0; r < kRows; ++r) {
+      uint32_t pair;
+      __builtin_memcpy(&pair, a + r * p.a_stride + step * 4, 4);
+      const __m512 even_of_a = _mm512_castsi512_ps(_mm512_set1_epi32(pair << 16));
+      const __m512 odd_of_a = _mm512_castsi512_ps(_mm512_set1_epi32(pair & ~0xffffu));
+      for (int v = 0; v < kVecs; ++v) {
+        even[r][v] = _mm512_fmadd_ps(even_of_a, even_of_b[v], even[r][v]);
+        odd[r][v] = _mm512_fmadd_ps(odd_of_a, odd_of_b[v], odd[r][v]);
+      }
+    }
+  }
+  const bool adds = p.accumulate || first_step > 0;
+  for (int r = 0; r < kRows; ++r) {
+    char* c = static_cast<char*>(p.c) + (at.row + r) * p.c_stride + at.col * 4;
+    for (int v = 0; v < kVecs; ++v) {
+      const __m512 before = adds ? _mm512_loadu_ps(c + 64 * v) : _mm512_setzero_ps();
+      _mm512_storeu_ps(c + 64 * v, before + (even[r][v] + odd[r][v]));
+    }
+  }
+}
+
+template <int kRows, int kVecs>
+inline void MatrixRows(const StreamProduct& p, int64_t step, int64_t row) {
+  int64_t col = 0;
+  for (; col + 16 * kVecs <= p.cols; col += 16 * kVecs) {
+    MatrixBlock<kRows, kVecs>(p, step, {row, col});
+  }
+  for (; col < p.cols; col += 16) {
+    MatrixBlock<kRows, 1>(p, step, {row, col});
+  }
+}
+
+inline void StreamAsMatrixUnit(const StreamProduct& p) {
+  const FlushToZero flush;
+  for (int64_t step = 0; step < p.steps; step += p.tile_steps) {
+    for (int64_t row = 0; row < p.rows;) {
+      const int64_t left = p.rows - row;
+      if (left >= 4) {
+        MatrixRows<4, 2>(p, step, row);
+        row += 4;
+      } else if (left >= 2) {
+        MatrixRows<2, 4>(p, step, row);
+        row += 2;
+      } else {
+        MatrixRows<1, 8>(p, step, row);
+        row += 1;
+      }
+    }
+  }
+}
+
+#endif  // __AVX512BF16__
+
 #endif  // __AVX512F__
 
 #ifdef __AVX2__
@@ -173,6 +267,12 @@ inline void Stream(const StreamProduct& p) {
       return StreamAllRows<Bf16Chain>(p);
 #else
       return;  // no tensor is multiplied so
+#endif
+    case StreamProduct::kBf16Matrix:
+#ifdef __AVX512BF16__
+      return StreamAsMatrixUnit(p);
+#else
+      return;  // a processor with a matrix unit has AVX512_BF16
 #endif
     case StreamProduct::kInt8:
 #ifdef __AVX512F__

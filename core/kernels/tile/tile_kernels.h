@@ -211,8 +211,9 @@ inline constexpr int64_t kMostStreamedRows = 8;
 /// c[rows, cols] (+)= a[rows, k] b[k, cols] for few rows; b packed as for the brgemm ukernels, a
 /// group of 32 bits along k being one step. Strides in bytes.
 struct StreamProduct {
-  /// kF32Bf16: a f32, b bf16; kInt8: a u8, b s8, c int32. c is f32 otherwise.
-  enum Operands { kF32, kF32Bf16, kBf16, kInt8 };
+  /// kF32Bf16: a f32, b bf16; kInt8: a u8, b s8, c int32. c is f32 otherwise. kBf16Matrix: bf16,
+  /// with the bits of a matrix unit.
+  enum Operands { kF32, kF32Bf16, kBf16, kBf16Matrix, kInt8 };
 
   Operands operands = kF32;
   const void* a = nullptr;
@@ -222,6 +223,8 @@ struct StreamProduct {
   int64_t b_stride = 0;
   int64_t steps = 0;  // <= 256
   int64_t cols = 0;   // a multiple of 16, <= 512
+  /// Of kBf16Matrix: steps that the matrix unit multiplies at once, a divisor of `steps`.
+  int64_t tile_steps = 1;
   void* c = nullptr;
   int64_t c_stride = 0;
   bool accumulate = false;

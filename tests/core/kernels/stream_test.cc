@@ -4,6 +4,9 @@
 #include <cstring>
 #include <vector>
 
+#include "core/kernels/matrix_unit.h"
+#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/onednn/isa.h"
 #include "core/tensor/dtype.h"
 #include "gtest/gtest.h"
 #include "tests/core/kernels/guarded_array.h"
@@ -38,6 +41,7 @@ class StreamTest : public InstructionSetTest {
                       .b_stride = x.cols * 4,
                       .steps = x.depth / together,
                       .cols = x.cols,
+                      .tile_steps = MatrixTileSteps(x.depth),
                       .c = c.data(),
                       .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
                       .accumulate = accumulate});
@@ -115,6 +119,14 @@ std::vector<float> RowsOfA(const Extents& x) {
   return a;
 }
 
+std::vector<Bf16> Bf16RowsOfA(const Extents& x) {
+  std::vector<Bf16> a(x.rows * x.depth);
+  for (int64_t i = 0; i < std::ssize(a); ++i) {
+    a[i] = ToBf16(Number(3 * i + 1));
+  }
+  return a;
+}
+
 TEST_P(StreamTest, F32HasTheBitsOfOneChain) {
   for (const Extents& x : AllExtents()) {
     const std::vector<float> a = RowsOfA(x);
@@ -142,10 +154,7 @@ TEST_P(StreamTest, Bf16IsWithinTheRoundingOfItsChain) {
     return;
   }
   for (const Extents& x : AllExtents()) {
-    std::vector<Bf16> a(x.rows * x.depth);
-    for (int64_t i = 0; i < std::ssize(a); ++i) {
-      a[i] = ToBf16(Number(3 * i + 1));
-    }
+    const std::vector<Bf16> a = Bf16RowsOfA(x);
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
     const std::vector<float> c = Stream<float>(StreamProduct::kBf16, x, a, b.packed, false);
     for (int64_t i = 0; i < std::ssize(c); ++i) {
@@ -161,6 +170,77 @@ TEST_P(StreamTest, Bf16IsWithinTheRoundingOfItsChain) {
                   static_cast<double>(magnitude * x.depth * 0x1p-24L));
     }
   }
+}
+
+/// As Intel's manual describes TDPBF16PS: even and odd elements of a tile are two chains, whose sum
+/// is added to c.
+std::vector<float> MatrixChains(const Extents& x, const std::vector<Bf16>& a,
+                                const std::vector<float>& b, bool accumulate) {
+  const int64_t tile_depth = 2 * MatrixTileSteps(x.depth);
+  std::vector<float> c(x.rows * x.cols, accumulate ? 1.0f : 0.0f);
+  for (int64_t i = 0; i < std::ssize(c); ++i) {
+    for (int64_t first = 0; first < x.depth; first += tile_depth) {
+      float sums[2] = {0, 0};
+      for (int64_t k = first; k < first + tile_depth; ++k) {
+        sums[k % 2] =
+            std::fma(ToFloat(a[i / x.cols * x.depth + k]), b[k * x.cols + i % x.cols], sums[k % 2]);
+      }
+      c[i] += sums[0] + sums[1];
+    }
+  }
+  return c;
+}
+
+TEST_P(StreamTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
+  if (!GetParam().has_bf16) {
+    return;
+  }
+  for (const int64_t depth : {32, 48, 80, 128, 144, 256}) {
+    for (const int64_t cols : {16, 48, 64, 144, 512}) {
+      for (int64_t rows = 1; rows <= 8; ++rows) {
+        const Extents x{rows, depth, cols};
+        const std::vector<Bf16> a = Bf16RowsOfA(x);
+        const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
+        const bool accumulate = rows % 2 == 0;
+        ASSERT_EQ(Stream<float>(StreamProduct::kBf16Matrix, x, a, b.packed, accumulate),
+                  MatrixChains(x, a, b.plain, accumulate))
+            << rows << " x " << depth << " x " << cols;
+      }
+    }
+  }
+}
+
+TEST_P(StreamTest, AMatrixUnitTakesNumbersBelowTheNormalOnesForZero) {
+  if (!GetParam().has_bf16) {
+    return;
+  }
+  const Extents x{1, 32, 16};
+  const auto sum_of = [&](float a, float b) {
+    const Packed<Bf16> packed = Pack<Bf16>(x, [&](int64_t) { return ToBf16(b); });
+    return Stream<float>(StreamProduct::kBf16Matrix, x, std::vector<Bf16>(32, ToBf16(a)),
+                         packed.packed, false);
+  };
+  EXPECT_EQ(sum_of(0x1p-70f, 0x1p-70f), std::vector<float>(16, 0.0f));   // the products
+  EXPECT_EQ(sum_of(0x1p-130f, 0x1p100f), std::vector<float>(16, 0.0f));  // the elements
+  EXPECT_EQ(sum_of(0x1p-60f, 0x1p-60f), std::vector<float>(16, 0x1p-115f));
+  const volatile float smallest = 0x1p-126f;  // the caller's own numbers stay what they were
+  EXPECT_GT(smallest / 2, 0.0f);
+}
+
+TEST(MatrixUnitTest, TilesAreTheLargestEvenDivisorsUpTo32) {
+  EXPECT_EQ(MatrixTileSteps(2), 1);
+  EXPECT_EQ(MatrixTileSteps(16), 8);
+  EXPECT_EQ(MatrixTileSteps(32), 16);
+  EXPECT_EQ(MatrixTileSteps(48), 12);
+  EXPECT_EQ(MatrixTileSteps(80), 10);
+  EXPECT_EQ(MatrixTileSteps(112), 14);
+  EXPECT_EQ(MatrixTileSteps(256), 16);
+}
+
+// With another version of oneDNN it may stop to hold: answers stay right then, decoding is slower.
+TEST(MatrixUnitTest, FewRowsHaveItsBitsWhereThereIsOne) {
+  const KernelLease lease;
+  EXPECT_EQ(StreamsAsMatrixUnit(), HasMatrixUnit());
 }
 
 // The largest products too, whose sums of two exceed 16 bits.
