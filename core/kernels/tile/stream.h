@@ -169,12 +169,15 @@ class FlushToZero {
   const unsigned before_;
 };
 
+/// Some rows' elements of a tile of the matrix unit, as f32: [row][step][even, odd].
+using SplitRows = float[kMostStreamedRows][16][2];
+
 /// kRows rows, kVecs * 16 columns, tile_steps steps from `first_step` on, with the bits of AMX
 /// (TDPBF16PS in Intel's Software Developer's Manual): the products of the even and of the odd
 /// elements are two chains of multiply-adds from zero on, whose sum is added to c.
 template <int kRows, int kVecs>
-inline void MatrixBlock(const StreamProduct& p, int64_t first_step, StreamPlace at) {
-  const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + first_step * 4;
+inline void MatrixBlock(const StreamProduct& p, const SplitRows& a, int64_t first_step,
+                        StreamPlace at) {
   const auto* b = static_cast<const char*>(p.b) + first_step * p.b_stride + at.col * 4;
   // In the order of memory, as in StreamBlock.
   const char* ahead = static_cast<const char*>(p.b) + (first_step + p.tile_steps) * p.b_stride +
@@ -196,10 +199,8 @@ inline void MatrixBlock(const StreamProduct& p, int64_t first_step, StreamPlace 
       odd_of_b[v] = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(~0xffff)));
     }
     for (int r = 0; r < kRows; ++r) {
-      uint32_t pair;
-      __builtin_memcpy(&pair, a + r * p.a_stride + step * 4, 4);
-      const __m512 even_of_a = _mm512_castsi512_ps(_mm512_set1_epi32(pair << 16));
-      const __m512 odd_of_a = _mm512_castsi512_ps(_mm512_set1_epi32(pair & ~0xffffu));
+      const __m512 even_of_a = _mm512_set1_ps(a[at.row + r][step][0]);
+      const __m512 odd_of_a = _mm512_set1_ps(a[at.row + r][step][1]);
       for (int v = 0; v < kVecs; ++v) {
         even[r][v] = _mm512_fmadd_ps(even_of_a, even_of_b[v], even[r][v]);
         odd[r][v] = _mm512_fmadd_ps(odd_of_a, odd_of_b[v], odd[r][v]);
@@ -216,30 +217,54 @@ inline void MatrixBlock(const StreamProduct& p, int64_t first_step, StreamPlace 
   }
 }
 
-template <int kRows, int kVecs>
-inline void MatrixRows(const StreamProduct& p, int64_t step, int64_t row) {
+/// kRows rows, all columns: 16 sums, a half of the registers, at once.
+template <int kRows>
+inline void MatrixRows(const StreamProduct& p, const SplitRows& a, int64_t step, int64_t row) {
   int64_t col = 0;
-  for (; col + 16 * kVecs <= p.cols; col += 16 * kVecs) {
-    MatrixBlock<kRows, kVecs>(p, step, {row, col});
+  if constexpr (kRows == 1) {
+    for (; col + 128 <= p.cols; col += 128) {
+      MatrixBlock<kRows, 8>(p, a, step, {row, col});
+    }
+  }
+  if constexpr (kRows <= 2) {
+    for (; col + 64 <= p.cols; col += 64) {
+      MatrixBlock<kRows, 4>(p, a, step, {row, col});
+    }
+  }
+  for (; col + 32 <= p.cols; col += 32) {
+    MatrixBlock<kRows, 2>(p, a, step, {row, col});
   }
   for (; col < p.cols; col += 16) {
-    MatrixBlock<kRows, 1>(p, step, {row, col});
+    MatrixBlock<kRows, 1>(p, a, step, {row, col});
+  }
+}
+
+inline void SplitPairs(const char* pairs, int64_t count, float (*split)[2]) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t pair;
+    __builtin_memcpy(&pair, pairs + i * 4, 4);
+    split[i][0] = __builtin_bit_cast(float, pair << 16);
+    split[i][1] = __builtin_bit_cast(float, pair & ~0xffffu);
   }
 }
 
 inline void StreamAsMatrixUnit(const StreamProduct& p) {
   const FlushToZero flush;
+  SplitRows a;
   for (int64_t step = 0; step < p.steps; step += p.tile_steps) {
+    for (int64_t row = 0; row < p.rows; ++row) {
+      SplitPairs(static_cast<const char*>(p.a) + row * p.a_stride + step * 4, p.tile_steps, a[row]);
+    }
     for (int64_t row = 0; row < p.rows;) {
       const int64_t left = p.rows - row;
       if (left >= 4) {
-        MatrixRows<4, 2>(p, step, row);
+        MatrixRows<4>(p, a, step, row);
         row += 4;
       } else if (left >= 2) {
-        MatrixRows<2, 4>(p, step, row);
+        MatrixRows<2>(p, a, step, row);
         row += 2;
       } else {
-        MatrixRows<1, 8>(p, step, row);
+        MatrixRows<1>(p, a, step, row);
         row += 1;
       }
     }
