@@ -218,6 +218,7 @@ void FlashAttention::AttendLinear(const Stage& stage) {
     }
   }
   workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
+    const KernelRun run;
     const auto& [piece, kv_head] = tasks[i];
     Prepared& prepared = prepared_[piece.sequence];
     const int64_t group = prepared.sequence.group();
@@ -237,6 +238,7 @@ void FlashAttention::Attend(const Stage& stage) {
     AppendTiles(piece, tiles);
   }
   workspace_.pool().ParallelFor(std::ssize(tiles), [&](int64_t i, int worker) {
+    const KernelRun run;
     AttendTile(tiles[i], workspace_.Scratch(worker, tile_scratch_bytes_));
   });
 }
@@ -278,6 +280,7 @@ void FlashAttention::PackAndAttend() {
     const KernelLease lease;
     const int64_t kv_heads = prepared_.front().num_kv_heads();
     workspace_.pool().ParallelFor(std::ssize(prepared_) * kv_heads, [&](int64_t i, int worker) {
+      const KernelRun run;
       PackAndAttendHead(prepared_[i / kv_heads], i % kv_heads, worker);
     });
     return;

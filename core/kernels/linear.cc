@@ -238,6 +238,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const int64_t first_block = columns_[call.first_part] / kColumnBlock;
   const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
   workspace.pool().ParallelFor(blocks * row_tiles, [&](int64_t i, int /*worker*/) {
+    const KernelRun run;
     const int64_t row_tile = i % row_tiles;
     Tile tile{row_tile + 1 == row_tiles ? tail : whole, row_tile * kRowTile};
     if (is_int8()) {

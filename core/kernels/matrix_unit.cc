@@ -25,6 +25,7 @@ std::vector<Bf16> Operand(int64_t count, int64_t first) {
 }
 
 bool HasItsBits(int64_t depth) {
+  const KernelRun run;
   const std::vector<Bf16> a = Operand(kRows * depth, 13);
   const std::vector<Bf16> b = Operand(depth * kCols, 29);
   std::vector<float> multiplied(kRows * kCols, 1.0f / 3);

@@ -1,6 +1,9 @@
 #include "core/kernels/onednn/gemm.h"
 
 #include "core/kernels/onednn/gemm_cache.h"
+#ifndef __aarch64__
+#include "core/kernels/onednn/ukernel_gemm.h"
+#endif
 
 namespace attention {
 
@@ -8,6 +11,12 @@ const Gemm& FindGemm(GemmShape shape) { return GemmCache::Get().Find(shape); }
 
 KernelLease::KernelLease() { GemmCache::Get().Enter(); }
 KernelLease::~KernelLease() { GemmCache::Get().Leave(); }
+
+KernelRun::~KernelRun() {
+#ifndef __aarch64__
+  ReleaseMatrixUnit();
+#endif
+}
 
 GemmCounts CountGemmKernels() { return GemmCache::Get().counts(); }
 

@@ -76,6 +76,17 @@ class KernelLease {
   KernelLease& operator=(const KernelLease&) = delete;
 };
 
+/// Around the products of one task on one thread. A kernel configures the matrix unit of the thread
+/// that runs it, where there is one, and leaves it so for its next run; here it is released, since
+/// the system would save 8 KB of registers whenever the thread is interrupted.
+class KernelRun {
+ public:
+  KernelRun() = default;
+  ~KernelRun();
+  KernelRun(const KernelRun&) = delete;
+  KernelRun& operator=(const KernelRun&) = delete;
+};
+
 /// Kernels that were generated so far, are held, and were freed.
 struct GemmCounts {
   int64_t generated = 0;

@@ -2,6 +2,7 @@
 
 #include <oneapi/dnnl/dnnl_ukernel.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,14 @@ struct DestroyBrgemm {
   void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
 };
 
+/// The kernel that this thread's matrix unit is configured for; 0: for none.
+thread_local uint64_t configured_kernel = 0;
+
+uint64_t NextKernel() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 // By oneDNN's C interface: its C++ one destroys a kernel whose generation failed.
 class UkernelGemm final : public Gemm {
  public:
@@ -49,8 +58,9 @@ class UkernelGemm final : public Gemm {
 
   void Run(const void* a, const void* b, void* c) const override {
     static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
-    if (HasMatrixUnit()) {
+    if (HasMatrixUnit() && configured_kernel != number_) {
       Check("run", dnnl_brgemm_set_hw_context(brgemm_.get()));
+      configured_kernel = number_;
     }
     Check("run", dnnl_brgemm_execute(brgemm_.get(), a, b, kNoOffsets, c, Scratchpad()));
   }
@@ -76,11 +86,19 @@ class UkernelGemm final : public Gemm {
   }
 
   const GemmShape shape_;
+  const uint64_t number_ = NextKernel();
   std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm_;
   size_t scratchpad_bytes_ = 0;
 };
 
 }  // namespace
+
+void ReleaseMatrixUnit() {
+  if (configured_kernel != 0) {
+    dnnl_brgemm_release_hw_context();
+    configured_kernel = 0;
+  }
+}
 
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape) {
   return std::make_unique<UkernelGemm>(shape);

@@ -9,4 +9,7 @@ namespace attention {
 
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape);
 
+/// Frees the registers of this thread's matrix unit, if a kernel configured it.
+void ReleaseMatrixUnit();
+
 }  // namespace attention

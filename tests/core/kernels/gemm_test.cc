@@ -10,6 +10,7 @@
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
+#include "tests/core/layers/test_layer.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/golden.h"
 #include "tests/support/matchers.h"
@@ -90,6 +91,52 @@ TEST_P(GemmTest, AccumulatesOntoWhatIsThere) {
     ASSERT_NEAR(twice[i], once[i] + once[i], 5e-4);
   }
 }
+
+#ifdef __x86_64__
+/// Whether the registers of a matrix unit hold anything on this thread. REQUIRES: HasMatrixUnit().
+bool MatrixUnitIsInUse() {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));  // XINUSE
+  constexpr uint32_t kTileState = 3U << 17;
+  return (low & kTileState) != 0;
+}
+
+TEST(KernelRunTest, FreesTheMatrixUnit) {
+  if (!HasMatrixUnit()) {
+    GTEST_SKIP() << "no matrix unit";
+  }
+  {
+    const KernelLease lease;
+    const KernelRun run;
+    const Operands operands(Dtype::kBf16, 64);
+    const std::vector<float> product = operands.Product(0, 64, 64);
+    EXPECT_TRUE(MatrixUnitIsInUse());
+    operands.Product(0, 16, 32);  // another kernel, with tiles of its own
+    EXPECT_EQ(operands.Product(0, 64, 64), product);
+  }
+  EXPECT_FALSE(MatrixUnitIsInUse());
+}
+
+TEST(KernelRunTest, AttentionAndLayersLeaveTheMatrixUnitFree) {
+  if (!HasMatrixUnit()) {
+    GTEST_SKIP() << "no matrix unit";
+  }
+  for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
+    for (const int64_t rows : {1, 300}) {
+      AttentionProblem problem(7, Dtype::kBf16, {rows, 300, 4, 2, 64, 64},
+                               {.similarity = similarity});
+      RunAlone(problem);
+      EXPECT_FALSE(MatrixUnitIsInUse()) << rows;
+    }
+  }
+  for (const WeightsDtype dtype : {WeightsDtype::kBf16, WeightsDtype::kInt8}) {
+    const TestLayer layer({128, 128, 4, 2, 32, 32}, dtype);
+    ASSERT_THAT(Batch(layer, layer.layer->dtype(), {70, 1}, true).Run(1), IsOk());
+    EXPECT_FALSE(MatrixUnitIsInUse());
+  }
+}
+#endif
 
 GemmShape ShapeOfDepth(int64_t k) {
   return {.m = 5, .n = 16, .k = k, .lda = k, .ldb = 16, .ldc = 16};
