@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/kernels/onednn/isa.h"
 #include "server/observability/line_limit.h"
 #include "server/observability/log.h"
 #include "server/server.h"
@@ -122,6 +123,12 @@ int Serve(const ServerOptions& options) {
     FlushLog();
     return EXIT_FAILURE;
   }
+  const Abilities& abilities = CurrentAbilities();
+  Log({.level = LogLevel::kInfo,
+       .text = "processor",
+       .fields = {{"instruction_set", std::string(Name(abilities.isa))},
+                  {"bf16_products", std::string(Name(abilities.bf16))},
+                  {"int8_products", std::string(Name(abilities.int8))}}});
   for (const std::string& address : (*server)->listening_addresses()) {
     PrintAddress(options.log_format, "listening", address);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernels/onednn/gemm.h"
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/version.h"
 #include "core/runtime/cpu_budget.h"
 #include "server/observability/log.h"
@@ -200,6 +201,14 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Counter("attend_kernels_evicted_total",
                "Matrix product kernels that were freed because others were needed.",
                static_cast<double>(kernels.evicted));
+  const Abilities& abilities = CurrentAbilities();
+  text.Family("attend_processor_info", "gauge",
+              "1, with the instruction set that is used and how bf16 and 8-bit integers are "
+              "multiplied: by a matrix unit, by vectors, or emulated as 32-bit floats.");
+  text.Sample({{"instruction_set", std::string(Name(abilities.isa))},
+               {"bf16", std::string(Name(abilities.bf16))},
+               {"int8", std::string(Name(abilities.int8))}},
+              1);
   text.Family("attend_build_info", "gauge", "1, with what the server was built from.");
   text.Sample({{"version", sources.version},
                {"compiler", __VERSION__},

@@ -9,9 +9,7 @@ namespace {
 
 #ifdef __aarch64__
 
-Isa DetectIsa() { return Isa::kNeon; }
-
-bool DetectMatrixUnit() { return false; }
+Abilities Detect() { return {.isa = Isa::kNeon}; }
 
 #else
 
@@ -19,8 +17,7 @@ bool Includes(int level, dnnl::cpu_isa wanted) {
   return (level & static_cast<int>(wanted)) == static_cast<int>(wanted);
 }
 
-Isa DetectIsa() {
-  const int level = static_cast<int>(dnnl::get_effective_cpu_isa());
+Isa IsaOf(int level) {
   if (Includes(level, dnnl::cpu_isa::avx512_core_bf16)) {
     return Isa::kAvx512Bf16;
   }
@@ -36,18 +33,33 @@ Isa DetectIsa() {
   return Includes(level, dnnl::cpu_isa::avx2) ? Isa::kAvx2 : Isa::kSse41;
 }
 
-bool DetectMatrixUnit() {
-  return Includes(static_cast<int>(dnnl::get_effective_cpu_isa()), dnnl::cpu_isa::avx10_1_512_amx);
+Abilities Detect() {
+  const int level = static_cast<int>(dnnl::get_effective_cpu_isa());
+  Abilities abilities{.isa = IsaOf(level)};
+  if (abilities.isa >= Isa::kAvx512) {
+    abilities.vector_bits = 512;
+  } else if (abilities.isa >= Isa::kAvx2) {
+    abilities.vector_bits = 256;
+  }
+  if (Includes(level, dnnl::cpu_isa::avx10_1_512_amx)) {
+    abilities.bf16 = abilities.int8 = Products::kMatrixUnit;
+    return abilities;
+  }
+  abilities.bf16 = abilities.isa == Isa::kAvx512Bf16 ? Products::kVectors : Products::kEmulated;
+  abilities.int8 = abilities.isa >= Isa::kAvx2 ? Products::kVectors : Products::kEmulated;
+  return abilities;
 }
 
 #endif
 
 }  // namespace
 
-Isa CurrentIsa() {
-  static const Isa isa = DetectIsa();
-  return isa;
+const Abilities& CurrentAbilities() {
+  static const Abilities abilities = Detect();
+  return abilities;
 }
+
+Isa CurrentIsa() { return CurrentAbilities().isa; }
 
 std::string_view Name(Isa isa) {
   switch (isa) {
@@ -69,16 +81,26 @@ std::string_view Name(Isa isa) {
   return "unknown";
 }
 
+std::string_view Name(Products products) {
+  switch (products) {
+    case Products::kEmulated:
+      return "emulated";
+    case Products::kVectors:
+      return "vectors";
+    case Products::kMatrixUnit:
+      return "matrix unit";
+  }
+  return "unknown";
+}
+
 Dtype ComputeDtype(Dtype dtype) {
-  return dtype == Dtype::kBf16 && CurrentIsa() == Isa::kAvx512Bf16 ? Dtype::kBf16 : Dtype::kF32;
+  return dtype == Dtype::kBf16 && CurrentAbilities().bf16 != Products::kEmulated ? Dtype::kBf16
+                                                                                 : Dtype::kF32;
 }
 
-bool HasMatrixUnit() {
-  static const bool has = DetectMatrixUnit();
-  return has;
-}
+bool HasMatrixUnit() { return CurrentAbilities().bf16 == Products::kMatrixUnit; }
 
-bool MultipliesInt8() { return CurrentIsa() >= Isa::kAvx2; }
+bool MultipliesInt8() { return CurrentAbilities().int8 != Products::kEmulated; }
 
 bool HasVnni() { return CurrentIsa() == Isa::kAvx2Vnni || CurrentIsa() >= Isa::kAvx512Vnni; }
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/kernels/onednn/isa.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
@@ -124,6 +126,9 @@ TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
               ElementsAre("attend_model_info{model=\"demo\",version=\"1\",type=\"seeded\","
                           "weights_dtype=\"fp32\"} 1"));
   EXPECT_THAT(Lines("attend_build_info"), SizeIs(1));
+  EXPECT_THAT(
+      Lines("attend_processor_info"),
+      ElementsAre(HasSubstr(absl::StrCat("instruction_set=\"", std::string(Name(CurrentIsa()))))));
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 1"));
   const std::shared_ptr<grpc::Channel> another = server_.NewChannel();
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 2"));
