@@ -17,34 +17,35 @@ namespace attention {
 
 class KvCache;
 
-/// Bound of query offsets and rotary position offsets, either way: far beyond any sequence, and no
-/// sum of positions overflows.
+/// The largest query offset and rotary position offset, positive or negative. It is far beyond any
+/// sequence, and no sum of positions overflows.
 inline constexpr int64_t kMaxPosition = int64_t{1} << 40;
 
-/// What one sequence asks for. Spans, views and norm weights are borrowed.
+/// The options of one sequence. Spans, views and norm weights are borrowed.
 ///
-/// Rows: query and key rows are normalised (`query_norm`, `key_norm`), then turned (`rotary`).
+/// Rows: query and key rows are normalised (`query_norm`, `key_norm`), then rotated (`rotary`).
 /// Logits: softcap(scale * query . key), then - slope * |p - j|, then + bias, then the visibility
 /// rules hide keys. Row i stands at key position p = query_offset + i; key j at j.
 struct AttentionOptions {
-  /// Row i sees keys j <= p.
+  /// Row i attends to keys j <= p only.
   bool causal = false;
-  /// Factor of query . key; default 1 / sqrt(head_dim). Finite, any sign.
+  /// The factor of query . key; 1 / sqrt(head_dim) by default. It is finite and may be negative.
   std::optional<float> scale = {};
-  /// Default kv_len - query_len: the last row stands at the last key (bottom-right alignment). May
-  /// be negative.
+  /// The position of row 0. The default is kv_len - query_len: the last row stands at the last key
+  /// (bottom-right alignment). It may be negative.
   std::optional<int64_t> query_offset = {};
 
-  /// w > 0: row i sees keys j > p - w, so w keys counting its own. 0: unbounded.
+  /// w > 0: row i attends to keys j > p - w only: w keys, its own included. 0: unbounded.
   int64_t window = 0;
-  /// r > 0: row i sees keys j <= p + r. 0: unbounded.
+  /// r > 0: row i attends to keys j <= p + r only. 0: unbounded.
   int64_t window_right = 0;
-  /// Keys j < prefix are seen by every row, whatever `causal` and the windows say.
+  /// Every row attends to keys j < prefix, regardless of `causal` and the windows.
   int64_t prefix = 0;
-  /// Positions whose row sees every key and whose key is seen by every row (Longformer), whatever
-  /// `causal` and the windows say. Strictly ascending, in [0, kv_len).
+  /// The row at such a position attends to every key, and every row attends to its key
+  /// (Longformer), regardless of `causal` and the windows. Strictly ascending, in [0, kv_len).
   std::span<const int64_t> global_tokens = {};
-  /// [num_heads or 1, query_len, kv_len]: keys with 0 are hidden, whatever else holds.
+  /// [num_heads or 1, query_len, kv_len]: a 0 hides the key from the row, regardless of all other
+  /// rules.
   Mask mask = {};
 
   /// c > 0: a logit x becomes c * tanh(x / c). 0: none.
@@ -53,31 +54,31 @@ struct AttentionOptions {
   std::span<const float> alibi_slopes = {};
   /// f32 [num_heads or 1, query_len, kv_len], added to the logits.
   Bias bias = {};
-  /// [num_heads] or empty: one more logit for each row of a head, which joins the denominator of
-  /// softmax and nothing else.
+  /// [num_heads] or empty: one more logit for each row of a head. It is added to the denominator of
+  /// softmax and to nothing else.
   std::span<const float> sinks = {};
 
-  /// Over head_dim.
+  /// Norms over head_dim elements.
   std::optional<RmsNorm> query_norm = {};
   std::optional<RmsNorm> key_norm = {};
   std::optional<Rotary> rotary = {};
 
   Similarity similarity = Similarity::kDotProduct;
-  /// Width of the regression kernels, > 0 for them; scale, softcap, alibi_slopes, bias and sinks
-  /// are not theirs.
+  /// The width of the regression kernels, which need it to be > 0. They do not use scale, softcap,
+  /// alibi_slopes, bias and sinks.
   double bandwidth = 0;
 };
 
 /// The k largest weights of each row, largest first (equal ones: the earlier key first). Where a
-/// row sees fewer keys, the rest has weight 0 and key -1.
+/// row attends to fewer keys, the remaining entries have weight 0 and key -1.
 struct TopWeights {
   int64_t k = 0;
   float* weights = nullptr;  // [num_heads, query_len, k]
   int32_t* keys = nullptr;   // [num_heads, query_len, k]
 };
 
-/// One sequence of a ragged batch. Sequences of a batch may differ in lengths and options, not in
-/// head counts, widths or dtype. All memory is borrowed.
+/// One sequence of a ragged batch. The sequences of a batch may differ in lengths and options, but
+/// not in head counts, widths or dtype. All memory is borrowed.
 struct AttentionSequence {
   HeadsView query;  // [query_len, num_heads, head_dim]
   HeadsView key;    // [kv_len, num_kv_heads, head_dim]
@@ -89,17 +90,17 @@ struct AttentionSequence {
   /// `k` 0: none.
   TopWeights top_weights = {};
   /// f32 [num_heads, query_len], or null: the natural logarithm of the sum of what is normalised
-  /// (softmax: of the exponentials of the logits, sinks apart); -infinity for a row that sees no
-  /// key. What MergePartials needs.
+  /// (softmax: of the exponentials of the logits, sinks apart); -infinity for a row that attends to
+  /// no key. MergePartials needs it.
   float* log_sum_exp = nullptr;
-  /// Or null. With it, keys and values come from there; `key` and `value` stay empty, and key_norm
-  /// and rotary have been applied to keys when they were appended.
+  /// The cache that holds the keys and values, or null. With a cache, `key` and `value` stay empty,
+  /// and key_norm and rotary were applied to the keys when these were appended.
   const KvCache* cache = nullptr;
   AttentionOptions options = {};
 };
 
-/// Called when rows are final, in row order of each sequence, by the thread that runs the
-/// computation. Returns whether to go on: after false nothing more is computed and the call returns
+/// A callback that the computing thread calls when rows are final, in row order of each sequence.
+/// It returns whether to go on: after false nothing more is computed, and the call returns
 /// CANCELLED.
 using RowsCallback = std::function<bool(const RowRange& rows)>;
 
@@ -108,17 +109,17 @@ using RowsCallback = std::function<bool(const RowRange& rows)>;
 absl::Status Validate(std::span<const AttentionSequence> sequences);
 
 /// output = softmax(logits) value for every sequence and head, by online softmax over tiles of keys
-/// (Milakov & Gimelshein 2018; Dao et al. 2022): the score matrix is never stored; or the other
-/// similarities' weighted mean. Inputs f32 or bf16 (f16: f32 arithmetic; regression and linear
-/// attention too), accumulation f32. A row that sees no key gives zeros; a key that a row does not
-/// see never reaches that row, even when it holds NaN.
+/// (Milakov & Gimelshein 2018; Dao et al. 2022): the score matrix is never stored; or the weighted
+/// mean of the other similarities. Inputs are multiplied as f32 or bf16 (f16 inputs, regression and
+/// linear attention as f32) and accumulated as f32. The output of a row that attends to no key is
+/// zeros. A key that is hidden from a row never reaches that row, even when it holds NaN.
 ///
 /// The bits of a row depend on its own query, keys, values and options and on the instruction set,
 /// on nothing else: not on the batch, the number of threads, `on_rows`, or how a sequence's rows
 /// are cut into calls.
 ///
-/// With `on_rows`, rows are finished in blocks of about `block_rows` and announced as they are.
-/// Errors: those of Validate; CANCELLED.
+/// With `on_rows`, rows are computed in blocks of about `block_rows`, and each block is announced
+/// as soon as it is final. Errors: those of Validate; CANCELLED.
 absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequences,
                                        Workspace& workspace, const RowsCallback& on_rows = nullptr,
                                        int64_t block_rows = 256);

@@ -1,4 +1,4 @@
-// The rules that the options of a sequence obey: the one place that knows them.
+// The rules for the options of a sequence. They stand here and nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,37 @@
 
 namespace attention {
 
-/// What a sequence's options must fit.
+/// The extents and inputs of a sequence, which its options must fit.
 struct OptionsFit {
   int64_t num_heads = 0;
   int64_t head_dim = 0;
-  /// Keys of the sequence, cached ones included.
+  /// The number of keys of the sequence, cached keys included.
   int64_t kv_len = 0;
   bool has_cache = false;
-  /// A bias or a mask comes, though its view is not filled in yet.
+  /// Whether a bias and a mask are given, even if their views are not filled in yet.
   bool has_bias = false;
   bool has_mask = false;
 };
 
 /// The first option that is wrong.
 struct OptionError {
-  /// As in AttentionOptions: "window", "rotary.base", "global_tokens[3]".
+  /// The name of the field in AttentionOptions: "window", "rotary.base", "global_tokens[3]".
   std::string field;
-  /// "expected 0 or more, found -1".
+  /// What was expected and what was found: "expected 0 or more, found -1".
   std::string text;
 };
 
-/// Null: a head of this width takes the rotation.
+/// Checks that a head of width `head_dim` can be rotated so; nullopt when it can.
 std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim);
 
-/// Null: attention takes the options. Costs as much as the options are long.
+/// Checks all options; nullopt when they are valid. The time is proportional to the length of the
+/// options.
 std::optional<OptionError> CheckOptions(const AttentionOptions& options, const OptionsFit& fit);
 
-/// INVALID_ARGUMENT for a negative number, or for no memory.
+/// Returns INVALID_ARGUMENT for a negative k, or when the output memory is missing.
 absl::Status ValidateTopWeights(const TopWeights& top, int64_t sequence);
 
-/// As INVALID_ARGUMENT, said of the sequence.
+/// Returns `error` as INVALID_ARGUMENT; the text names the sequence.
 absl::Status StatusOf(const OptionError& error, int64_t sequence);
 
 }  // namespace attention

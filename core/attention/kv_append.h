@@ -1,4 +1,4 @@
-// Appending to a cache in steps, of which the long one may be shared by several threads.
+// Appends to a cache in steps. Several threads may share the longest step.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace attention {
 
-/// KvCache::Append as Begin, WriteHead for every key/value head, Finish.
+/// Does what KvCache::Append does, in three steps: Begin, WriteHead for every key/value head,
+/// Finish.
 class KvAppend {
  public:
   /// Borrows the cache, the rows and what the preparation points to.
@@ -19,11 +20,12 @@ class KvAppend {
            const KeyPreparation& preparation)
       : cache_(&cache), key_(key), value_(value), preparation_(preparation) {}
 
-  /// Checks, and makes room. The errors are Append's, and then the cache is as it was.
+  /// Checks the rows and makes room. It returns the errors of Append; after an error the cache is
+  /// unchanged.
   absl::Status Begin();
-  /// Different heads may be written at once.
+  /// Writes the rows of one head. Threads may write different heads at the same time.
   void WriteHead(int64_t head) const;
-  /// The tokens are there.
+  /// Adds the tokens to the length of the cache. REQUIRES: every head was written.
   void Finish();
 
  private:

@@ -22,29 +22,30 @@
 
 namespace attention {
 
-/// Memory that caches share: a page that several caches refer to counts once. What counts are
-/// pages; the huge pages that they lie in may hold a few megabytes more. Thread-safe.
+/// A memory budget that caches share. A page that several caches refer to counts once. Only pages
+/// count: they lie in slabs of 16 MiB or one page, a slab stays allocated as long as one of its
+/// pages is in use, and one unused slab of each page size is kept. Thread-safe.
 class KvMemory {
  public:
   explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
       : max_bytes_(max_bytes) {}
 
-  /// Whether a part that has `own` bytes may have `more`, when `used` bytes of the whole's `max`
-  /// are.
+  /// Decides whether a part that holds `own` bytes may take `more` bytes, when `used` of the `max`
+  /// bytes of the whole are in use.
   using MayTake = bool (*)(size_t own, size_t more, size_t used, size_t max);
-  /// A part of `whole`: what it takes is taken from there, and counted in both.
+  /// Makes a part of `whole`: its memory comes from `whole` and counts in both.
   KvMemory(std::shared_ptr<KvMemory> whole, MayTake may_take)
       : max_bytes_(whole->max_bytes_), whole_(std::move(whole)), may_take_(may_take) {}
 
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
-  /// Of the whole.
+  /// The unused bytes of the whole budget.
   size_t free_bytes() const;
 
  private:
   friend class KvPage;
-  /// Null when there is no room, `credit_bytes` of what is used apart: they will be given back.
-  /// Throws std::bad_alloc when the system has none.
+  /// Takes `bytes`; null when the budget has no room. `credit_bytes` of the used memory do not
+  /// count, since they will be given back. Throws std::bad_alloc when the system has no memory.
   std::byte* Take(size_t bytes, size_t credit_bytes);
   void GiveBack(std::byte* memory, size_t bytes);
   SlabArena& ArenaOf(size_t bytes);
@@ -61,14 +62,15 @@ struct KvCacheShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t value_head_dim = 0;
-  /// kF32 keeps every bit. kInt8 rounds each token's row of each head to 8 bits with a scale of its
-  /// own; from AVX2 on, queries and probabilities are rounded to 8 bits too.
+  /// kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a scale of its own;
+  /// from AVX2 on, queries and probabilities are rounded to 8 bits too.
   KeyValueStorage storage = KeyValueStorage::kF32;
 
   bool operator==(const KvCacheShape&) const = default;
 };
 
-/// What is done to keys before they are kept. Key j stands at position j.
+/// The norm and rotation that are applied to keys before they are stored. Key j stands at position
+/// j.
 struct KeyPreparation {
   std::optional<RmsNorm> norm = {};
   std::optional<Rotary> rotary = {};
@@ -76,19 +78,20 @@ struct KeyPreparation {
 
 class KvPage;
 
-/// What throws std::bad_alloc leaves a cache as it was.
+/// Keys and values of one sequence. A call that throws std::bad_alloc leaves the cache unchanged.
 ///
-/// Pages of kPageTokens tokens, within which each head's keys, and its values, are contiguous: the
-/// longer the run, the faster memory is read. The last page grows from 64 tokens, each time by a
-/// third or a half. Forks share pages, which are copied when one of them is written to. Movable.
+/// The cache consists of pages of kPageTokens tokens. Within a page the keys of each head are
+/// contiguous, and so are its values: memory is read faster in long runs. The last page has room
+/// for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is full.
+/// Forks share pages; a shared page is copied before it is written to. Movable.
 ///
-/// Threads: one at a time for each cache; caches that share pages may be used at once.
+/// Only one thread at a time may use a cache. Caches that share pages may be used at the same time.
 class KvCache {
  public:
   static constexpr int64_t kPageTokens = 2048;
   static_assert(kPageTokens % kKeyTile == 0);  // tiles do not cross pages
 
-  /// INVALID_ARGUMENT for extents that attention does not take.
+  /// Makes an empty cache. INVALID_ARGUMENT for extents that attention does not support.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,
                                         std::shared_ptr<KvMemory> memory = nullptr);
   KvCache(KvCache&&) noexcept;
@@ -96,32 +99,33 @@ class KvCache {
   ~KvCache();
 
   const KvCacheShape& shape() const { return shape_; }
-  /// Tokens.
+  /// The number of tokens.
   int64_t length() const { return length_; }
-  /// Of the pages that it refers to, shared or not.
+  /// The size of the cache's pages, shared pages included.
   size_t size_bytes() const;
-  /// The same of a cache of `length` tokens.
+  /// The size of the pages of a cache of `length` tokens.
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
-  /// Makes room for `tokens` more than there are, so that appending them cannot fail for memory, up
-  /// to the next Fork or Truncate. Room that is there already is used. RESOURCE_EXHAUSTED as
-  /// Append; INVALID_ARGUMENT for a negative number. After an error the cache is as it was.
+  /// Makes room for `tokens` more tokens, so that appending them cannot run out of memory before
+  /// the next Fork or Truncate. Existing room is used. RESOURCE_EXHAUSTED as for Append;
+  /// INVALID_ARGUMENT for a negative number. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
 
   /// key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim], of any
-  /// dtype, follow what is there. INVALID_ARGUMENT names the extent that is wrong;
-  /// RESOURCE_EXHAUSTED when the memory has no room. After an error the cache is as it was.
+  /// dtype, are appended. INVALID_ARGUMENT names the extent that is wrong; RESOURCE_EXHAUSTED when
+  /// the budget has no room. After an error the cache is unchanged.
   absl::Status Append(const HeadsView& key, const HeadsView& value,
                       const KeyPreparation& preparation = {});
 
-  /// Forgets tokens from `length` on, and gives back the pages that then hold none.
-  /// INVALID_ARGUMENT outside [0, length()].
+  /// Removes the tokens from `length` on, and gives back the pages that hold none of the remaining
+  /// tokens. INVALID_ARGUMENT outside [0, length()].
   absl::Status Truncate(int64_t length);
 
-  /// A cache with the same tokens. Costs no page until one of the two is appended to.
+  /// Makes a cache with the same tokens. It needs no page of its own until one of the two is
+  /// appended to.
   KvCache Fork();
 
-  /// Valid until the next change.
+  /// The packed keys and values; valid until the cache changes.
   CachedKeyValues View() const;
 
  private:
@@ -133,9 +137,9 @@ class KvCache {
   KvCacheShape shape_;
   std::shared_ptr<KvMemory> memory_;
   int64_t length_ = 0;
-  /// Those of the tokens, and those that are reserved.
+  /// The pages of the tokens, then the reserved pages.
   std::vector<std::shared_ptr<KvPage>> pages_;
-  /// Pages from this one on are this cache's alone.
+  /// No other cache shares the pages from this index on.
   int64_t first_own_page_ = 0;
   std::vector<HeadPage> head_pages_;  // [pages, num_kv_heads]
 };

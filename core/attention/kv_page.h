@@ -1,4 +1,4 @@
-// Memory of some consecutive tokens of a cache, all heads.
+// The memory of consecutive tokens of a cache, for all heads.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace attention {
 
 class KvPage {
  public:
-  /// Memory for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room. The
-  /// page `replaced`, or null, will be gone soon and does not count. Throws std::bad_alloc.
+  /// Makes a page for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
+  /// `replaced` is the page that the new one replaces, or null; it does not count. Throws
+  /// std::bad_alloc.
   static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
                                       const std::shared_ptr<KvMemory>& memory,
                                       const KvPage* replaced);
@@ -38,7 +39,7 @@ class KvPage {
   const std::shared_ptr<KvMemory> memory_;
 };
 
-/// Writes rows of one head, in the storage's form.
+/// Writes rows of one head into a page, in the format of the storage.
 class KvRowWriter {
  public:
   KvRowWriter(const KvCacheShape& shape, const HeadPage& page) : shape_(shape), page_(page) {}
@@ -46,8 +47,8 @@ class KvRowWriter {
   /// Zeroes the block that starts at token `first` of the page.
   void ClearBlock(int64_t first) const;
 
-  /// rows [count, width] at tokens [first, first + count) of the page, within one block: f32, or
-  /// bf16 for storage kBf16; dense.
+  /// Writes rows [count, width] to tokens [first, first + count) of the page, within one block:
+  /// f32, or bf16 for storage kBf16; dense.
   void WriteKeys(const void* rows, int64_t first, int64_t count) const;
   void WriteValues(const void* rows, int64_t first, int64_t count) const;
 

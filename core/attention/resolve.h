@@ -1,4 +1,4 @@
-// What the attention call and the attention layer share.
+// Functions that the attention call and the attention layer share.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace attention {
 
-/// Fills in the defaults. `coming_keys`: that the sequence's cache has room for, and will hold when
-/// rows attend to them. REQUIRES: Validate accepts the sequence.
+/// Fills in the defaults. `coming_keys` is the number of keys that the sequence's cache has room
+/// for, and that are appended before rows attend to them. REQUIRES: Validate accepts the sequence.
 FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0);
 
-/// Calls `on_rows` for every piece; false when it asked to stop.
+/// Calls `on_rows` for every row range of the stage; returns false when it asked to stop.
 bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
-/// Rows of a stage: a multiple of the key block, since each stage of a causal layer packs its own
-/// rows' keys.
+/// The number of rows of a stage: a multiple of the key block, since each stage of a causal layer
+/// packs the keys of its own rows.
 inline int64_t BlockRows(int64_t wanted) {
   return RoundUp(std::max<int64_t>(wanted, 1), kKeyBlock);
 }

@@ -1,4 +1,4 @@
-// The matrix products that attention of one head width needs, looked up without hashing.
+// The matrix products of attention for one head width, found without hashing.
 #pragma once
 
 #include <array>
@@ -11,56 +11,57 @@
 
 namespace attention {
 
-/// Widest head.
+/// The largest head width.
 inline constexpr int64_t kMaxHeadDim = 512;
 
-/// Rows of query that share a tile, and keys that share one step of online softmax.
+/// The number of query rows of a query tile, and of keys of a key tile: one step of online softmax.
 inline constexpr int64_t kQueryTile = 64;
 inline constexpr int64_t kKeyTile = 512;
 
-/// Dimensions of query . key, and keys of the weighted sum, that one chain of multiply-adds takes;
-/// the chains are added up. Short chains round less.
+/// The number of dimensions of query . key, and of keys of the weighted sum, in one chain of
+/// multiply-adds. The chains are added up. Short chains round less.
 inline constexpr int64_t kScoreChunk = 128;
 inline constexpr int64_t kSumChunk = 256;
 
-/// Along the diagonal of a causal mask, rows are taken kRowGroup at a time and keys in multiples of
-/// kKeyStep, so that little is computed that no row sees.
+/// Along the diagonal of a causal mask, kRowGroup rows are computed at a time and keys in multiples
+/// of kKeyStep, so that few hidden scores are computed.
 inline constexpr int64_t kRowGroup = 32;
 inline constexpr int64_t kKeyStep = 32;
 
-/// Distance of score rows in floats: not a power of two, so that a column's rows fall into
-/// different cache sets.
+/// The distance of score rows in floats. It is not a power of two, so that the rows of a column
+/// fall into different cache sets.
 inline constexpr int64_t kScoreStride = kKeyTile + 16;
 
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Kernels of the two products, generated when first used; found under a KernelLease, and used no
-/// longer. Thread-safe; a plan lives until the process ends.
+/// The kernels of the two products, which are generated at first use. A caller finds and uses them
+/// while it holds a KernelLease. Thread-safe; a plan lives until the process ends.
 class AttentionPlan {
  public:
-  /// The plan of a head's widths. `compute` is a result of ComputeDtype.
+  /// Returns the plan for the widths of a head. `compute` is a result of ComputeDtype.
   static const AttentionPlan& Get(Dtype compute, int64_t head_dim, int64_t value_head_dim);
 
   AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim);
 
-  /// REQUIRES: no KernelLease lives.
+  /// Forgets all kernels. REQUIRES: no KernelLease lives.
   void ForgetKernels();
 
   Dtype compute() const { return compute_; }
-  /// Widths in packed memory: rounded up so that few kernels serve all widths; the excess is zero.
+  /// The widths in packed memory, rounded up so that few kernels serve all widths. The padding is
+  /// zero.
   int64_t depth() const { return depth_; }
   int64_t value_width() const { return value_width_; }
 
-  /// Elements of a packed block of kKeyBlock keys, and of their values.
+  /// The number of elements of a packed block of kKeyBlock keys, and of their values.
   int64_t key_block_elements() const { return depth_ * kKeyBlock; }
   int64_t value_block_elements() const { return value_width_ * kKeyBlock; }
 
-  /// Width that a head takes in packed memory.
+  /// The width of a head in packed memory.
   static int64_t PaddedWidth(int64_t width) { return RoundUp(width, kWidthMultiple); }
 
-  /// Smallest number of tile rows, >= rows, that has kernels.
+  /// The smallest number of tile rows, >= rows, for which kernels exist.
   static int64_t PaddedRows(int64_t rows);
 
   /// scores[rows, keys] (row stride kScoreStride) (+)= query[rows, first_depth...]
@@ -72,7 +73,7 @@ class AttentionPlan {
   /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChunk.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
-  /// The same for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
+  /// The products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
   /// kScoreStride), int32 results; Score takes all dimensions and kKeyBlock keys at once.
   const Gemm& Int8Score(int64_t padded_rows) const;
   const Gemm& Int8WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;

@@ -15,7 +15,7 @@
 
 namespace attention {
 
-/// Keys and values that were packed before.
+/// The packed keys and values of a cache.
 struct CachedKeyValues {
   KeyValueStorage storage = KeyValueStorage::kF32;
   int64_t blocks_per_page = 0;
@@ -23,15 +23,15 @@ struct CachedKeyValues {
   std::span<const HeadPage> pages;  // [pages, num_kv_heads]
 };
 
-/// One sequence with every default resolved. See AttentionSequence for the shapes, AttentionOptions
-/// for what the rest does.
+/// One sequence with every default filled in. AttentionSequence describes the shapes,
+/// AttentionOptions the options.
 struct FlashSequence {
   HeadsView query;
   HeadsView key;    // without data when `cached` has the keys: extents and dtype alone
   HeadsView value;  // the same
   MutableHeadsView output;
   std::optional<CachedKeyValues> cached;
-  /// Operand type of the products, a result of ComputeDtype.
+  /// The operand type of the products, a result of ComputeDtype.
   Dtype compute = Dtype::kF32;
 
   Visibility visibility;
@@ -53,19 +53,19 @@ struct FlashSequence {
   float* log_sum_exp = nullptr;
 
   int64_t kv_len() const { return key.tokens; }
-  /// Query heads that share a key/value head.
+  /// The number of query heads that share a key/value head.
   int64_t group() const { return query.num_heads / key.num_heads; }
   bool wants_weights() const { return weights != nullptr || top_k > 0; }
 };
 
-/// Rotations of a sequence's positions.
+/// The rotations of a sequence's positions.
 struct SequenceRotations {
   RotaryTable query;  // row i: query row i
   RotaryTable key;    // row j: key j
 };
 
-/// Rows [first_row, first_row + rows_per_head) of heads [first_head, first_head + num_heads), which
-/// share a key/value head; rows() <= kQueryTile.
+/// A query tile: rows [first_row, first_row + rows_per_head) of heads [first_head, first_head +
+/// num_heads), which share a key/value head; rows() <= kQueryTile.
 struct QueryTile {
   const AttentionPlan* plan = nullptr;
   const FlashSequence* sequence = nullptr;
@@ -75,13 +75,14 @@ struct QueryTile {
   int64_t num_heads = 1;
   int64_t first_row = 0;
   int64_t rows_per_head = 0;
-  /// Whether AttendTile writes the output, too: linear attention has a faster way.
+  /// Whether AttendTile also writes the output. Linear attention computes its output otherwise.
   bool with_output = true;
 
   int64_t rows() const { return num_heads * rows_per_head; }
 };
 
-/// Writes the tile's rows of what the sequence asks for. `scratch`: TileScratchBytes.
+/// Computes the tile's rows of everything that the sequence requests. `scratch` has
+/// TileScratchBytes.
 void AttendTile(const QueryTile& tile, std::byte* scratch);
 
 }  // namespace attention

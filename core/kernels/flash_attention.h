@@ -13,34 +13,35 @@
 
 namespace attention {
 
-/// Attention over a ragged batch in two steps that may be repeated as rows become available:
+/// Attention over a ragged batch in two steps, which may be repeated as rows become available:
 /// PackKeys, then Attend for rows whose visible keys are packed. All sequences share head counts,
-/// widths and dtypes; cached ones come packed.
+/// widths and dtypes. The keys of a cache are already packed.
 ///
 /// Keys are packed per key/value head as blocks of kKeyBlock, transposed; values as rows (bf16:
-/// interleaved pairs). The bits of a row depend only on the row, since tiles of keys are cut at
+/// interleaved pairs). The bits of a row depend only on the row, since key tiles are cut at
 /// multiples of kKeyTile from the sequence's first key and every sum runs in key order (see Gemm).
 class FlashAttention {
  public:
-  /// Uses the workspace's kPackedKeyValue buffer while it lives.
+  /// Borrows the sequences. The object uses the workspace's kPackedKeyValue buffer while it lives.
   FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace);
 
-  /// Packs keys and values of the stage's pieces, each starting at a multiple of kKeyBlock.
+  /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of
+  /// kKeyBlock.
   void PackKeys(const Stage& stage);
 
-  /// Computes what the sequences ask for of the query rows in the stage. Rows of a sequence come in
-  /// order from call to call.
+  /// Computes everything that the sequences request for the query rows of the stage. The rows of a
+  /// sequence must come in order from call to call.
   void Attend(const Stage& stage);
 
-  /// Keys [0, n) that the query rows of `piece` may see.
+  /// The number n such that the rows of `piece` attend to keys [0, n) only.
   int64_t KeysNeeded(const RowRange& piece) const;
 
-  /// Both steps for all rows. Where there are enough heads to go round, a thread packs one head at
-  /// a time into memory of its own and attends to it at once, while it is in the cache.
+  /// Does both steps for all rows. When there are enough heads for all threads, a thread packs one
+  /// head at a time into its own memory and attends to it at once, while it is in the CPU cache.
   void PackAndAttend();
 
  private:
-  /// A sequence with what its computation keeps.
+  /// A sequence with the state of its computation.
   struct Prepared {
     FlashSequence sequence;
     const AttentionPlan* plan;
@@ -64,7 +65,7 @@ class FlashAttention {
   void PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker);
   bool CanPackPrivately() const;
 
-  std::vector<Prepared> prepared_;  // of each sequence
+  std::vector<Prepared> prepared_;  // one for each sequence
   Workspace& workspace_;
   size_t tile_scratch_bytes_ = 0;
   bool has_reserved_ = false;

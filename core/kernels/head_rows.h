@@ -1,4 +1,4 @@
-// Query and key rows of a head before their product: norm, rotation, feature map.
+// The preparation of query and key rows before their product: norm, rotation, feature map.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct HeadPreparation {
   bool does_something() const { return norm.has_value() || rotary.has_value() || has_feature_map; }
 };
 
-/// Dense rows [source.rows, source.cols] of `dtype`.
+/// Writes the prepared rows to `target`, dense [source.rows, source.cols] of `dtype`.
 void PrepareHeadRows(const HeadPreparation& preparation, const PackSource& source, Dtype dtype,
                      void* target);
 

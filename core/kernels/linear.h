@@ -1,4 +1,5 @@
-// Linear maps with weights packed once: y = x W^T + b, and what follows them in the same pass.
+// Linear maps y = x W^T + b with packed weights. Activation, gate and residual are applied in the
+// same pass.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +16,36 @@
 
 namespace attention {
 
-/// How the weights of a model are kept. Rows between the products are f32, or bf16 beside bf16
-/// weights.
+/// The dtype in which the weights of a model are kept. Rows between the products are f32, or bf16
+/// if the weights are bf16.
 enum class WeightsDtype {
   kF32,
   kBf16,
-  /// Each output channel with a scale of its own; rows are rounded to 8 bits, each with a scale of
-  /// its own, as they come. Below AVX2 the rounded weights are held as f32.
+  /// 8-bit integers with one scale for each output channel. Input rows are rounded to 8 bits during
+  /// the product, with one scale for each row. Below AVX2 the rounded weights are kept as f32.
   kInt8,
 };
 
 /// "fp32", "bf16" or "int8".
 std::string_view Name(WeightsDtype dtype);
 
-/// Columns of output that are computed together; parts of a fused map start at multiples of it.
+/// The number of output columns that are computed together. The parts of a fused map start at
+/// multiples of it.
 inline constexpr int64_t kColumnBlock = 64;
 
 /// Borrowed weights of one linear map, [out_features, in_features] as torch.nn.Linear keeps them.
 struct LinearWeights {
   const void* data = nullptr;
   Dtype dtype = Dtype::kF32;
-  /// Kept as [in_features, out_features] instead (GPT-2's Conv1D).
+  /// Whether the matrix is stored as [in_features, out_features] instead (GPT-2's Conv1D).
   bool is_transposed = false;
-  /// Elements from one row of the matrix to the next, as it is kept; 0: dense.
+  /// The distance of the stored matrix's rows in elements; 0: dense.
   int64_t stride = 0;
   /// f32 [out_features], or null.
   const float* bias = nullptr;
 };
 
-/// Rows of a result: row `first_row` + i of the product is row i of `view`.
+/// The memory for some rows of a result: row `first_row` + i of the product is row i of `view`.
 struct RowSegment {
   int64_t first_row = 0;
   MutableMatrixView view;
@@ -56,24 +58,25 @@ class PackedLinear {
     int64_t out_features = 0;
   };
   struct Format {
-    /// Weights and biases are rounded to it.
+    /// The dtype to which weights and biases are rounded.
     WeightsDtype weights = WeightsDtype::kF32;
-    /// Of the input rows, and with kF32 and kBf16 of the operands of the product; a result of
-    /// ComputeDtype.
+    /// The dtype of the input rows, and with kF32 and kBf16 of the operands of the product; a
+    /// result of ComputeDtype.
     Dtype compute = Dtype::kF32;
-    /// There are two parts of equal width, and the result is activation(first) * second.
+    /// Whether the map is gated: it has two parts of equal width, and the result is
+    /// activation(first) * second.
     bool is_gated = false;
   };
 
   /// Packs the parts one after the other, each at a column that is a multiple of kColumnBlock
-  /// (ColumnOf); the two of a gated map block by block in turn. REQUIRES: in_features is even when
-  /// `compute` is bf16.
+  /// (ColumnOf). The blocks of the two parts of a gated map alternate. REQUIRES: in_features is
+  /// even when `compute` is bf16.
   PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format);
 
   int64_t in_features() const { return in_features_; }
   Dtype compute() const { return format_.compute; }
-  /// Columns of the whole result, padding included: the row stride of a buffer that takes all
-  /// parts.
+  /// The number of columns of the whole result, padding included. It is the row stride of a buffer
+  /// for all parts.
   int64_t num_columns() const { return columns_.back(); }
   int64_t ColumnOf(int64_t part) const { return columns_[part]; }
   size_t size_bytes() const { return packed_.size_bytes() + bias_.size_bytes(); }
@@ -85,15 +88,16 @@ class PackedLinear {
     /// first. A gated map has one part.
     int64_t first_part = 0;
     int64_t end_part = 1;
-    /// In row order, covering all rows of the input. Columns past a view's `cols` are not written.
+    /// The memory for the result, in row order, for all rows of the input. Columns past a view's
+    /// `cols` are not written.
     std::span<const RowSegment> outputs;
     Activation activation = Activation::kNone;
-    /// f32 [rows, columns of the result], added last; may be where the result goes.
+    /// f32 [rows, columns of the result], added last. It may be the memory of the result.
     std::optional<MatrixView> residual = {};
   };
 
-  /// A row's bits do not depend on the other rows nor on the number of threads: K is cut at fixed
-  /// places.
+  /// Computes the result. The bits of a row depend neither on the other rows nor on the number of
+  /// threads, since K is cut at fixed places.
   void Run(const Call& call, Workspace& workspace) const;
 
   /// The weights of one output channel as they were packed, f32 [in_features]. REQUIRES: not gated.

@@ -11,15 +11,15 @@
 
 namespace attention {
 
-/// The sums over a key/value head's first blocks of keys, for one sequence.
+/// The sums over the first blocks of keys of a key/value head, for one sequence.
 class LinearState {
  public:
   explicit LinearState(const AttentionPlan& plan);
 
   /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
   /// tile.first_head + num_heads), any number of rows. Keys are packed, their feature map applied.
-  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins: a
-  /// Stage sees to both. `scratch` as for AttendTile.
+  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins.
+  /// Stages guarantee both. `scratch` as for AttendTile.
   void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
 
  private:

@@ -9,16 +9,17 @@
 
 namespace attention {
 
-/// Over rows of weight.size() elements.
+/// A norm over rows of weight.size() elements.
 struct Norm {
-  /// Without mean and bias (Zhang & Sennrich 2019); else layer norm (Ba et al. 2016).
+  /// Root-mean-square norm, without mean and bias (Zhang & Sennrich 2019); otherwise layer norm (Ba
+  /// et al. 2016).
   bool is_rms = false;
   float epsilon = 1e-5f;
   std::vector<float> weight;
   std::vector<float> bias = {};  // empty: none
 
-  /// target = norm(source) [+ residual]. `source` and `residual` are f32, and may be where the
-  /// target is.
+  /// target = norm(source) [+ residual]. `source` and `residual` are f32 and may be the memory of
+  /// the target.
   void Run(const MatrixView& source, const MutableMatrixView& target, ThreadPool& pool,
            const std::optional<MatrixView>& residual = std::nullopt) const;
 };

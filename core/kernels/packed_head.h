@@ -1,4 +1,4 @@
-// Where a tile finds the packed keys and values of one key/value head.
+// The memory of the packed keys and values of one key/value head.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace attention {
 
-/// How keys and values are stored. kInt8: each row in 8-bit integers with a scale of its own.
+/// The number format of stored keys and values. kInt8: 8-bit integers with one scale for each row.
 enum class KeyValueStorage { kF32, kBf16, kInt8 };
 
 constexpr int64_t ElementBytes(KeyValueStorage storage) {
   return storage == KeyValueStorage::kF32 ? 4 : storage == KeyValueStorage::kBf16 ? 2 : 1;
 }
 
-/// Rows that are interleaved in packed memory.
+/// The number of rows that are interleaved in packed memory.
 constexpr int64_t RowsTogether(KeyValueStorage storage) { return 4 / ElementBytes(storage); }
 
-/// Consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys is [depth /
-/// n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
+/// A page of one head: consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys
+/// is [depth / n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
 struct HeadPage {
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
@@ -31,8 +31,8 @@ struct HeadPage {
   float* value_scales = nullptr;
 };
 
-/// Block b is block b % blocks_per_page of page pages[b / blocks_per_page * page_stride]. A page
-/// starts at a multiple of kKeyTile keys.
+/// The pages of one head. Block b is block b % blocks_per_page of page pages[b / blocks_per_page *
+/// page_stride]. A page starts at a multiple of kKeyTile keys.
 struct PackedHead {
   const HeadPage* pages = nullptr;
   int64_t page_stride = 1;

@@ -1,4 +1,4 @@
-// Rotations of rotary position embedding, ready for the vector code.
+// The rotations of rotary position embedding, as tables for the vector code.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace attention {
 
-/// Cosines and sines of positions [first_position, first_position + count). Those of a position do
-/// not depend on the range. Positions may be negative.
+/// The cosines and sines of positions [first_position, first_position + count). The values of a
+/// position do not depend on the range. Positions may be negative.
 class RotaryTable {
  public:
   RotaryTable() = default;
   RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_position, int64_t count);
 
-  /// Elements that are turned.
+  /// The number of elements that are rotated.
   int64_t dim() const { return dim_; }
-  /// [count - row, dim]: of each position, cosines of the pairs, then sines. `row` counts from
-  /// first_position.
+  /// The table from row `row` on, [count - row, dim]: for each position the cosines of the pairs,
+  /// then the sines. `row` counts from first_position.
   const float* Row(int64_t row) const { return values_.data() + row * dim_; }
 
  private:

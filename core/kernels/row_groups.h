@@ -1,4 +1,5 @@
-// A tile's rows in groups that see much the same keys, so that little is computed that no row sees.
+// Groups of a tile's rows that attend to nearly the same keys, so that few hidden scores are
+// computed.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +10,10 @@
 
 namespace attention {
 
-/// Rows that are normalised together, with the columns that some of them see.
+/// Rows that are normalised together, and the columns that at least one of them attends to.
 struct RowGroup {
   Block block;
-  /// Columns that every row may see, holes apart.
+  /// The columns that every row may attend to, holes excepted.
   int64_t all_see_begin = 0;
   int64_t all_see_end = 0;
 };
@@ -26,13 +27,13 @@ struct Groups {
   std::span<const RowGroup> all() const { return {groups, static_cast<size_t>(count)}; }
 };
 
-/// Cuts the tile's rows into groups with the columns of the tile of keys at `first_key` that each
-/// group sees: one group when all see the same. No group when no row sees a key. Sets the state's
-/// visible_begin and visible_end.
+/// Divides the tile's rows into groups, each with the columns of the key tile at `first_key` that
+/// it attends to. There is one group when all rows attend to the same columns, and none when no row
+/// attends to a key. Sets the state's visible_begin and visible_end.
 Groups MakeGroups(TileState& s, int64_t first_key);
 
-/// Calls f(block) for the columns that all groups share, for all rows at once, and for what is left
-/// of each group; `alignment` is that of a block's first column.
+/// Calls f(block) for the columns that all groups share, for all rows at once, and then for the
+/// remaining columns of each group. The first column of a block is a multiple of `alignment`.
 template <typename F>
 void ForBlocks(const TileState& s, const Groups& groups, int64_t alignment, const F& f) {
   const int64_t common = groups.common_end / alignment * alignment;

@@ -1,25 +1,25 @@
-// The two products of a tile, query . key and probabilities . values, of whatever kind the sequence
-// and its storage ask for.
+// The two products of a tile, query . key and probabilities . values, for every similarity and
+// storage.
 #pragma once
 
 #include "core/kernels/tile_state.h"
 
 namespace attention {
 
-/// Brings the keys and values of the tile of keys at `first_key`, of which `count` are wanted, to
-/// the compute type where they are stored otherwise.
+/// Converts the first `count` keys and values of the key tile at `first_key` to the compute type,
+/// if they are stored in another one.
 void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count);
 
-/// Raw scores of the block: query . key, or what the distances kernel makes. `block.begin` is a
-/// multiple of kKeyBlock, `block.end` of kKeyStep.
+/// Computes the raw scores of the block: query . key, or distances. `block.begin` is a multiple of
+/// kKeyBlock, `block.end` of kKeyStep.
 void Score(const TileState& s, int64_t first_key, const Block& block);
 
-/// accumulator (+)= probabilities . values over the block's columns; without `accumulate` its first
-/// chain overwrites. `block.begin` is a multiple of kKeyBlock, `block.end` of kKeyStep.
+/// Computes accumulator (+)= probabilities . values over the block's columns. Without `accumulate`
+/// the first chain overwrites. `block.begin` is a multiple of kKeyBlock, `block.end` of kKeyStep.
 void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate);
 
-/// The same over values that do not matter to a row that does not see them, whether or not they are
-/// finite: 0 * NaN must not reach it. The same bits wherever all values are finite.
+/// Does the same, but excludes the values that are hidden from a row, since 0 * NaN must not reach
+/// it. The bits are the same when all values are finite.
 void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block, bool accumulate);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// The kinds of attention: what a sequence may ask for beyond query, key and value.
+// The kinds of attention: the types of a sequence's options.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace attention {
 
-/// How a query and a key make the weight that is normalised over the keys a row sees.
+/// The function of a query and a key that gives the weight. The weights of a row are normalised
+/// over the keys that it attends to.
 enum class Similarity {
   kDotProduct,  // exp(logit): softmax attention
   kGaussian,    // exp(-|q - k|^2 / bandwidth)
@@ -33,46 +34,47 @@ constexpr std::string_view Name(Similarity similarity) {
   return "unknown";
 }
 
-/// Nadaraya-Watson kernel regression: the weight is a function of the distance of query and key.
+/// Whether this is Nadaraya-Watson kernel regression: the weight is a function of the distance of
+/// query and key.
 constexpr bool IsRegression(Similarity similarity) {
   return similarity == Similarity::kGaussian || similarity == Similarity::kBox ||
          similarity == Similarity::kTriangular;
 }
 
-/// Weights are exponentials, made by online softmax.
+/// Whether the weights are exponentials, computed by online softmax.
 constexpr bool IsSoftmax(Similarity similarity) {
   return similarity == Similarity::kDotProduct || similarity == Similarity::kGaussian;
 }
 
 /// Rotary position embedding (Su et al. 2021, "RoFormer") of query and key: pair i of the first
-/// `dim` elements at position p is turned by p / base^(2i / dim) radians. A query row stands at its
-/// position p, a key at j.
+/// `dim` elements at position p is rotated by p / base^(2i / dim) radians. A query row stands at
+/// its position p, a key at j.
 struct Rotary {
   enum class Scaling {
     kNone,
     kLinear,  // positions are divided by `factor`
-    /// Llama 3.1: frequencies whose wavelength is beyond original_max_positions / low_freq_factor
-    /// are divided by `factor`, those within original_max_positions / high_freq_factor are not,
-    /// and those between go over smoothly.
+    /// Llama 3.1: frequencies with a wavelength above original_max_positions / low_freq_factor are
+    /// divided by `factor`, those with a wavelength below original_max_positions / high_freq_factor
+    /// are unchanged, and those between are interpolated.
     kLlama3,
   };
 
-  /// Elements that are turned, even; 0: all of the head.
+  /// The number of elements that are rotated, even; 0: all elements of the head.
   int64_t dim = 0;
   double base = 10000;
-  /// Pairs are (2i, 2i + 1); else (i, i + dim / 2).
+  /// Whether the pairs are (2i, 2i + 1); otherwise they are (i, i + dim / 2).
   bool interleaved = false;
   Scaling scaling = Scaling::kNone;
   double factor = 1;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int64_t original_max_positions = 8192;
-  /// Added to the positions of queries and keys.
+  /// A number that is added to the positions of queries and keys.
   int64_t position_offset = 0;
-  /// [dim / 2], borrowed, or null: radians of each pair per position, in place of what base and
-  /// scaling say.
+  /// [dim / 2], borrowed, or null: the radians of each pair per position, which replace base and
+  /// scaling.
   const double* frequencies = nullptr;
-  /// Cosines and sines are multiplied by it ("YaRN", Peng et al. 2023).
+  /// The factor of all cosines and sines ("YaRN", Peng et al. 2023).
   double magnitude = 1;
 
   bool operator==(const Rotary&) const = default;
@@ -98,9 +100,9 @@ struct ScoreView {
   }
 };
 
-/// Added to the logits; -infinity hides the key.
+/// Numbers that are added to the logits; -infinity hides the key.
 using Bias = ScoreView<float>;
-/// Not 0: the key may be seen.
+/// Flags of keys; a 0 hides the key from the row.
 using Mask = ScoreView<uint8_t>;
 
 }  // namespace attention

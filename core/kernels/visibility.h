@@ -1,4 +1,5 @@
-// Which keys a query row sees: the one place for causal, window, prefix, global tokens and masks.
+// The visibility rules: which keys a query row attends to. Causal, window, prefix, global tokens
+// and masks are evaluated here and nowhere else.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace attention {
 
-/// The score of a key that a row does not see.
+/// The score of a key that is hidden from a row.
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 /// Keys [begin, end).
@@ -21,9 +22,9 @@ struct KeyRange {
 
 /// The visibility rules of one sequence. Row i stands at key position p = query_offset + i.
 ///
-/// A row sees key j when the mask lets it and one of these holds: j is within the row's interval
-/// (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j or p is a global
-/// token.
+/// A row attends to key j when the mask allows it and one of these conditions holds: j is within
+/// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j
+/// or p is a global token.
 struct Visibility {
   int64_t kv_len = 0;
   int64_t query_offset = 0;
@@ -34,18 +35,18 @@ struct Visibility {
   std::span<const int64_t> global_tokens;  // ascending
   Mask mask;
 
-  /// The smallest range that holds every key the row's position lets it see.
+  /// The smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
     return prefix == 0 && global_tokens.empty() ? Interval(row) : RangeWithExceptions(row);
   }
-  /// Whether a row's range may hold keys that it does not see.
+  /// Whether a row's range may contain keys that are hidden from it.
   bool has_holes() const {
     return mask.data != nullptr || !global_tokens.empty() || (prefix > 0 && window > 0);
   }
   bool Sees(int64_t head, int64_t row, int64_t key) const;
-  /// Whether the row sees a key of `keys`.
+  /// Whether the row attends to at least one key of `keys`.
   bool SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const;
-  /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that the row does not see.
+  /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that is hidden from the row.
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 
  private:

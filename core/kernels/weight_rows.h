@@ -1,4 +1,4 @@
-// Where a tile's attention weights go: whole rows, or the largest of each.
+// Writes the attention weights of a tile: whole rows, or the largest weights of each row.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@ namespace attention {
 
 class WeightRows {
  public:
-  /// Clears the rows that the tile writes.
+  /// Sets the rows of the tile to zero.
   explicit WeightRows(const TileState& state);
 
-  /// The weights, not yet normalised, of the tile of keys at `first_key` are in the state's scores.
+  /// Takes the weights of the key tile at `first_key` from the state's scores. They are not yet
+  /// normalised.
   void Take(int64_t first_key);
-  /// All of row `row`'s were taken; `sum` normalises them.
+  /// Completes row `row` after its last Take, and divides its weights by `sum`.
   void Finish(int64_t row, float sum);
 
  private:
@@ -24,7 +25,7 @@ class WeightRows {
     float weight;
     int32_t key;
   };
-  /// Heap order: the top is the first to go.
+  /// The heap order: the top is the first candidate to be replaced.
   static bool IsBetter(const Candidate& a, const Candidate& b) {
     return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
   }

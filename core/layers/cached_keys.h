@@ -15,25 +15,25 @@ class CachedKeys {
  public:
   CachedKeys(const MultiHeadAttention& layer, const LayerCall& call, ThreadPool& pool);
 
-  /// Makes room for all that the call appends, so that views of the caches stay valid while it
-  /// does. Errors: INVALID_ARGUMENT for a cache that does not fit, RESOURCE_EXHAUSTED.
+  /// Makes room for all keys and values that the call appends, so that views of the caches stay
+  /// valid. Errors: INVALID_ARGUMENT for a cache that does not fit, RESOURCE_EXHAUSTED.
   absl::Status Reserve() const;
 
-  /// Tokens that the sequence's cache held before the call; 0 without.
+  /// The number of tokens that the sequence's cache held before the call; 0 without a cache.
   int64_t Held(int64_t sequence) const { return held_[sequence]; }
 
-  /// Rows of one sequence, and their keys and values.
+  /// The keys and values of rows of one sequence.
   struct Piece {
     int64_t sequence = 0;
     HeadsView key;
     HeadsView value;
   };
-  /// REQUIRES: Reserve was OK; the sequences have caches.
+  /// Appends the keys and values. REQUIRES: Reserve was OK; the sequences have caches.
   absl::Status Append(std::span<const Piece> pieces) const;
 
  private:
   absl::Status Check(int64_t sequence) const;
-  /// Two sequences with one cache would write to it at once.
+  /// Refuses two sequences with one cache, which would write to it at the same time.
   absl::Status CheckShared() const;
 
   const MultiHeadAttention& layer_;

@@ -1,4 +1,4 @@
-// Keys that a layer adds behind those of each sequence: bias_k and add_zero_attn of
+// The keys that a layer adds behind the keys of each sequence: bias_k and add_zero_attn of
 // torch.nn.MultiheadAttention.
 #pragma once
 
@@ -16,12 +16,13 @@ struct ExtraKeys {
   bool has_zero_key = false;
 
   int64_t count() const { return (key.empty() ? 0 : 1) + (has_zero_key ? 1 : 0); }
-  /// Into rows [count(), ..] of keys or of values.
+  /// Writes the extra rows of keys or of values to `target` [count(), width]. `row` is the key or
+  /// value member.
   void Write(const std::vector<float>& row, int64_t width, const MutableMatrixView& target) const;
 };
 
-/// Options of a sequence that has `extra_keys` more keys than the caller knows of: every row sees
-/// them, whatever else holds. Owns what it adds; stays valid when moved.
+/// The options of a sequence, extended by `extra_keys` keys to which every row attends, regardless
+/// of the other options. It owns the memory that it adds, and stays valid when moved.
 struct ExtendedOptions {
   ExtendedOptions(const AttentionOptions& given, int64_t extra_keys, int64_t num_heads,
                   int64_t query_len, int64_t kv_len);

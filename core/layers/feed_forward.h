@@ -8,7 +8,8 @@
 
 namespace attention {
 
-/// down(activation(up(x))), or with a gate down(activation(gate(x)) * up(x)) (Shazeer 2020).
+/// The weights of down(activation(up(x))), or with a gate of down(activation(gate(x)) * up(x))
+/// (Shazeer 2020).
 struct FeedForwardWeights {
   int64_t d_model = 0;
   int64_t d_hidden = 0;
@@ -18,21 +19,21 @@ struct FeedForwardWeights {
   Activation activation = Activation::kGelu;
 };
 
-/// Immutable; thread-safe.
+/// A feed-forward layer. Immutable; thread-safe.
 class FeedForward {
  public:
-  /// Packs the weights; the borrowed ones may go afterwards.
+  /// Packs the weights. The borrowed weights are not needed afterwards.
   FeedForward(const FeedForwardWeights& weights, WeightsDtype dtype);
 
-  /// Of the rows that Run reads.
+  /// The dtype of the rows that Run reads.
   Dtype compute() const { return up_.compute(); }
   size_t size_bytes() const { return up_.size_bytes() + down_.size_bytes(); }
-  /// Floating point operations of a row.
+  /// The number of floating point operations for one row.
   double row_flops() const { return row_flops_; }
 
-  /// output [rows, d_model], any dtype, = residual + the layer of input [rows, d_model] of
-  /// compute(). The residual is f32 and may be where the output is; none: 0. A row's bits depend on
-  /// that row alone.
+  /// Computes output [rows, d_model] of any dtype = residual + layer(input), with input [rows,
+  /// d_model] of dtype compute(). The residual is f32 and may be the memory of the output; without
+  /// one it counts as 0. The bits of a row depend on that row alone.
   void Run(const MatrixView& input, const std::optional<MatrixView>& residual,
            const MutableMatrixView& output, Workspace& workspace) const;
 
@@ -43,8 +44,8 @@ class FeedForward {
   PackedLinear down_;
 };
 
-/// Type of the rows between the products of a layer all of whose widths are even, or not: products
-/// of bf16 work on pairs.
+/// The dtype of the rows between the products of a layer. bf16 products work on pairs, so they need
+/// even widths: `has_even_widths` says whether all widths of the layer are even.
 Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths);
 
 }  // namespace attention

@@ -18,21 +18,21 @@ struct Projection {
   int64_t part = 0;
 };
 
-/// Floating point operations of a layer's parts: the one place that counts them.
+/// The floating point operations of a layer's parts. They are counted here and nowhere else.
 struct LayerFlops {
   explicit LayerFlops(const MultiHeadAttentionShape& shape);
 
-  double query = 0;   // of a row of hidden states
-  double key = 0;     // of a row that keys and values are made of
-  double output = 0;  // of a row
-  double pair = 0;    // of a row and a key that it sees
+  double query = 0;   // for a row of hidden states
+  double key = 0;     // for a row from which keys and values are computed
+  double output = 0;  // for a row
+  double pair = 0;    // for a row and a key that it attends to
 };
 
 struct MultiHeadAttention::State {
   State(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
         WeightsDtype dtype);
 
-  /// Keys and values are parts of the product that makes queries, and stay where it leaves them.
+  /// Whether one product computes queries, keys and values, which then stay in its result.
   bool is_fused() const { return key.linear == projection.get(); }
 
   MultiHeadAttentionShape shape;
@@ -48,7 +48,7 @@ struct MultiHeadAttention::State {
 
 class LayerRun {
  public:
-  /// REQUIRES: cached.Reserve() was OK.
+  /// Borrows everything. REQUIRES: cached.Reserve() was OK.
   LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call, const CachedKeys& cached,
            Workspace& workspace);
 
@@ -59,7 +59,7 @@ class LayerRun {
 
   MatrixView ToCompute(const MatrixView& rows, Slot slot);
   MutableMatrixView Reserve(Slot slot, int64_t rows, int64_t cols);
-  /// Rows that the sequence's keys are made of.
+  /// The number of rows from which the sequence's keys are computed.
   int64_t KeyRows(const LayerSequence& sequence) const;
   int64_t FirstKey(int64_t sequence) const { return first_keys_[sequence]; }
   void PlaceKeys();
@@ -68,23 +68,24 @@ class LayerRun {
   absl::Status ProjectMemoryPart(const Projection& projection, int64_t parts,
                                  const MatrixView& input, int64_t column);
   void Project(int64_t first, int64_t end);
-  /// The sequences' parts of rows [first, end).
+  /// The row ranges of the sequences within rows [first, end).
   Stage PiecesOf(int64_t first, int64_t end) const;
-  /// Appends the pieces' keys and values to the caches of their sequences.
+  /// Appends the keys and values of the row ranges to the caches of their sequences.
   absl::Status CacheKeys(const Stage& pieces);
-  /// Whether the whole call may be one slice.
+  /// Whether the whole call fits into one slice.
   bool FitsOneSlice() const;
   absl::Status RunInOneStage();
   absl::Status RunInStages();
   std::vector<Stage> Stages() const;
   absl::Status PackMemoryKeys();
-  /// Projects rows up to `end`, and keeps their keys.
+  /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);
-  /// The keys that a row of the sequence sees, at most.
+  /// The largest number of keys that a row of the sequence attends to.
   int64_t KeysSeen(int64_t sequence) const;
-  /// Of a row of the sequence that attends and is projected, at most.
+  /// The largest number of floating point operations to project a row of the sequence and attend
+  /// with it.
   double RowFlops(int64_t sequence) const;
-  /// End of the hidden rows that must be projected before `stage` can attend.
+  /// The end of the rows that must be projected before `stage` can attend.
   int64_t NeededRows(const Stage& stage) const;
   void ProjectOutput(const Stage& stage);
 
@@ -93,7 +94,7 @@ class LayerRun {
   const CachedKeys& cached_;
   Workspace& workspace_;
   const LayerFlops flops_;
-  /// Self-attention over the rows of the one product.
+  /// Whether this is self-attention over the rows of one product.
   const bool is_fused_;
   MatrixView hidden_states_;  // of the compute type
   MutableMatrixView projected_;

@@ -18,12 +18,12 @@
 
 namespace attention {
 
-/// Extents of a layer. num_heads is a multiple of num_kv_heads; head widths need not be d_model /
-/// num_heads.
+/// The extents of a layer. num_heads is a multiple of num_kv_heads; head widths need not be d_model
+/// / num_heads.
 struct MultiHeadAttentionShape {
   int64_t d_model = 0;
-  /// Width of the rows that keys come from, and values unless d_memory_value says otherwise; equals
-  /// d_model for self-attention.
+  /// The width of the rows from which keys are computed, and values too unless d_memory_value is
+  /// set. It equals d_model for self-attention.
   int64_t d_memory = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
@@ -31,22 +31,22 @@ struct MultiHeadAttentionShape {
   int64_t value_head_dim = 0;  // d_v
   int64_t d_memory_value = 0;  // 0: d_memory
 
-  /// Keys and values come from rows of different widths, so from two inputs.
+  /// Whether keys and values are computed from rows of different widths, and so from two inputs.
   bool has_memory_values() const { return d_memory_value != 0 && d_memory_value != d_memory; }
 };
 
-/// Borrowed weights.
+/// The weights of a layer, borrowed.
 struct MultiHeadAttentionWeights {
   LinearWeights query;   // [num_heads * head_dim, d_model]
   LinearWeights key;     // [num_kv_heads * head_dim, d_memory]
   LinearWeights value;   // [num_kv_heads * value_head_dim, d_memory or d_memory_value]
   LinearWeights output;  // [d_model, num_heads * value_head_dim]
-  /// One more key and value behind those of each sequence, which every row sees (bias_k and bias_v
-  /// of torch.nn.MultiheadAttention): [num_kv_heads * head_dim] and [num_kv_heads *
-  /// value_head_dim]. Both or none.
+  /// One more key and value behind the keys and values of each sequence, to which every row attends
+  /// (bias_k and bias_v of torch.nn.MultiheadAttention): [num_kv_heads * head_dim] and
+  /// [num_kv_heads * value_head_dim]. Both or none.
   std::vector<float> extra_key = {};
   std::vector<float> extra_value = {};
-  /// Then another one of zeros (add_zero_attn).
+  /// Whether a key and value of zeros follow (add_zero_attn).
   bool has_zero_key = false;
 };
 
@@ -58,72 +58,74 @@ struct LayerSequence {
   int64_t memory_len = 0;
   /// [query_len, d_model], any dtype.
   MutableMatrixView output;
-  /// As AttentionSequence's, with extra_keys() columns more.
+  /// The results as in AttentionSequence, with extra_keys() more columns.
   float* weights = nullptr;
   TopWeights top_weights = {};
   float* log_sum_exp = nullptr;
-  /// Self-attention only, of the layer's CacheShape; or null. The keys and values of these rows are
-  /// appended to it, keys as key_norm and rotary of the options say, and the rows attend over all
-  /// that it then holds: that is the kv_len of weights and options. A cache stands in one sequence
-  /// of a call.
+  /// A cache of the layer's CacheShape, for self-attention only; or null. The keys and values of
+  /// these rows are appended to it, the keys after key_norm and rotary of the options. The rows
+  /// then attend over all of its keys, whose number is the kv_len of weights and options. Only one
+  /// sequence of a call may name a cache.
   KvCache* cache = nullptr;
-  /// A mask and a bias have columns for the sequence's own keys.
+  /// The options. A mask and a bias have no columns for the extra keys.
   AttentionOptions options = {};
 };
 
-/// A ragged batch of packed sequences, in row order without gaps. Views of any dtype.
+/// A call over a ragged batch of packed sequences, in row order without gaps. The views may have
+/// any dtype.
 struct LayerCall {
   MatrixView hidden_states;  // [total_tokens, d_model]
-  /// [total_memory, d_memory]; without it this is self-attention.
+  /// [total_memory, d_memory]: the rows of keys and values. Without it this is self-attention.
   std::optional<MatrixView> memory = {};
   /// [total_memory, d_memory_value], where shape().has_memory_values().
   std::optional<MatrixView> memory_values = {};
   std::span<const LayerSequence> sequences;
-  /// f32 [total_tokens, d_model], added to the output; may be where that goes.
+  /// f32 [total_tokens, d_model], added to the output. It may be the memory of the output.
   std::optional<MatrixView> residual = {};
-  /// With it, rows are finished in blocks of about `block_rows`; the projection of a causal
-  /// sequence's later rows then waits for its earlier blocks.
+  /// Announces final rows. With it, rows are computed in stages of about `block_rows`, and the
+  /// later rows of a causal sequence are projected only after its earlier stages.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
-  /// Asked whether to go on, on the calling thread, before each slice of about `slice_flops` for
-  /// each thread of the pool, but not less than 64 rows. It may run another computation on the same
-  /// pool with another workspace. Null: the call is not sliced.
+  /// Called on the calling thread before each slice; returns whether to go on. A slice is about
+  /// `slice_flops` for each thread of the pool, but at least 64 rows. The function may run another
+  /// computation on the same pool with another workspace. Null: the call is not sliced.
   GoOn go_on = nullptr;
   double slice_flops = kSliceFlops;
 };
 
 class MultiHeadAttention {
  public:
-  /// Packs the weights once; the borrowed ones may go afterwards. INVALID_ARGUMENT for extents that
-  /// do not fit together.
+  /// Packs the weights. The borrowed weights are not needed afterwards. INVALID_ARGUMENT for
+  /// extents that do not fit together.
   static absl::StatusOr<std::unique_ptr<MultiHeadAttention>> Create(
       const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
       WeightsDtype dtype);
   ~MultiHeadAttention();
 
   const MultiHeadAttentionShape& shape() const;
-  /// That hidden_states and memory need no conversion from.
+  /// The dtype of hidden_states and memory that needs no conversion.
   Dtype dtype() const;
-  /// That the products read.
+  /// The dtype of the operands of the products.
   Dtype compute() const;
-  /// Keys behind each sequence's own.
+  /// The number of keys that the layer adds behind the keys of each sequence.
   int64_t extra_keys() const;
   size_t size_bytes() const;
 
-  /// Of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys do not come
-  /// from its own rows alone: extra keys, or a memory of other widths.
+  /// The shape of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys are
+  /// not computed from its own rows alone: one with extra keys, or with a memory of other widths.
   absl::StatusOr<KvCacheShape> CacheShape(KeyValueStorage storage) const;
 
-  /// Floating point operations of a call, those of norms and softmax apart: `rows` of hidden states
-  /// that see `attended_pairs` keys in all, made of `memory_rows` rows; 0: of the rows themselves
-  /// (self-attention).
+  /// The number of floating point operations of a call, without norms and softmax. `rows` rows of
+  /// hidden states attend to `attended_pairs` keys in total. The keys are computed from
+  /// `memory_rows` rows; 0: from the rows themselves (self-attention).
   double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
 
-  /// Bits as ScaledDotProductAttention promises; with caches of f32 storage and an f32 layer, those
-  /// of the whole sequence at once, however it was cut. Errors: CANCELLED when on_rows or go_on
-  /// said so; INVALID_ARGUMENT names what of the call is wrong, its options, rows and
-  /// caches among it; RESOURCE_EXHAUSTED when a cache finds no memory. After an error caches may be
-  /// longer than before, or hold more memory: the caller truncates them. Thread-safe.
+  /// Runs the layer. It makes the promise of ScaledDotProductAttention about bits. With f32 caches
+  /// and an f32 layer, the bits are those of the whole sequence in one call, however it was
+  /// divided. Errors: CANCELLED when on_rows or go_on returned false; INVALID_ARGUMENT names the
+  /// wrong field of the call, of its options, rows or caches; RESOURCE_EXHAUSTED when a cache finds
+  /// no memory. After an error caches may be longer than before, or hold more memory: the caller
+  /// truncates them. Thread-safe.
   absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
   struct State;

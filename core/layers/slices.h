@@ -1,4 +1,4 @@
-// Long computations in slices, between which the caller may do something else.
+// Divides long computations into slices, between which the caller may do something else.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +12,21 @@
 
 namespace attention {
 
-/// Asked on the calling thread, never during a ParallelFor. Null: always.
+/// Returns whether to go on. It is called on the calling thread, never during a ParallelFor. Null:
+/// always go on.
 using GoOn = std::function<bool()>;
 
-/// Floating point operations of a slice for each thread: some 10 ms of a core.
+/// The number of floating point operations of a slice for each thread: about 10 ms of a core.
 inline constexpr double kSliceFlops = 1e9;
 
-/// Of all threads, each of which takes `thread_flops`.
+/// The number of floating point operations of a slice for all threads of the pool, with
+/// `thread_flops` for each.
 inline double SliceFlops(const ThreadPool& pool, double thread_flops = kSliceFlops) {
   return thread_flops * pool.num_threads();
 }
 
-/// Rows of a slice, each of `row_flops`: a multiple of the key block, at least one; without
-/// `go_on`, all.
+/// The number of rows of a slice, each of `row_flops`: a multiple of the key block, at least one
+/// block. Without `go_on`: all rows.
 inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const GoOn& go_on,
                             double thread_flops = kSliceFlops) {
   if (!go_on || row_flops == 0) {
@@ -34,7 +36,7 @@ inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const GoOn
   return std::max(rows / kKeyBlock * kKeyBlock, kKeyBlock);
 }
 
-/// CANCELLED when `go_on` says no.
+/// Returns CANCELLED when `go_on` returns false.
 inline absl::Status AskToGoOn(const GoOn& go_on) {
   return !go_on || go_on() ? absl::OkStatus() : absl::CancelledError("cancelled between slices");
 }

@@ -1,4 +1,4 @@
-// The rules that a layer call obeys. Internal to core/layers.
+// The rules for a layer call. Internal to core/layers.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT names what of the call is wrong, what was expected and what was found. Costs as
-/// much as the sequences' options are long.
+/// INVALID_ARGUMENT names the wrong field of the call, what was expected and what was found. The
+/// time is proportional to the length of the sequences' options.
 absl::Status ValidateCall(const MultiHeadAttention& layer, const LayerCall& call);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// From a description and a checkpoint to a model.
+// Builds a model from a description and a checkpoint.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// Packs every tensor that the description names. Errors as Checkpoint::Take.
+/// Packs every tensor that the description names. The errors are those of Checkpoint::Take.
 absl::StatusOr<std::unique_ptr<Model::State>> BuildModel(const ModelDescription& description,
                                                          WeightsDtype weights_dtype,
                                                          Checkpoint& checkpoint);

@@ -19,24 +19,26 @@ struct StoredTensor {
   Shape shape;
 };
 
-/// Names may have the model's prefix in front of them or not: readers leave it out.
+/// The tensors of a checkpoint, by name. Stored names may begin with the model's prefix; readers
+/// leave the prefix out.
 class Checkpoint {
  public:
-  /// Maps `folder`/model.safetensors, or what `folder`/model.safetensors.index.json names.
-  /// NOT_FOUND and INVALID_ARGUMENT name the file, the tensor, what was expected and found.
+  /// Maps `folder`/model.safetensors, or the files that `folder`/model.safetensors.index.json
+  /// names. NOT_FOUND and INVALID_ARGUMENT name the file, the tensor, what was expected and found.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
 
   void set_prefix(const std::string& prefix) { prefix_ = prefix; }
   bool Has(const std::string& name) const { return Locate(name) != nullptr; }
-  /// Extents as the file says; empty when there is no such tensor.
+  /// The shape of a tensor; empty when there is no such tensor.
   Shape ShapeOf(const std::string& name) const;
-  /// The tensor, noted as used. INVALID_ARGUMENT names the file when there is none, when it is no
-  /// floating point tensor, or when its shape is not `shape`; extents of -1 take any.
+  /// Returns the tensor and marks it as used. INVALID_ARGUMENT names the file when there is no such
+  /// tensor, when it is not a floating point tensor, or when its shape is not `shape`. An extent of
+  /// -1 matches any extent.
   absl::StatusOr<StoredTensor> Take(const std::string& name, const Shape& shape);
 
-  /// Names as in the file, in order.
+  /// The names of the tensors that were not taken, as stored, in order.
   std::vector<std::string> UnusedTensors() const;
-  /// Of the tensors that were taken.
+  /// The size of the tensors that were taken.
   int64_t used_bytes() const { return used_bytes_; }
 
  private:

@@ -1,5 +1,6 @@
-// What a family of checkpoints says of a model: extents, names and layouts of tensors, and the
-// order of the layers. No maths: the rest of core/models reads the tensors and runs the layers.
+// The description of a model by its family: extents, names and layouts of tensors, and the order of
+// the layers. It contains no mathematics: the rest of core/models reads the tensors and runs the
+// layers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace attention {
 
-/// y = x W^T + b, as a tensor of the checkpoint or a part of one.
+/// A linear map y = x W^T + b, stored as a tensor of the checkpoint or as a part of one.
 struct LinearDescription {
   enum class Layout {
     kRows,           // [channels, in_features], as torch.nn.Linear keeps it
@@ -28,16 +29,16 @@ struct LinearDescription {
   int64_t in_features = 0;
   int64_t out_features = 0;
   Layout layout = Layout::kRows;
-  /// Output channels of the whole tensor; 0: out_features.
+  /// The number of output channels of the whole tensor; 0: out_features.
   int64_t channels = 0;
-  /// The first of them that is this map's. They come in runs of `run`, `run_step` from one run's
-  /// first channel to the next's; 0: one run.
+  /// The first channel of this map. The channels of the map come in runs of `run` channels;
+  /// `run_step` is the distance from the first channel of a run to that of the next. 0: one run.
   int64_t first_channel = 0;
   int64_t run = 0;
   int64_t run_step = 0;
-  /// What is said of channels is said of the bias; the weights are a tensor of their own.
+  /// Whether the weights are a tensor of their own; the channels above then apply to the bias only.
   bool has_own_weight = false;
-  /// A checkpoint without the bias is fine.
+  /// Whether the checkpoint may lack the bias.
   bool is_bias_optional = false;
 };
 
@@ -47,18 +48,19 @@ struct NormDescription {
   int64_t width = 0;
   float epsilon = 0;
   bool is_rms = false;
-  /// Added to the weights (Gemma keeps them as differences from 1).
+  /// A number that is added to the weights (Gemma stores them as differences from 1).
   float weight_offset = 0;
 };
 
 struct RotaryDescription {
-  /// dim > 0; `frequencies` is filled in from below.
+  /// The rotation, with dim > 0. Its `frequencies` are filled in from the members below.
   Rotary rotary;
   std::vector<double> frequencies;
-  /// Of sequences of more than `long_from` tokens, where not empty (LongRoPE, Ding et al. 2024).
+  /// The frequencies for sequences of more than `long_from` tokens; empty: the same (LongRoPE, Ding
+  /// et al. 2024).
   std::vector<double> long_frequencies = {};
   int64_t long_from = 0;
-  /// Longest sequence that the frequencies stand for (dynamic scaling); nullopt: any.
+  /// The longest sequence for which the frequencies are valid (dynamic scaling); nullopt: any.
   std::optional<int64_t> max_positions = {};
 };
 
@@ -73,7 +75,7 @@ struct AttentionDescription {
   std::optional<RotaryDescription> rotary = {};
   std::optional<NormDescription> query_norm = {};
   std::optional<NormDescription> key_norm = {};
-  /// Names of bias_k and bias_v; empty: none.
+  /// The names of bias_k and bias_v; empty: none.
   std::string extra_key = {};
   std::string extra_value = {};
   bool has_zero_key = false;
@@ -87,13 +89,13 @@ struct FeedForwardDescription {
   Activation activation = Activation::kGelu;
 };
 
-/// x = after(x + output(layer(before(x)))), each norm where it is.
+/// A sublayer x = after(x + output(layer(before(x)))). An absent norm does nothing.
 struct SublayerDescription {
   std::variant<AttentionDescription, FeedForwardDescription> layer;
   std::optional<NormDescription> before = {};
   std::optional<NormDescription> output = {};
   std::optional<NormDescription> after = {};
-  /// Reads the x that the sublayer in front of it read. REQUIRES: `before`.
+  /// Whether the sublayer reads the same x as the sublayer before it. REQUIRES: `before`.
   bool is_parallel = false;
 };
 
@@ -102,40 +104,41 @@ struct StackDescription {
   std::optional<NormDescription> final_norm = {};
 };
 
-/// scale * (token row) + position row + type row, normalised.
+/// The embedding of a token: scale * (token row) + position row + type row, normalised.
 struct EmbeddingDescription {
   std::string tokens;  // [vocab_size, d_model]
   int64_t vocab_size = 0;
   float scale = 1;
   std::string positions = {};  // [num_positions, d_model]; empty: none
   int64_t num_positions = 0;
-  /// RoBERTa's rule: the tokens that are not this one are counted from padding_id + 1, and it
-  /// stands at its own number itself. Less than num_positions - 1.
+  /// RoBERTa's rule: all tokens but this one are counted from padding_id + 1, and this token stands
+  /// at position padding_id. Less than num_positions - 1.
   std::optional<int32_t> padding_id = {};
   std::string types = {};  // [num_types, d_model]; empty: none
   int64_t num_types = 0;
   std::optional<NormDescription> norm = {};
 };
 
-/// Logits of the next token.
+/// The head, which computes the logits of the next token.
 struct HeadDescription {
   std::string weight;  // [vocab_size, d_model]
-  /// The token embeddings stand in where the checkpoint has no `weight`.
+  /// Whether the token embeddings replace a missing `weight`.
   bool is_tied = false;
   float softcap = 0;
 };
 
 struct ModelDescription {
-  /// May stand before the name of any tensor.
+  /// A prefix that the name of any tensor may have.
   std::string prefix;
   int64_t d_model = 0;
-  /// A stack of one attention is a model that is one layer.
+  /// The stack of the model. A stack of one attention layer makes a model without a stack: layer 0
+  /// only.
   StackDescription stack;
-  /// The stack is a decoder, which attends over this one's output.
+  /// The encoder. With one, the stack is a decoder that attends to the encoder's output.
   std::optional<StackDescription> encoder = {};
   std::optional<EmbeddingDescription> embedding = {};
   std::optional<HeadDescription> head = {};
-  /// Longest sequence that the position embeddings or the rotations stand for, at least 1;
+  /// The longest sequence for which the position embeddings or the rotations are valid, at least 1;
   /// nullopt: any.
   std::optional<int64_t> max_positions = {};
 };

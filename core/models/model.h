@@ -21,49 +21,52 @@ class Tokenizer;
 /// One attention layer of a model.
 struct ModelLayerInfo {
   MultiHeadAttentionShape shape;
-  /// Unless a request says otherwise.
+  /// Whether the layer is causal by default. A request may override it.
   bool causal = false;
-  /// Keys and values come from `memory`, always.
+  /// Whether keys and values always come from `memory`.
   bool is_cross = false;
-  /// Keys that the layer adds behind each sequence's own (bias_k, add_zero_attn): weights have so
-  /// many columns more.
+  /// The number of keys that the layer adds behind the keys of each sequence (bias_k,
+  /// add_zero_attn). Weights have as many more columns.
   int64_t extra_keys = 0;
 };
 
 struct ModelInfo {
   std::string name;
   int64_t version = 1;
-  /// Of config.json; "seeded" for generated weights.
+  /// The `model_type` of config.json; "seeded" for generated weights.
   std::string model_type;
   int64_t d_model = 0;
-  /// Numbered as requests do: encoder layers first, then each decoder block's.
+  /// The layers by their numbers in requests: encoder layers first, then the layers of each decoder
+  /// block.
   std::vector<ModelLayerInfo> layers;
-  /// Has blocks to run as a whole; otherwise it is layer 0 and nothing else.
+  /// Whether the model has a stack of blocks. Otherwise it is layer 0 and nothing else.
   bool has_stack = false;
-  /// The stack is a decoder that attends over an encoder of its own, which `memory` enters.
+  /// Whether the stack is a decoder that attends to the output of an encoder, whose input is
+  /// `memory`.
   bool has_encoder = false;
-  /// 0 when it takes no token ids.
+  /// The size of the vocabulary; 0 when the model takes no token ids.
   int64_t vocab_size = 0;
   int64_t num_token_types = 0;
-  /// Longest token sequence, at least 1; nullopt: any length.
+  /// The longest token sequence, at least 1; nullopt: any length.
   std::optional<int64_t> max_positions = {};
   bool has_logits = false;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Of everything that the model keeps, and of its attention and feed-forward layers alone.
+  /// The size of everything that the model keeps, and of its attention and feed-forward layers
+  /// alone.
   int64_t weights_bytes = 0;
   int64_t layers_bytes = 0;
-  /// Of generated weights.
+  /// The specification of generated weights.
   std::optional<SeededModelSpec> seeded = {};
 };
 
-/// Token ids of one sequence; `type_ids` is empty (all 0) or as long.
+/// The token ids of one sequence. `type_ids` is empty (all 0) or as long as `ids`.
 struct TokenSequence {
   std::span<const int32_t> ids;
   std::span<const int32_t> type_ids = {};
   int64_t first_position = 0;
 };
 
-/// What a run of the whole stack leaves for a sequence.
+/// The result of a run of the whole stack for a sequence.
 enum class ModelOutput {
   kHiddenStates,  // [seq_len, d_model], after the last norm
   kMeanPooled,    // [1, d_model]: their mean
@@ -72,7 +75,8 @@ enum class ModelOutput {
   kLastLogits,    // [1, vocab_size]
 };
 
-/// Attention weights that are wanted of a run of the whole stack. Heads empty: all.
+/// The layers and heads whose attention weights a run of the whole stack returns. Empty `heads`:
+/// all heads.
 struct WeightsChoice {
   std::vector<int64_t> layers = {};
   std::vector<int64_t> heads = {};
@@ -85,35 +89,37 @@ struct ModelSequence {
   int64_t first_memory_row = 0;  // in memory
   int64_t memory_len = 0;
   ModelOutput wanted = ModelOutput::kHiddenStates;
-  /// Model::OutputShape; any dtype.
+  /// The memory of the result, of the extents that Model::OutputOf gives; any dtype.
   MutableMatrixView output = {};
-  /// Null: no weights. Borrowed.
+  /// The weights to return, borrowed. Null: no weights.
   const WeightsChoice* weights_choice = nullptr;
-  /// For each chosen layer f32 [chosen heads, seq_len, keys], keys as Model::NumKeys.
+  /// The memory of the weights: for each chosen layer f32 [chosen heads, seq_len, keys], with
+  /// Model::NumKeys keys.
   std::vector<float*> weights = {};
-  /// Empty, or Model::MakeCaches': the rows follow those that are cached, as LayerSequence::cache
-  /// says. Borrowed.
+  /// Empty, or the caches of Model::MakeCaches, borrowed: the rows then follow the cached rows, as
+  /// LayerSequence::cache describes.
   std::span<KvCache> caches = {};
 };
 
 /// A run of the whole stack over a ragged batch, in row order without gaps. Views are f32.
 struct ModelCall {
-  /// [total_tokens, d_model]: embedded tokens, or what enters the first block.
+  /// [total_tokens, d_model]: embedded tokens, or the input of the first block.
   MatrixView hidden_states;
-  /// [total_memory, d_model], of a model with an encoder: what enters the encoder. Without it such
-  /// a model runs its encoder over hidden_states and answers with the encoder's output.
+  /// [total_memory, d_model], for a model with an encoder: the input of the encoder. Without it
+  /// such a model runs its encoder over hidden_states and returns the encoder's output.
   std::optional<MatrixView> memory = {};
   std::span<const ModelSequence> sequences;
-  /// Asked between sublayers, and within them as LayerCall::go_on; may be null.
+  /// Called between sublayers, and within them as LayerCall::go_on; returns whether to go on. May
+  /// be null.
   std::function<bool()> go_on = nullptr;
 };
 
-/// Immutable after creation; thread-safe.
+/// A model that can be served. Immutable after creation; thread-safe.
 class Model {
  public:
   struct State;
 
-  /// INVALID_ARGUMENT when the extents do not fit together.
+  /// Makes a model with generated weights. INVALID_ARGUMENT when the extents are inconsistent.
   static absl::StatusOr<std::unique_ptr<Model>> CreateSeeded(const SeededModelSpec& spec);
   explicit Model(std::unique_ptr<State> state);
   ~Model();
@@ -124,56 +130,59 @@ class Model {
   /// REQUIRES: 0 <= layer < info().layers.size().
   const MultiHeadAttention& layer(int64_t layer) const;
 
-  /// What a request asks of a layer, completed by what the layer itself is made with: its rotation,
-  /// norms, scale, softcap and window stand where `requested` has the default. `causal` and
-  /// `query_offset` are the request's. `kv_len`: keys of the sequence, cached ones too, by
-  /// which some rotations choose their frequencies. Borrows from both.
+  /// Returns `requested`, completed by the options of the layer: the layer's rotation, norms,
+  /// scale, softcap and window replace the defaults. `causal` and `query_offset` are those of the
+  /// request. `kv_len` is the number of keys of the sequence, cached keys included; some rotations
+  /// choose their frequencies by it. The result borrows from the model and from `requested`.
   AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
                                 int64_t kv_len) const;
 
-  /// Null: the model takes no text.
+  /// The tokenizer; null when the model takes no text.
   const Tokenizer* tokenizer() const;
 
-  /// INVALID_ARGUMENT for an id out of range or too many positions, said of `token_ids`.
+  /// Checks the tokens. INVALID_ARGUMENT, which names `token_ids`, for an id out of range or too
+  /// many positions.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;
-  /// Embedded tokens, f32 [ids, d_model]. REQUIRES: ValidateTokens was OK.
+  /// Writes the embedded tokens, f32 [ids, d_model]. REQUIRES: ValidateTokens was OK.
   void Embed(const TokenSequence& tokens, float* hidden_states) const;
 
-  /// Rows and width of ModelSequence::output.
+  /// The number of rows and the width of ModelSequence::output.
   struct OutputExtents {
     int64_t rows = 0;
     int64_t width = 0;
   };
   OutputExtents OutputOf(ModelOutput wanted, int64_t seq_len) const;
-  /// Columns of a layer's weights for a sequence; `seq_len` counts cached tokens too.
+  /// The number of columns of a layer's weights for a sequence. `seq_len` includes cached tokens.
   int64_t NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const;
 
-  /// One cache for each layer, for a sequence that the stack continues. `memory` null: one of their
-  /// own. INVALID_ARGUMENT for a model without a stack or with an encoder, and for layers that are
-  /// not causal or add keys of their own: earlier rows would have to see later ones.
+  /// Makes one cache for each layer, for a sequence that the stack continues. With `memory` null
+  /// the caches have a budget of their own. INVALID_ARGUMENT for a model without a stack or with an
+  /// encoder, for layers that are not causal (earlier rows would attend to later keys), and for
+  /// layers that add keys.
   absl::StatusOr<std::vector<KvCache>> MakeCaches(KeyValueStorage storage,
                                                   std::shared_ptr<KvMemory> memory) const;
-  /// A cache of one layer, for LayerSequence::cache. INVALID_ARGUMENT for cross-attention and as
-  /// MultiHeadAttention::CacheShape. REQUIRES: 0 <= layer < info().layers.size().
+  /// Makes a cache of one layer, for LayerSequence::cache. INVALID_ARGUMENT for cross-attention,
+  /// and for the errors of MultiHeadAttention::CacheShape. REQUIRES: 0 <= layer <
+  /// info().layers.size().
   absl::StatusOr<KvCache> MakeLayerCache(int64_t layer, KeyValueStorage storage,
                                          std::shared_ptr<KvMemory> memory) const;
-  /// INVALID_ARGUMENT when a sequence of `cached_len` tokens may not grow by `new_tokens`: because
-  /// the model's rotations stand for no sequence of that length (dynamic scaling), or because they
-  /// choose other frequencies for it (LongRoPE) than the cached keys have. A truncation takes the
-  /// same steps backwards. Holds for rows of every kind; ValidateTokens bounds those of tokens,
-  /// which need position embeddings, too.
+  /// Returns INVALID_ARGUMENT when a sequence of `cached_len` tokens may not grow by `new_tokens`:
+  /// because the model's rotations are not valid for that length (dynamic scaling), or because they
+  /// would use other frequencies (LongRoPE) than the cached keys have. A truncation is checked in
+  /// the same way. The check applies to rows of every kind; ValidateTokens also bounds tokens,
+  /// which need position embeddings.
   absl::Status CheckGrowth(int64_t cached_len, int64_t new_tokens) const;
 
-  /// Floating point operations of Forward, as MultiHeadAttention::Flops: `rows` of hidden states
-  /// that see `attended_pairs` keys in all in each attention layer, and `logit_rows` rows of
-  /// logits. A model with an encoder runs that over `memory_rows`; 0: over the rows, and nothing
-  /// else.
+  /// The number of floating point operations of Forward, counted as in MultiHeadAttention::Flops:
+  /// `rows` rows of hidden states attend to `attended_pairs` keys in total in each attention layer,
+  /// and `logit_rows` rows have logits. A model with an encoder runs it over `memory_rows` rows; 0:
+  /// it runs the encoder over the rows, and nothing else.
   double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                int64_t memory_rows = 0) const;
 
-  /// The whole stack. CANCELLED when go_on said so; INVALID_ARGUMENT names what of the call is
-  /// wrong; of caches, the errors and what they leave are
-  /// MultiHeadAttention::Run's. Bits as there.
+  /// Runs the whole stack. CANCELLED when go_on returned false; INVALID_ARGUMENT names the wrong
+  /// field of the call. Errors of caches, the state after them, and the promise about bits are
+  /// those of MultiHeadAttention::Run.
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:

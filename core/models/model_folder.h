@@ -1,4 +1,4 @@
-// A folder of models on disk: what is in it, and where its paths lead.
+// A folder of models on disk: its contents and its paths.
 //
 //   DIR/NAME/config.json + model.safetensors      version 1 of NAME
 //   DIR/NAME/VERSION/config.json + ...            VERSION a decimal
@@ -13,39 +13,40 @@
 
 namespace attention {
 
-/// The canonical path of `file` (relative to `folder`), symbolic links followed. NOT_FOUND when
-/// there is no such file; INVALID_ARGUMENT when the path escapes the folder, by "..", by being
-/// absolute or by a link, or when it is neither a regular file nor a folder.
+/// Returns the canonical path of `file` (relative to `folder`); symbolic links are followed.
+/// NOT_FOUND when there is no such file; INVALID_ARGUMENT when the path leads out of the folder (by
+/// "..", as an absolute path or by a link), or when it is neither a regular file nor a folder.
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file);
 
-/// One version of a model, as far as names and sizes tell.
+/// One version of a model, as far as names and sizes show.
 struct FoundVersion {
-  /// Canonical.
+  /// The canonical path of the version's folder.
   std::string folder;
-  /// Changes when a file is added, removed, replaced or written to.
+  /// A text that changes when a file is added, removed, replaced or written to.
   std::string fingerprint;
-  /// Why it cannot be loaded: a path that escapes, no config.json.
+  /// Why the version cannot be loaded: a path that leads out of the folder, no config.json.
   absl::Status status = {};
 
   bool operator==(const FoundVersion&) const = default;
 };
 
 struct FoundModel {
-  /// Why nothing of it can be loaded: a name that is none, a path that escapes, nothing inside.
+  /// Why no version can be loaded: an invalid name, a path that leads out of the folder, an empty
+  /// folder.
   absl::Status status = {};
   std::map<int64_t, FoundVersion> versions = {};
 
   bool operator==(const FoundModel&) const = default;
 };
 
-/// Name -> what stands under it. Bytes of a name that are not printable are escaped.
+/// The models by name. Bytes of a name that are not printable are escaped.
 using FoundModels = std::map<std::string, FoundModel>;
 
-/// Looks at every folder of `folder`; files, and whatever has a name that begins with a dot, are
-/// passed over. NOT_FOUND or INVALID_ARGUMENT when `folder` itself cannot be read.
+/// Lists every folder in `folder`. It skips files, and names that begin with a dot. NOT_FOUND or
+/// INVALID_ARGUMENT when `folder` itself cannot be read.
 absl::StatusOr<FoundModels> ScanModelFolder(const std::string& folder);
 
-/// FoundVersion::fingerprint of a folder as it is now; empty when it cannot be read.
+/// Returns the current FoundVersion::fingerprint of a folder; empty when the folder cannot be read.
 std::string FingerprintOf(const std::string& folder);
 
 }  // namespace attention

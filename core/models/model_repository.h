@@ -15,26 +15,27 @@
 
 namespace attention {
 
-/// What requests find. A model that is replaced or withdrawn lives on as long as somebody holds it.
-/// Thread-safe.
+/// The models that requests can name. A model that is replaced or withdrawn lives until its last
+/// holder releases it. Thread-safe.
 class ModelRepository {
  public:
-  /// ALREADY_EXISTS for a name taken; errors of CreateSeeded.
+  /// Adds a model with generated weights. ALREADY_EXISTS when the name is in use; otherwise the
+  /// errors of CreateSeeded.
   absl::Status AddSeeded(const SeededModelSpec& spec);
 
-  /// Puts the model in, in the place of the one with its name and version, if there is one.
+  /// Adds the model, or replaces the model with the same name and version.
   void Publish(std::shared_ptr<const Model> model);
-  /// False when there was none.
+  /// Removes a model; returns false when there was none.
   bool Withdraw(const std::string& name, int64_t version);
 
-  /// Null when there is none; without a version, the highest.
+  /// Returns a model, or null when there is none. Without a version it returns the highest version.
   std::shared_ptr<const Model> Find(const std::string& name,
                                     std::optional<int64_t> version = std::nullopt) const;
-  /// Whether a model of this name is on its way: it may be asked for again.
+  /// Sets whether a model of this name is being loaded, so that clients may retry.
   void SetExpected(const std::string& name, bool is_expected);
   bool IsExpected(const std::string& name) const;
 
-  /// In order of name, then version.
+  /// Returns all models in order of name, then version.
   std::vector<std::shared_ptr<const Model>> List() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a model is made of. Internal to core/models.
+// The parts of a model. Internal to core/models.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace attention {
 
-/// One attention layer, with what it is made with.
+/// One attention layer and its options.
 struct ModelLayer {
   std::unique_ptr<MultiHeadAttention> attention;
   bool causal = false;
@@ -28,9 +28,9 @@ struct ModelLayer {
   std::optional<Norm> key_norm = {};
 };
 
-/// x = after(x + output(layer(before(x)))).
+/// A sublayer x = after(x + output(layer(before(x)))).
 struct Sublayer {
-  /// Index of the attention layer, or -1: feed-forward.
+  /// The index of the attention layer; -1: a feed-forward layer.
   int64_t attention = -1;
   std::unique_ptr<FeedForward> feed_forward = nullptr;
   bool is_cross = false;
@@ -45,7 +45,8 @@ struct Stack {
   std::optional<Norm> final_norm = {};
 };
 
-/// Token rows are kept as f32 or bf16, or are the channels of the tied head.
+/// The embedding tables. Token rows are kept as f32 or bf16; with a tied head they are the channels
+/// of the head.
 struct Embedding {
   Dtype dtype = Dtype::kF32;
   MappedBuffer tokens = {};  // [vocab_size, d_model]; empty when tied

@@ -15,24 +15,25 @@ namespace attention {
 struct RopeRules {
   int64_t head_dim = 0;
   int64_t max_positions = 0;
-  /// Top-level keys, for what the rope object does not say.
+  /// The top-level keys that count where the rope object lacks a key.
   const char* theta_key = "rope_theta";
   const char* partial_key = "partial_rotary_factor";
   double default_partial = 1;
-  /// Whether part of a head may stay as it is.
+  /// Whether part of a head may stay unrotated.
   bool is_partial_allowed = false;
-  /// Where the top level does not say; 0: as the rope object does, else max_positions.
+  /// The original number of positions where the top level does not give it; 0: that of the rope
+  /// object, or else max_positions.
   int64_t original_max_positions = 0;
-  /// Kinds of scaling; all families take "default".
+  /// The kinds of scaling that the family accepts. All families accept "default".
   std::vector<std::string> types = {"linear", "dynamic", "llama3", "yarn"};
 };
 
-/// Nullopt where no element of a head is turned. Kinds (rope_type): default; linear (Chen et al.
-/// 2023); dynamic, served up to max_positions, where it is the default; llama3; yarn (Peng et al.
-/// 2023); longrope (Ding et al. 2024). Other kinds are left as an error in `config`.
+/// Reads the rotation; nullopt when no element of a head is rotated. Kinds (rope_type): default;
+/// linear (Chen et al. 2023); dynamic, up to max_positions, where it equals the default; llama3;
+/// yarn (Peng et al. 2023); longrope (Ding et al. 2024). Any other kind is an error in `config`.
 std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& rules);
 
-/// Longest sequence that the rotations of this config stand for; nullopt: any.
+/// Returns the longest sequence for which the rotations of this config are valid; nullopt: any.
 std::optional<int64_t> RopeMaxPositions(ModelConfig& config, int64_t max_positions);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// Models whose weights follow from a number: `demo` and `--random-model`.
+// Models whose weights are generated from a seed: `demo` and `--random-model`.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace attention {
 
-/// What `--random-model` and the built-in model are made from: one attention layer, with token and
-/// position embeddings when it takes token ids.
+/// The specification of a model of `--random-model`, and of the built-in model: one attention
+/// layer, with token and position embeddings when it takes token ids.
 struct SeededModelSpec {
   std::string name;
   int64_t version = 1;

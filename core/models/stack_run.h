@@ -12,26 +12,27 @@
 
 namespace attention {
 
-/// One sequence's rows in the packed batch, and those it attends over.
+/// The rows of one sequence in the packed batch, and the rows that it attends to.
 struct StackSequence {
   int64_t first_row = 0;
   int64_t seq_len = 0;
   int64_t first_memory_row = 0;
   int64_t memory_len = 0;
-  /// Of chosen layers' weights, and of caches; null: none.
+  /// The request, for its choice of weights and its caches; null: neither.
   const ModelSequence* request = nullptr;
 };
 
 struct StackCall {
-  /// f32 [rows, d_model]: what enters the first block; becomes the stack's output.
+  /// f32 [rows, d_model]: the input of the first block. The run replaces it with the output of the
+  /// stack.
   MutableMatrixView stream;
-  /// f32, of a decoder's encoder.
+  /// f32: the output of the encoder, for a decoder.
   std::optional<MatrixView> memory = {};
   std::span<const StackSequence> sequences;
   const std::function<bool()>& go_on;
 };
 
-/// Runs the sublayers, then the final norm. CANCELLED when go_on said so.
+/// Runs the sublayers, then the final norm. CANCELLED when go_on returned false.
 absl::Status RunStack(const Model& model, const Model::State& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace);
 

@@ -1,4 +1,4 @@
-// Tensors of a checkpoint as the layers take them.
+// Reads tensors of a checkpoint in the form that the layers take.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@
 
 namespace attention {
 
-/// Borrows from the checkpoint what need not be copied; movable.
+/// A linear map of a checkpoint. It borrows from the checkpoint what need not be copied. Movable.
 struct ReadLinear {
   LinearWeights weights;
   std::vector<float> bias = {};
   std::vector<float> copied_weights = {};
 };
 
-/// INVALID_ARGUMENT as Checkpoint::Take.
+/// Reads a linear map or a norm. The errors are those of Checkpoint::Take.
 absl::StatusOr<ReadLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescription& linear);
 absl::StatusOr<Norm> TakeNorm(Checkpoint& checkpoint, const NormDescription& norm);
 absl::StatusOr<std::optional<Norm>> TakeNorm(Checkpoint& checkpoint,
                                              const std::optional<NormDescription>& norm);
-/// All values, as f32.
+/// Reads all values of a tensor as f32.
 absl::StatusOr<std::vector<float>> TakeValues(Checkpoint& checkpoint, const std::string& name,
                                               const Shape& shape);
 

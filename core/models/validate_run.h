@@ -1,4 +1,4 @@
-// The rules that a run of a whole stack obeys. Internal to core/models.
+// The rules for a run of a whole stack. Internal to core/models.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,7 +6,7 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT names what of the call is wrong, what was expected and what was found.
+/// INVALID_ARGUMENT names the wrong field of the call, what was expected and what was found.
 absl::Status ValidateRun(const Model& model, const ModelCall& call);
 
 }  // namespace attention

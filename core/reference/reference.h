@@ -1,5 +1,5 @@
-// Attention and the attention layer in double precision and plain loops: the oracle of tests,
-// benchmarks, the demo and the load tester's checks. No oneDNN, no threads, no cleverness.
+// Attention and the attention layer in double precision and plain loops. Tests, benchmarks, the
+// demo and the load tester compare answers with it. It uses no oneDNN and no threads.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace attention::reference {
 
-/// How a query and a key make a weight, before the weights of a row are normalised.
+/// The function of a query and a key that gives a weight, before the weights of a row are
+/// normalised.
 enum class Similarity { kDotProduct, kGaussian, kBox, kTriangular, kLinear };
 
 struct Rotary {
@@ -29,8 +30,8 @@ struct RmsNorm {
   double epsilon = 1e-6;
 };
 
-/// As core/attention's AttentionOptions, which says what each does. Empty vectors and zeros are
-/// off.
+/// The options; AttentionOptions of core/attention describes each. Empty vectors and zeros switch
+/// an option off.
 struct Options {
   bool causal = false;
   std::optional<double> scale = {};          // default 1 / sqrt(head_dim)
@@ -51,7 +52,7 @@ struct Options {
   double bandwidth = 0;
 };
 
-/// Extents of one sequence.
+/// The extents of one sequence.
 struct Extents {
   int64_t query_len = 0;
   int64_t kv_len = 0;
@@ -61,8 +62,8 @@ struct Extents {
   int64_t value_head_dim = 0;
 };
 
-/// Whether row `row` of `head` may attend to `key`, by all rules of `options` but an infinite bias.
-/// Uses the lengths of `extents` alone.
+/// Whether row `row` of `head` may attend to `key` by all rules of `options`, except an infinite
+/// bias. It uses only the lengths of `extents`.
 bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t row, int64_t key);
 
 struct AttentionResult {
@@ -72,12 +73,12 @@ struct AttentionResult {
 };
 
 /// query [query_len, num_heads, head_dim], key [kv_len, num_kv_heads, head_dim], value [kv_len,
-/// num_kv_heads, value_head_dim], all dense. A row that sees no key gives zeros.
+/// num_kv_heads, value_head_dim], all dense. The output of a row that attends to no key is zeros.
 AttentionResult Attention(const Extents& extents, const std::vector<double>& query,
                           const std::vector<double>& key, const std::vector<double>& value,
                           const Options& options);
 
-/// Weights [out_features, in_features]; empty biases count as zero.
+/// The weights of a layer, each [out_features, in_features]. Empty biases count as zero.
 struct Layer {
   int64_t d_model = 0;
   int64_t d_memory = 0;
@@ -89,17 +90,17 @@ struct Layer {
   std::vector<double> query_bias = {}, key_bias = {}, value_bias = {}, output_bias = {};
 };
 
-/// One sequence: hidden_states [query_len, d_model]; memory [kv_len, d_memory], or empty for
-/// self-attention. The result's output is [query_len, d_model].
+/// Computes the layer for one sequence: hidden_states [query_len, d_model]; memory [kv_len,
+/// d_memory], or empty for self-attention. The result's output is [query_len, d_model].
 AttentionResult MultiHeadAttention(const Layer& layer, const std::vector<double>& hidden_states,
                                    const std::vector<double>& memory, const Options& options);
 
-/// |actual - expected|_2 / |expected|_2; the norm of the difference when `expected` is zero;
-/// infinity when any value that `expected` has finite is not finite in `actual`. REQUIRES: equal
-/// sizes.
+/// Returns |actual - expected|_2 / |expected|_2, or the norm of the difference when `expected` is
+/// zero. It returns infinity when a value is finite in `expected` and not in `actual`. REQUIRES:
+/// equal sizes.
 double RelativeL2(const std::vector<double>& actual, const std::vector<double>& expected);
 
-/// Largest RelativeL2 that counts as agreement, for N(0, 1)-like inputs.
+/// The largest RelativeL2 that counts as agreement, for N(0, 1)-like inputs.
 inline constexpr double kAttentionToleranceF32 = 6e-7;
 inline constexpr double kLayerToleranceF32 = 1e-6;
 inline constexpr double kAttentionToleranceBf16 = 2.5e-3;

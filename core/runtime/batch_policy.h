@@ -1,12 +1,12 @@
-// Threads that compute leave the core to those that route as soon as these have work.
+// A scheduling policy that lets threads which handle RPCs run before threads which compute.
 #pragma once
 
 namespace attention {
 
-/// While it lives, threads that this thread starts are scheduled as SCHED_BATCH (sched(7)): they
-/// never take a core from a thread that runs, and a thread that wakes takes it from them at once.
-/// So what has arrived is read before the next computation begins, and forms larger batches.
-/// Without effect where the system does not allow it.
+/// While an object of this class lives, threads that this thread starts are scheduled as
+/// SCHED_BATCH (sched(7)): they never preempt a running thread, and a thread that wakes up preempts
+/// them at once. Requests that have arrived are therefore read before the next computation begins,
+/// and batches become larger. The class has no effect where the system does not allow the policy.
 class BatchPolicy {
  public:
   BatchPolicy();

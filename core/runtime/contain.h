@@ -1,8 +1,8 @@
-// The boundary of failures: what is thrown behind it comes out as a status.
+// The boundary of failures: exceptions thrown behind it are returned as a status.
 //
-// Inside core and server, memory that is not there (std::bad_alloc) and kernels that cannot be made
-// are exceptions, since every allocation can fail; they end at one of these calls, and fail no more
-// than the work that was begun there.
+// Inside core and server, an allocation that fails (std::bad_alloc) and a kernel that cannot be
+// generated throw exceptions. One of these calls catches each exception, so that it fails only the
+// work that was begun there.
 #pragma once
 
 #include <string_view>
@@ -13,13 +13,13 @@
 
 namespace attention {
 
-/// The exception that is being handled, said of `work` ("computing the batch"): RESOURCE_EXHAUSTED
-/// for memory or a thread that the system does not give, INTERNAL for anything else. Does not
-/// throw: where there is no memory for the text either, the text is empty. REQUIRES: called within
-/// a catch clause.
+/// Converts the exception that is being handled to a status; the text names `work` ("computing the
+/// batch"). The code is RESOURCE_EXHAUSTED when the system refuses memory or a thread, and INTERNAL
+/// for anything else. It does not throw: when there is no memory for the text, the text is empty.
+/// REQUIRES: called within a catch clause.
 absl::Status StatusOfException(std::string_view work) noexcept;
 
-/// What `function` returns, a status or a StatusOr; of what it throws, StatusOfException.
+/// Calls `function` and returns its status or StatusOr. If it throws, returns StatusOfException.
 template <typename Function>
 std::invoke_result_t<Function> Contain(std::string_view work, Function&& function) {
   try {
@@ -29,7 +29,7 @@ std::invoke_result_t<Function> Contain(std::string_view work, Function&& functio
   }
 }
 
-/// The same of a function that returns nothing.
+/// Does the same for a function that returns nothing.
 template <typename Function>
 absl::Status ContainVoid(std::string_view work, Function&& function) {
   try {

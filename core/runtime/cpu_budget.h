@@ -1,4 +1,4 @@
-// How many threads this process may keep busy.
+// The number of threads that this process may keep busy.
 #pragma once
 
 #include <cstdint>
@@ -6,25 +6,26 @@
 
 namespace attention {
 
-/// Reads the limits below `root` ("/" outside tests): the cgroup quota (v2 cpu.max of the process's
-/// own group and its ancestors, or v1 cpu.cfs_quota_us / cpu.cfs_period_us). Cores of quota,
-/// rounded up; 0 when there is none.
+/// Returns the cgroup's CPU quota in cores, rounded up; 0 when there is none. It reads v2 cpu.max
+/// of the process's own group and its ancestors, or v1 cpu.cfs_quota_us / cpu.cfs_period_us, below
+/// `root` ("/" outside tests).
 int CgroupCpuLimit(const std::string& root);
 
-/// How often, and for how long in nanoseconds, a thread was kept from running because a quota was
-/// used up; 0 where there is none, or the system does not say.
+/// How often, and for how many nanoseconds, the system kept a thread from running because a quota
+/// was used up. Both are 0 where there is no quota, or where the system does not report it.
 struct CpuThrottling {
   int64_t periods = 0;
   int64_t duration_ns = 0;
 };
 
-/// Of the groups that CgroupCpuLimit reads (cpu.stat), since they were made.
+/// Returns the throttling of the groups that CgroupCpuLimit reads (cpu.stat), since they were
+/// created.
 CpuThrottling CgroupThrottling(const std::string& root);
 
-/// CPUs in the affinity mask of the calling thread, at least 1.
+/// The number of CPUs in the affinity mask of the calling thread, at least 1.
 int AffinityCpus();
 
-/// min(CPUs in the affinity mask, cgroup quota), at least 1: the one thread budget of compute.
+/// The default number of compute threads: min(AffinityCpus(), cgroup quota), at least 1.
 int CpuBudget();
 
 }  // namespace attention

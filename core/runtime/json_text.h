@@ -1,4 +1,4 @@
-// JSON text of a file, which may say anything.
+// JSON text from a file that is not trusted.
 #pragma once
 
 #include <string>
@@ -11,29 +11,30 @@
 
 namespace attention {
 
-/// Deeper text is refused: to copy or print its values would take a stack as deep.
+/// The deepest text that is accepted: copying or printing deeper values would need as deep a stack.
 inline constexpr int kMaxJsonDepth = 32;
 
-/// What can be told of JSON text before it is parsed.
+/// Properties of JSON text that are known before it is parsed.
 struct JsonOutline {
-  /// Of the objects and lists within each other.
+  /// The depth of nested objects and lists.
   int depth = 0;
-  /// Of the outermost object's members, all of them, as written: in quotes. Borrowed.
+  /// The names of all members of the outermost object, as written, in quotes. Borrowed.
   std::vector<std::string_view> names = {};
 };
 
-/// Of any text; means what it says only where the text is JSON.
+/// Returns the outline of any text. It is meaningful only if the text is JSON.
 JsonOutline OutlineOf(std::string_view text);
 
-/// INVALID_ARGUMENT, said of `source`, for text that no parser may see: nested deeper than
-/// kMaxJsonDepth, or with a byte 0, where the parser would stop and leave the rest unread.
+/// Returns INVALID_ARGUMENT, which names `source`, for text that must not reach the parser: text
+/// nested deeper than kMaxJsonDepth, or with a byte 0, where the parser would stop and leave the
+/// rest unread.
 absl::Status CheckJsonText(std::string_view text, const std::string& source);
 
-/// What the text says. INVALID_ARGUMENT, said of `source`, for text that is no JSON, and as
-/// CheckJsonText.
+/// Parses the text. INVALID_ARGUMENT names `source`: for text that is not JSON, and for the errors
+/// of CheckJsonText.
 absl::StatusOr<nlohmann::json> ParseJson(const std::string& text, const std::string& source);
 
-/// As ParseJson, and INVALID_ARGUMENT for any other value than an object.
+/// Does the same, and returns INVALID_ARGUMENT for any value but an object.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const std::string& text, const std::string& source);
 
 }  // namespace attention

@@ -44,7 +44,7 @@ class CondVar {
     lock.release();
   }
 
-  /// False when `deadline` passed first.
+  /// Waits for a notification; returns false when `deadline` passed first.
   bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

@@ -1,4 +1,4 @@
-// What somebody who mistyped a name may have meant.
+// The name that is most similar to a mistyped one.
 #pragma once
 
 #include <optional>
@@ -7,15 +7,16 @@
 
 namespace attention {
 
-/// Letters too many, too few, other ones, or two swapped, that make `b` of `a`.
+/// Returns the number of letters to insert, delete, replace or swap with a neighbour that turn `a`
+/// into `b`.
 size_t TypingErrors(const std::string& a, const std::string& b);
 
-/// The name that `word` begins, or that is the fewest typing errors away, if they are at most a
-/// third of its letters; the first of several.
+/// Returns the name that begins with `word`, or else the name with the fewest typing errors, if
+/// these are at most a third of its letters. Of several it returns the first.
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
 
-/// "; the nearest is X", or nothing.
+/// Returns "; the nearest is X", or an empty text when no name is near.
 std::string NearestHint(const std::string& word, const std::vector<std::string>& names);
 
 }  // namespace attention

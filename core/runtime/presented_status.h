@@ -1,17 +1,17 @@
-// Errors as others see them.
+// Errors in the form that clients receive.
 #pragma once
 
 #include "absl/status/status.h"
 
 namespace attention {
 
-/// Of an error's text, in bytes; three times as many on the wire fit the 8 KiB of headers that
-/// every client takes.
+/// The longest text of an error, in bytes. Escaping may triple it on the wire, which still fits the
+/// 8 KiB of headers that every client accepts.
 inline constexpr size_t kMaxStatusText = 2048;
 
-/// The same error for who did not write its text, which may quote as much as a request has:
-/// control characters are escaped (`\x1b`), and a longer text is cut in its middle, where it says
-/// how much is left out.
+/// Returns the error in a form that can be shown. Its text may quote a request of any size, so
+/// control characters are escaped (`\x1b`), and a text longer than kMaxStatusText is cut in its
+/// middle, where it says how much is left out.
 absl::Status Presented(const absl::Status& status);
 
 }  // namespace attention

@@ -9,20 +9,21 @@
 
 namespace attention {
 
-/// Slots that are taken and given back at any time, many to a slab of huge pages: reading through
-/// them misses the TLB seldom, which on a virtual machine is worth half the bandwidth. Slabs
-/// without a taken slot are returned to the system, but for one. Thread-safe.
+/// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. Reading through huge
+/// pages seldom misses the TLB; on a virtual machine TLB misses cost up to half of the bandwidth. A
+/// slab without a slot in use is returned to the system, except for one. Thread-safe.
 class SlabArena {
  public:
-  /// Slots of at least `slot_bytes`, 64-byte aligned.
+  /// Makes an arena for slots of at least `slot_bytes`, 64-byte aligned.
   explicit SlabArena(size_t slot_bytes);
   ~SlabArena();
   SlabArena(const SlabArena&) = delete;
   SlabArena& operator=(const SlabArena&) = delete;
 
-  /// A slot, contents undefined. Throws std::bad_alloc; the arena is then as it was.
+  /// Takes a slot, whose contents are undefined. Throws std::bad_alloc; the arena is then
+  /// unchanged.
   std::byte* Take();
-  /// Allocates nothing.
+  /// Gives a slot back. It allocates no memory.
   void GiveBack(std::byte* slot);
 
  private:

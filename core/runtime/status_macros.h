@@ -1,4 +1,4 @@
-// Early return of an absl::Status, and of an absl::StatusOr's error.
+// Macros that return early with an error of an absl::Status or absl::StatusOr.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// A file that is read whole, though it may be of any size.
+// Reads a whole file of bounded size.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace attention {
 
-/// NOT_FOUND, with the system's reason, when it cannot be opened; INVALID_ARGUMENT for more than
-/// `max_bytes`, of which no more are read. A folder is read as an empty file.
+/// Reads the file. NOT_FOUND, with the system's reason, when it cannot be opened; INVALID_ARGUMENT
+/// when it has more than `max_bytes`, of which no more are read. A folder is read as an empty file.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
 
 }  // namespace attention

@@ -8,12 +8,12 @@
 
 namespace attention {
 
-/// `num_threads` counts the thread that calls ParallelFor: a pool of 1 starts no thread. Between
-/// computations the workers spin briefly, then sleep, so that a core taken away by someone else
-/// costs one wake-up, not a stall.
+/// A fixed set of threads. `num_threads` counts the thread that calls ParallelFor: a pool of 1
+/// starts no thread. Between computations the workers spin briefly and then sleep, so that losing a
+/// core to another process costs one wake-up, not a stall.
 class ThreadPool {
  public:
-  /// Throws std::system_error when the system has no thread more.
+  /// Throws std::system_error when the system cannot start a thread.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

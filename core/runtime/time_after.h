@@ -1,4 +1,4 @@
-// Points of time that cannot overflow.
+// Points in time that cannot overflow.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace attention {
 
-/// The steady clock's time after `duration` from now, or its last one where that is beyond what it
-/// counts, such as after absl::InfiniteDuration().
+/// Returns the steady clock's time `duration` from now. Where the clock cannot represent it, such
+/// as after absl::InfiniteDuration(), it returns the clock's largest time.
 inline std::chrono::steady_clock::time_point TimeAfter(absl::Duration duration) {
   constexpr auto kLast = std::chrono::steady_clock::time_point::max();
   const auto now = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// Threads and reusable memory of one caller of the core.
+// The threads and reusable memory of one caller of the core.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace attention {
 
-/// Memory that is asked for again and again with similar sizes: grows when needed and is kept for
-/// the next call.
+/// A buffer for repeated requests of similar sizes. It grows when needed and is kept for the next
+/// call.
 class ReusableBuffer {
  public:
-  /// At least `size_bytes`, 64-byte aligned, contents undefined; valid until the next call.
+  /// Returns at least `size_bytes`, 64-byte aligned, with undefined contents; valid until the next
+  /// call.
   std::byte* Reserve(size_t size_bytes);
   size_t size_bytes() const { return buffer_.size_bytes(); }
   void Free() { buffer_ = AlignedBuffer(); }
@@ -22,11 +23,11 @@ class ReusableBuffer {
   AlignedBuffer buffer_;
 };
 
-/// One computation at a time. Keeps its buffers between calls so that a steady load allocates
-/// nothing.
+/// The thread pool and the buffers of one computation at a time. It keeps its buffers between
+/// calls, so that a steady load allocates nothing.
 class Workspace {
  public:
-  /// Purposes of the buffers, each live across the phases of one layer call.
+  /// The purposes of the buffers. Each buffer lives across the phases of one layer call.
   enum Slot {
     kInput,  // belongs to the caller of the core
     kConvertedInput,
@@ -38,7 +39,7 @@ class Workspace {
     kQuantised,  // of one product
     kNormed,
     kHidden,  // of a feed-forward layer
-    kStream,  // rows of a whole model, between its layers
+    kStream,  // hidden states of a whole model, between its layers
     kMemoryStream,
     kParallelNormed,
     kRawOutput,
@@ -48,12 +49,12 @@ class Workspace {
   explicit Workspace(ThreadPool& pool) : pool_(pool), scratch_(pool.num_threads()) {}
 
   ThreadPool& pool() { return pool_; }
-  /// Private memory of a worker within one task; undefined afterwards.
+  /// Returns private memory of a worker for one task; its contents are undefined afterwards.
   std::byte* Scratch(int worker, size_t size_bytes) { return scratch_[worker].Reserve(size_bytes); }
   std::byte* Buffer(Slot slot, size_t size_bytes) { return buffers_[slot].Reserve(size_bytes); }
 
   size_t size_bytes() const;
-  /// Gives back buffers when they hold more than `max_bytes` in all.
+  /// Frees the buffers when they hold more than `max_bytes` in total.
   void Trim(size_t max_bytes);
 
  private:

@@ -25,11 +25,11 @@ struct F16 {
   uint16_t bits;
 };
 
-/// Exact. NaN stays NaN.
+/// Converts exactly. NaN stays NaN.
 float ToFloat(Bf16 value);
 float ToFloat(F16 value);
 
-/// Round to nearest, ties to even. NaN stays NaN; F16 overflows to infinity.
+/// Rounds to nearest, ties to even. NaN stays NaN; F16 overflows to infinity.
 Bf16 ToBf16(float value);
 F16 ToF16(float value);
 

@@ -1,5 +1,5 @@
-// Memory in huge pages: reading through them misses the TLB seldom, which on a virtual machine is
-// worth half the bandwidth.
+// Memory in huge pages. Reading through huge pages seldom misses the TLB; on a virtual machine TLB
+// misses cost up to half of the bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@ namespace attention {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-/// Fresh zeroed memory from the system, which is asked to back it with huge pages: memory that was
-/// used before would keep the small pages it has. `size_bytes` is a multiple of kHugePageBytes, as
-/// the address will be. Throws std::bad_alloc.
+/// Maps zeroed memory and asks the system to back it with huge pages. The memory is always fresh,
+/// since memory that was used before would keep its small pages. `size_bytes` is a multiple of
+/// kHugePageBytes, and so is the address. Throws std::bad_alloc.
 std::byte* MapHugePages(size_t size_bytes);
 void UnmapHugePages(std::byte* data, size_t size_bytes);
 
-/// Zeroed memory of its own from the system, in huge pages where whole ones fit in, which goes back
-/// to the system at once: for what is large and stays long. Movable. Throws std::bad_alloc.
+/// A zeroed buffer for large data with a long life. It uses huge pages where whole ones fit in, and
+/// its memory returns to the system as soon as it is destroyed. Movable. Throws std::bad_alloc.
 class MappedBuffer {
  public:
   MappedBuffer() = default;

@@ -1,4 +1,5 @@
-// A safetensors file in memory as the system maps it: nothing is read before it is looked at.
+// A safetensors file that is mapped into memory. The system reads data from disk only when it is
+// accessed.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +13,11 @@
 
 namespace attention {
 
-/// Movable. The file must not be shortened while this lives: replace it by renaming another one
-/// onto it.
+/// Movable. The file must not be shortened while this object lives. To replace the file, rename
+/// another one onto it.
 class MappedSafetensors {
  public:
-  /// Errors as ReadSafetensors.
+  /// Maps the file and checks its header. The errors are those of ReadSafetensors.
   static absl::StatusOr<MappedSafetensors> Open(const std::string& path);
   MappedSafetensors(MappedSafetensors&& other) noexcept;
   MappedSafetensors& operator=(MappedSafetensors&&) = delete;
@@ -24,7 +25,7 @@ class MappedSafetensors {
 
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  /// The bytes of an entry, of whatever alignment.
+  /// The bytes of an entry, with no particular alignment.
   const std::byte* DataOf(const SafetensorsEntry& entry) const { return data_ + entry.begin; }
 
  private:

@@ -19,7 +19,7 @@ struct StoredDtypeInfo {
   StoredDtype dtype;
   uint64_t size_bytes;
 };
-/// What the header says of one tensor; [begin, end) in bytes after the header.
+/// The entry of one tensor in the header. [begin, end) are bytes after the header.
 struct SafetensorsEntry {
   std::string name;
   StoredDtypeInfo dtype;
@@ -28,22 +28,23 @@ struct SafetensorsEntry {
   uint64_t end = 0;
 };
 
-/// Where the header keeps texts instead of a tensor.
+/// The member of the header that holds texts instead of a tensor.
 inline constexpr char kMetadataName[] = "__metadata__";
 
-/// Of the number in front of the header that says how long it is.
+/// The size of the number in front of the header. That number is the size of the header.
 inline constexpr uint64_t kLengthBytes = 8;
 
-/// INVALID_ARGUMENT when a file of `file_bytes` cannot have a header of `header_bytes` (0 for a
-/// file too short to say).
+/// Returns INVALID_ARGUMENT when a file of `file_bytes` cannot have a header of `header_bytes` (0
+/// when the file is too short to hold the number).
 absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes);
 
-/// The tensors in the order of their data, which they fill without gap or overlap; "__metadata__"
-/// is passed over. INVALID_ARGUMENT names the tensor, what was expected and what was found.
+/// Returns the tensors in the order of their data, which they fill without gap or overlap. It skips
+/// "__metadata__". INVALID_ARGUMENT names the tensor, what was expected and what was found.
 absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::string& text,
                                                                      uint64_t data_bytes);
 
-/// "__metadata__"; empty where there is none. INVALID_ARGUMENT for what is no object of strings.
+/// Returns the texts of "__metadata__", none when it is absent. INVALID_ARGUMENT when it is not an
+/// object of strings.
 absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
     const std::string& text);
 

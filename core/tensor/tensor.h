@@ -33,7 +33,7 @@ using Shape = std::vector<int64_t>;
 /// Product of the extents. REQUIRES: every extent >= 0 and the product fits.
 int64_t NumElements(const Shape& shape);
 
-/// A dense row-major tensor that owns its (uninitialised at first) memory.
+/// A dense row-major tensor that owns its memory. The memory of a new tensor is uninitialised.
 class Tensor {
  public:
   Tensor() = default;

@@ -1,4 +1,4 @@
-// The added tokens of a tokenizer.json: found in the text as they stand, and kept from the model.
+// The added tokens of a tokenizer.json. They are found in the text before the model splits it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct AddedToken {
   bool normalized = false;  // it and the text are normalized before it is looked for
 };
 
-/// A piece of text, or an added token found in it.
+/// A part of the text, or an added token found in it.
 struct Segment {
   static constexpr int32_t kText = -1;
 
@@ -35,16 +35,17 @@ struct Segment {
 class AddedTokens {
  public:
   /// The member "added_tokens" of the file. As in the library, a token that the vocabulary lacks
-  /// gets the next id, whatever its "id" says. INVALID_ARGUMENT names the token.
+  /// gets the next id, and its "id" is ignored. INVALID_ARGUMENT names the token.
   static absl::StatusOr<AddedTokens> Parse(const JsonObject& file, const Vocabulary& vocabulary,
                                            const Normalizer& normalizer);
 
-  /// Takes text and tokens one by one, in order; its error ends the search.
+  /// A function that receives text and tokens one by one, in order. An error that it returns ends
+  /// the search.
   using SegmentSink = absl::FunctionRef<absl::Status(Segment segment)>;
 
-  /// Finds the tokens that need no normalizing in `text`.
+  /// Finds in `text` the tokens that are not normalized.
   absl::Status SplitText(Piece text, SegmentSink segments) const;
-  /// Finds the others in text that is normalized.
+  /// Finds the other tokens in normalized text.
   absl::Status SplitNormalized(Piece text, SegmentSink segments) const;
 
   const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }

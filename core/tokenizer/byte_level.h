@@ -1,6 +1,6 @@
 // GPT-2's alphabet: each byte is written as one printable character, so that any text can be
-// spelled (https://github.com/openai/gpt-2/blob/master/src/encoder.py, bytes_to_unicode). And how
-// bytes are shown to a person.
+// written (https://github.com/openai/gpt-2/blob/master/src/encoder.py, bytes_to_unicode). Also:
+// bytes as readable text.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace attention {
 
-/// The character that stands for `byte`: itself where it is printable in Latin-1, else one of
+/// Returns the character for `byte`: the byte itself if it is printable in Latin-1, else one of
 /// U+0100 to U+0143.
 int32_t ByteCharacter(uint8_t byte);
 
-/// The bytes that `token` stands for; `token` itself when it has a character of another alphabet.
+/// Returns the bytes that `token` encodes, or `token` itself when it has a character of another
+/// alphabet.
 std::string BytesOf(const std::string& token);
 
-/// "<0x0A>": the token of a byte in vocabularies of other alphabets.
+/// Returns the token of a byte in vocabularies of other alphabets, such as "<0x0A>".
 std::string ByteTokenName(uint8_t byte);
 
-/// `bytes`, with \xNN for each that is not part of valid UTF-8.
+/// Returns `bytes`, with \xNN for each byte that is not part of valid UTF-8.
 std::string ShownBytes(std::string_view bytes);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// How long work on a text is stopped.
+// How long work on a text is cancelled.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace attention {
 
-/// Asked between parts of the work; false ends it. May be null: never asked.
+/// A function that is called between parts of the work; false ends the work. May be null.
 using GoOn = std::function<bool()>;
 
 inline absl::Status Ask(const GoOn& go_on) {

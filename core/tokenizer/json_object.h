@@ -1,5 +1,5 @@
-// A tokenizer.json is read through these: each value knows its place in the file, which every error
-// names. Nothing here recurses over the JSON, however deep it is.
+// Reads a tokenizer.json. Each value knows its place in the file, and every error names it. No
+// function recurses over the JSON, so deep text is safe.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@
 
 namespace attention {
 
-/// Ids from here on are refused, so that a lying file cannot make tables of ids huge.
+/// The limit of ids: larger ids are refused, so that a wrong file cannot make tables of ids huge.
 inline constexpr int64_t kMaxTokenIds = int64_t{1} << 24;
 
-/// "a list", "\"text\"", "7": how an error speaks of what was found; null for a missing member.
+/// Returns the description of a value in an error: "a list", "\"text\"", "7". `value` is null for a
+/// missing member.
 std::string Describe(const nlohmann::json* value);
 
-/// Borrows the JSON. All errors are INVALID_ARGUMENT.
+/// A JSON object of the file. It borrows the JSON. All errors are INVALID_ARGUMENT.
 class JsonObject {
  public:
   static absl::StatusOr<JsonObject> Create(const nlohmann::json& value, const std::string& place);
 
-  /// Null when the member is missing or null.
+  /// Returns a member; null when it is missing or null.
   const nlohmann::json* Find(const char* member) const;
   std::string PlaceOf(const char* member) const;
-  /// "place.member: expected ..., found ...".
+  /// Returns the error "place.member: expected ..., found ...".
   absl::Status Wrong(const char* member, const std::string& expected) const;
 
-  /// A member that must be there.
+  /// Returns a member that must be present.
   absl::StatusOr<bool> Bool(const char* member) const;
   absl::StatusOr<std::string> String(const char* member) const;
   absl::StatusOr<int32_t> Id(const char* member) const;  // in [0, kMaxTokenIds)
@@ -38,7 +39,7 @@ class JsonObject {
   absl::StatusOr<const nlohmann::json*> List(const char* member) const;
   absl::StatusOr<std::vector<JsonObject>> Objects(const char* member) const;
 
-  /// A member that may be missing or null.
+  /// Returns a member, or `otherwise` when it is missing or null.
   absl::StatusOr<bool> BoolOr(const char* member, bool otherwise) const;
   absl::StatusOr<std::string> StringOr(const char* member, const std::string& otherwise) const;
 
@@ -50,15 +51,16 @@ class JsonObject {
   std::string place_;  // empty for the whole file
 };
 
-/// An id in [0, kMaxTokenIds), at `place`.
+/// Reads an id in [0, kMaxTokenIds). Errors name `place`.
 absl::StatusOr<int32_t> ParseId(const nlohmann::json& value, const std::string& place);
 
-/// What a component, such as the normalizer, does in order: nothing if it is null, itself, or for a
-/// Sequence what `list` of it holds. Sequences may be nested, at most 8 deep, with 16 steps in all.
+/// Returns the steps of a component, such as the normalizer, in order: none if it is null, the
+/// steps in its `list` if it is a Sequence, or else the component itself. Sequences may be nested,
+/// at most 8 deep, with 16 steps in total.
 absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& file, const char* component,
                                                    const char* list);
 
-/// How a step of one type is read.
+/// A type of step, and the function that reads it.
 template <typename Step>
 struct StepKind {
   const char* type;

@@ -1,5 +1,5 @@
-// Byte-pair encoding's merges (Sennrich et al. 2016, https://arxiv.org/abs/1508.07909): of all
-// pairs of neighbours, the one of the lowest rank is merged first, the leftmost of equals.
+// The merges of byte-pair encoding (Sennrich et al. 2016, https://arxiv.org/abs/1508.07909). Of all
+// pairs of neighbours, the pair of the lowest rank is merged first; of equal pairs, the leftmost.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,21 @@ namespace attention {
 /// Thread-safe.
 class Merges {
  public:
-  /// The member "merges" of a model, in order of rank: "left right" or ["left", "right"].
-  /// `prefix_bytes` at the front of a right token are left out of what the two become.
-  /// INVALID_ARGUMENT names the merge and the token that the vocabulary lacks.
+  /// The member "merges" of a model, in order of rank: "left right" or ["left", "right"]. The
+  /// merged token leaves out the first `prefix_bytes` of the right token. INVALID_ARGUMENT names
+  /// the merge and the token that the vocabulary lacks.
   static absl::StatusOr<Merges> Parse(const JsonObject& model, const Vocabulary& vocabulary,
                                       size_t prefix_bytes);
 
-  /// Merges the tokens of a word as far as it goes, in O(n log n) time and at most 16 bytes of
-  /// memory for each. CANCELLED, with `ids` in no known state, when `go_on` said so.
+  /// Merges the tokens of a word until no pair can be merged, in O(n log n) time and at most 16
+  /// bytes of memory for each token. CANCELLED, with `ids` in an undefined state, when `go_on`
+  /// returned false.
   absl::Status Apply(const GoOn& go_on, std::vector<int32_t>& ids) const;
 
  private:
   struct Merge {
     uint32_t rank = 0;
-    int32_t id = 0;  // what the two become
+    int32_t id = 0;  // the merged token
   };
   class Word;
 

@@ -1,4 +1,4 @@
-// The normalizer of a tokenizer.json: what happens to text before it is split.
+// The normalizer of a tokenizer.json, which changes text before it is split.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace attention {
 /// Thread-safe.
 class Normalizer {
  public:
-  /// `max_bytes`: what may become of the piece.
+  /// A step. `max_bytes` is the largest size of the result.
   using Step = std::function<absl::Status(size_t max_bytes, Piece& piece)>;
 
   /// The member "normalizer" of the file; null does nothing. INVALID_ARGUMENT names the member.
   static absl::StatusOr<Normalizer> Parse(const JsonObject& file);
 
-  /// INVALID_ARGUMENT when a pattern takes unreasonably long, or when the piece becomes longer than
-  /// any known normalizer makes it: 16 times as long, and 1 KiB.
+  /// Normalizes the piece. INVALID_ARGUMENT when a pattern needs too many steps, or when the piece
+  /// becomes longer than 16 times its size plus 1 KiB, which no known normalizer does.
   absl::Status Apply(Piece& piece) const;
 
-  /// What a space becomes; empty where it stays one.
+  /// The text that replaces a space; empty when a space stays a space.
   const std::string& space() const { return space_; }
 
  private:

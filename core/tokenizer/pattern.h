@@ -1,4 +1,4 @@
-// Where a pattern of a tokenizer.json matches.
+// Finds the matches of a pattern of a tokenizer.json.
 #pragma once
 
 #include <unicode/regex.h>
@@ -23,21 +23,23 @@ struct Span {
   bool is_match = false;
 };
 
-/// Takes spans one by one, so that a text of many needs no memory for them; its error ends the
-/// search.
+/// A function that receives spans one by one, so that they need no memory. An error that it returns
+/// ends the search.
 using SpanSink = absl::FunctionRef<absl::Status(const Span& span)>;
 
-/// A plain string, or a regular expression as regex_syntax.h has it. Thread-safe.
+/// A plain string, or a regular expression in the syntax of regex_syntax.h. Thread-safe.
 class Pattern {
  public:
   /// The member "pattern" of a step: {"String": text} or {"Regex": expression}. INVALID_ARGUMENT
   /// names it.
   static absl::StatusOr<Pattern> Parse(const JsonObject& step);
-  /// INVALID_ARGUMENT, with what is expected as its message.
+  /// Makes the pattern of a regular expression. The message of INVALID_ARGUMENT is what was
+  /// expected.
   static absl::StatusOr<Pattern> FromRegex(const std::string& expression);
 
-  /// Hands on matches and what is between them, in order; they cover `text`. INVALID_ARGUMENT when
-  /// matching needs more than a fixed number of steps per byte, or too deep a stack.
+  /// Passes on the matches and the spans between them, in order. Together they cover `text`.
+  /// INVALID_ARGUMENT when matching needs more than a fixed number of steps per byte, or too deep a
+  /// stack.
   absl::Status Find(std::string_view text, SpanSink spans) const;
 
   /// The plain string; empty for a regular expression.
@@ -48,7 +50,8 @@ class Pattern {
   std::shared_ptr<const icu::RegexPattern> regex_;  // null for a plain string
 };
 
-/// Each character that `is_match(character)` holds for is a match of its own.
+/// Passes on each character for which `is_match(character)` holds as a match of its own, and the
+/// spans between the matches.
 template <typename IsMatch>
 absl::Status FindCharacters(std::string_view text, IsMatch is_match, SpanSink spans) {
   size_t between = 0;

@@ -12,8 +12,9 @@ namespace attention {
 
 struct Piece {
   std::string text;
-  // So many bytes at the front of `text` come from the first character of the whole text; what is
-  // inserted counts as what it stands before. Metaspace asks whether there are any.
+  // The number of bytes at the front of `text` that come from the first character of the whole
+  // text. Inserted text counts like the text behind it. Metaspace needs to know whether there are
+  // any.
   size_t first_bytes = 0;
 
   Piece Slice(size_t begin, size_t end) const {
@@ -22,7 +23,7 @@ struct Piece {
   }
 };
 
-/// Character by character: append(character, text) appends what one becomes.
+/// Replaces each character of the piece: append(character, text) appends its replacement.
 template <typename Append>
 void Rewrite(Piece& piece, Append append) {
   Piece rewritten;
@@ -36,7 +37,7 @@ void Rewrite(Piece& piece, Append append) {
   piece = std::move(rewritten);
 }
 
-/// Does nothing to an empty piece.
+/// Inserts `text` at the front of the piece, unless the piece is empty.
 inline void Prepend(const std::string& text, Piece& piece) {
   if (!piece.text.empty()) {
     piece.text.insert(0, text);

@@ -23,12 +23,14 @@ class PostProcessor {
     int32_t type_id = 0;
   };
 
-  /// The member "post_processor" of the file; null adds nothing. INVALID_ARGUMENT names the member.
+  /// Reads the member "post_processor" of the file; null adds nothing. INVALID_ARGUMENT names the
+  /// member.
   static absl::StatusOr<PostProcessor> Parse(const JsonObject& file);
 
-  /// How many ids Apply makes of so many.
+  /// Returns how many ids Apply returns for `num_ids` ids.
   int64_t CountOf(int64_t num_ids, bool add_special_tokens) const;
-  /// Special tokens are left out on demand; the template's type ids stay.
+  /// Adds the special tokens and the type ids of the template. Without `add_special_tokens` it adds
+  /// the type ids only.
   TypedIds Apply(const std::vector<int32_t>& ids, bool add_special_tokens) const;
 
   const std::vector<Part>& parts() const { return parts_; }

@@ -1,4 +1,5 @@
-// The pre-tokenizer of a tokenizer.json: cuts normalized text into the words that the model sees.
+// The pre-tokenizer of a tokenizer.json: splits normalized text into the words that the model
+// tokenizes.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +18,26 @@ namespace attention {
 /// Thread-safe.
 class PreTokenizer {
  public:
-  /// Hands on the words of one piece; none is empty.
+  /// A step, which passes on the words of one piece. No word is empty.
   using Step = std::function<absl::Status(Piece piece, PieceSink words)>;
 
-  /// The member "pre_tokenizer" of the file; null leaves a piece whole. INVALID_ARGUMENT names the
-  /// member.
+  /// Reads the member "pre_tokenizer" of the file; null leaves a piece whole. INVALID_ARGUMENT
+  /// names the member.
   static absl::StatusOr<PreTokenizer> Parse(const JsonObject& file);
 
-  /// Hands on the words one by one, so that a text of many needs no memory for them.
-  /// INVALID_ARGUMENT when a pattern takes unreasonably long. REQUIRES: `piece` is not empty.
+  /// Passes on the words one by one, so that they need no memory. INVALID_ARGUMENT when a pattern
+  /// needs too many steps. REQUIRES: `piece` is not empty.
   absl::Status Apply(Piece piece, PieceSink words) const {
     return ApplyFrom(0, std::move(piece), words);
   }
 
-  /// Whether words are spelled in the alphabet of byte_level.h.
+  /// Whether words are written in the alphabet of byte_level.h.
   bool is_byte_level() const { return is_byte_level_; }
-  /// What a space becomes; empty where it stays one.
+  /// The text that replaces a space; empty when a space stays a space.
   const std::string& space() const { return space_; }
 
  private:
-  /// Steps `first` and those behind it.
+  /// Applies step `first` and all later steps.
   absl::Status ApplyFrom(size_t first, Piece piece, PieceSink words) const;
 
   std::vector<Step> steps_;

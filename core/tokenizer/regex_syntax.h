@@ -1,5 +1,5 @@
-// Regular expressions of a tokenizer.json are in Oniguruma's Ruby syntax
-// (https://github.com/kkos/oniguruma/blob/master/doc/RE); ICU's differs in a few places.
+// Translates regular expressions. Those of a tokenizer.json are in Oniguruma's Ruby syntax
+// (https://github.com/kkos/oniguruma/blob/master/doc/RE); ICU's syntax differs in a few places.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace attention {
 
-/// An expression of ICU, for its flags MULTILINE and UNIX_LINES, with Oniguruma's meaning of ^, \w,
-/// \b, \h and (?m). INVALID_ARGUMENT, with what is expected as its message, for what ICU takes
-/// otherwise and this does not translate: [:class:], \X and {n,m}+.
+/// Returns an expression for ICU, with its flags MULTILINE and UNIX_LINES, in which ^, \w, \b, \h
+/// and (?m) have Oniguruma's meaning. INVALID_ARGUMENT for syntax that has another meaning in ICU
+/// and is not translated: [:class:], \X and {n,m}+. The message is what was expected.
 absl::StatusOr<std::string> ToIcuSyntax(const std::string& expression);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// What a split makes of the matches in a piece.
+// Splits a piece at the matches of a pattern.
 #pragma once
 
 #include <optional>
@@ -22,18 +22,18 @@ enum class SplitBehavior {
 
 absl::StatusOr<SplitBehavior> ParseSplitBehavior(const JsonObject& step);
 
-/// Takes pieces one by one; its error ends the work.
+/// A function that receives pieces one by one. An error that it returns ends the work.
 using PieceSink = absl::FunctionRef<absl::Status(Piece piece)>;
 
-/// Joins the spans of a piece and hands on its parts that are not empty. Borrows all it is given.
+/// Joins the spans of a piece and passes on its parts that are not empty. It borrows its arguments.
 class Splitter {
  public:
   Splitter(const Piece& piece, SplitBehavior behavior, PieceSink parts)
       : piece_(piece), behavior_(behavior), parts_(parts) {}
 
-  /// In order, without gaps.
+  /// Adds the next span. Spans come in order, without gaps.
   absl::Status Add(const Span& span);
-  /// After the last one.
+  /// Passes on the last part. Call it after the last span.
   absl::Status Finish();
 
  private:
@@ -43,11 +43,13 @@ class Splitter {
   const Piece& piece_;
   const SplitBehavior behavior_;
   const PieceSink parts_;
-  // Has not been handed on, for it may join the next one. It is a match if its last part is one.
+  // The last span, which may join the next one and was not passed on yet. It is a match if its last
+  // part is a match.
   std::optional<Span> last_;
 };
 
-/// Hands on what `behavior` makes of the spans that find(SpanSink) finds in the piece's text.
+/// Splits the piece by `behavior` at the spans that find(SpanSink) finds in its text, and passes on
+/// the parts.
 template <typename Find>
 absl::Status Split(const Piece& piece, SplitBehavior behavior, PieceSink parts, Find find) {
   Splitter splitter(piece, behavior, parts);

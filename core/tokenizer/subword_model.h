@@ -1,4 +1,4 @@
-// The model of a tokenizer.json: spells a word in tokens of its vocabulary.
+// The model of a tokenizer.json, which splits a word into tokens of its vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ class SubwordModel {
  public:
   virtual ~SubwordModel() = default;
 
-  /// Appends the ids of one word. INVALID_ARGUMENT when the word needs an unknown token and the
-  /// vocabulary has none of that name; CANCELLED when `go_on` said so. REQUIRES: `word` is not
-  /// empty, and valid UTF-8.
+  /// Appends the ids of one word. INVALID_ARGUMENT when the word needs the unknown token and the
+  /// vocabulary lacks it; CANCELLED when `go_on` returned false. REQUIRES: `word` is not empty, and
+  /// valid UTF-8.
   virtual absl::Status Tokenize(std::string_view word, const GoOn& go_on,
                                 std::vector<int32_t>& ids) const = 0;
 
   virtual const Vocabulary& vocabulary() const = 0;
-  /// Whether tokens <0x00> to <0xFF> stand for bytes.
+  /// Whether tokens <0x00> to <0xFF> represent bytes.
   virtual bool has_byte_tokens() const = 0;
 };
 
-/// The member "model" of the file. INVALID_ARGUMENT names the member.
+/// Reads the member "model" of the file. INVALID_ARGUMENT names the member.
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseSubwordModel(const JsonObject& file);
 
-/// What the two kinds are read by; `model` is the file's member of that name.
+/// Read the two kinds of model; `model` is the file's member of that name.
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseBytePairModel(const JsonObject& model);
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseWordPieceModel(const JsonObject& model);
 

@@ -1,4 +1,4 @@
-// The longest of many strings that a text begins with, found in one walk along the text.
+// Finds the longest of many strings with which a text begins, in one pass over the text.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ class Trie {
     int32_t value = 0;
   };
 
-  /// The last value of equal keys stays. REQUIRES: value >= 0.
+  /// Adds a key. Of equal keys, the last value counts. REQUIRES: value >= 0.
   void Add(std::string_view key, int32_t value);
 
-  /// Where a walk along `prefix` leads; nullopt when no key begins so.
+  /// Returns the node of `prefix`; nullopt when no key begins with it.
   std::optional<Node> Find(std::string_view prefix) const;
 
-  /// The longest key that `text` begins with, of at least one byte. From a node other than the
-  /// root: the rest of a key that begins as the node's does.
+  /// Returns the longest key, of at least one byte, with which `text` begins. From a node other
+  /// than the root it finds the rest of a key that begins with the node's prefix.
   std::optional<Match> FindLongest(std::string_view text, Node from = kRoot) const;
 
  private:

@@ -1,6 +1,6 @@
-// What the tokenizer needs of Unicode, by ICU. The `tokenizers` library has tables of several ages:
-// where they are older than ICU's, characters assigned since are taken as unassigned here too, so
-// that the answers agree and do not depend on the ICU at hand.
+// The Unicode functions of the tokenizer, based on ICU. The `tokenizers` library has tables of
+// several Unicode versions. Where they are older than ICU's, newer characters count as unassigned
+// here too, so that the results agree and do not depend on the version of ICU.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,11 @@
 
 namespace attention {
 
-/// The place of the first byte that is not well-formed UTF-8.
+/// Returns the position of the first byte that is not well-formed UTF-8.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 
-/// The character at byte `at`, which moves past it. REQUIRES: at < text.size(), and valid UTF-8.
+/// Returns the character at byte `at`, and moves `at` past it. REQUIRES: at < text.size(), and
+/// valid UTF-8.
 int32_t NextCharacter(std::string_view text, size_t& at);
 void AppendCharacter(int32_t character, std::string& text);
 
@@ -33,7 +34,7 @@ void AppendLowercase(int32_t character, std::string& text);
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
 
-/// INTERNAL when ICU fails, which it does only out of memory.
+/// Normalizes `text`. INTERNAL when ICU fails, which happens only when it is out of memory.
 absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view text);
 
 }  // namespace attention

@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// So that looking for tokens of a trie in a text takes at most so many steps per byte of it.
+/// The longest token that is searched for with a trie. It bounds the steps per byte of a search.
 inline constexpr size_t kMaxSearchedTokenBytes = 1024;
 
 struct TextHash {
@@ -26,7 +26,7 @@ class Vocabulary {
  public:
   using Tokens = absl::flat_hash_map<std::string, int32_t, TextHash, std::equal_to<>>;
 
-  /// The member "vocab" of a model, {token: id}. INVALID_ARGUMENT names the token.
+  /// Reads the member "vocab" of a model, {token: id}. INVALID_ARGUMENT names the token.
   static absl::StatusOr<Vocabulary> Parse(const JsonObject& model);
 
   std::optional<int32_t> Find(std::string_view token) const;

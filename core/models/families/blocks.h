@@ -1,4 +1,4 @@
-// Parts that descriptions of several families are made of.
+// Parts that the descriptions of several families share.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace attention::families {
 
-/// `name`.weight and, with `has_bias`, `name`.bias.
+/// Describes the linear map of `name`.weight and, with `has_bias`, `name`.bias.
 LinearDescription Linear(const std::string& name, int64_t in_features, int64_t out_features,
                          bool has_bias);
-/// Channels [first, first + out_features) of a linear map of `channels`.
+/// Describes channels [first, first + out_features) of a linear map of `channels`.
 LinearDescription PartOf(LinearDescription whole, int64_t first, int64_t out_features);
-/// Layer norm `name`.weight and `name`.bias.
+/// Describes the layer norm of `name`.weight and `name`.bias.
 NormDescription LayerNorm(const std::string& name, int64_t width, float epsilon);
 
-/// Every head d_model / num_heads wide, which is whole.
+/// The shape in which every head has width d_model / num_heads. REQUIRES: num_heads divides
+/// d_model.
 MultiHeadAttentionShape EqualHeads(int64_t d_model, int64_t num_heads);
 
-/// For each attention layer of the stack, in order.
+/// Calls `change` for each attention layer of the stack, in order.
 void ForEachAttention(StackDescription& stack,
                       absl::FunctionRef<void(int64_t layer, AttentionDescription&)> change);
 

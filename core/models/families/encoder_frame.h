@@ -1,4 +1,4 @@
-// What the families derived from BERT (Devlin et al. 2018) share: blocks of attention and
+// The parts that the families derived from BERT (Devlin et al. 2018) share: blocks of attention and
 // feed-forward, each followed by a norm of the sum.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace attention::families {
 
-/// Names within a block, in front of ".weight" and ".bias".
+/// The names of tensors within a block, without ".weight" and ".bias".
 struct EncoderNames {
-  /// Of block N: `blocks` N ".".
+  /// The beginning of the names: block N's is `blocks` N ".".
   std::string blocks;
   std::string query, key, value, output, attention_norm;
   std::string up, down, output_norm;
@@ -22,7 +22,7 @@ struct EncoderNames {
 struct EncoderExtents {
   int64_t d_model = 0;
   int64_t num_layers = 0;
-  /// Divides d_model.
+  /// The number of heads. It divides d_model.
   int64_t num_heads = 0;
   int64_t d_hidden = 0;
   float epsilon = 0;
@@ -32,11 +32,11 @@ struct EncoderExtents {
 
 StackDescription EncoderStack(const EncoderNames& names, const EncoderExtents& extents);
 
-/// BERT as its own config describes it; RoBERTa is one with other defaults.
+/// The defaults of a BERT config. RoBERTa is a BERT with other defaults.
 struct BertDefaults {
   std::string prefix;
   int64_t vocab_size = 0;
-  /// With it, positions are counted by RoBERTa's rule.
+  /// With a padding_id, positions are counted by RoBERTa's rule.
   std::optional<int64_t> padding_id = {};
 };
 ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults);

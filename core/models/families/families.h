@@ -9,7 +9,7 @@
 #include "core/models/description.h"
 #include "core/models/model_config.h"
 
-/// Every `model_type`.
+/// The list of every `model_type`.
 #define ATTENTION_FAMILIES(FAMILY) \
   FAMILY(bert)                     \
   FAMILY(causal_self_attention)    \
@@ -29,11 +29,11 @@
 
 namespace attention {
 
-/// Reads the keys of a config.json; errors are left in the config's status. The checkpoint is asked
-/// only where its tensors, not the config, tell variants apart.
+/// A function that describes a model from its config.json. Errors are kept in the config's status.
+/// The checkpoint is used only where its tensors, not the config, distinguish variants.
 using DescribeFamily = ModelDescription (*)(ModelConfig& config, const Checkpoint& checkpoint);
 
-/// Null for a `model_type` that is not known.
+/// Returns the function of a `model_type`; null when it is not known.
 DescribeFamily FindFamily(const std::string& model_type);
 std::vector<std::string> FamilyNames();
 

@@ -1,5 +1,5 @@
-// What the families derived from LLaMA (Touvron et al. 2023) share: root-mean-square norms in front
-// of rotary attention and of a gated feed-forward layer.
+// The parts that the families derived from LLaMA (Touvron et al. 2023) share: root-mean-square
+// norms in front of rotary attention and of a gated feed-forward layer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct LlamaDefaults {
   int64_t head_dim = 0;      // 0: d_model / num_heads
   int64_t max_positions = 2048;
   float epsilon = 1e-6f;
-  /// Biases of query, key and value; of the attention's output; of the feed-forward maps.
+  /// Whether there are biases of query, key and value; of the attention's output; of the
+  /// feed-forward maps.
   bool has_qkv_bias = false;
   bool has_output_bias = false;
   bool has_mlp_bias = false;
@@ -32,18 +33,18 @@ struct LlamaDefaults {
   RopeRules rope = {};
 };
 
-/// Blocks of two sublayers each; families change what is theirs.
+/// Describes blocks of two sublayers each. A family then changes what differs.
 ModelDescription LlamaModel(ModelConfig& config, const LlamaDefaults& defaults);
 
-/// `name`.weight, as the model's other norms.
+/// Describes the norm of `name`.weight like the other norms of the model.
 NormDescription RmsNormOf(const ModelDescription& model, const std::string& name, int64_t width);
 
-/// The layers of which `layer_types` says "sliding_attention", or without that key those that
-/// `is_sliding` picks, see `window` keys.
+/// Sets the window of sliding layers to `window` keys. These are the layers for which `layer_types`
+/// says "sliding_attention"; without that key, those for which `is_sliding` returns true.
 void SetWindows(ModelConfig& config, int64_t window,
                 absl::FunctionRef<bool(int64_t layer)> is_sliding, ModelDescription& model);
 
-/// Qwen 2 and 3: windows only with use_sliding_window, from layer max_window_layers on.
+/// Sets the windows of Qwen 2 and 3: only with use_sliding_window, from layer max_window_layers on.
 void SetQwenWindows(ModelConfig& config, ModelDescription& model);
 
 }  // namespace attention::families

@@ -1,4 +1,4 @@
-// torch.nn.MultiheadAttention's tensors, alone or within a model.
+// Describes the tensors of torch.nn.MultiheadAttention, alone or within a model.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 namespace attention::families {
 
 struct TorchMha {
-  /// In front of every name.
+  /// The beginning of every tensor's name.
   std::string name;
   MultiHeadAttentionShape shape;
   bool has_bias = true;
 };
 
-/// In one in_proj_weight, or where a width differs in {q,k,v}_proj_weight.
+/// Describes the layer. Query, key and value are one in_proj_weight; if a width differs they are
+/// {q,k,v}_proj_weight.
 AttentionDescription TorchAttention(const TorchMha& mha);
 
 }  // namespace attention::families
