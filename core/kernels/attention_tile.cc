@@ -62,8 +62,8 @@ void ShapeLogits(const TileState& s, int64_t first_key, const Block& block) {
                     .terms = terms + block.first_row});
 }
 
-/// Sets what the group's rows do not see to -infinity, but for columns from visible_end on. Whether
-/// there was something to hide.
+/// Sets the scores of keys that are hidden from the group's rows to -infinity, but for columns from
+/// visible_end on. Whether there was something to hide.
 bool HideKeys(const TileState& s, int64_t first_key, const RowGroup& group) {
   const Visibility& visibility = s.sequence.visibility;
   const Block& block = group.block;
@@ -126,7 +126,7 @@ void Normalise(TileState& s, int64_t first_key, const RowGroup& group, const Nor
        .bf16_probabilities = to.bf16 ? s.probabilities + r * kScoreStride + block.begin : nullptr});
 }
 
-/// Whether a value that some row of the tile does not see is not finite.
+/// Whether a value that is hidden from some row of the tile is not finite.
 bool HidesNonFinite(const TileState& s, int64_t first_key, const Groups& groups) {
   const bool has_holes = s.sequence.visibility.has_holes() || s.sequence.bias.data != nullptr;
   for (const RowGroup& group : groups.all()) {
@@ -143,7 +143,7 @@ bool HidesNonFinite(const TileState& s, int64_t first_key, const Groups& groups)
   return false;
 }
 
-/// Softmax and weighted sum of a tile of keys whose scores are there.
+/// Computes softmax and weighted sum of a key tile from its scores.
 void SumKeys(TileState& s, int64_t first_key, const Groups& groups) {
   for (const RowGroup& group : groups.all()) {
     Normalise(s, first_key, group, {s.row_sum, s.bf16()});
@@ -169,7 +169,7 @@ void SumKeys(TileState& s, int64_t first_key, const Groups& groups) {
   s.is_first = false;
 }
 
-/// The tiles of keys from `first_key` up to `end_key`, at most tiles_ahead().
+/// Attends to the key tiles from `first_key` up to `end_key`, at most tiles_ahead().
 void AttendKeys(TileState& s, int64_t first_key, int64_t end_key) {
   Groups groups;
   for (int64_t key = first_key; key < end_key; key += kKeyTile) {

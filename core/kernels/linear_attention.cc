@@ -33,7 +33,7 @@ float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-/// Adds the keys of block `block`, which the rows see in part.
+/// Adds the keys of block `block`, some of which are hidden from the rows.
 void AddOwnBlock(TileState& s, int64_t block) {
   const int64_t first_key = block * kKeyBlock;
   for (int64_t r = 0; r < s.rows; ++r) {

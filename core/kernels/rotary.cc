@@ -10,7 +10,7 @@ namespace {
 
 using Rotation = std::complex<double>;
 
-/// A position is turned by the start of its block, then by its place in the block: two sines
+/// A position is rotated by the start of its block, then by its place in the block: two sines
 /// cheaply make any.
 constexpr int64_t kBlock = 64;
 

@@ -3,7 +3,7 @@
 namespace attention {
 namespace {
 
-/// The rows' visible columns of the tile of keys, as a group.
+/// Makes a group of the rows, with their visible columns of the key tile.
 RowGroup MakeGroup(TileState& s, const KeyRange& tile, int64_t first_row, int64_t rows) {
   RowGroup group{.block = {first_row, rows, kKeyTile, 0}, .all_see_end = kKeyTile};
   for (int64_t r = first_row; r < first_row + rows; ++r) {

@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-/// What is multiplied while it streams by.
+/// The operand types of few-row products.
 struct StreamedTypes {
   StreamProduct::Operands operands;
   int64_t element_bytes;  // of a
@@ -134,7 +134,8 @@ void StreamSum(const TileState& s, const StreamedTypes& types, const SumStep& st
                     .accumulate = accumulate});
 }
 
-/// One scale for all of the block's columns, which are all that the rows see of the tile of keys.
+/// The weighted sum has one scale for all columns of the block: all visible columns of the key
+/// tile.
 void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
   const int64_t width = s.plan.value_width();
   const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
@@ -226,7 +227,7 @@ void CopyValues(const TileState& s, int64_t key, std::byte* target) {
   }
 }
 
-/// Zeroes the value of column `col` in a copied tile of values.
+/// Zeroes the value of column `col` in the copied values of a key tile.
 void ZeroValue(const TileState& s, int64_t col) {
   const int64_t width = s.plan.value_width();
   if (s.bf16()) {

@@ -1,5 +1,5 @@
-// The order of a layer call's parts: all at once, or in stages between which others have their
-// turn.
+// Runs a layer call in one stage, or in several stages between which the caller may compute
+// something else.
 #include <algorithm>
 #include <limits>
 
@@ -11,8 +11,8 @@
 namespace attention {
 namespace {
 
-/// Keys and values that are packed in the time of an operation: 64 MiB in a slice of kSliceFlops,
-/// some 20 ms of a core's memory bandwidth.
+/// The bytes of keys and values that are packed in the time of one operation: 64 MiB in a slice of
+/// kSliceFlops, about 20 ms of a core's memory bandwidth.
 constexpr double kPackedBytesPerFlop = (64 << 20) / kSliceFlops;
 
 }  // namespace

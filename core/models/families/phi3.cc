@@ -1,5 +1,5 @@
 // Phi-3 (Abdin et al. 2024): LLaMA with query, key and value in one tensor, gate and up in another,
-// part of each head turned, and LongRoPE.
+// part of each head rotated, and LongRoPE.
 #include <variant>
 
 #include "absl/strings/str_cat.h"
