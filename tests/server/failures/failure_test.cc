@@ -1,19 +1,24 @@
-// Whatever allocation or mapping fails on a request's way: it fails that request and nothing else.
-// The next one is answered with the right bits, and nothing of the failed one is held.
+// Whatever allocation or mapping fails on a request's way, or while a model is loaded: it fails
+// that request and nothing else. The next one is answered with the right bits, and nothing of the
+// failed one is held.
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "core/kernels/onednn/gemm.h"
 #include "gmock/gmock.h"
 #include "tests/server/decode_stream.h"
 #include "tests/server/failures/injection.h"
+#include "tests/server/models/admin_client.h"
 #include "tests/server/open_inference/infer_client.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
@@ -36,7 +41,9 @@ int64_t Next(int64_t n) { return n < kAllOf ? n + 1 : n + n / 16; }
 
 class FailureTest : public ::testing::Test {
  protected:
-  FailureTest() { SpareThisThread(); }
+  explicit FailureTest(const ServerOptions& options = Options()) : server_(options) {
+    SpareThisThread();
+  }
   ~FailureTest() override {
     StopFailing();
     SetMaxGemmKernels(kMaxGemmKernels);
@@ -110,7 +117,7 @@ class FailureTest : public ::testing::Test {
     return OutcomeOf(status, std::move(bytes));
   }
 
-  InProcessServer server_{Options()};
+  InProcessServer server_;
   AttendClient client_{server_.NewChannel()};
 };
 
@@ -150,6 +157,74 @@ TEST_F(FailureTest, AllocationsOfAnOpenInferenceRequest) {
                ? Outcome{.bytes = response->raw_output_contents(0)}
                : Outcome{response.status().code(), std::string(response.status().message()), ""};
   });
+}
+
+TEST_F(FailureTest, AllocationsOfAnOpenInferenceStream) {
+  InferClient infer(server_.NewChannel());
+  inference::ModelInferRequest request = InferRequest("demo");
+  AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
+  FailEach(Resource::kHeap, [&]() -> Outcome {
+    grpc::ClientContext context;
+    const auto stream = infer.stub().ModelStreamInfer(&context);
+    stream->Write(request);
+    stream->WritesDone();
+    Outcome outcome;
+    inference::ModelStreamInferResponse message;
+    while (stream->Read(&message)) {
+      if (message.error_message().empty()) {
+        outcome.bytes += message.infer_response().raw_output_contents(0);
+      } else if (absl::StrContains(message.error_message(),
+                                   "memory")) {  // such messages have no code
+        outcome = {absl::StatusCode::kResourceExhausted, message.error_message(), ""};
+      } else {
+        outcome = {absl::StatusCode::kUnknown, message.error_message(), ""};
+      }
+    }
+    const grpc::Status end = stream->Finish();
+    return end.ok() ? outcome : OutcomeOf(end, "");
+  });
+}
+
+struct CheckpointFolder {
+  CheckpointFolder() {
+    std::filesystem::copy(ATTEND_TEST_DATA "/models/gpt2", folder.path() + "/gpt2");
+  }
+  const TempFolder folder;
+};
+
+/// A checkpoint that is unloaded and loaded before each request.
+class LoadFailureTest : private CheckpointFolder, public FailureTest {
+ protected:
+  LoadFailureTest() : FailureTest(OptionsWith(folder.path())) {}
+
+  static ServerOptions OptionsWith(const std::string& models) {
+    ServerOptions options = Options();
+    options.admin_listen = "127.0.0.1:0";
+    options.models.folder.path = models;
+    return options;
+  }
+
+  Outcome LoadAndAsk() {
+    for (const auto& states : {admin_.Unload("gpt2"), admin_.Load("gpt2")}) {
+      if (!states.ok()) {
+        return {states.status().code(), std::string(states.status().message()), ""};
+      }
+    }
+    v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {7, 36}));
+    request.set_model("gpt2");
+    return Attend(request);
+  }
+
+  AdminClient admin_{server_};
+};
+
+TEST_F(LoadFailureTest, AllocationsOfALoad) {
+  FailEach(Resource::kHeap, [&] { return LoadAndAsk(); });
+}
+
+TEST_F(LoadFailureTest, MappingsOfALoad) {
+  SetMaxGemmKernels(0);
+  FailEach(Resource::kMapping, [&] { return LoadAndAsk(); });
 }
 
 /// A session from its opening to its end. A step that failed is asked once more: it has left

@@ -32,13 +32,19 @@ bool IsOfOneDnn(const void* caller) {
   return dladdr(caller, &info) != 0 && std::strstr(info.dli_fname, "/libdnnl") != nullptr;
 }
 
-/// Of templates that both have, gRPC runs our copy: then it stands further up.
-bool IsWithinGrpc() {
+/// Of templates that both have, gRPC and the C++ library run our copy: then they stand further up,
+/// gRPC anywhere, the library right behind the few frames of a template.
+bool IsOfOthers() {
+  constexpr int kFramesOfATemplate = 12;
   void* frames[100];
   const int count = backtrace(frames, 100);
   for (int i = 0; i < count; ++i) {
     Dl_info info;
-    if (dladdr(frames[i], &info) != 0 && std::strstr(info.dli_fname, "/libgrpc") != nullptr) {
+    if (dladdr(frames[i], &info) == 0) {
+      continue;
+    }
+    if (std::strstr(info.dli_fname, "/libgrpc") != nullptr ||
+        (i < kFramesOfATemplate && std::strstr(info.dli_fname, "/libstdc++") != nullptr)) {
       return true;
     }
   }
@@ -58,10 +64,10 @@ bool Fails(Resource resource, const void* caller) {
     return false;
   }
   is_spared = true;  // the look at the stack allocates
-  const bool is_within_grpc = IsWithinGrpc();
+  const bool is_of_others = IsOfOthers();
   is_spared = false;
-  count = is_within_grpc ? 1 : 0;
-  return !is_within_grpc;
+  count = is_of_others ? 1 : 0;
+  return !is_of_others;
 }
 
 void* Allocate(size_t size, size_t alignment, const void* caller) {
@@ -87,7 +93,7 @@ bool StopFailing() {
 
 void SpareThisThread() {
   is_spared = true;
-  IsWithinGrpc();  // the first look loads the unwinder
+  IsOfOthers();  // the first look loads the unwinder
 }
 
 }  // namespace attention

@@ -3,7 +3,7 @@
 // Linked into one program only, since it replaces operator new and mmap there. What fails are
 // allocations that our own code makes, oneDNN's with it, on any thread but the client's; those of
 // gRPC, protobuf and the C++ library's own functions are left alone: gRPC ends the process when it
-// gets no memory (gpr_malloc), by its design.
+// gets no memory (gpr_malloc), and so does the library in std::filesystem, by their design.
 #pragma once
 
 #include <cstdint>
