@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/services/unknown_call.h"
+#include "server/services/calls/unknown_call.h"
 
 namespace attention {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "server/scheduling/gate.h"
 #include "server/server_options.h"
-#include "server/services/completion_threads.h"
+#include "server/services/calls/completion_threads.h"
 #include "server/sockets/connection_acceptor.h"
 
 namespace attention {

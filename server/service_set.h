@@ -6,11 +6,11 @@
 
 #include "server/listener.h"
 #include "server/security/access.h"
+#include "server/services/admin/health_service.h"
+#include "server/services/admin/reflection_service.h"
 #include "server/services/attention_service.h"
-#include "server/services/health_service.h"
+#include "server/services/calls/open_streams.h"
 #include "server/services/open_inference/open_inference_service.h"
-#include "server/services/open_streams.h"
-#include "server/services/reflection_service.h"
 
 namespace attention {
 

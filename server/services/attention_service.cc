@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "core/runtime/status_macros.h"
-#include "server/services/model_info.h"
-#include "server/services/server_statistics.h"
-#include "server/services/set_logging.h"
+#include "server/services/admin/model_info.h"
+#include "server/services/admin/server_statistics.h"
+#include "server/services/admin/set_logging.h"
 
 namespace attention {
 namespace {

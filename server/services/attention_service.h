@@ -1,10 +1,10 @@
 // attention.v1.AttentionService on a completion queue of ours.
 #pragma once
 
-#include "server/services/decode_call.h"
-#include "server/services/model_admin.h"
-#include "server/services/native_calls.h"
-#include "server/services/typed_call.h"
+#include "server/services/admin/model_admin.h"
+#include "server/services/calls/native_calls.h"
+#include "server/services/calls/typed_call.h"
+#include "server/services/decode/decode_call.h"
 
 namespace attention {
 

@@ -1,6 +1,6 @@
 // A request of server reflection from the wire to its answer: never a crash, always an answer.
-#include "server/services/message_limits.h"
-#include "server/services/reflection.h"
+#include "server/services/admin/reflection.h"
+#include "server/services/calls/message_limits.h"
 #include "tests/fuzz/wire_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -12,7 +12,7 @@
 
 #include "core/models/model_repository.h"
 #include "core/models/seeded_model.h"
-#include "server/services/attend_plan.h"
+#include "server/services/plan/attend_plan.h"
 
 namespace attention {
 

@@ -19,11 +19,21 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["core/layers"] = base " core/kernels core/attention"
     may["core/models"] = base " core/kernels core/attention core/layers core/tokenizer"
     may["proto"] = base
-    may["server"] = may["core/models"] " core/models core/tokenizer proto server/scheduling"
+    below = may["core/models"] " core/models core/tokenizer proto server/scheduling"
+    rooms = "server/services/plan server/services/reply server/services/calls"
+    upper_rooms = "server/services/admin server/services/decode server/services/open_inference"
+    may["server"] = below " server/services " rooms " " upper_rooms
     may["server/scheduling"] = may["core/models"] " core/models server"
+    may["server/services"] = below " server " rooms " " upper_rooms
+    may["server/services/plan"] = below " server"
+    may["server/services/reply"] = below " server server/services/plan"
+    may["server/services/calls"] = below " server server/services/plan server/services/reply"
+    may["server/services/admin"] = below " server " rooms
+    may["server/services/decode"] = below " server " rooms
+    may["server/services/open_inference"] = below " server " rooms
     may["client"] = base " core/reference core/attention/merge.h proto"
     may["client/manual/manual_main.cc"] = "client server"  # a tool of the build
-    may["tests"] = "core/reference core/attention/merge.h server client server/scheduling " may["server"]
+    may["tests"] = "core/reference core/attention/merge.h server client " may["server"]
     status = 0
   }
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "proto/codec/status.h"
-#include "server/services/row_lengths.h"
-#include "tests/server/decode_stream.h"
+#include "server/services/plan/row_lengths.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "proto/inference/open_inference.grpc.pb.h"
-#include "server/services/attend_call.h"
-#include "server/services/headers_first.h"
+#include "server/services/calls/attend_call.h"
+#include "server/services/calls/headers_first.h"
 #include "server/services/open_inference/infer_plan.h"
 
 namespace attention {

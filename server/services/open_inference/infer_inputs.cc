@@ -13,7 +13,7 @@
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/wrong.h"
+#include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {

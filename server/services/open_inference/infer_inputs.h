@@ -16,7 +16,7 @@
 #include "proto/inference/open_inference.pb.h"
 #include "server/services/open_inference/model_interface.h"
 #include "server/services/open_inference/shared_memory.h"
-#include "server/services/plan_terms.h"
+#include "server/services/plan/plan_terms.h"
 
 namespace attention {
 

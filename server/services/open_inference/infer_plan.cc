@@ -7,7 +7,7 @@
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/native_request.h"
-#include "server/services/wrong.h"
+#include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {

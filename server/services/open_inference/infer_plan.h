@@ -11,11 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "proto/inference/open_inference.pb.h"
-#include "server/services/attend_plan.h"
 #include "server/services/open_inference/infer_inputs.h"
 #include "server/services/open_inference/infer_parameters.h"
 #include "server/services/open_inference/model_interface.h"
 #include "server/services/open_inference/shared_memory.h"
+#include "server/services/plan/attend_plan.h"
 
 namespace attention {
 

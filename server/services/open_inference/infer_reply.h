@@ -4,8 +4,8 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/statusor.h"
-#include "server/services/attend_reply.h"
 #include "server/services/open_inference/infer_plan.h"
+#include "server/services/reply/attend_reply.h"
 
 namespace attention {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
-#include "server/services/attend_job.h"
 #include "server/services/open_inference/infer_reply.h"
+#include "server/services/reply/attend_job.h"
 
 namespace attention {
 

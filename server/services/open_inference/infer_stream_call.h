@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/runtime/mutex.h"
-#include "server/services/duplex_call.h"
+#include "server/services/calls/duplex_call.h"
 #include "server/services/open_inference/infer_call.h"
 
 namespace attention {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/services/open_inference/infer_inputs.h"
-#include "server/services/row_lengths.h"
+#include "server/services/plan/row_lengths.h"
 
 namespace attention {
 

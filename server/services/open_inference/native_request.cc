@@ -6,7 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/wrong.h"
+#include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/calls/typed_call.h"
 #include "server/services/open_inference/describe_model.h"
 #include "server/services/open_inference/repository_request.h"
-#include "server/services/typed_call.h"
 
 namespace attention {
 namespace {

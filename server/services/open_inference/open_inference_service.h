@@ -7,8 +7,8 @@
 
 #include "server/models/model_loader.h"
 #include "server/observability/health.h"
+#include "server/services/calls/typed_call.h"
 #include "server/services/open_inference/infer_stream_call.h"
-#include "server/services/typed_call.h"
 
 namespace attention {
 

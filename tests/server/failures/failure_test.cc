@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "core/kernels/onednn/gemm.h"
 #include "gmock/gmock.h"
-#include "tests/server/decode_stream.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/failures/injection.h"
 #include "tests/server/models/admin_client.h"
 #include "tests/server/open_inference/infer_client.h"

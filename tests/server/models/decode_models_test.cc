@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/seeded.h"
-#include "tests/server/decode_stream.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/support/matchers.h"
 

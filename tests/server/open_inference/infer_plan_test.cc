@@ -2,8 +2,8 @@
 #include "server/services/open_inference/infer_plan.h"
 
 #include "core/tensor/seeded.h"
-#include "server/services/attend_reply.h"
 #include "server/services/open_inference/infer_reply.h"
+#include "server/services/reply/attend_reply.h"
 #include "tests/server/open_inference/infer_plan_fixture.h"
 
 namespace attention {

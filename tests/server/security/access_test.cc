@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/inference/open_inference.grpc.pb.h"
-#include "tests/server/decode_stream.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/models/admin_client.h"
 #include "tests/server/security/secure_server.h"
 #include "tests/support/eventually.h"

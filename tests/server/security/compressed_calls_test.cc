@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
-#include "tests/server/decode_stream.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/open_inference/infer_client.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/support/in_process_server.h"

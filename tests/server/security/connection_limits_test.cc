@@ -1,7 +1,7 @@
 // What one client can take of the server before anybody has looked at what it wants.
 
 #include "gmock/gmock.h"
-#include "tests/server/decode_stream.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/security/secure_server.h"
 #include "tests/support/eventually.h"

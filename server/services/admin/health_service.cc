@@ -1,0 +1,230 @@
+#include "server/services/admin/health_service.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/services/calls/call_metadata.h"
+#include "server/services/calls/message_limits.h"
+
+namespace attention {
+namespace {
+
+using ::grpc::health::v1::Health;
+using ::grpc::health::v1::HealthCheckRequest;
+using ::grpc::health::v1::HealthCheckResponse;
+using AsyncHealth = HeadersFirst<Health>;
+
+constexpr int kPostedChecks = 8;
+
+HealthCheckResponse::ServingStatus StatusOf(const HealthRegistry& registry,
+                                            const std::string& name) {
+  const std::optional<bool> is_serving = registry.IsServing(name);
+  if (!is_serving.has_value()) {
+    return HealthCheckResponse::SERVICE_UNKNOWN;
+  }
+  return *is_serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+}
+
+absl::StatusOr<HealthCheckResponse> Check(const HealthRegistry& registry,
+                                          const HealthCheckRequest& request) {
+  HealthCheckResponse response;
+  response.set_status(StatusOf(registry, request.service()));
+  if (response.status() == HealthCheckResponse::SERVICE_UNKNOWN) {
+    return absl::NotFoundError(
+        absl::StrCat("service: expected empty, a service's full name or model/NAME, found \"",
+                     request.service(), "\""));
+  }
+  return response;
+}
+
+struct WatchMethod {
+  AsyncHealth& service;
+  const HealthService::Dependencies& dependencies;
+  grpc::ServerCompletionQueue* queue;
+};
+
+// Tells a state as soon as it differs from the last one told.
+class WatchCall final : public HealthListener,
+                        public MessageReceiver,
+                        public std::enable_shared_from_this<WatchCall> {
+ public:
+  static void Post(const WatchMethod& method) {
+    const auto call = std::make_shared<WatchCall>(method);
+    call->on_done_.ArmFor([&](void*) {
+      call->on_request_.ArmFor([&](void* tag) {
+        method.service.RequestCall(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
+                                   method.queue, tag);
+      });
+    });
+  }
+
+  explicit WatchCall(const WatchMethod& method)
+      : method_(method),
+        visit_(method.dependencies.live_calls),
+        reception_(method.dependencies.receiving) {
+    context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
+  }
+
+  void OnHealthChange() override {
+    if (const absl::Status status = ContainVoid("telling health", [&] { Advance(); });
+        !status.ok()) {
+      OnFailure(status);
+    }
+  }
+
+  // A watcher that was not told of a change must not believe that there was none.
+  void OnFailure(const absl::Status& status) noexcept {
+    LogFailure(status);
+    {
+      MutexLock lock(mutex_);
+      is_busy_ = true;
+    }
+    context_.TryCancel();
+  }
+
+  std::string Holder() const override { return AccountOf(Caller(), context_); }
+  void StopReceiving(const absl::Status& status) noexcept override {
+    if (const absl::Status ended = ContainVoid("ending the call", [&] { Fail(status); });
+        !ended.ok()) {
+      OnFailure(ended);
+    }
+  }
+
+ private:
+  void OnRequest(bool ok) {
+    if (!ok) {
+      on_done_.Disarm();
+      return;
+    }
+    PostSurely([this] { Post(method_); });
+    arrival_ = std::chrono::steady_clock::now();
+    absl::StatusOr<OpenStreams::Place> place =
+        method_.dependencies.open_streams.Enter(context_, "Watch");
+    if (!place.ok()) {
+      Fail(place.status());
+      return;
+    }
+    place_ = *std::move(place);
+    reception_.Begin(weak_from_this(), kMaxOpenMessageBytes);
+    on_message_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
+  }
+
+  void OnMessage(bool ok) {
+    if (!reception_.End()) {
+      return;  // StopReceiving ends the call
+    }
+    const absl::Status status =
+        ok ? ReadSmallMessage(message_, kMaxOpenMessageBytes, request_)
+           : absl::InvalidArgumentError("expected a request message, found the end of the call");
+    message_.Clear();
+    if (!status.ok()) {
+      Fail(status);
+      return;
+    }
+    method_.dependencies.registry.Subscribe(weak_from_this());
+    Advance();
+  }
+
+  // Before anything is told.
+  void Fail(const absl::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      is_busy_ = true;
+    }
+    method_.dependencies.observer.OnEnd(RecordOf(context_, "Watch", arrival_, status));
+    AddRefusalTrailers(status, context_);
+    const grpc::Status end = ToGrpcStatus(status);
+    on_finish_.ArmFor([&](void* tag) { stream_.Finish(end, tag); });
+  }
+
+  void OnWritten(bool ok) {
+    {
+      MutexLock lock(mutex_);
+      is_busy_ = !ok;  // a call that broke is not written to again
+    }
+    Advance();
+  }
+
+  // The caller left: without pending operations, this was the last owner.
+  void OnDone(bool) {
+    MutexLock lock(mutex_);
+    is_busy_ = true;
+  }
+  void OnFinish(bool) {}
+
+  void Advance() {
+    const bool is_over = method_.dependencies.registry.is_closed();
+    MutexLock lock(mutex_);
+    const HealthCheckResponse::ServingStatus status =
+        StatusOf(method_.dependencies.registry, request_.service());
+    if (is_busy_) {
+      return;
+    }
+    if (status != told_) {  // also when all is over: the last state is told before the end
+      is_busy_ = true;
+      told_ = status;
+      HealthCheckResponse response;
+      response.set_status(status);
+      grpc::ByteBuffer message;
+      bool is_own = false;
+      grpc::SerializationTraits<HealthCheckResponse>::Serialize(response, &message, &is_own);
+      on_written_.ArmFor([&](void* tag) { stream_.Write(message, tag); });
+    } else if (is_over) {
+      is_busy_ = true;
+      const grpc::Status end = ToGrpcStatus(absl::UnavailableError("the server is shutting down"));
+      on_finish_.ArmFor([&](void* tag) { stream_.Finish(end, tag); });
+    }
+  }
+
+  const WatchMethod method_;
+  const Visit visit_;
+  Reception reception_;
+  OpenStreams::Place place_;
+  grpc::ServerContext context_;
+  RawStream stream_{&context_};
+  grpc::ByteBuffer message_;
+  HealthCheckRequest request_;
+  TimePoint arrival_;
+  CallTag<WatchCall> on_request_{this, &WatchCall::OnRequest};
+  CallTag<WatchCall> on_message_{this, &WatchCall::OnMessage};
+  CallTag<WatchCall> on_written_{this, &WatchCall::OnWritten};
+  CallTag<WatchCall> on_finish_{this, &WatchCall::OnFinish};
+  CallTag<WatchCall> on_done_{this, &WatchCall::OnDone};
+
+  Mutex mutex_;
+  /// True for good once the call is over.
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<HealthCheckResponse::ServingStatus> told_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+HealthService::HealthService(const Dependencies& dependencies)
+    : dependencies_(dependencies),
+      check_{
+          service_,
+          "Check",
+          Right::kNone,
+          CheckCall::AtOnce([&registry = dependencies.registry](const HealthCheckRequest& request) {
+            return Check(registry, request);
+          }),
+          everybody_,
+          dependencies.observer,
+          nullptr,
+          dependencies.live_calls,
+          dependencies.receiving} {
+  service_.Serve("Check");
+  service_.Serve("Watch");
+}
+
+void HealthService::Start(grpc::ServerCompletionQueue* queue) {
+  check_.queue = queue;
+  for (int i = 0; i < kPostedChecks; ++i) {
+    CheckCall::Post(check_);
+    WatchCall::Post({service_, dependencies_, queue});
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,45 @@
+// grpc.health.v1 on a completion queue of ours. (The library's own is callback-based, and stalls
+// when idle.)
+#pragma once
+
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "server/observability/health.h"
+#include "server/scheduling/gate.h"
+#include "server/services/calls/headers_first.h"
+#include "server/services/calls/open_streams.h"
+#include "server/services/calls/typed_call.h"
+
+namespace attention {
+
+class HealthService {
+ public:
+  /// All outlive this.
+  struct Dependencies {
+    HealthRegistry& registry;
+    RequestObserver& observer;
+    OpenStreams& open_streams;
+    Gate& live_calls;
+    ReceiveWatch& receiving;
+  };
+
+  explicit HealthService(const Dependencies& dependencies);
+
+  /// To register with a server's builder. Outlives the server.
+  grpc::Service& grpc_service() { return service_; }
+
+  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
+  /// once.
+  void Start(grpc::ServerCompletionQueue* queue);
+
+ private:
+  using AsyncHealth = HeadersFirst<grpc::health::v1::Health>;
+  using CheckCall = TypedCall<AsyncHealth, grpc::health::v1::HealthCheckRequest,
+                              grpc::health::v1::HealthCheckResponse>;
+
+  AsyncHealth service_;
+  const Access everybody_ = Access({});
+  const Dependencies dependencies_;
+  CheckCall::Method check_;
+};
+
+}  // namespace attention

@@ -1,0 +1,200 @@
+#include "server/services/admin/model_admin.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+// Administrators come one at a time.
+constexpr int kPostedAdminCalls = 2;
+
+v1::ModelState::Phase ToWire(ModelPhase phase) {
+  switch (phase) {
+    case ModelPhase::kLoading:
+      return v1::ModelState::LOADING;
+    case ModelPhase::kReady:
+      return v1::ModelState::READY;
+    case ModelPhase::kFailed:
+      return v1::ModelState::FAILED;
+    case ModelPhase::kUnloading:
+      return v1::ModelState::UNLOADING;
+    default:
+      return v1::ModelState::UNLOADED;
+  }
+}
+
+void ToWire(const ModelState& state, v1::ModelState& wire) {
+  wire.set_name(state.name);
+  wire.set_version(state.version);
+  wire.set_phase(ToWire(state.phase));
+  wire.set_serving(state.is_serving);
+  wire.set_error(std::string(state.error.message()));
+  wire.set_model_type(state.model_type);
+  wire.set_weights_dtype(std::string(Name(state.weights_dtype)));
+  wire.set_weights_bytes(state.weights_bytes);
+  wire.set_read_bytes(state.read_bytes);
+  wire.set_load_ns(absl::ToInt64Nanoseconds(state.load_time));
+  wire.set_num_unused_tensors(state.num_unused_tensors);
+}
+
+/// Those of `name` that the caller may use; of all models when it is empty.
+v1::ModelStates StatesOf(const ModelLoader& loader, const std::string& name, const Caller& caller) {
+  v1::ModelStates wire;
+  for (const ModelState& state : loader.States()) {
+    if ((name.empty() || state.name == name) && caller.MayUse(state.name)) {
+      ToWire(state, *wire.add_states());
+    }
+  }
+  return wire;
+}
+
+v1::VerifyModelResponse ToWire(const ModelVerification& verification) {
+  v1::VerifyModelResponse wire;
+  wire.set_model(verification.info.name);
+  wire.set_version(verification.info.version);
+  wire.set_weights_dtype(std::string(Name(verification.info.weights_dtype)));
+  wire.set_num_tokens(verification.num_tokens);
+  for (const ModelDifference& difference : verification.differences) {
+    v1::VerifyModelResponse::Difference& target = *wire.add_differences();
+    target.set_of(difference.of);
+    target.set_max_abs_error(difference.max_abs_error);
+    target.set_relative_l2(difference.relative_l2);
+    if (difference.top1_agreement.has_value()) {
+      target.set_top1_agreement(*difference.top1_agreement);
+    }
+  }
+  return wire;
+}
+
+template <typename Call>
+ModelRequest RequestOf(const std::shared_ptr<Call>& call) {
+  ModelRequest request = {.is_cancelled = [call] { return call->is_cancelled(); }};
+  if constexpr (requires { call->request().model(); }) {
+    request.name = call->request().model();
+    if (call->request().has_version()) {
+      request.version = call->request().version();
+    }
+  }
+  return request;
+}
+
+absl::Status NoFolder() {
+  return absl::FailedPreconditionError("the server has no folder of models (--models)");
+}
+
+/// An administrator's token may be limited to models, too. Without a name: all models.
+absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
+  if (request.name.empty()) {
+    return caller.models == nullptr
+               ? absl::OkStatus()
+               : absl::PermissionDeniedError(
+                     absl::StrCat("expected a caller who may use all models, found tenant \"",
+                                  caller.tenant, "\", who may use some"));
+  }
+  return caller.CheckModel(request.name);
+}
+
+/// Has the loader do `operation`, then answers with the states.
+template <typename Call>
+auto Changing(ModelLoader* loader,
+              void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {
+  return [loader, operation](const std::shared_ptr<Call>& call) {
+    if (loader == nullptr) {
+      call->Finish(NoFolder());
+      return;
+    }
+    const ModelRequest request = RequestOf(call);
+    if (const absl::Status status = CheckRight(call->caller(), request); !status.ok()) {
+      call->Finish(status);
+      return;
+    }
+    (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
+      if (status.ok()) {
+        call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::ModelStates> {
+          return StatesOf(*loader, name, call->caller());
+        }));
+      } else {
+        call->Finish(call->caller().Conceal(status));
+      }
+    });
+  };
+}
+
+template <typename Call>
+auto Verifying(ModelLoader* loader) {
+  return [loader](const std::shared_ptr<Call>& call) {
+    if (loader == nullptr) {
+      call->Finish(NoFolder());
+      return;
+    }
+    const ModelRequest request = RequestOf(call);
+    if (const absl::Status status = CheckRight(call->caller(), request); !status.ok()) {
+      call->Finish(status);
+      return;
+    }
+    loader->Verify(request, [call](const absl::StatusOr<ModelVerification>& result) {
+      if (result.ok()) {
+        call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::VerifyModelResponse> {
+          return ToWire(*result);
+        }));
+      } else {
+        call->Finish(call->caller().Conceal(result.status()));
+      }
+    });
+  };
+}
+
+template <typename Call, typename Begin>
+typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
+                                   Begin begin) {
+  given.service.Serve(name);
+  return {given.service,  name,           Right::kAdmin,    std::move(begin),
+          given.access,   given.observer, &given.admission, given.live_calls,
+          given.receiving};
+}
+
+}  // namespace
+
+ModelAdmin::ModelAdmin(const Dependencies& given)
+    : list_{given.service,
+            "ListModelStates",
+            Right::kCall,
+            ListCall::AtOnce(
+                [loader = given.loader](const v1::ListModelStatesRequest&, const Caller& caller) {
+                  return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoFolder())
+                                           : StatesOf(*loader, "", caller);
+                }),
+            given.access,
+            given.observer,
+            nullptr,
+            given.live_calls,
+            given.receiving},
+      load_(Administered<LoadCall>(given, "LoadModel",
+                                   Changing<LoadCall>(given.loader, &ModelLoader::Load))),
+      unload_(Administered<UnloadCall>(given, "UnloadModel",
+                                       Changing<UnloadCall>(given.loader, &ModelLoader::Unload))),
+      reload_(Administered<ReloadCall>(given, "ReloadModels",
+                                       Changing<ReloadCall>(given.loader, &ModelLoader::Reload))),
+      verify_(Administered<VerifyCall>(given, "VerifyModel", Verifying<VerifyCall>(given.loader))) {
+  given.service.Serve(list_.name);
+}
+
+void ModelAdmin::Start(grpc::ServerCompletionQueue* queue) {
+  list_.queue = queue;
+  load_.queue = queue;
+  unload_.queue = queue;
+  reload_.queue = queue;
+  verify_.queue = queue;
+  for (int i = 0; i < kPostedAdminCalls; ++i) {
+    ListCall::Post(list_);
+    LoadCall::Post(load_);
+    UnloadCall::Post(unload_);
+    ReloadCall::Post(reload_);
+    VerifyCall::Post(verify_);
+  }
+}
+
+}  // namespace attention

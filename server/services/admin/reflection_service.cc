@@ -1,0 +1,153 @@
+#include "server/services/admin/reflection_service.h"
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/codec/status.h"
+#include "server/services/admin/reflection.h"
+#include "server/services/calls/call_metadata.h"
+#include "server/services/calls/completion_threads.h"
+#include "server/services/calls/message_limits.h"
+
+namespace attention {
+namespace {
+
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
+
+constexpr char kMethod[] = "ServerReflectionInfo";
+constexpr int kPostedCalls = 2;
+
+// The calls of one version; both have the same bytes.
+struct ReflectionMethod {
+  std::function<void(grpc::ServerContext&, RawStream&, void* tag)> request_call;
+  const std::vector<std::string>& services;
+  const ReflectionService::Dependencies& dependencies;
+};
+
+// One request at a time: the next is read when the answer to this one has gone.
+class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall> {
+ public:
+  static void Post(const std::shared_ptr<const ReflectionMethod>& method) {
+    const auto call = std::make_shared<ReflectionCall>(method);
+    call->on_request_.ArmFor(
+        [&](void* tag) { method->request_call(call->context_, call->stream_, tag); });
+  }
+
+  explicit ReflectionCall(std::shared_ptr<const ReflectionMethod> method)
+      : method_(std::move(method)), visit_(method_->dependencies.live_calls) {}
+
+  // Cancelled when not even the error can be sent.
+  void OnFailure(const absl::Status& status) noexcept {
+    const absl::Status ended = ContainVoid("ending the call", [&] { Finish(status); });
+    if (!ended.ok()) {
+      LogFailure(ended);
+      context_.TryCancel();
+    }
+  }
+
+ private:
+  void OnRequest(bool ok) {
+    if (!ok) {
+      return;
+    }
+    PostSurely([this] { Post(method_); });
+    arrival_ = std::chrono::steady_clock::now();
+    absl::StatusOr<OpenStreams::Place> place =
+        method_->dependencies.open_streams.Enter(context_, kMethod);
+    if (!place.ok()) {
+      Finish(place.status());
+      return;
+    }
+    place_ = *std::move(place);
+    Read();
+  }
+
+  void Read() {
+    on_read_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
+  }
+
+  void OnRead(bool ok) {
+    if (!ok) {
+      Finish(absl::OkStatus());
+      return;
+    }
+    ServerReflectionRequest request;
+    const absl::Status status = ReadSmallMessage(message_, kMaxOpenMessageBytes, request);
+    message_.Clear();
+    if (!status.ok()) {
+      Finish(status);
+      return;
+    }
+    grpc::ByteBuffer answer;
+    bool is_own = false;
+    grpc::SerializationTraits<ServerReflectionResponse>::Serialize(
+        AnswerReflection(request, method_->services), &answer, &is_own);
+    on_written_.ArmFor([&](void* tag) { stream_.Write(answer, tag); });
+  }
+
+  void OnWritten(bool ok) {
+    if (ok) {
+      Read();
+    } else {
+      Finish(absl::OkStatus());
+    }
+  }
+
+  void Finish(const absl::Status& status) {
+    if (!status.ok()) {
+      method_->dependencies.observer.OnEnd(RecordOf(context_, kMethod, arrival_, status));
+      AddRefusalTrailers(status, context_);
+    }
+    const grpc::Status end = ToGrpcStatus(status);
+    on_finish_.ArmFor([&](void* tag) { stream_.Finish(end, tag); });
+  }
+  void OnFinish(bool) {}
+
+  const std::shared_ptr<const ReflectionMethod> method_;
+  const Visit visit_;
+  OpenStreams::Place place_;
+  grpc::ServerContext context_;
+  RawStream stream_{&context_};
+  grpc::ByteBuffer message_;
+  TimePoint arrival_;
+  CallTag<ReflectionCall> on_request_{this, &ReflectionCall::OnRequest};
+  CallTag<ReflectionCall> on_read_{this, &ReflectionCall::OnRead};
+  CallTag<ReflectionCall> on_written_{this, &ReflectionCall::OnWritten};
+  CallTag<ReflectionCall> on_finish_{this, &ReflectionCall::OnFinish};
+};
+
+}  // namespace
+
+ReflectionService::ReflectionService(const Dependencies& dependencies,
+                                     std::vector<std::string> services)
+    : dependencies_(dependencies), services_(std::move(services)) {
+  // Its messages are those of version 1; without this their file would not be linked in.
+  static_cast<void>(grpc::reflection::v1alpha::ServerReflectionRequest::descriptor());
+  services_.push_back(grpc::reflection::v1::ServerReflection::service_full_name());
+  services_.push_back(grpc::reflection::v1alpha::ServerReflection::service_full_name());
+  v1_.Serve(kMethod);
+  v1alpha_.Serve(kMethod);
+}
+
+void ReflectionService::Start(grpc::ServerCompletionQueue* queue) {
+  const auto start = [this, queue](auto& service) {
+    const auto request_call = [&service, queue](grpc::ServerContext& context, RawStream& stream,
+                                                void* tag) {
+      service.RequestCall(0, context, stream, queue, tag);  // its only method
+    };
+    const auto method = std::make_shared<const ReflectionMethod>(
+        ReflectionMethod{request_call, services_, dependencies_});
+    for (int i = 0; i < kPostedCalls; ++i) {
+      ReflectionCall::Post(method);
+    }
+  };
+  start(v1_);
+  start(v1alpha_);
+}
+
+}  // namespace attention

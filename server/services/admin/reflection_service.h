@@ -1,0 +1,45 @@
+// Server reflection, v1 and v1alpha, on a completion queue of ours. (The library's own is
+// synchronous: each open stream would hold a thread.)
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
+#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/observability/requests.h"
+#include "server/scheduling/gate.h"
+#include "server/services/calls/headers_first.h"
+#include "server/services/calls/open_streams.h"
+
+namespace attention {
+
+/// Of one listener.
+class ReflectionService {
+ public:
+  /// All outlive this.
+  struct Dependencies {
+    RequestObserver& observer;
+    OpenStreams& open_streams;
+    Gate& live_calls;
+  };
+
+  /// `services` are the full names of what is served beside this.
+  ReflectionService(const Dependencies& dependencies, std::vector<std::string> services);
+
+  /// To register with a server's builder. Outlive the server.
+  std::vector<grpc::Service*> grpc_services() { return {&v1_, &v1alpha_}; }
+
+  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
+  /// once.
+  void Start(grpc::ServerCompletionQueue* queue);
+
+ private:
+  const Dependencies dependencies_;
+  std::vector<std::string> services_;
+  HeadersFirst<grpc::reflection::v1::ServerReflection> v1_;
+  HeadersFirst<grpc::reflection::v1alpha::ServerReflection> v1alpha_;
+};
+
+}  // namespace attention

@@ -1,0 +1,267 @@
+#include "server/services/calls/attend_call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "proto/codec/status.h"
+#include "server/security/access.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+}  // namespace
+
+AttendCall::AttendCall(const CallEnvironment& environment, std::string_view rpc, bool wants_rows)
+    : environment_(environment),
+      visit_(environment.live_calls),
+      reception_(environment.receiving),
+      wants_rows_(wants_rows) {
+  record_.rpc = rpc;
+  context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
+}
+
+const ReplyLimit& AttendCall::limit() const {
+  return wants_rows_ ? environment_.stream_limit : environment_.unary_limit;
+}
+
+void AttendCall::OnRequest(bool ok) {
+  if (!ok) {
+    on_done_.Disarm();
+    return;
+  }
+  has_begun_ = true;
+  PostSurely([this] { PostNext(); });
+  record_.arrival = computed_ = steady_clock::now();
+  metadata_ = IdentifyCall(context_);
+  is_admitted_ = environment_.admission.TryEnter();
+  const absl::Status status =
+      is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
+  if (!status.ok()) {
+    EndWith(status);
+    return;
+  }
+  reception_.Begin(weak_from_this(), environment_.unary_limit.max_bytes);
+  on_message_.ArmFor([&](void* tag) { stream_.Read(&request_, tag); });
+}
+
+absl::Status AttendCall::CheckHeaders() {
+  deadline_ = SteadyDeadline(context_, record_.arrival);
+  if (deadline_ <= record_.arrival) {
+    return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+  }
+  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, record_.rpc, metadata_));
+  return environment_.executor.CheckRoom(metadata_.request_class, deadline_);
+}
+
+void AttendCall::OnMessage(bool ok) {
+  if (!reception_.End()) {
+    return;  // StopReceiving ends the call
+  }
+  const TimePoint now = steady_clock::now();
+  record_.receive_ns = Nanoseconds(now - record_.arrival);
+  computed_ = now;
+  lacks_message_ = !ok;
+  if (!ok) {
+    EndWith(absl::InvalidArgumentError("expected a request message, found the end of the call"));
+    return;
+  }
+  const int64_t inflating = InflatingCost(request_, environment_.unary_limit.max_bytes);
+  if (const int64_t cost = inflating > 0 ? inflating : PlanningCost(request_);
+      cost > kSmallPlanBytes) {
+    AdmitAside(cost);
+  } else {
+    AdmitOrEnd();
+  }
+}
+
+// Meanwhile its bytes are of the queue's budget as if it waited there.
+void AttendCall::AdmitAside(int64_t cost) {
+  absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
+      metadata_.request_class, static_cast<int64_t>(request_.Length()));
+  if (!held.ok()) {
+    EndWith(held.status());
+    return;
+  }
+  held_ = *std::move(held);
+  RunAside(cost, [this] { AdmitOrEnd(); });
+}
+
+void AttendCall::RunAside(int64_t cost, std::function<void()> run) {
+  environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
+                                    .cost = cost,
+                                    .run = [self = shared_from_this(), run = std::move(run)] {
+                                      if (const absl::Status status = ContainVoid("the call", run);
+                                          !status.ok()) {
+                                        self->OnFailure(status);
+                                      }
+                                    }});
+}
+
+void AttendCall::AdmitOrEnd() {
+  if (const absl::Status status = Admit(); !status.ok()) {
+    EndWith(status);
+  }
+}
+
+// What is reserved goes when it is planned, before the job is counted.
+absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
+  const std::unique_ptr<HeldBytes> held = std::move(held_);
+  PlanAccount account(environment_.executor, {.request_class = metadata_.request_class,
+                                              .deadline = deadline_,
+                                              .is_cancelled = [this] { return is_cancelled(); }});
+  const PlanTerms terms = account.terms();
+  RETURN_IF_ERROR(terms.Check());
+  ASSIGN_OR_RETURN(request_, InflateRequest(request_, environment_.unary_limit.max_bytes, terms));
+  record_.request_bytes = static_cast<int64_t>(request_.Length());
+  return Plan(request_, terms);
+}
+
+// After a success the dispatcher may already have ended the call.
+absl::Status AttendCall::Admit() {
+  record_.request_bytes = static_cast<int64_t>(request_.Length());
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount());
+  request_.Clear();
+  if (plan.model != nullptr) {
+    SetModel(plan.model->name(), plan.model->info().version);
+  }
+  RETURN_IF_ERROR(Refine(metadata_, deadline_));
+  auto job = std::make_shared<AttendJob>(std::move(plan),
+                                         JobOrigin{.size_bytes = record_.request_bytes,
+                                                   .request_class = metadata_.request_class,
+                                                   .arrival = computed_,
+                                                   .deadline = deadline_,
+                                                   .wants_rows = wants_rows_},
+                                         std::static_pointer_cast<AttendSink>(shared_from_this()));
+  record_.tokens = job->description().tokens;
+  return environment_.executor.Submit(std::move(job));
+}
+
+std::string AttendCall::Holder() const { return AccountOf(metadata_.caller, context_); }
+
+std::function<void()> AttendCall::GiveUp() {
+  return [self = weak_from_this()] {
+    if (const std::shared_ptr<AttendCall> call = self.lock()) {
+      call->is_given_up_ = true;
+      call->context_.TryCancel();
+    }
+  };
+}
+
+void AttendCall::SetModel(const std::string& name, int64_t version) {
+  record_.model = name;
+  record_.model_version = version;
+}
+
+void AttendCall::OnDone(bool) {
+  if (context_.IsCancelled()) {
+    set_cancelled();
+  }
+}
+
+void AttendCall::SetComputed(const BatchStats& stats) {
+  computed_ = steady_clock::now();
+  Record(stats, record_);
+}
+
+void AttendCall::CountBlock(const grpc::ByteBuffer& message) {
+  if (wants_rows_ && record_.first_block_ns == 0) {
+    record_.first_block_ns = Nanoseconds(steady_clock::now() - record_.arrival);
+  }
+  environment_.observer.OnSend(static_cast<int64_t>(message.Length()));
+}
+
+void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
+  End([&] {
+    CountBlock(last_message);
+    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+    on_finish_.ArmFor([&](void* tag) {
+      stream_.WriteAndFinish(last_message, grpc::WriteOptions(), grpc::Status::OK, tag);
+    });
+  });
+}
+
+void AttendCall::EndWith(const absl::Status& error) {
+  End([&] {
+    record_.status = error;
+    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+    AddRefusalTrailers(error, context_);
+    const grpc::Status status = ToGrpcStatus(error);
+    on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
+  });
+}
+
+template <typename Start>
+void AttendCall::End(Start start) {
+  if (has_end_.exchange(true)) {
+    return;
+  }
+  try {
+    start();
+  } catch (...) {
+    has_end_ = false;
+    throw;
+  }
+}
+
+// The request is cancelled when not even its error can be sent; what it holds goes with the call.
+void AttendCall::OnFailure(const absl::Status& status) noexcept {
+  const absl::Status ended = ContainVoid("ending the call", [&] { EndWith(status); });
+  if (!ended.ok()) {
+    has_end_ = true;
+    record_.status = status;
+    set_cancelled();
+    ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
+    LogFailure(ended);
+  }
+}
+
+void AttendCall::Settle() {
+  if (std::exchange(is_settled_, true)) {
+    return;
+  }
+  const absl::Status recorded = ContainVoid("recording the call", [&] {
+    Record(metadata_, record_);
+    if (record_.status.ok() && is_given_up_) {
+      record_.status = NobodyTakesIt();
+    } else if (record_.status.ok() && is_cancelled_) {
+      record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
+    } else if (lacks_message_ && is_cancelled_) {
+      record_.status = absl::CancelledError("the caller cancelled while the request was received");
+    }
+    RecordPeer(context_, record_);
+    environment_.observer.OnEnd(std::move(record_));
+  });
+  if (!recorded.ok()) {
+    LogFailure(recorded);
+  }
+  if (is_admitted_) {
+    environment_.admission.Leave();
+  }
+}
+
+AttendCall::~AttendCall() {
+  if (has_begun_) {
+    Settle();
+  }
+}
+
+void AttendCall::OnFinish(bool) {
+  record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
+  // A message that did not come is the caller's error, or the caller is gone: OnDone knows, after
+  // which the call ends.
+  if (!lacks_message_) {
+    Settle();
+  }
+}
+
+v1::Summary AttendCall::SummaryOf(const BatchStats& stats) const {
+  v1::Summary summary = ToWire(stats);
+  summary.set_receive_ns(record_.receive_ns);
+  summary.set_total_ns(Nanoseconds(steady_clock::now() - record_.arrival));
+  return summary;
+}
+
+}  // namespace attention

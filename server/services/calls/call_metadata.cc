@@ -1,0 +1,161 @@
+#include "server/services/calls/call_metadata.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
+
+namespace attention {
+namespace {
+
+constexpr size_t kMaxValueBytes = 128;
+constexpr int64_t kLastSecond = std::numeric_limits<int64_t>::max() / 1'000'000'000;
+
+std::string ValueOf(const grpc::ServerContext& context, const char* key) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+// Of a header that may come several times, as one list: RFC 9110, section 5.3.
+std::string ValuesOf(const grpc::ServerContext& context, const char* key) {
+  const auto [begin, end] = context.client_metadata().equal_range(key);
+  return absl::StrJoin(begin, end, ",", [](std::string* out, const auto& entry) {
+    out->append(entry.second.data(), entry.second.size());
+  });
+}
+
+std::optional<Priority> ParsePriority(const std::string& text) {
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
+    if (text == Name(priority)) {
+      return priority;
+    }
+  }
+  return text.empty() ? std::optional(Priority::kNormal) : std::nullopt;
+}
+
+// Unlike any other of this process, and most likely of any other process.
+std::string MakeRequestId() {
+  static const uint32_t process = std::random_device()();
+  static std::atomic<uint64_t> next = 0;
+  return absl::StrFormat("%08x-%x", process, next++);
+}
+
+bool IsName(const std::string& text) {
+  return text.size() <= kMaxValueBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+CallMetadata IdentifyCall(const grpc::ServerContext& context) {
+  CallMetadata metadata;
+  metadata.request_id = ValueOf(context, "x-request-id");
+  if (metadata.request_id.empty() || !IsName(metadata.request_id)) {
+    metadata.request_id = MakeRequestId();
+  }
+  if (auto trace = ParseTraceparent(ValueOf(context, "traceparent"))) {
+    metadata.trace = *std::move(trace);
+    metadata.trace.state = ParseTracestate(ValuesOf(context, "tracestate"));
+  }
+  return metadata;
+}
+
+absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
+                          std::string_view rpc, CallMetadata& metadata) {
+  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
+  for (const char* const key : {"x-request-id", "attend-tenant"}) {
+    if (const std::string value = ValueOf(context, key); !IsName(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("metadata ", key, ": expected at most ", kMaxValueBytes,
+                       " printable characters, found ", value.size(), " bytes"));
+    }
+  }
+  const std::string priority = ValueOf(context, "attend-priority");
+  const std::optional<Priority> parsed = ParsePriority(priority);
+  if (!parsed.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "metadata attend-priority: expected high, normal or low, found \"", priority, "\""));
+  }
+  SetPriority(*parsed, metadata);
+  metadata.request_class.tenant =
+      metadata.caller.tenant.empty() ? ValueOf(context, "attend-tenant") : metadata.caller.tenant;
+  metadata.request_class.account = metadata.caller.account;
+  return absl::OkStatus();
+}
+
+void SetPriority(Priority priority, CallMetadata& metadata) {
+  metadata.request_class.priority = metadata.caller.Cap(priority);
+}
+
+void Record(const CallMetadata& metadata, RequestRecord& record) {
+  record.request_id = metadata.request_id;
+  record.trace = metadata.trace;
+  record.tenant = metadata.request_class.tenant;
+}
+
+void RecordPeer(const grpc::ServerContext& context, RequestRecord& record) {
+  if (!record.status.ok()) {
+    record.peer = context.peer();
+  }
+}
+
+RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc, TimePoint arrival,
+                       const absl::Status& status) {
+  RequestRecord record;
+  record.rpc = rpc;
+  record.arrival = arrival;
+  record.status = status;
+  Record(IdentifyCall(context), record);
+  RecordPeer(context, record);
+  return record;
+}
+
+void Record(const BatchStats& stats, RequestRecord& record) {
+  record.queue_ns = stats.queue_ns;
+  record.compute_ns = stats.compute_ns;
+  record.batch_id = static_cast<int64_t>(stats.batch_id);
+  record.batch_requests = stats.batch_requests;
+}
+
+absl::Status NobodyTakesIt() {
+  return absl::ResourceExhaustedError(
+      "the caller did not take the answer in time (--reply-patience), and others need its room "
+      "(--max-reply-bytes)");
+}
+
+void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context) {
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  if (refusal.has_value()) {
+    context.AddTrailingMetadata("grpc-retry-pushback-ms", absl::StrCat(refusal->retry_after_ms));
+    context.AddTrailingMetadata("attend-estimated-wait-ms",
+                                absl::StrCat(refusal->estimated_wait_ms));
+  }
+}
+
+std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata) {
+  const std::string& tenant = metadata.request_class.tenant;
+  return tenant.empty() ? context.peer() : absl::StrCat("tenant/", tenant);
+}
+
+// gRPC counts deadlines by the wall clock.
+TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now) {
+  const auto deadline = context.deadline();
+  // Beyond what the clock's nanoseconds can count, a deadline is none.
+  if (context.raw_deadline().tv_sec > kLastSecond ||
+      deadline == std::chrono::system_clock::time_point::max()) {
+    return TimePoint::max();
+  }
+  return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   deadline - std::chrono::system_clock::now());
+}
+
+}  // namespace attention

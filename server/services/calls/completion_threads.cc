@@ -1,0 +1,33 @@
+#include "server/services/calls/completion_threads.h"
+
+namespace attention {
+
+void CompletionThreads::Start(int num_threads) {
+  for (int i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue_->Next(&tag, &ok)) {
+        const absl::Status status = ContainVoid(
+            "a completion thread", [&] { static_cast<CompletionTag*>(tag)->Deliver(ok); });
+        if (!status.ok()) {
+          LogFailure(status);
+        }
+      }
+    });
+  }
+}
+
+CompletionThreads::~CompletionThreads() {
+  queue_->Shutdown();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  // A queue must be empty when it goes, even when no thread ever ran.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,386 @@
+#include "server/services/calls/duplex_call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "proto/codec/inflate.h"
+#include "proto/codec/status.h"
+
+namespace attention {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Of one call: enough that a client need not wait for answers, few enough that it leaves room for
+// others.
+constexpr int kMaxUnderWay = 64;
+constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
+// Of requests that wait for each other; of all calls there is a budget (DecodeCall).
+constexpr int64_t kMaxUnderWayBytes = int64_t{16} << 20;
+
+}  // namespace
+
+DuplexCall::DuplexCall(const CallEnvironment& environment, const char* rpc)
+    : environment_(environment), rpc_(rpc), visit_(environment.live_calls) {
+  context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
+}
+
+void DuplexCall::OnRequest(bool ok) {
+  if (!ok) {
+    on_done_.Disarm();
+    return;
+  }
+  PostSurely([this] { PostNext(); });
+  deadline_ = SteadyDeadline(context_, steady_clock::now());
+  metadata_ = IdentifyCall(context_);
+  context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+  const absl::Status status = ReadMetadata(context_, environment_.access, rpc_, metadata_);
+  if (!status.ok()) {
+    Refuse(status);
+    return;
+  }
+  Advance();
+}
+
+void DuplexCall::Refuse(const absl::Status& status) {
+  RequestRecord record = RecordOf(context_, rpc_, steady_clock::now(), status);
+  Record(metadata_, record);
+  environment_.observer.OnEnd(std::move(record));
+  Close(status);
+}
+
+std::function<void()> DuplexCall::GiveUp() {
+  return [self = weak_from_this()] {
+    if (const std::shared_ptr<DuplexCall> call = self.lock()) {
+      call->is_given_up_ = true;
+      call->context_.TryCancel();
+    }
+  };
+}
+
+bool DuplexCall::MayRead() const {
+  return !is_reading_ && !has_read_all_ && !closed_.has_value() && under_way_ < kMaxUnderWay &&
+         under_way_bytes_ < kMaxUnderWayBytes && unsent_bytes_ < kMaxUnsentBytes;
+}
+
+// A token that was taken back or has expired ends the call, and so does a large message for which
+// there is no room: what it was about is not known yet.
+absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
+  message_metadata_ = metadata_;
+  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, rpc_, message_metadata_));
+  if (message_metadata_.caller.tenant != metadata_.caller.tenant) {
+    return absl::UnauthenticatedError(
+        "authorization: expected a token of the tenant who made the call, found one that is "
+        "another's by now");
+  }
+  const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
+  planning_cost_ = inflating > 0 ? inflating : PlanningCost(message);
+  if (planning_cost_ > kSmallPlanBytes) {
+    ASSIGN_OR_RETURN(held_, environment_.executor.Reserve(message_metadata_.request_class,
+                                                          static_cast<int64_t>(message.Length())));
+  }
+  return environment_.admission.TryEnter() ? absl::OkStatus()
+                                           : absl::UnavailableError("the server is draining");
+}
+
+void DuplexCall::OnRead(bool ok) {
+  const grpc::ByteBuffer message = message_;
+  message_.Clear();
+  const absl::Status status = ok ? AdmitMessage(message) : absl::OkStatus();
+  const bool is_admitted = ok && status.ok();
+  bool is_taken = false;
+  {
+    MutexLock lock(mutex_);
+    has_read_all_ = !ok;
+    is_taken = is_admitted && !closed_.has_value();
+    under_way_ += is_taken ? 1 : 0;
+    under_way_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
+  }
+  if (is_taken) {
+    Take(message);
+    return;
+  }
+  held_.reset();
+  if (is_admitted) {
+    environment_.admission.Leave();
+  } else if (ok) {
+    Refuse(status);
+  }
+  EndRead();
+}
+
+void DuplexCall::Take(const grpc::ByteBuffer& message) {
+  const TimePoint arrival = steady_clock::now();
+  const auto take = [this, message, arrival] {
+    held_.reset();
+    TakeNow(message, arrival);
+  };
+  const bool is_small = planning_cost_ <= kSmallPlanBytes;
+  const absl::Status given = ContainVoid("the request", [&] {
+    if (!is_small) {
+      RunAside(planning_cost_, take);
+    }
+  });
+  if (is_small || !given.ok()) {
+    take();
+  }
+}
+
+// The next message must not pass this one: reading ends when it is taken.
+void DuplexCall::TakeNow(const grpc::ByteBuffer& message, TimePoint arrival) {
+  {
+    const Hold hold(*this);
+    const absl::StatusOr<grpc::ByteBuffer> inflated =
+        Contain("the request", [&] { return InflateOnAccount(message); });
+    if (inflated.ok()) {
+      OnMessage(*inflated, arrival);
+    } else {
+      RefuseMessage(message, arrival, inflated.status());
+    }
+  }
+  EndRead();
+}
+
+absl::StatusOr<grpc::ByteBuffer> DuplexCall::InflateOnAccount(const grpc::ByteBuffer& message) {
+  if (!IsCompressed(message)) {
+    return message;
+  }
+  PlanAccount account(environment_.executor, AsPlanCaller());
+  ASSIGN_OR_RETURN(grpc::ByteBuffer inflated,
+                   InflateRequest(message, environment_.unary_limit.max_bytes, account.terms()));
+  MutexLock lock(mutex_);
+  under_way_bytes_ +=
+      static_cast<int64_t>(inflated.Length()) - static_cast<int64_t>(message.Length());
+  return inflated;
+}
+
+void DuplexCall::RefuseMessage(const grpc::ByteBuffer& message, TimePoint arrival,
+                               const absl::Status& status) {
+  RequestRecord record;
+  record.rpc = rpc_;
+  record.arrival = arrival;
+  record.request_bytes = static_cast<int64_t>(message.Length());
+  record.status = status;
+  EndWithoutMessage(std::move(record));
+  Close(status);
+}
+
+void DuplexCall::EndRead() {
+  {
+    MutexLock lock(mutex_);
+    is_reading_ = false;
+  }
+  Advance();
+}
+
+void DuplexCall::RunAside(int64_t cost, const std::function<void()>& run) {
+  const absl::Status status = ContainVoid("the request", [&] {
+    environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
+                                      .cost = cost,
+                                      .run = [self = shared_from_this(), run] { run(); }});
+  });
+  if (!status.ok()) {
+    run();
+  }
+}
+
+PlanCaller DuplexCall::AsPlanCaller() {
+  return {.request_class = metadata_.request_class, .deadline = deadline_, .is_cancelled = [this] {
+            return is_cancelled();
+          }};
+}
+
+void DuplexCall::Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended) {
+  Outgoing outgoing = {message, std::move(ended), steady_clock::now()};
+  const absl::Status queued = ContainVoid("sending an answer", [&] {
+    MutexLock lock(mutex_);
+    queue_.push_back(std::move(outgoing));
+    unsent_bytes_ += static_cast<int64_t>(message.Length());
+  });
+  if (queued.ok()) {
+    Advance();
+    return;
+  }
+  if (outgoing.ended.has_value()) {
+    outgoing.ended->status = queued;
+  }
+  EndRequest(outgoing);
+  Close(queued);
+}
+
+void DuplexCall::EndWithoutMessage(RequestRecord ended) {
+  Outgoing outgoing = {grpc::ByteBuffer(), std::move(ended), steady_clock::now()};
+  EndRequest(outgoing);
+  Advance();
+}
+
+void DuplexCall::Close(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    closed_ = closed_.has_value() ? closed_ : status;
+  }
+  Advance();
+}
+
+bool DuplexCall::is_busy() {
+  MutexLock lock(mutex_);
+  return under_way_ > 0;
+}
+
+void DuplexCall::EndRequest(Outgoing& outgoing) {
+  if (!outgoing.ended.has_value()) {
+    return;
+  }
+  RequestRecord& record = *outgoing.ended;
+  {
+    MutexLock lock(mutex_);
+    under_way_bytes_ -= record.request_bytes;
+  }
+  const absl::Status recorded = ContainVoid("recording the call", [&] {
+    const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
+    record.send_ns = sent.count();
+    Record(metadata_, record);
+    if (is_given_up_ && record.status.ok()) {
+      record.status = NobodyTakesIt();
+    }
+    RecordPeer(context_, record);
+    environment_.observer.OnEnd(std::move(record));
+  });
+  if (!recorded.ok()) {
+    LogFailure(recorded);
+  }
+  environment_.admission.Leave();
+  ChangeUnderWay(-1);
+}
+
+void DuplexCall::ChangeUnderWay(int change) {
+  MutexLock lock(mutex_);
+  under_way_ += change;
+}
+
+void DuplexCall::DropQueue() {
+  std::deque<Outgoing> dropped;
+  {
+    MutexLock lock(mutex_);
+    dropped.swap(queue_);
+    unsent_bytes_ = 0;
+  }
+  for (Outgoing& outgoing : dropped) {
+    EndRequest(outgoing);
+  }
+}
+
+void DuplexCall::OnWritten(bool ok) {
+  is_cancelled_ = is_cancelled_ || !ok;
+  const auto size_bytes = static_cast<int64_t>(writing_.bytes.Length());
+  Outgoing written = std::exchange(writing_, Outgoing());
+  {
+    MutexLock lock(mutex_);
+    is_writing_ = false;
+    unsent_bytes_ -= size_bytes;
+  }
+  EndRequest(written);
+  Advance();
+}
+
+void DuplexCall::OnDone(bool) {
+  if (context_.IsCancelled()) {
+    is_cancelled_ = true;
+    Advance();
+  }
+}
+
+// Whether the client is gone is certain only now: a read that ends says no more than that it ended.
+void DuplexCall::OnFinish(bool ok) { OnEnd(ok && is_closed_by_client_ && !is_cancelled_); }
+
+void DuplexCall::Advance() {
+  if (is_cancelled_) {
+    DropQueue();
+  }
+  const std::optional<Steps> steps = NextSteps();
+  if (!steps.has_value()) {
+    return;
+  }
+  const absl::Status started = ContainVoid("the call", [&] {
+    if (steps->reads) {
+      on_read_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
+    }
+  });
+  if (!started.ok()) {
+    {
+      MutexLock lock(mutex_);
+      is_reading_ = false;
+    }
+    Abandon(started);
+  }
+  if (steps->writes) {
+    StartWrite();
+  }
+  if (steps->end.has_value()) {
+    StartEnd(*steps->end);
+  }
+}
+
+std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
+  MutexLock lock(mutex_);
+  if (has_ended_) {
+    return std::nullopt;
+  }
+  Steps steps;
+  steps.reads = MayRead() && !is_cancelled_;
+  is_reading_ = is_reading_ || steps.reads;
+  steps.writes = !is_writing_ && !queue_.empty();
+  if (steps.writes) {
+    writing_ = std::move(queue_.front());
+    queue_.pop_front();
+    is_writing_ = true;
+  }
+  // A client that hears of the end need not have ended its requests: that read fails then.
+  const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
+  if (is_over && under_way_ == 0 && !is_writing_ && queue_.empty()) {
+    has_ended_ = true;
+    is_closed_by_client_ = has_read_all_;
+    steps.end = closed_.value_or(absl::OkStatus());
+  }
+  return steps;
+}
+
+void DuplexCall::StartWrite() {
+  environment_.observer.OnSend(static_cast<int64_t>(writing_.bytes.Length()));
+  const absl::Status started = ContainVoid("the call", [&] {
+    on_written_.ArmFor([&](void* tag) { stream_.Write(writing_.bytes, tag); });
+  });
+  if (!started.ok()) {
+    Abandon(started);
+    OnWritten(false);
+  }
+}
+
+void DuplexCall::StartEnd(const absl::Status& status) {
+  const absl::Status started = ContainVoid("the call", [&] {
+    AddRefusalTrailers(status, context_);
+    const grpc::Status end = ToGrpcStatus(status);
+    on_finish_.ArmFor([&](void* tag) { stream_.Finish(end, tag); });
+  });
+  if (!started.ok()) {
+    Abandon(started);
+  }
+}
+
+void DuplexCall::Abandon(const absl::Status& status) noexcept {
+  is_cancelled_ = true;
+  LogFailure(status);
+  ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
+}
+
+// Of OnRequest and OnRead, before there is a request; the others do not throw.
+void DuplexCall::OnFailure(const absl::Status& status) noexcept {
+  {
+    MutexLock lock(mutex_);
+    is_reading_ = false;
+  }
+  Close(status);
+}
+
+}  // namespace attention

@@ -1,0 +1,28 @@
+#include "server/services/calls/open_streams.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/scheduling/refusal.h"
+#include "server/security/access.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kRetryStreamMs = 1000;
+
+}  // namespace
+
+absl::StatusOr<OpenStreams::Place> OpenStreams::Enter(const grpc::ServerContext& context,
+                                                      std::string_view rpc) {
+  const std::string account = AccountOf(Caller(), context);
+  Place place = places_.Take(account, 1);
+  if (place == nullptr) {
+    return Refuse(absl::StatusCode::kResourceExhausted,
+                  absl::StrCat(std::string(rpc), ": ", count(), " of ", places_.total(),
+                               " streams without a token are open, and ", account,
+                               " may have no more than it leaves free"),
+                  {.reason = RefusalReason::kLimit, .retry_after_ms = kRetryStreamMs});
+  }
+  return place;
+}
+
+}  // namespace attention

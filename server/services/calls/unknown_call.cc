@@ -1,0 +1,26 @@
+#include "server/services/calls/unknown_call.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "proto/codec/status.h"
+
+namespace attention {
+
+void UnknownCall::Post(const Method& method) {
+  const auto call = std::make_shared<UnknownCall>(method);
+  call->on_request_.ArmFor([&](void* tag) {
+    method.service.RequestCall(&call->context_, &call->stream_, method.queue, method.queue, tag);
+  });
+}
+
+void UnknownCall::OnRequest(bool ok) {
+  if (!ok) {
+    return;
+  }
+  PostSurely([this] { Post(method_); });
+  const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(
+      absl::StrCat(context_.method(), ": this listener has no such method")));
+  on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
+}
+
+}  // namespace attention

@@ -1,0 +1,41 @@
+// Calls of methods that nobody serves. (What the library does about them, a server without
+// synchronous methods leaves waiting until their deadline.)
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+
+#include <memory>
+
+#include "server/scheduling/gate.h"
+#include "server/services/calls/completion_threads.h"
+
+namespace attention {
+
+class UnknownCall : public std::enable_shared_from_this<UnknownCall> {
+ public:
+  /// All outlive the calls.
+  struct Method {
+    grpc::AsyncGenericService& service;
+    grpc::ServerCompletionQueue* queue;
+    Gate& live_calls;
+  };
+
+  /// Waits for one call; each call that comes posts its successor.
+  static void Post(const Method& method);
+  explicit UnknownCall(const Method& method) : method_(method), visit_(method.live_calls) {}
+
+  void OnFailure(const absl::Status&) noexcept { context_.TryCancel(); }
+
+ private:
+  void OnRequest(bool ok);
+  void OnFinish(bool) {}
+
+  const Method method_;
+  const Visit visit_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_{&context_};
+  CallTag<UnknownCall> on_request_{this, &UnknownCall::OnRequest};
+  CallTag<UnknownCall> on_finish_{this, &UnknownCall::OnFinish};
+};
+
+}  // namespace attention

@@ -1,0 +1,157 @@
+#include "server/services/decode/open_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/services/plan/wrong.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kMaxTimeToLiveMs = 3'600'000;
+
+absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field) {
+  switch (dtype) {
+    case v1::DATA_TYPE_UNSPECIFIED:
+    case v1::FP32:
+      return KeyValueStorage::kF32;
+    case v1::BF16:
+      return KeyValueStorage::kBf16;
+    case v1::INT8:
+      return KeyValueStorage::kInt8;
+    default:
+      return Wrong("open.", field, ": expected FP32, BF16 or INT8, found ",
+                   v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
+                                               : absl::StrCat(static_cast<int>(dtype)));
+  }
+}
+
+absl::Status CheckOptions(const v1::AttentionOptions& options) {
+  const std::pair<const char*, bool> fields[] = {
+      {"bias", options.has_bias()},
+      {"mask", options.has_mask()},
+      {"prefix", options.prefix() != 0},
+      {"global_tokens", !options.global_tokens().empty()},
+      {"sequences", !options.sequences().empty()},
+      {"similarity", options.similarity() == v1::LINEAR}};
+  for (const auto& [field, is_set] : fields) {
+    if (is_set) {
+      return Wrong("open.", "options.", field,
+                   ": does not go with a session, whose later keys are not known yet");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The heads with their defaults.
+absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
+  v1::AttentionHeads heads = open.heads();
+  if (!open.has_heads() || heads.num_heads() < 1 || heads.head_dim() < 1) {
+    return Wrong("open.",
+                 "heads: expected num_heads and head_dim of 1 or more without a model, found ",
+                 heads.num_heads(), " and ", heads.head_dim());
+  }
+  if (open.has_layer() || open.has_model_version()) {
+    return Wrong("open.", open.has_layer() ? "layer" : "model_version",
+                 ": expected none without a model, found one");
+  }
+  const auto set_default = [](int64_t value, int64_t other) { return value != 0 ? value : other; };
+  heads.set_num_kv_heads(set_default(heads.num_kv_heads(), heads.num_heads()));
+  heads.set_value_head_dim(set_default(heads.value_head_dim(), heads.head_dim()));
+  heads.set_dtype(heads.dtype() == v1::DATA_TYPE_UNSPECIFIED ? v1::FP32 : heads.dtype());
+  return heads;
+}
+
+// A step without tokens, which has everything else that can be wrong.
+v1::AttendRequest EmptyStep(const SessionPlan& plan) {
+  v1::AttendRequest request = plan.step;
+  const auto set = [](v1::Tensor& tensor, v1::DataType dtype,
+                      std::initializer_list<int64_t> shape) {
+    tensor.set_dtype(dtype);
+    tensor.mutable_shape()->Assign(shape.begin(), shape.end());
+  };
+  if (plan.target.model == nullptr) {
+    const v1::AttentionHeads& h = plan.heads;
+    v1::QueryKeyValue& input = *request.mutable_query_key_value();
+    set(*input.mutable_query(), h.dtype(), {0, h.num_heads(), h.head_dim()});
+    set(*input.mutable_key(), h.dtype(), {0, h.num_kv_heads(), h.head_dim()});
+    set(*input.mutable_value(), h.dtype(), {0, h.num_kv_heads(), h.value_head_dim()});
+    return request;
+  }
+  const ModelInfo& info = plan.target.model->info();
+  const bool is_layer =
+      request.has_layer() && request.layer() >= 0 && request.layer() < std::ssize(info.layers);
+  set(*request.mutable_hidden_states()->mutable_tensor(), v1::FP32,
+      {0, is_layer ? info.layers[request.layer()].shape.d_model : info.d_model});
+  return request;
+}
+
+absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
+                       const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
+  const std::shared_ptr<const Model>& model = plan.target.model;
+  const bool is_layer = open.has_layer() || !model->info().has_stack;
+  if (open.has_heads()) {
+    return Wrong("open.", "heads: expected none with a model, found some");
+  }
+  if (is_layer) {
+    plan.target.layer = open.layer();
+    plan.step.set_layer(open.layer());
+    plan.target.make_caches = [model, layer = open.layer(), storage,
+                               memory]() -> absl::StatusOr<std::vector<KvCache>> {
+      ASSIGN_OR_RETURN(KvCache cache, model->MakeLayerCache(layer, storage, memory));
+      std::vector<KvCache> caches;
+      caches.push_back(std::move(cache));
+      return caches;
+    };
+    return absl::OkStatus();
+  }
+  plan.target.make_caches = [model, storage, memory] { return model->MakeCaches(storage, memory); };
+  return plan.target.make_caches().status();  // which says why a model does not decode
+}
+
+void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
+  const KvCacheShape shape = {plan.heads.num_kv_heads(), plan.heads.head_dim(),
+                              plan.heads.value_head_dim(), storage};
+  plan.target.make_caches = [shape, memory]() -> absl::StatusOr<std::vector<KvCache>> {
+    ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(shape, memory));
+    std::vector<KvCache> caches;
+    caches.push_back(std::move(cache));
+    return caches;
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
+                                        const std::shared_ptr<KvMemory>& memory) {
+  SessionPlan plan;
+  if (open.resume_ttl_ms() < 0 || open.resume_ttl_ms() > kMaxTimeToLiveMs) {
+    return Wrong("open.", "resume_ttl_ms: expected 0 to ", kMaxTimeToLiveMs, ", found ",
+                 open.resume_ttl_ms());
+  }
+  plan.time_to_live = absl::Milliseconds(open.resume_ttl_ms());
+  ASSIGN_OR_RETURN(const KeyValueStorage storage, StorageOf(open.cache_dtype(), "cache_dtype"));
+  RETURN_IF_ERROR(CheckOptions(open.options()));
+  *plan.step.mutable_options() = open.options();
+  if (open.model().empty()) {
+    ASSIGN_OR_RETURN(plan.heads, ReadHeads(open));
+    PlanBare(storage, memory, plan);
+  } else {
+    std::optional<int64_t> version;
+    if (open.has_model_version()) {
+      version = open.model_version();
+    }
+    ASSIGN_OR_RETURN(plan.target.model, FindModel(models, open.model(), version));
+    RETURN_IF_ERROR(PlanModel(open, storage, memory, plan));
+  }
+  const bool is_stack = plan.target.model != nullptr && !plan.target.layer.has_value();
+  if (!is_stack && !open.options().has_causal()) {
+    plan.step.mutable_options()->set_causal(true);
+  }
+  const Received<v1::AttendRequest> empty = {EmptyStep(plan), nullptr};
+  RETURN_IF_ERROR(PlanStep(empty, {.model = plan.target.model}, {.max_bytes = 0}).status());
+  return plan;
+}
+
+}  // namespace attention

@@ -1,0 +1,126 @@
+#include "server/services/decode/session_step.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kMaxTopLogits = 1024;
+
+absl::Status CheckInput(const v1::DecodeStep& step, const SessionPlan& plan) {
+  if (step.input_case() == v1::DecodeStep::INPUT_NOT_SET) {
+    return absl::InvalidArgumentError(
+        "step.input: expected hidden_states, token_ids, text or query_key_value, found none of "
+        "them");
+  }
+  const bool is_bare = plan.target.model == nullptr;
+  if (step.has_query_key_value() != is_bare) {
+    return absl::InvalidArgumentError(
+        is_bare ? "step.input: expected query_key_value in a session without a model, found another"
+                : "step.input: expected hidden_states, token_ids or text in a session of a model, "
+                  "found query_key_value");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHeads(const BatchKey& step, const SessionPlan& plan) {
+  if (plan.target.model != nullptr) {
+    return absl::OkStatus();
+  }
+  const v1::AttentionHeads& h = plan.heads;
+  const auto text = [](int64_t heads, int64_t kv_heads, int64_t dim, int64_t value_dim,
+                       v1::DataType dtype) {
+    return absl::StrCat(heads, " query heads and ", kv_heads, " key heads of ", dim, ", values of ",
+                        value_dim, ", ", v1::DataType_Name(dtype));
+  };
+  const std::string expected =
+      text(h.num_heads(), h.num_kv_heads(), h.head_dim(), h.value_head_dim(), h.dtype());
+  const std::string found = text(step.num_heads, step.num_kv_heads, step.head_dim,
+                                 step.value_head_dim, ToWire(step.dtype));
+  return expected == found
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("step.query_key_value: expected ", expected,
+                                                       " as the session has, found ", found));
+}
+
+absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
+  RETURN_IF_ERROR(CheckInput(step, plan));
+  const SessionTarget& target = plan.target;
+  if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
+        v1::ModelOutput_Name(step.model_output())));
+  }
+  if (step.top_logits() < 0 || step.top_logits() > kMaxTopLogits) {
+    return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
+                                                   ", found ", step.top_logits()));
+  }
+  const bool has_logits =
+      target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
+  if (step.top_logits() > 0 && !has_logits) {
+    return absl::InvalidArgumentError(
+        "step.top_logits: expected 0 where there are no logits (Model.has_logits, without layer), "
+        "found more");
+  }
+  return absl::OkStatus();
+}
+
+// The step as a request of one sequence.
+Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRequest request) {
+  const v1::DecodeStep& step = received.step;
+  switch (step.input_case()) {
+    case v1::DecodeStep::kHiddenStates:
+      *request.mutable_hidden_states() = step.hidden_states();
+      break;
+    case v1::DecodeStep::kTokenIds:
+      *request.mutable_token_ids() = step.token_ids();
+      break;
+    case v1::DecodeStep::kText:
+      *request.mutable_text() = step.text();
+      break;
+    case v1::DecodeStep::kQueryKeyValue:
+      *request.mutable_query_key_value() = step.query_key_value();
+      break;
+    default:
+      break;
+  }
+  request.set_model_output(step.top_logits() > 0 ? v1::LAST_LOGITS : step.model_output());
+  return {std::move(request), received.bytes};
+}
+
+}  // namespace
+
+absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const SessionPlan& session,
+                                           SessionSequence& sequence, const StepTerms& terms) {
+  RETURN_IF_ERROR(CheckStep(received.step, session));
+  ASSIGN_OR_RETURN(AttendPlan request, PlanStep(RequestOf(received, session.step),
+                                                {.model = session.target.model,
+                                                 .caches = &sequence.caches,
+                                                 .cached_len = sequence.length},
+                                                terms.limit, terms.planning));
+  RETURN_IF_ERROR(CheckHeads(request.key, session));
+  const int64_t tokens = request.sequences[0].query.rows;
+  if (tokens == 0) {
+    return absl::InvalidArgumentError("step: expected at least one token, found none");
+  }
+  if (session.target.model != nullptr) {
+    RETURN_IF_ERROR(session.target.model->CheckGrowth(sequence.length, tokens));
+  }
+  return request;
+}
+
+// A rotation that does not grow past a length does not shrink past it either.
+absl::Status CheckSessionTruncation(const SessionPlan& session, int64_t length,
+                                    int64_t new_length) {
+  const std::shared_ptr<const Model>& model = session.target.model;
+  return model != nullptr && new_length > 0 && new_length < length
+             ? model->CheckGrowth(new_length, length - new_length)
+             : absl::OkStatus();
+}
+
+}  // namespace attention

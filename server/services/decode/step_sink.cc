@@ -1,0 +1,40 @@
+#include "server/services/decode/step_sink.h"
+
+#include <chrono>
+
+namespace attention {
+
+void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+                      const BatchStats& stats) {
+  if (status.ok() && reply->message_bytes() > kSmallReplyBytes) {
+    const auto finish = [self = shared_from_this(), reply, stats] {
+      self->call_->OnStepDone(self->action_, *reply, absl::OkStatus(), stats);
+    };
+    const absl::Status given =
+        ContainVoid("answering the step", [&] { call_->RunAside(reply->message_bytes(), finish); });
+    if (!given.ok()) {
+      finish();
+    }
+    return;
+  }
+  if (!status.ok() || action_->request.message.step().top_logits() == 0) {
+    call_->OnStepDone(action_, *reply, status, stats);
+    return;
+  }
+  reply_ = reply;
+  stats_ = stats;
+  const absl::Status set = ContainVoid("answering the step", [&] {
+    on_search_.ArmFor(
+        [&](void* tag) { alarm_.Set(queue_, std::chrono::system_clock::now(), tag); });
+  });
+  if (!set.ok()) {
+    OnSearch(true);
+  }
+}
+
+void StepSink::OnSearch(bool) {
+  const std::shared_ptr<const AttendReply> reply = std::move(reply_);
+  call_->OnStepDone(action_, *reply, absl::OkStatus(), stats_);
+}
+
+}  // namespace attention

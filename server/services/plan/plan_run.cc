@@ -1,0 +1,250 @@
+// What a request runs: bare attention, one layer of a model, or its whole stack.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/status_macros.h"
+#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/wrong.h"
+
+namespace attention {
+namespace {
+
+std::string NameOf(const Model& model) { return absl::StrCat("model \"", model.name(), "\""); }
+
+// In the order of the wire's.
+static_assert(static_cast<int>(ModelOutput::kHiddenStates) == v1::LAST_HIDDEN_STATES &&
+              static_cast<int>(ModelOutput::kMeanPooled) == v1::MEAN_POOLED &&
+              static_cast<int>(ModelOutput::kFirstPooled) == v1::CLS_POOLED &&
+              static_cast<int>(ModelOutput::kLogits) == v1::LOGITS &&
+              static_cast<int>(ModelOutput::kLastLogits) == v1::LAST_LOGITS);
+
+bool IsLogits(ModelOutput output) {
+  return output == ModelOutput::kLogits || output == ModelOutput::kLastLogits;
+}
+
+// `why` says what the request asks for: "with layer".
+absl::Status ExpectNoStackFields(const v1::AttendRequest& request, const std::string& why) {
+  if (request.model_output() != v1::LAST_HIDDEN_STATES) {
+    return Wrong("model_output: expected LAST_HIDDEN_STATES ", why, ", found ",
+                 v1::ModelOutput_IsValid(request.model_output())
+                     ? v1::ModelOutput_Name(request.model_output())
+                     : absl::StrCat(static_cast<int>(request.model_output())));
+  }
+  if (request.has_weights_choice()) {
+    return Wrong("weights_choice: expected none ", why, ", found one");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectNoModel(const v1::AttendRequest& request) {
+  if (!request.model().empty()) {
+    return Wrong("model: expected none with query_key_value, found \"", request.model(), "\"");
+  }
+  if (request.has_layer()) {
+    return Wrong("layer: expected none with query_key_value, found ", request.layer());
+  }
+  if (request.has_model_version()) {
+    return Wrong("model_version: expected none with query_key_value, found ",
+                 request.model_version());
+  }
+  return ExpectNoStackFields(request, "with query_key_value");
+}
+
+// Of the field of the request's options that is set first.
+absl::Status ExpectNoOptions(const v1::AttentionOptions& options, const AttendPlan& plan) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  options.GetReflection()->ListFields(options, &fields);
+  if (!fields.empty()) {
+    return Wrong("options.", fields.front()->name(),
+                 ": goes with layer: expected none for the whole stack of ", NameOf(*plan.model),
+                 ", found one");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChooseOutput(const v1::AttendRequest& request, AttendPlan& plan) {
+  if (!v1::ModelOutput_IsValid(request.model_output())) {
+    return Wrong(
+        "model_output: expected LAST_HIDDEN_STATES (0), MEAN_POOLED (1), CLS_POOLED (2), LOGITS "
+        "(3) "
+        "or LAST_LOGITS (4), found ",
+        static_cast<int>(request.model_output()));
+  }
+  plan.wanted = static_cast<ModelOutput>(request.model_output());
+  if (IsLogits(plan.wanted) && !plan.model->info().has_logits) {
+    return Wrong("model_output: expected LAST_HIDDEN_STATES, MEAN_POOLED or CLS_POOLED of ",
+                 NameOf(*plan.model), ", which has no logits, found ",
+                 v1::ModelOutput_Name(request.model_output()));
+  }
+  return absl::OkStatus();
+}
+
+using Numbers = google::protobuf::RepeatedField<int64_t>;
+
+absl::Status CheckAscending(const Numbers& numbers, int64_t end, const char* field) {
+  int64_t next = 0;
+  for (int i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] < next || numbers[i] >= end) {
+      return Wrong("weights_choice.", field, "[", i, "]: expected ascending numbers, here ", next,
+                   " to ", end - 1, ", found ", numbers[i]);
+    }
+    next = numbers[i] + 1;
+  }
+  return absl::OkStatus();
+}
+
+// Layers of a model with an encoder come in the order encoder, then (self, cross) of each decoder
+// block.
+int64_t NumEncoderLayers(const ModelInfo& info) {
+  const int64_t num_cross = std::count_if(info.layers.begin(), info.layers.end(),
+                                          [](const ModelLayerInfo& l) { return l.is_cross; });
+  return info.has_encoder ? std::ssize(info.layers) - 2 * num_cross : 0;
+}
+
+absl::Status ChooseWeights(const v1::WeightsChoice& choice, AttendPlan& plan) {
+  const ModelInfo& info = plan.model->info();
+  if (choice.layers().empty()) {
+    return Wrong("weights_choice.layers: expected at least one, found none");
+  }
+  const bool is_encoder_alone = plan.key.layer == kEncoderAlone;
+  RETURN_IF_ERROR(CheckAscending(
+      choice.layers(), is_encoder_alone ? NumEncoderLayers(info) : std::ssize(info.layers),
+      "layers"));
+  int64_t num_heads = info.layers[choice.layers(0)].shape.num_heads;
+  for (const int64_t layer : choice.layers()) {
+    num_heads = std::min(num_heads, info.layers[layer].shape.num_heads);
+  }
+  RETURN_IF_ERROR(CheckAscending(choice.heads(), num_heads, "heads"));
+  plan.weights_choice = {.layers = {choice.layers().begin(), choice.layers().end()},
+                         .heads = {choice.heads().begin(), choice.heads().end()}};
+  return absl::OkStatus();
+}
+
+absl::Status PlanStack(const v1::AttendRequest& request, AttendPlan& plan) {
+  const bool has_decoder_input = !request.has_hidden_states() ||
+                                 request.hidden_states().has_tensor() ||
+                                 !request.hidden_states().has_memory();
+  const bool is_encoder_alone = plan.model->info().has_encoder && !has_decoder_input;
+  plan.key.layer = is_encoder_alone ? kEncoderAlone : kWholeModel;
+  RETURN_IF_ERROR(ExpectNoOptions(request.options(), plan));
+  RETURN_IF_ERROR(ChooseOutput(request, plan));
+  return request.has_weights_choice() ? ChooseWeights(request.weights_choice(), plan)
+                                      : absl::OkStatus();
+}
+
+absl::Status PlanLayer(const v1::AttendRequest& request, AttendPlan& plan) {
+  const std::vector<ModelLayerInfo>& layers = plan.model->info().layers;
+  const int64_t layer = request.has_layer() ? request.layer() : 0;
+  if (layer < 0 || layer >= std::ssize(layers)) {
+    return Wrong("layer: expected 0 to ", layers.size() - 1, " of the ", layers.size(),
+                 layers.size() == 1 ? " layer" : " layers", " of ", NameOf(*plan.model), ", found ",
+                 layer);
+  }
+  RETURN_IF_ERROR(ExpectNoStackFields(
+      request, request.has_layer()
+                   ? std::string("with layer")
+                   : absl::StrCat("of ", NameOf(*plan.model), ", which is one attention layer")));
+  plan.key.layer = layer;
+  plan.num_heads = layers[layer].shape.num_heads;
+  plan.head_dim = layers[layer].shape.head_dim;
+  plan.extra_keys = layers[layer].extra_keys;
+  return absl::OkStatus();
+}
+
+absl::Status NoSuchModel(const ModelRepository& models, const std::string& name) {
+  std::set<std::string> names;
+  for (const std::shared_ptr<const Model>& model : models.List()) {
+    names.insert(absl::StrCat("\"", model->name(), "\""));
+  }
+  return absl::NotFoundError(absl::StrCat("model: expected one of ", absl::StrJoin(names, ", "),
+                                          ", found \"", name, "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
+                                                       const std::string& name,
+                                                       std::optional<int64_t> version) {
+  // First: what arrives meanwhile is then found.
+  const bool is_expected = models.IsExpected(name);
+  if (std::shared_ptr<const Model> model = models.Find(name, version)) {
+    return model;
+  }
+  std::vector<int64_t> versions;
+  for (const std::shared_ptr<const Model>& model : models.List()) {
+    if (model->name() == name) {
+      versions.push_back(model->info().version);
+    }
+  }
+  if (is_expected) {
+    return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
+  }
+  if (versions.empty() || !version.has_value()) {
+    return NoSuchModel(models, name);
+  }
+  return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
+                                          absl::StrJoin(versions, ", "), " of model \"", name,
+                                          "\", found ", *version));
+}
+
+absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan) {
+  if (plan.model == nullptr) {
+    return ExpectNoModel(request);
+  }
+  plan.key.model = plan.model.get();
+  return plan.model->info().has_stack && !request.has_layer() ? PlanStack(request, plan)
+                                                              : PlanLayer(request, plan);
+}
+
+void PlanStackOutput(AttendPlan& plan) {
+  plan.output_width = plan.model->OutputOf(plan.wanted, 1).width;
+  plan.output_shape.back() = plan.output_width;
+  if (plan.wanted == ModelOutput::kHiddenStates || plan.wanted == ModelOutput::kLogits) {
+    return;
+  }
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    plan.sequences[i].output = {i, plan.sequences[i].query.rows > 0 ? 1 : 0};
+  }
+  plan.output_shape = {std::ssize(plan.sequences), plan.output_width};
+}
+
+bool NeedsMemory(const ModelLayerInfo& layer) {
+  return layer.is_cross || layer.shape.d_memory != layer.shape.d_model ||
+         layer.shape.has_memory_values();
+}
+
+MemoryUse MemoryUseOf(const AttendPlan& plan) {
+  const ModelInfo& info = plan.model->info();
+  if (plan.key.is_stack()) {
+    return plan.key.layer == kWholeModel && info.has_encoder ? MemoryUse::kAlways
+                                                             : MemoryUse::kNever;
+  }
+  if (NeedsMemory(info.layers[plan.key.layer])) {
+    return MemoryUse::kAlways;
+  }
+  return info.has_stack ? MemoryUse::kNever : MemoryUse::kOptional;
+}
+
+WeightsExtents AttendPlan::WeightsOf(int64_t layer, const PlannedSequence& sequence) const {
+  const ModelInfo& info = model->info();
+  const int64_t heads = weights_choice.heads.empty() ? info.layers[layer].shape.num_heads
+                                                     : std::ssize(weights_choice.heads);
+  if (key.has_memory && layer < NumEncoderLayers(info)) {
+    const int64_t rows = sequence.query.rows > 0 ? sequence.key.rows : 0;
+    return {heads, rows, model->NumKeys(layer, rows, rows)};
+  }
+  return {heads, sequence.query.rows,
+          model->NumKeys(layer, cached_len + sequence.query.rows, sequence.key.rows)};
+}
+
+std::string AttendPlan::RunName() const {
+  const std::string name = NameOf(*model);
+  return key.is_stack() || !model->info().has_stack
+             ? name
+             : absl::StrCat("layer ", key.layer, " of ", name);
+}
+
+}  // namespace attention

@@ -1,0 +1,176 @@
+// Requests for a model with token ids, or texts that become token ids.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/services/plan/attend_plan.h"
+
+namespace attention {
+namespace {
+
+// Memory that cutting a text takes meanwhile at most, for each of its bytes: as
+// tests/core/tokenizer/tokenizer_memory_test.cc has it.
+constexpr int64_t kBytesToCutOne = 25;
+
+absl::Status WithPlace(const absl::Status& status, const std::string& before,
+                       const std::string& after) {
+  return absl::Status(status.code(), absl::StrCat(before, std::string(status.message()), after));
+}
+
+absl::Status ExpectNoMemory(const char* found, const AttendPlan& plan) {
+  if (MemoryUseOf(plan) == MemoryUse::kAlways) {
+    return absl::InvalidArgumentError(absl::StrCat("input: expected hidden_states for ",
+                                                   plan.RunName(), ", which needs memory, found ",
+                                                   found));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSequence(const SequenceRows& rows, const AttendPlan& plan) {
+  TokenSequence tokens;
+  tokens.first_position = plan.cached_len;
+  tokens.ids = std::span<const int32_t>(plan.ids).subspan(rows.first_row, rows.rows);
+  if (!plan.type_ids.empty()) {
+    tokens.type_ids = std::span<const int32_t>(plan.type_ids).subspan(rows.first_row, rows.rows);
+  }
+  return plan.model->ValidateTokens(tokens);
+}
+
+// Sequences over plan.ids.
+void PlanTokens(const std::vector<SequenceRows>& rows, AttendPlan& plan) {
+  const int64_t num_tokens = std::ssize(plan.ids);
+  PlanSelfAttention(rows, {.is_padded = false, .batch_size = 1, .seq_len = num_tokens}, plan);
+  plan.is_token_request = true;
+  plan.output_dtype = Dtype::kF32;
+  plan.output_width = plan.model->info().d_model;
+  plan.output_shape = {num_tokens, plan.output_width};
+}
+
+absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) {
+  if (plan.model->tokenizer() == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input: expected token_ids or hidden_states for ", plan.RunName(),
+                     ", which has no tokenizer, found text"));
+  }
+  if (input.texts().empty()) {
+    return absl::InvalidArgumentError("text.texts: expected at least one text, found none");
+  }
+  return CheckNumSequences(input.texts_size(), "text.texts");
+}
+
+// Texts that a tokenizer cuts, on the terms of whoever asks.
+class TextCutter {
+ public:
+  TextCutter(const AttendPlan& plan, const PlanTerms& terms)
+      : plan_(plan), tokenizer_(*plan.model->tokenizer()), terms_(terms) {}
+
+  /// By their lengths alone: a text that cannot become as few tokens as may be; and memory for the
+  /// others.
+  absl::Status CheckLengths(const v1::TextInput& input) const {
+    const std::optional<int64_t> positions = plan_.model->info().max_positions;
+    const int64_t max_tokens =
+        positions.has_value() ? std::max<int64_t>(1, *positions - plan_.cached_len) : kMaxTokens;
+    const int64_t max_bytes = tokenizer_.MaxTextBytes(max_tokens);
+    int64_t bytes = 0;
+    for (int i = 0; i < input.texts_size(); ++i) {
+      const int64_t text_bytes = std::ssize(input.texts(i));
+      if (text_bytes > max_bytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("text.texts[", i, "]: expected at most ", max_bytes, " bytes, since ",
+                         max_tokens, " tokens stand for no more, found ", text_bytes));
+      }
+      bytes += text_bytes;
+    }
+    return bytes <= kSmallPlanBytes ? absl::OkStatus() : terms_.Reserve(MemoryToCut(bytes));
+  }
+
+  /// One text after the other as long as they stay within the bound of a request.
+  absl::StatusOr<std::vector<TokenizedText>> Cut(const v1::TextInput& input) const {
+    std::vector<TokenizedText> texts;
+    int64_t tokens = 0;
+    for (int i = 0; i < input.texts_size(); ++i) {
+      ASSIGN_OR_RETURN(TokenizedText text, CutOne(input, i));
+      tokens += std::ssize(text.ids);
+      if (tokens > kMaxTokens) {
+        return absl::ResourceExhaustedError(absl::StrCat("text: expected at most ", kMaxTokens,
+                                                         " tokens in a request, found ", tokens,
+                                                         " in the first ", i + 1, " texts"));
+      }
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+ private:
+  // What the texts may become, and what cutting them takes meanwhile.
+  static int64_t MemoryToCut(int64_t bytes) {
+    return std::min(bytes, kMaxTokens) * kTextTokenBytes + bytes * kBytesToCutOne;
+  }
+
+  absl::StatusOr<TokenizedText> CutOne(const v1::TextInput& input, int i) const {
+    absl::Status wanted;
+    absl::StatusOr<TokenizedText> text = tokenizer_.Encode(
+        input.texts(i),
+        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = kMaxTokens, .go_on = [&] {
+           wanted = terms_.Check();
+           return wanted.ok();
+         }});
+    RETURN_IF_ERROR(wanted);
+    return text.ok() ? std::move(text)
+                     : WithPlace(text.status(), absl::StrCat("text.texts[", i, "]: "), "");
+  }
+
+  const AttendPlan& plan_;
+  const Tokenizer& tokenizer_;
+  const PlanTerms& terms_;
+};
+
+}  // namespace
+
+absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan) {
+  RETURN_IF_ERROR(ExpectNoMemory("token_ids", plan));
+  if (!input.type_ids().empty() && input.type_ids_size() != input.ids_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("token_ids.type_ids: expected no value or one for each of the ",
+                     input.ids_size(), " ids, found ", input.type_ids_size()));
+  }
+  ASSIGN_OR_RETURN(
+      const std::vector<SequenceRows> rows,
+      ReadLengths(input.lengths(), {.seq_len = input.ids_size()}, "token_ids.lengths"));
+  plan.ids.assign(input.ids().begin(), input.ids().end());
+  plan.type_ids.assign(input.type_ids().begin(), input.type_ids().end());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (const absl::Status status = ValidateSequence(rows[i], plan); !status.ok()) {
+      return WithPlace(status, "", absl::StrCat(" in sequence ", i));
+    }
+  }
+  PlanTokens(rows, plan);
+  return absl::OkStatus();
+}
+
+absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan) {
+  RETURN_IF_ERROR(ExpectNoMemory("text", plan));
+  RETURN_IF_ERROR(CheckTextInput(input, plan));
+  const TextCutter cutter(plan, terms);
+  RETURN_IF_ERROR(cutter.CheckLengths(input));
+  ASSIGN_OR_RETURN(std::vector<TokenizedText> texts, cutter.Cut(input));
+  const bool has_type_ids = plan.model->info().num_token_types > 0;
+  std::vector<SequenceRows> rows;
+  for (const TokenizedText& text : texts) {
+    rows.push_back({std::ssize(plan.ids), std::ssize(text.ids)});
+    plan.ids.insert(plan.ids.end(), text.ids.begin(), text.ids.end());
+    if (has_type_ids) {
+      plan.type_ids.insert(plan.type_ids.end(), text.type_ids.begin(), text.type_ids.end());
+    }
+    if (const absl::Status status = ValidateSequence(rows.back(), plan); !status.ok()) {
+      return WithPlace(status, absl::StrCat("text.texts[", rows.size() - 1, "] as "), "");
+    }
+  }
+  PlanTokens(rows, plan);
+  plan.texts = std::make_shared<const std::vector<TokenizedText>>(std::move(texts));
+  return absl::OkStatus();
+}
+
+}  // namespace attention

@@ -1,0 +1,122 @@
+#include "server/services/plan/read_options.h"
+
+#include <cmath>
+#include <string>
+
+#include "core/runtime/status_macros.h"
+#include "server/services/plan/wrong.h"
+
+namespace attention {
+namespace {
+
+// In the order of the wire's.
+static_assert(static_cast<int>(Similarity::kLinear) == v1::LINEAR &&
+              static_cast<int>(Similarity::kTriangular) == v1::TRIANGULAR &&
+              static_cast<int>(Similarity::kBox) == v1::BOX &&
+              static_cast<int>(Rotary::Scaling::kLlama3) == v1::Rotary::LLAMA3 &&
+              static_cast<int>(Rotary::Scaling::kLinear) == v1::Rotary::LINEAR);
+
+/// What FP32 cannot hold would be another number in the core's words.
+absl::StatusOr<float> ReadFloat(double value, const std::string& field) {
+  const auto result = static_cast<float>(value);
+  if (std::isfinite(value) && !std::isfinite(result)) {
+    return Wrong("options.", field, ": expected a finite FP32 number, found ", value);
+  }
+  return result;
+}
+
+absl::Status ReadSimilarity(const v1::AttentionOptions& wire, AttentionOptions& options) {
+  if (!v1::Similarity_IsValid(wire.similarity())) {
+    return Wrong(
+        "options.",
+        "similarity: expected DOT_PRODUCT (0), GAUSSIAN (1), BOX (2), TRIANGULAR (3) or LINEAR "
+        "(4), found ",
+        static_cast<int>(wire.similarity()));
+  }
+  options.similarity = static_cast<Similarity>(wire.similarity());
+  options.bandwidth = wire.bandwidth();
+  return absl::OkStatus();
+}
+
+absl::Status ReadLogits(const v1::AttentionOptions& wire, AttentionOptions& options) {
+  if (wire.has_scale()) {
+    ASSIGN_OR_RETURN(options.scale, ReadFloat(wire.scale(), "scale"));
+  }
+  ASSIGN_OR_RETURN(options.softcap, ReadFloat(wire.softcap(), "softcap"));
+  if (options.softcap == 0 && wire.softcap() != 0) {  // which would mean none
+    return Wrong("options.softcap: expected a number that FP32 can hold, found ", wire.softcap());
+  }
+  options.alibi_slopes = {wire.alibi_slopes().data(),
+                          static_cast<size_t>(wire.alibi_slopes_size())};
+  options.sinks = {wire.sinks().data(), static_cast<size_t>(wire.sinks_size())};
+  return absl::OkStatus();
+}
+
+absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
+  if (!v1::Rotary::Scaling_IsValid(wire.scaling())) {
+    return Wrong("options.", "rotary.scaling: expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
+                 static_cast<int>(wire.scaling()));
+  }
+  Rotary rotary;
+  rotary.dim = wire.dim();
+  rotary.base = wire.has_base() ? wire.base() : rotary.base;
+  rotary.interleaved = wire.interleaved();
+  rotary.scaling = static_cast<Rotary::Scaling>(wire.scaling());
+  rotary.factor = wire.has_factor() ? wire.factor() : rotary.factor;
+  rotary.low_freq_factor =
+      wire.has_low_freq_factor() ? wire.low_freq_factor() : rotary.low_freq_factor;
+  rotary.high_freq_factor =
+      wire.has_high_freq_factor() ? wire.high_freq_factor() : rotary.high_freq_factor;
+  rotary.original_max_positions = wire.has_original_max_positions() ? wire.original_max_positions()
+                                                                    : rotary.original_max_positions;
+  rotary.position_offset = wire.position_offset();
+  options.rotary = rotary;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RmsNorm> ReadNorm(const v1::RmsNorm& wire, int64_t head_dim,
+                                 const std::string& field) {
+  if (!wire.weight().empty() && wire.weight_size() != head_dim) {
+    return Wrong("options.", field, ".weight: expected no value or one for each of a head's ",
+                 head_dim, " elements, found ", wire.weight_size());
+  }
+  RmsNorm norm;
+  norm.weight = wire.weight().empty() ? nullptr : wire.weight().data();
+  if (wire.has_epsilon()) {
+    ASSIGN_OR_RETURN(norm.epsilon, ReadFloat(wire.epsilon(), field + ".epsilon"));
+  }
+  return norm;
+}
+
+absl::Status ReadRows(const v1::AttentionOptions& wire, int64_t head_dim,
+                      AttentionOptions& options) {
+  if (wire.has_rotary()) {
+    RETURN_IF_ERROR(ReadRotary(wire.rotary(), options));
+  }
+  if (wire.has_query_norm()) {
+    ASSIGN_OR_RETURN(options.query_norm, ReadNorm(wire.query_norm(), head_dim, "query_norm"));
+  }
+  if (wire.has_key_norm()) {
+    ASSIGN_OR_RETURN(options.key_norm, ReadNorm(wire.key_norm(), head_dim, "key_norm"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AttentionOptions> ReadSharedOptions(const v1::AttentionOptions& wire,
+                                                   int64_t head_dim) {
+  AttentionOptions options;
+  options.causal = wire.causal();
+  options.window = wire.window();
+  options.window_right = wire.window_right();
+  options.prefix = wire.prefix();
+  options.global_tokens = {wire.global_tokens().data(),
+                           static_cast<size_t>(wire.global_tokens_size())};
+  RETURN_IF_ERROR(ReadSimilarity(wire, options));
+  RETURN_IF_ERROR(ReadLogits(wire, options));
+  RETURN_IF_ERROR(ReadRows(wire, head_dim, options));
+  return options;
+}
+
+}  // namespace attention

@@ -1,0 +1,67 @@
+// An admitted Attend or AttendStream request, as the scheduler's job.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/scheduling/job.h"
+#include "server/services/plan/attend_plan.h"
+#include "server/services/reply/attend_reply.h"
+
+namespace attention {
+
+/// The call that waits for a job. As Job's methods of the same names, with sequences counted as in
+/// the request.
+class AttendSink {
+ public:
+  virtual ~AttendSink() = default;
+  virtual bool is_cancelled() const = 0;
+  virtual void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) = 0;
+  virtual void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
+                      const BatchStats& stats) = 0;
+  /// Job::GiveUpReply: may be called after the sink's end.
+  virtual std::function<void()> GiveUp() = 0;
+};
+
+/// What a job needs to know of its call.
+struct JobOrigin {
+  int64_t size_bytes = 0;
+  RequestClass request_class;
+  TimePoint arrival;
+  TimePoint deadline = TimePoint::max();
+  bool wants_rows = false;
+};
+
+class AttendJob final : public Job {
+ public:
+  AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<AttendSink> sink);
+
+  bool is_cancelled() const override { return sink_->is_cancelled(); }
+  int64_t reply_bytes() const override { return reply_->size_bytes(); }
+  void HoldReply(const std::shared_ptr<HeldReply>& part) override { reply_->Hold(part); }
+  std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
+  void Prepare() override { reply_->Allocate(); }
+  void Gather(Operand operand, Dtype dtype, void* target) override;
+  void DropInputs() override;
+  void* Output(size_t sequence) override { return reply_->Output(planned_[sequence]); }
+  ScoreOutputs Scores(size_t sequence) override { return reply_->Scores(planned_[sequence]); }
+  AttentionOptions Options(size_t sequence) const override;
+  void OnRows(const RowRange& rows) override;
+  void Finish(const absl::Status& status, const BatchStats& stats) override {
+    reply_->SetComputed();
+    sink_->Finish(reply_, status, stats);
+  }
+
+ private:
+  void Embed(Dtype dtype, void* target) const;
+  int64_t WidthOf(Operand operand) const;
+
+  AttendPlan plan_;
+  std::vector<int64_t> planned_;  // index in the request of each sequence to compute
+  const std::shared_ptr<AttendReply> reply_;
+  const std::shared_ptr<AttendSink> sink_;
+};
+
+}  // namespace attention
