@@ -7,6 +7,7 @@
 #include "server/services/admin/model_info.h"
 #include "server/services/admin/server_statistics.h"
 #include "server/services/admin/set_logging.h"
+#include "server/services/plan/find_model.h"
 
 namespace attention {
 namespace {

@@ -1,5 +1,6 @@
 // AttendRequest from the wire to its plan: never a crash, the same verdict however it is cut.
 #include "proto/codec/envelope.h"
+#include "server/services/plan/plan_request.h"
 #include "tests/fuzz/wire_fuzz.h"
 
 namespace {

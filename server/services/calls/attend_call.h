@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/models/model_repository.h"
 #include "server/observability/requests.h"
 #include "server/scheduling/executor.h"
 #include "server/scheduling/gate.h"
@@ -18,6 +19,8 @@
 #include "server/services/calls/completion_threads.h"
 #include "server/services/calls/headers_first.h"
 #include "server/services/calls/receive_watch.h"
+#include "server/services/plan/plan_request.h"
+#include "server/services/plan/plan_terms.h"
 #include "server/services/reply/attend_job.h"
 
 namespace attention {

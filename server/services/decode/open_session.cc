@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/find_model.h"
+#include "server/services/plan/plan_request.h"
 #include "server/services/plan/wrong.h"
 
 namespace attention {

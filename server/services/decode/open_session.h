@@ -4,7 +4,6 @@
 #include "absl/status/statusor.h"
 #include "core/models/model_repository.h"
 #include "proto/attention/v1/attention.pb.h"
-#include "server/services/plan/attend_plan.h"
 #include "server/sessions/session.h"
 
 namespace attention {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/plan_request.h"
 #include "server/sessions/session.h"
 
 namespace attention {

@@ -15,7 +15,7 @@
 #include "server/services/open_inference/infer_parameters.h"
 #include "server/services/open_inference/model_interface.h"
 #include "server/services/open_inference/shared_memory.h"
-#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/plan_request.h"
 
 namespace attention {
 

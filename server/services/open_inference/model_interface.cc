@@ -8,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/find_model.h"
+#include "server/services/plan/plan_run.h"
 
 namespace attention {
 namespace {

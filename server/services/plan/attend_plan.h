@@ -1,4 +1,4 @@
-// What an AttendRequest asks for, in the core's terms: everything that shapes alone decide.
+// What an AttendRequest asks for, in the core's terms.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "core/models/model_repository.h"
+#include "core/attention/kv_cache.h"
+#include "core/models/model.h"
 #include "core/tokenizer/tokenizer.h"
-#include "proto/attention/v1/attention.pb.h"
-#include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"
 #include "server/scheduling/job.h"
 #include "server/services/plan/plan_options.h"
-#include "server/services/plan/plan_terms.h"
 #include "server/services/plan/row_lengths.h"
 
 namespace attention {
@@ -88,72 +85,15 @@ struct AttendPlan {
   WeightsExtents WeightsOf(int64_t layer, const PlannedSequence& sequence) const;
   /// Of the reply: each sequence has as many, whether it has rows or not.
   int64_t NumTables() const;
+  /// `model "gpt2"`.
+  std::string ModelName() const;
   /// What of the model runs: `model "gpt2"`, or `layer 3 of model "gpt2"`.
   std::string RunName() const;
 };
 
-/// The largest reply that may be made, and the flag that says so.
-struct ReplyLimit {
-  int64_t max_bytes = 0;
-  std::string flag;
-};
-
-/// INVALID_ARGUMENT names the first field that is wrong, what was expected and what was found;
-/// NOT_FOUND the model or version; RESOURCE_EXHAUSTED a reply past `limit`, or more than kMaxTokens
-/// rows, kMaxSequences sequences or kMaxScoreTables tables; what `terms` say.
-absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
-                                      const ModelRepository& models, const ReplyLimit& limit,
-                                      const PlanTerms& terms = {});
-
-/// What a step runs, and what it follows.
-struct StepTarget {
-  /// Null for query_key_value.
-  std::shared_ptr<const Model> model;
-  std::vector<KvCache>* caches = nullptr;
-  int64_t cached_len = 0;
-};
-
-/// A step of a session as a request of one sequence, whose `model` is a name for errors only. As
-/// PlanAttend, and INVALID_ARGUMENT for more than one sequence, or lengths, offsets or memory.
-absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
-                                    const StepTarget& target, const ReplyLimit& limit,
-                                    const PlanTerms& terms = {});
-
-/// UNAVAILABLE for a model that is being loaded. NOT_FOUND names the models, or the versions, there
-/// are. Without a version: the highest.
-absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
-                                                       const std::string& name,
-                                                       std::optional<int64_t> version);
-
-/// `field.tensor`, present and as ReadTensor demands, of one of two ranks: `padded_rank`, or one
-/// less when packed.
-struct TensorField {
-  const v1::Tensor& wire;
-  bool is_present;
-  std::string path;
-};
-absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendRequest>& request,
-                                                 const TensorField& field, size_t padded_rank);
-
-/// The leading extents of `shape`, of rank `padded_rank` or one less.
-RowLayout LayoutOf(const Shape& shape, size_t padded_rank);
-
-/// The parts of PlanAttend. First what runs, of which model (`plan.model`, null without):
-absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan);
-/// Then the input:
-absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan);
-absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
-absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
-absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, AttendPlan& plan);
-/// The output of a whole stack, where it is not one row for each row of the input.
-void PlanStackOutput(AttendPlan& plan);
-
-/// Whether what runs takes keys and values, or an encoder's input, from `memory`.
-enum class MemoryUse { kNever, kOptional, kAlways };
-MemoryUse MemoryUseOf(const AttendPlan& plan);
-/// Whether the layer always takes `memory`: for cross-attention, or since its keys or values are of
-/// another width than its rows.
-bool NeedsMemory(const ModelLayerInfo& layer);
+/// How many of the layers are the encoder's: they come in the order encoder, then (self, cross) of
+/// each decoder block.
+int64_t NumEncoderLayers(const ModelInfo& info);
 
 /// Sequences whose keys are their own rows.
 void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,

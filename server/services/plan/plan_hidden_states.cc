@@ -1,10 +1,14 @@
-// Requests for a model with rows of its own.
-#include <algorithm>
+#include "server/services/plan/plan_hidden_states.h"
+
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/plan_run.h"
+#include "server/services/plan/row_lengths.h"
+#include "server/services/plan/tensor_field.h"
 
 namespace attention {
 namespace {
@@ -159,15 +163,6 @@ RowsField RowsFieldOf(const v1::HiddenStates& input, const AttendPlan& plan) {
 }
 
 }  // namespace
-
-void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,
-                       AttendPlan& plan) {
-  plan.longest_query = plan.longest_key = LongestOf(rows, layout);
-  plan.sequences.reserve(rows.size());
-  for (const SequenceRows& sequence : rows) {
-    plan.sequences.push_back({.query = sequence, .key = sequence, .output = sequence});
-  }
-}
 
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
   const v1::HiddenStates& input = request.message.hidden_states();

@@ -1,10 +1,13 @@
-// Requests for attention without weights.
-#include <utility>
+#include "server/services/plan/plan_query_key_value.h"
+
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/attention.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/row_lengths.h"
+#include "server/services/plan/tensor_field.h"
 
 namespace attention {
 namespace {

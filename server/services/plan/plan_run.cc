@@ -1,18 +1,15 @@
-// What a request runs: bare attention, one layer of a model, or its whole stack.
+#include "server/services/plan/plan_run.h"
+
 #include <algorithm>
-#include <set>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/attend_plan.h"
 #include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {
-
-std::string NameOf(const Model& model) { return absl::StrCat("model \"", model.name(), "\""); }
 
 // In the order of the wire's.
 static_assert(static_cast<int>(ModelOutput::kHiddenStates) == v1::LAST_HIDDEN_STATES &&
@@ -59,7 +56,7 @@ absl::Status ExpectNoOptions(const v1::AttentionOptions& options, const AttendPl
   options.GetReflection()->ListFields(options, &fields);
   if (!fields.empty()) {
     return Wrong("options.", fields.front()->name(),
-                 ": goes with layer: expected none for the whole stack of ", NameOf(*plan.model),
+                 ": goes with layer: expected none for the whole stack of ", plan.ModelName(),
                  ", found one");
   }
   return absl::OkStatus();
@@ -76,7 +73,7 @@ absl::Status ChooseOutput(const v1::AttendRequest& request, AttendPlan& plan) {
   plan.wanted = static_cast<ModelOutput>(request.model_output());
   if (IsLogits(plan.wanted) && !plan.model->info().has_logits) {
     return Wrong("model_output: expected LAST_HIDDEN_STATES, MEAN_POOLED or CLS_POOLED of ",
-                 NameOf(*plan.model), ", which has no logits, found ",
+                 plan.ModelName(), ", which has no logits, found ",
                  v1::ModelOutput_Name(request.model_output()));
   }
   return absl::OkStatus();
@@ -94,14 +91,6 @@ absl::Status CheckAscending(const Numbers& numbers, int64_t end, const char* fie
     next = numbers[i] + 1;
   }
   return absl::OkStatus();
-}
-
-// Layers of a model with an encoder come in the order encoder, then (self, cross) of each decoder
-// block.
-int64_t NumEncoderLayers(const ModelInfo& info) {
-  const int64_t num_cross = std::count_if(info.layers.begin(), info.layers.end(),
-                                          [](const ModelLayerInfo& l) { return l.is_cross; });
-  return info.has_encoder ? std::ssize(info.layers) - 2 * num_cross : 0;
 }
 
 absl::Status ChooseWeights(const v1::WeightsChoice& choice, AttendPlan& plan) {
@@ -140,13 +129,13 @@ absl::Status PlanLayer(const v1::AttendRequest& request, AttendPlan& plan) {
   const int64_t layer = request.has_layer() ? request.layer() : 0;
   if (layer < 0 || layer >= std::ssize(layers)) {
     return Wrong("layer: expected 0 to ", layers.size() - 1, " of the ", layers.size(),
-                 layers.size() == 1 ? " layer" : " layers", " of ", NameOf(*plan.model), ", found ",
+                 layers.size() == 1 ? " layer" : " layers", " of ", plan.ModelName(), ", found ",
                  layer);
   }
   RETURN_IF_ERROR(ExpectNoStackFields(
       request, request.has_layer()
                    ? std::string("with layer")
-                   : absl::StrCat("of ", NameOf(*plan.model), ", which is one attention layer")));
+                   : absl::StrCat("of ", plan.ModelName(), ", which is one attention layer")));
   plan.key.layer = layer;
   plan.num_heads = layers[layer].shape.num_heads;
   plan.head_dim = layers[layer].shape.head_dim;
@@ -154,41 +143,7 @@ absl::Status PlanLayer(const v1::AttendRequest& request, AttendPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status NoSuchModel(const ModelRepository& models, const std::string& name) {
-  std::set<std::string> names;
-  for (const std::shared_ptr<const Model>& model : models.List()) {
-    names.insert(absl::StrCat("\"", model->name(), "\""));
-  }
-  return absl::NotFoundError(absl::StrCat("model: expected one of ", absl::StrJoin(names, ", "),
-                                          ", found \"", name, "\""));
-}
-
 }  // namespace
-
-absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
-                                                       const std::string& name,
-                                                       std::optional<int64_t> version) {
-  // First: what arrives meanwhile is then found.
-  const bool is_expected = models.IsExpected(name);
-  if (std::shared_ptr<const Model> model = models.Find(name, version)) {
-    return model;
-  }
-  std::vector<int64_t> versions;
-  for (const std::shared_ptr<const Model>& model : models.List()) {
-    if (model->name() == name) {
-      versions.push_back(model->info().version);
-    }
-  }
-  if (is_expected) {
-    return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
-  }
-  if (versions.empty() || !version.has_value()) {
-    return NoSuchModel(models, name);
-  }
-  return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
-                                          absl::StrJoin(versions, ", "), " of model \"", name,
-                                          "\", found ", *version));
-}
 
 absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan) {
   if (plan.model == nullptr) {
@@ -226,25 +181,6 @@ MemoryUse MemoryUseOf(const AttendPlan& plan) {
     return MemoryUse::kAlways;
   }
   return info.has_stack ? MemoryUse::kNever : MemoryUse::kOptional;
-}
-
-WeightsExtents AttendPlan::WeightsOf(int64_t layer, const PlannedSequence& sequence) const {
-  const ModelInfo& info = model->info();
-  const int64_t heads = weights_choice.heads.empty() ? info.layers[layer].shape.num_heads
-                                                     : std::ssize(weights_choice.heads);
-  if (key.has_memory && layer < NumEncoderLayers(info)) {
-    const int64_t rows = sequence.query.rows > 0 ? sequence.key.rows : 0;
-    return {heads, rows, model->NumKeys(layer, rows, rows)};
-  }
-  return {heads, sequence.query.rows,
-          model->NumKeys(layer, cached_len + sequence.query.rows, sequence.key.rows)};
-}
-
-std::string AttendPlan::RunName() const {
-  const std::string name = NameOf(*model);
-  return key.is_stack() || !model->info().has_stack
-             ? name
-             : absl::StrCat("layer ", key.layer, " of ", name);
 }
 
 }  // namespace attention

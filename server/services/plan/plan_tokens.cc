@@ -1,11 +1,18 @@
-// Requests for a model with token ids, or texts that become token ids.
+#include "server/services/plan/plan_tokens.h"
+
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/attend_plan.h"
+#include "core/tokenizer/tokenizer.h"
+#include "server/services/plan/plan_run.h"
+#include "server/services/plan/row_lengths.h"
 
 namespace attention {
 namespace {

@@ -67,6 +67,13 @@ absl::Status CheckNumSequences(int64_t sequences, const std::string& path) {
                                           " sequences in a request, found ", sequences));
 }
 
+RowLayout LayoutOf(const Shape& shape, size_t padded_rank) {
+  if (shape.size() == padded_rank) {
+    return {.is_padded = true, .batch_size = shape[0], .seq_len = shape[1]};
+  }
+  return {.is_padded = false, .batch_size = 1, .seq_len = shape[0]};
+}
+
 int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& layout) {
   int64_t longest = layout.is_padded ? layout.seq_len : 0;
   for (const SequenceRows& sequence : sequences) {

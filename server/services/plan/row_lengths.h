@@ -3,11 +3,13 @@
 
 #include <google/protobuf/repeated_field.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
 
 namespace attention {
 
@@ -38,6 +40,9 @@ struct RowLayout {
   int64_t batch_size = 1;
   int64_t seq_len = 0;
 };
+
+/// The leading extents of `shape`, of rank `padded_rank` or one less.
+RowLayout LayoutOf(const Shape& shape, size_t padded_rank);
 
 /// Rows of the longest sequence; of a padded tensor, whatever the lengths, its own.
 int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& layout);

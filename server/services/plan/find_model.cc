@@ -1,0 +1,48 @@
+#include "server/services/plan/find_model.h"
+
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace attention {
+namespace {
+
+absl::Status NoSuchModel(const ModelRepository& models, const std::string& name) {
+  std::set<std::string> names;
+  for (const std::shared_ptr<const Model>& model : models.List()) {
+    names.insert(absl::StrCat("\"", model->name(), "\""));
+  }
+  return absl::NotFoundError(absl::StrCat("model: expected one of ", absl::StrJoin(names, ", "),
+                                          ", found \"", name, "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
+                                                       const std::string& name,
+                                                       std::optional<int64_t> version) {
+  // First: what arrives meanwhile is then found.
+  const bool is_expected = models.IsExpected(name);
+  if (std::shared_ptr<const Model> model = models.Find(name, version)) {
+    return model;
+  }
+  std::vector<int64_t> versions;
+  for (const std::shared_ptr<const Model>& model : models.List()) {
+    if (model->name() == name) {
+      versions.push_back(model->info().version);
+    }
+  }
+  if (is_expected) {
+    return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
+  }
+  if (versions.empty() || !version.has_value()) {
+    return NoSuchModel(models, name);
+  }
+  return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
+                                          absl::StrJoin(versions, ", "), " of model \"", name,
+                                          "\", found ", *version));
+}
+
+}  // namespace attention

@@ -1,0 +1,228 @@
+#include "server/services/plan/plan_request.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/services/plan/find_model.h"
+#include "server/services/plan/plan_hidden_states.h"
+#include "server/services/plan/plan_query_key_value.h"
+#include "server/services/plan/plan_run.h"
+#include "server/services/plan/plan_tokens.h"
+
+namespace attention {
+namespace {
+
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+int64_t SaturatingProduct(std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (const int64_t factor : factors) {
+    if (factor == 0) {
+      return 0;
+    }
+    if (__builtin_mul_overflow(product, factor, &product)) {
+      product = std::numeric_limits<int64_t>::max();
+    }
+  }
+  return product;
+}
+
+OptionExtents ExtentsOf(const AttendPlan& plan) {
+  OptionExtents extents = {
+      .kv_lens = {},
+      .num_heads = plan.num_heads,
+      .head_dim = plan.head_dim,
+      .query_len = plan.longest_query,
+      .kv_len = plan.longest_key,
+      .is_causal = plan.model != nullptr && plan.model->info().layers[plan.key.layer].causal};
+  extents.kv_lens.reserve(plan.sequences.size());
+  for (const PlannedSequence& sequence : plan.sequences) {
+    extents.kv_lens.push_back(plan.cached_len + sequence.key.rows);
+  }
+  return extents;
+}
+
+// What the reply has for one sequence beside its output.
+int64_t ScoreBytes(const AttendPlan& plan, const PlannedSequence& sequence) {
+  const v1::AttentionOptions& wanted = *plan.options.wire;
+  const int64_t row_elements =
+      SaturatingSum(wanted.return_weights() ? plan.KeysOf(sequence) : 0,
+                    (wanted.return_log_sum_exp() ? 1 : 0) + 2 * plan.TopKOf(sequence));
+  int64_t elements = SaturatingProduct({plan.num_heads, sequence.query.rows, row_elements});
+  for (const int64_t layer : plan.weights_choice.layers) {
+    const auto [num_heads, rows, keys] = plan.WeightsOf(layer, sequence);
+    elements = SaturatingSum(elements, SaturatingProduct({num_heads, rows, keys}));
+  }
+  return SaturatingProduct({elements, int64_t{sizeof(float)}});
+}
+
+// Memory of a run of the whole stack that its answer need not have: of the rows that a pooled one
+// is made of, and of all heads of a layer of which some are chosen.
+int64_t RunBytes(const AttendPlan& plan, int64_t tokens) {
+  const ModelInfo& info = plan.model->info();
+  int64_t most = SaturatingProduct({tokens, info.d_model});
+  for (const int64_t layer : plan.weights_choice.layers) {
+    int64_t elements = 0;
+    for (const PlannedSequence& sequence : plan.sequences) {
+      const auto [_, rows, keys] = plan.WeightsOf(layer, sequence);
+      elements = SaturatingSum(elements,
+                               SaturatingProduct({info.layers[layer].shape.num_heads, rows, keys}));
+    }
+    most = std::max(most, elements);
+  }
+  return SaturatingProduct({most, int64_t{sizeof(float)}});
+}
+
+absl::Status CheckRun(const AttendPlan& plan, int64_t tokens, const ReplyLimit& limit) {
+  if (!plan.key.is_stack()) {
+    return absl::OkStatus();
+  }
+  const int64_t bytes = RunBytes(plan, tokens);
+  if (bytes > limit.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("a run of ", tokens, " tokens would take ",
+                                                     bytes, " bytes, at most ", limit.max_bytes,
+                                                     " may be taken (", limit.flag, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumTables(const AttendPlan& plan) {
+  if (plan.NumTables() <= kMaxScoreTables) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(plan.key.is_stack() ? "weights_choice" : "options", ": expected at most ",
+                   kMaxScoreTables, " tables of weights and log-sum-exp in a reply, found ",
+                   plan.NumTables(), " for ", plan.sequences.size(), " sequences"));
+}
+
+absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
+  RETURN_IF_ERROR(CheckNumTables(plan));
+  int64_t tokens = 0;
+  int64_t reply_bytes = static_cast<int64_t>(SizeOf(plan.output_dtype));
+  for (const int64_t extent : plan.output_shape) {
+    reply_bytes = SaturatingProduct({reply_bytes, extent});
+  }
+  for (const PlannedSequence& sequence : plan.sequences) {
+    tokens = SaturatingSum(tokens, sequence.query.rows);
+    reply_bytes = SaturatingSum(reply_bytes, ScoreBytes(plan, sequence));
+  }
+  if (tokens > kMaxTokens) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("expected at most ", kMaxTokens, " query rows in a request, found ", tokens));
+  }
+  if (reply_bytes > limit.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
+                                                     " bytes, at most ", limit.max_bytes,
+                                                     " may be sent (", limit.flag, ")"));
+  }
+  return CheckRun(plan, tokens, limit);
+}
+
+absl::Status PlanInput(const Received<v1::AttendRequest>& request, const PlanTerms& terms,
+                       AttendPlan& plan) {
+  switch (request.message.input_case()) {
+    case v1::AttendRequest::kHiddenStates:
+      return PlanHiddenStates(request, plan);
+    case v1::AttendRequest::kTokenIds:
+      return PlanTokenIds(request.message.token_ids(), plan);
+    case v1::AttendRequest::kText:
+      return PlanText(request.message.text(), terms, plan);
+    case v1::AttendRequest::kQueryKeyValue:
+      return PlanQueryKeyValue(request, plan);
+    default:
+      return absl::InvalidArgumentError(
+          "input: expected hidden_states, token_ids, text or query_key_value, found none of them");
+  }
+}
+
+absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
+                                    const ReplyLimit& limit, const PlanTerms& terms,
+                                    AttendPlan plan) {
+  RETURN_IF_ERROR(PlanRun(request.message, plan));
+  RETURN_IF_ERROR(PlanInput(request, terms, plan));
+  if (plan.key.is_stack()) {
+    PlanStackOutput(plan);
+    plan.options.wire = std::make_unique<const v1::AttentionOptions>();
+  } else {
+    ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
+  }
+  RETURN_IF_ERROR(CheckSize(plan, limit));
+  return plan;
+}
+
+// A message of a step's answer, encoded and waiting to be sent, beside the memory that it refers
+// to.
+constexpr int64_t kStepMessageBytes = 1024;
+
+// Weights and their like are sent by heads, as many messages at least.
+int64_t StepMessages(const AttendPlan& plan) {
+  return SaturatingProduct({plan.NumTables(), plan.num_heads});
+}
+
+// What says that there are several sequences, or more than the sequence.
+absl::Status CheckStepInput(const v1::AttendRequest& request) {
+  const auto expect_none = [](bool is_there, const char* field) {
+    return is_there ? absl::InvalidArgumentError(
+                          absl::StrCat("step.", field, ": expected none in a session, found one"))
+                    : absl::OkStatus();
+  };
+  const v1::HiddenStates& rows = request.hidden_states();
+  RETURN_IF_ERROR(expect_none(!rows.lengths().empty(), "hidden_states.lengths"));
+  RETURN_IF_ERROR(expect_none(rows.has_memory(), "hidden_states.memory"));
+  RETURN_IF_ERROR(expect_none(!request.token_ids().lengths().empty(), "token_ids.lengths"));
+  const v1::QueryKeyValue& qkv = request.query_key_value();
+  RETURN_IF_ERROR(expect_none(!qkv.lengths().empty(), "query_key_value.lengths"));
+  RETURN_IF_ERROR(expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths"));
+  return expect_none(!qkv.query_offsets().empty(), "query_key_value.query_offsets");
+}
+
+}  // namespace
+
+absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
+                                      const ModelRepository& models, const ReplyLimit& limit,
+                                      const PlanTerms& terms) {
+  AttendPlan plan;
+  if (!request.message.has_query_key_value()) {
+    std::optional<int64_t> version;
+    if (request.message.has_model_version()) {
+      version = request.message.model_version();
+    }
+    ASSIGN_OR_RETURN(plan.model, FindModel(models, request.message.model(), version));
+  }
+  return PlanRest(request, limit, terms, std::move(plan));
+}
+
+absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
+                                    const StepTarget& target, const ReplyLimit& limit,
+                                    const PlanTerms& terms) {
+  RETURN_IF_ERROR(CheckStepInput(request.message));
+  AttendPlan begun;
+  begun.model = target.model;
+  begun.caches = target.caches;
+  begun.cached_len = target.cached_len;
+  ASSIGN_OR_RETURN(AttendPlan plan, PlanRest(request, limit, terms, std::move(begun)));
+  if (plan.sequences.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: expected one sequence, found ", plan.sequences.size()));
+  }
+  PlannedSequence& sequence = plan.sequences[0];
+  sequence.query_offset.reset();  // it follows what is cached
+  if (sequence.key.rows != sequence.query.rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
+                     sequence.query.rows, ", found ", sequence.key.rows));
+  }
+  plan.copied_reply_bytes = SaturatingProduct({StepMessages(plan), kStepMessageBytes});
+  return plan;
+}
+
+}  // namespace attention

@@ -1,0 +1,15 @@
+// Requests for a model with token ids, or texts that become token ids.
+#pragma once
+
+#include "absl/status/status.h"
+#include "proto/attention/v1/attention.pb.h"
+#include "server/services/plan/attend_plan.h"
+#include "server/services/plan/plan_terms.h"
+
+namespace attention {
+
+/// The ids, or those that the texts become, as a part of the plan. REQUIRES: PlanRun was OK.
+absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
+absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
+
+}  // namespace attention
