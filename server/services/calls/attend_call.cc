@@ -6,6 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/status.h"
 #include "server/security/access.h"
+#include "server/services/reply/encode_reply.h"
 
 namespace attention {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "core/runtime/status_macros.h"
 #include "proto/codec/envelope.h"
+#include "server/services/reply/encode_reply.h"
 
 namespace attention {
 
@@ -32,7 +33,7 @@ void AttendUnaryCall::Finish(const std::shared_ptr<const AttendReply>& reply,
     OnFailure(status);
     return;
   }
-  const auto send = [this, reply, stats] { EndWith(reply->EncodeResponse(SummaryOf(stats))); };
+  const auto send = [this, reply, stats] { EndWith(EncodeResponse(*reply, SummaryOf(stats))); };
   const absl::Status sent = ContainVoid("sending the answer", [&] {
     if (reply->message_bytes() > kSmallReplyBytes) {
       RunAside(reply->message_bytes(), send);
@@ -56,7 +57,7 @@ void AttendStreamCall::OnRows(const std::shared_ptr<const AttendReply>& reply,
   const absl::Status queued = ContainVoid("sending rows", [&] {
     MutexLock lock(mutex_);
     reply_ = reply;
-    for (const RowRange& block : reply->SplitRows(rows)) {
+    for (const RowRange& block : SplitRows(*reply, rows)) {
       rows_.push_back(block);
     }
   });
@@ -95,14 +96,14 @@ ReplyPart AttendStreamCall::TakePart() {
   if (is_cancelled() || (has_failed && rows_.empty())) {
     return part;
   }
-  part.tokens = reply_->NextTokens(last_tokens_);
+  part.tokens = NextTokens(*reply_, last_tokens_);
   if (part.tokens.has_value()) {
     last_tokens_ = *part.tokens;
   } else if (!rows_.empty()) {
     part.rows = rows_.front();
     rows_.pop_front();
   } else if (end_.has_value()) {
-    part.scores = reply_->NextScores(last_scores_);
+    part.scores = NextScores(*reply_, last_scores_);
     last_scores_ = part.scores.value_or(last_scores_);
   }
   return part;
@@ -150,7 +151,7 @@ void AttendStreamCall::SendNext() {
   if (part.empty()) {
     SendEnd();
   } else {
-    const grpc::ByteBuffer block = reply->EncodePart(part);
+    const grpc::ByteBuffer block = EncodePart(*reply, part);
     CountBlock(block);
     on_written_.ArmFor([&](void* tag) { stream_.Write(block, tag); });
   }

@@ -9,6 +9,7 @@
 #include "core/runtime/mutex.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
 #include "server/services/calls/attend_call.h"
+#include "server/services/reply/reply_parts.h"
 
 namespace attention {
 

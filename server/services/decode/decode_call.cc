@@ -10,6 +10,7 @@
 #include "server/services/decode/session_step.h"
 #include "server/services/decode/step_parts.h"
 #include "server/services/decode/step_sink.h"
+#include "server/services/reply/encode_reply.h"
 
 namespace attention {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/codec/envelope.h"
+#include "proto/codec/encode.h"
 #include "server/services/calls/duplex_call.h"
 #include "server/services/calls/native_calls.h"
 #include "server/services/decode/decode_action.h"

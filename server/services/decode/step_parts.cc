@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "server/services/reply/encode_reply.h"
+#include "server/services/reply/reply_parts.h"
 #include "server/services/reply/top_logits.h"
 
 namespace attention {
@@ -11,18 +13,18 @@ namespace {
 std::vector<ReplyPart> PartsOf(const v1::DecodeStep& step, const AttendReply& reply) {
   std::vector<ReplyPart> parts;
   TokenRange tokens;
-  while (const std::optional<TokenRange> next = reply.NextTokens(tokens)) {
+  while (const std::optional<TokenRange> next = NextTokens(reply, tokens)) {
     tokens = *next;
     parts.push_back({.tokens = tokens, .rows = {}, .scores = {}});
   }
   if (step.top_logits() > 0 || step.no_output()) {
     return parts;
   }
-  for (const RowRange& rows : reply.SplitRows({0, 0, reply.OutputRows(0)})) {
+  for (const RowRange& rows : SplitRows(reply, {0, 0, reply.OutputRows(0)})) {
     parts.push_back({.tokens = {}, .rows = rows, .scores = {}});
   }
   ScoreRange scores;
-  while (const std::optional<ScoreRange> next = reply.NextScores(scores)) {
+  while (const std::optional<ScoreRange> next = NextScores(reply, scores)) {
     scores = *next;
     parts.push_back({.tokens = {}, .rows = {}, .scores = scores});
   }
@@ -45,14 +47,14 @@ void WriteStepParts(const DecodeAction& action, const AttendReply& reply,
   const std::vector<ReplyPart> parts = PartsOf(request.step(), reply);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i + 1 == parts.size()) {
-      reply.WritePart(parts[i], encoder, *response.mutable_part());
+      WritePart(reply, parts[i], encoder, *response.mutable_part());
       return;
     }
     v1::DecodeResponse earlier;
     Encoder own;
     earlier.set_id(request.id());
     earlier.set_sequence(request.sequence());
-    reply.WritePart(parts[i], own, *earlier.mutable_part());
+    WritePart(reply, parts[i], own, *earlier.mutable_part());
     send(own.Encode(earlier));
   }
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/encode.h"
 #include "server/scheduling/reply_budget.h"
 
 namespace attention {
@@ -185,6 +187,11 @@ const void* AttendReply::Output(int64_t sequence) const {
 }
 
 ScoreOutputs AttendReply::Scores(int64_t sequence) { return scores_[sequence]; }
+
+grpc::Slice AttendReply::RowsSlice(const RowRange& rows) const {
+  const int64_t first = outputs_[rows.sequence].first_row + rows.first_row;
+  return SliceOf(first * RowBytes(), rows.rows * RowBytes());
+}
 
 grpc::Slice AttendReply::SliceOf(size_t offset, size_t size_bytes) const {
   return SharedSlice(memory_, memory_->data() + offset, size_bytes);

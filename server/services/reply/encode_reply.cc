@@ -1,20 +1,12 @@
-// The messages of an answer.
-#include <algorithm>
+#include "server/services/reply/encode_reply.h"
 
-#include "server/services/reply/attend_reply.h"
+#include <vector>
+
+#include "core/tensor/tensor.h"
+#include "proto/codec/tensor.h"
 
 namespace attention {
 namespace {
-
-// Leaves room for the fields around the rows, so that the message, too, is at most 1 MiB.
-constexpr size_t kMaxBlockBytes = (size_t{1} << 20) - 256;
-
-int64_t RowsPerBlock(size_t row_bytes) {
-  return static_cast<int64_t>(std::max<size_t>(1, kMaxBlockBytes / std::max<size_t>(1, row_bytes)));
-}
-
-// Of a token in a message, beside its text: an id, tags and a length.
-constexpr size_t kTokenBytes = 16;
 
 void CopyTokens(const TokenizedText& text, const TokenRange& range, v1::TokenizedText& wire) {
   const auto first = text.ids.begin() + range.first_token;
@@ -24,10 +16,15 @@ void CopyTokens(const TokenizedText& text, const TokenRange& range, v1::Tokenize
   }
 }
 
-}  // namespace
+// Elements of a table: some rows of a head, or all of it.
+struct TableBlock {
+  int64_t first_element = 0;
+  Shape shape;
+};
 
-AttendReply::Block AttendReply::BlockOf(const ScoreTable& table, const ScoreRange* range) {
-  Block block = {0, {table.num_heads, table.rows}};
+// All of the table without a range.
+TableBlock BlockOf(const ScoreTable& table, const ScoreRange* range) {
+  TableBlock block = {0, {table.num_heads, table.rows}};
   if (range != nullptr) {
     block = {(range->head * table.rows + range->first_row) * table.row_elements, {range->rows}};
   }
@@ -37,173 +34,125 @@ AttendReply::Block AttendReply::BlockOf(const ScoreTable& table, const ScoreRang
   return block;
 }
 
-void AttendReply::Attach(const Block& block, size_t table_offset, Encoder& encoder,
-                         v1::Tensor& tensor) const {
+void Attach(const AttendReply& reply, const TableBlock& block, size_t table_offset,
+            Encoder& encoder, v1::Tensor& tensor) {
   WriteTensorHeader(v1::FP32, block.shape, tensor);
   encoder.Attach(
-      SliceOf(table_offset + static_cast<size_t>(block.first_element) * kTableElementBytes,
-              NumElements(block.shape) * kTableElementBytes),
+      reply.SliceOf(table_offset + static_cast<size_t>(block.first_element) * kTableElementBytes,
+                    NumElements(block.shape) * kTableElementBytes),
       tensor);
 }
 
-void AttendReply::AttachTop(const ScoreTable& table, const Block& block, Encoder& encoder,
-                            v1::TopWeights& top) const {
-  Attach(block, table.offset, encoder, *top.mutable_weights());
-  Attach(block, table.keys_offset, encoder, *top.mutable_keys());
+void AttachTop(const AttendReply& reply, const ScoreTable& table, const TableBlock& block,
+               Encoder& encoder, v1::TopWeights& top) {
+  Attach(reply, block, table.offset, encoder, *top.mutable_weights());
+  Attach(reply, block, table.keys_offset, encoder, *top.mutable_keys());
   top.mutable_keys()->set_dtype(v1::INT32);
 }
 
-void AttendReply::AddScores(const ScoreTable& table, Encoder& encoder,
-                            v1::AttendResponse& response) const {
-  const Block block = BlockOf(table, nullptr);
+void AddScores(const AttendReply& reply, const ScoreTable& table, Encoder& encoder,
+               v1::AttendResponse& response) {
+  const TableBlock block = BlockOf(table, nullptr);
   switch (table.kind) {
     case ScoreKind::kWeights:
-      return Attach(block, table.offset, encoder, *response.add_weights());
+      return Attach(reply, block, table.offset, encoder, *response.add_weights());
     case ScoreKind::kLogSumExp:
-      return Attach(block, table.offset, encoder, *response.add_log_sum_exp());
+      return Attach(reply, block, table.offset, encoder, *response.add_log_sum_exp());
     case ScoreKind::kTopWeights:
-      return AttachTop(table, block, encoder, *response.add_top_weights());
+      return AttachTop(reply, table, block, encoder, *response.add_top_weights());
     case ScoreKind::kLayerWeights: {
       v1::LayerWeights& weights = *response.add_layer_weights();
       weights.set_layer(table.layer);
       weights.set_sequence(table.sequence);
-      return Attach(block, table.offset, encoder, *weights.mutable_weights());
+      return Attach(reply, block, table.offset, encoder, *weights.mutable_weights());
     }
   }
 }
 
-grpc::ByteBuffer AttendReply::EncodeResponse(const v1::Summary& summary) const {
-  v1::AttendResponse response;
-  Encoder encoder;
-  WriteTensorHeader(dtype_, shape_, *response.mutable_output());
-  encoder.Attach(SliceOf(0, output_bytes_), *response.mutable_output());
-  for (const ScoreTable& table : tables_) {
-    AddScores(table, encoder, response);
-  }
-  for (size_t i = 0; texts_ != nullptr && i < texts_->size(); ++i) {
-    const TokenizedText& text = (*texts_)[i];
-    CopyTokens(text, {static_cast<int64_t>(i), 0, std::ssize(text.ids)}, *response.add_tokens());
-  }
-  *response.mutable_summary() = summary;
-  return encoder.Encode(response);
-}
-
-void AttendReply::WriteRows(const RowRange& rows, Encoder& encoder, v1::RowBlock& block) const {
+void WriteRows(const AttendReply& reply, const RowRange& rows, Encoder& encoder,
+               v1::RowBlock& block) {
   block.set_sequence(rows.sequence);
   block.set_first_row(rows.first_row);
-  Shape shape = {rows.rows};
-  shape.insert(shape.end(), shape_.end() - row_axes_, shape_.end());
-  WriteTensorHeader(dtype_, shape, *block.mutable_output());
-  const int64_t first = outputs_[rows.sequence].first_row + rows.first_row;
-  encoder.Attach(SliceOf(first * RowBytes(), rows.rows * RowBytes()), *block.mutable_output());
+  Shape shape = reply.RowShape();
+  shape.insert(shape.begin(), rows.rows);
+  WriteTensorHeader(reply.dtype(), shape, *block.mutable_output());
+  encoder.Attach(reply.RowsSlice(rows), *block.mutable_output());
 }
 
 template <typename WireBlock>
-WireBlock& AttendReply::WritePlace(const ScoreRange& range, WireBlock& block) const {
-  block.set_sequence(tables_[range.table].sequence);
+WireBlock& WritePlace(const AttendReply& reply, const ScoreRange& range, WireBlock& block) {
+  block.set_sequence(reply.tables()[range.table].sequence);
   block.set_head(range.head);
   block.set_first_row(range.first_row);
   return block;
 }
 
-void AttendReply::WriteScores(const ScoreRange& range, Encoder& encoder,
-                              v1::AttendStreamResponse& response) const {
-  const ScoreTable& table = tables_[range.table];
-  const Block block = BlockOf(table, &range);
+void WriteScores(const AttendReply& reply, const ScoreRange& range, Encoder& encoder,
+                 v1::AttendStreamResponse& response) {
+  const ScoreTable& table = reply.tables()[range.table];
+  const TableBlock block = BlockOf(table, &range);
   switch (table.kind) {
     case ScoreKind::kWeights:
-      Attach(block, table.offset, encoder,
-             *WritePlace(range, *response.mutable_weights()).mutable_weights());
+      Attach(reply, block, table.offset, encoder,
+             *WritePlace(reply, range, *response.mutable_weights()).mutable_weights());
       break;
     case ScoreKind::kLogSumExp:
-      Attach(block, table.offset, encoder,
-             *WritePlace(range, *response.mutable_log_sum_exp()).mutable_log_sum_exp());
+      Attach(reply, block, table.offset, encoder,
+             *WritePlace(reply, range, *response.mutable_log_sum_exp()).mutable_log_sum_exp());
       break;
     case ScoreKind::kTopWeights:
-      AttachTop(table, block, encoder,
-                *WritePlace(range, *response.mutable_top_weights()).mutable_top_weights());
+      AttachTop(reply, table, block, encoder,
+                *WritePlace(reply, range, *response.mutable_top_weights()).mutable_top_weights());
       break;
     case ScoreKind::kLayerWeights: {
-      v1::LayerWeightsBlock& weights = WritePlace(range, *response.mutable_layer_weights());
+      v1::LayerWeightsBlock& weights = WritePlace(reply, range, *response.mutable_layer_weights());
       weights.set_layer(table.layer);
-      if (!weights_choice_.heads.empty()) {
-        weights.set_head(weights_choice_.heads[range.head]);
+      if (const std::vector<int64_t>& heads = reply.weights_choice().heads; !heads.empty()) {
+        weights.set_head(heads[range.head]);
       }
-      Attach(block, table.offset, encoder, *weights.mutable_weights());
+      Attach(reply, block, table.offset, encoder, *weights.mutable_weights());
       break;
     }
   }
 }
 
-void AttendReply::WritePart(const ReplyPart& part, Encoder& encoder,
-                            v1::AttendStreamResponse& response) const {
+}  // namespace
+
+grpc::ByteBuffer EncodeResponse(const AttendReply& reply, const v1::Summary& summary) {
+  v1::AttendResponse response;
+  Encoder encoder;
+  WriteTensorHeader(reply.dtype(), reply.shape(), *response.mutable_output());
+  encoder.Attach(reply.OutputSlice(), *response.mutable_output());
+  for (const ScoreTable& table : reply.tables()) {
+    AddScores(reply, table, encoder, response);
+  }
+  for (int64_t i = 0; i < std::ssize(reply.texts()); ++i) {
+    const TokenizedText& text = reply.texts()[i];
+    CopyTokens(text, {i, 0, std::ssize(text.ids)}, *response.add_tokens());
+  }
+  *response.mutable_summary() = summary;
+  return encoder.Encode(response);
+}
+
+void WritePart(const AttendReply& reply, const ReplyPart& part, Encoder& encoder,
+               v1::AttendStreamResponse& response) {
   if (part.tokens.has_value()) {
     v1::TokensBlock& block = *response.mutable_tokens();
     block.set_sequence(part.tokens->sequence);
     block.set_first_token(part.tokens->first_token);
-    CopyTokens((*texts_)[part.tokens->sequence], *part.tokens, *block.mutable_tokens());
+    CopyTokens(reply.texts()[part.tokens->sequence], *part.tokens, *block.mutable_tokens());
   } else if (part.rows.has_value()) {
-    WriteRows(*part.rows, encoder, *response.mutable_rows());
+    WriteRows(reply, *part.rows, encoder, *response.mutable_rows());
   } else {
-    WriteScores(*part.scores, encoder, response);
+    WriteScores(reply, *part.scores, encoder, response);
   }
 }
 
-grpc::ByteBuffer AttendReply::EncodePart(const ReplyPart& part) const {
+grpc::ByteBuffer EncodePart(const AttendReply& reply, const ReplyPart& part) {
   v1::AttendStreamResponse response;
   Encoder encoder;
-  WritePart(part, encoder, response);
+  WritePart(reply, part, encoder, response);
   return encoder.Encode(response);
-}
-
-std::vector<RowRange> AttendReply::SplitRows(const RowRange& rows) const {
-  std::vector<RowRange> blocks;
-  const int64_t step = RowsPerBlock(RowBytes());
-  for (int64_t done = 0; done < rows.rows; done += step) {
-    blocks.push_back({rows.sequence, rows.first_row + done, std::min(step, rows.rows - done)});
-  }
-  return blocks;
-}
-
-std::optional<ScoreRange> AttendReply::NextScores(const ScoreRange& last) const {
-  ScoreRange next = last;
-  next.first_row += last.rows;
-  next.rows = 0;
-  while (next.table < std::ssize(tables_)) {
-    const ScoreTable& table = tables_[next.table];
-    if (next.head == table.num_heads || table.rows == 0) {
-      next = {.table = next.table + 1};
-    } else if (next.first_row == table.rows) {
-      next = {.table = next.table, .head = next.head + 1};
-    } else {
-      const int64_t elements =
-          table.kind == ScoreKind::kTopWeights ? 2 * table.row_elements : table.row_elements;
-      next.rows =
-          std::min(RowsPerBlock(elements * kTableElementBytes), table.rows - next.first_row);
-      return next;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<TokenRange> AttendReply::NextTokens(const TokenRange& last) const {
-  TokenRange next = {last.sequence, last.first_token + last.count, 0};
-  while (texts_ != nullptr && next.sequence < std::ssize(*texts_)) {
-    const std::vector<std::string>& tokens = (*texts_)[next.sequence].tokens;
-    size_t bytes = 0;
-    for (int64_t i = next.first_token; i < std::ssize(tokens); ++i) {
-      bytes += tokens[i].size() + kTokenBytes;
-      if (bytes > kMaxBlockBytes && next.count > 0) {
-        break;
-      }
-      ++next.count;
-    }
-    if (next.count > 0) {
-      return next;
-    }
-    next = {.sequence = next.sequence + 1};
-  }
-  return std::nullopt;
 }
 
 v1::Summary ToWire(const BatchStats& stats) {

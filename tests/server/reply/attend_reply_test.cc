@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gmock/gmock.h"
+#include "server/services/reply/encode_reply.h"
 
 namespace attention {
 namespace {
@@ -37,8 +38,8 @@ TEST(AttendReplyTest, CutsLongTextsIntoMessagesOfAMebibyte) {
   const AttendReply reply(plan);
   std::vector<TokenizedText> received(texts.size());
   int messages = 0;
-  for (auto range = reply.NextTokens({}); range.has_value(); range = reply.NextTokens(*range)) {
-    const grpc::ByteBuffer bytes = reply.EncodePart({.tokens = *range, .rows = {}, .scores = {}});
+  for (auto range = NextTokens(reply, {}); range.has_value(); range = NextTokens(reply, *range)) {
+    const grpc::ByteBuffer bytes = EncodePart(reply, {.tokens = *range, .rows = {}, .scores = {}});
     const v1::TokensBlock block = Parse(bytes).tokens();
     EXPECT_LE(bytes.Length(), block.sequence() == 3 ? 2 * kMiB + 64 : kMiB);
     TokenizedText& text = received.at(block.sequence());
