@@ -41,13 +41,6 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
   return absl::OkStatus();
 }
 
-std::deque<std::shared_ptr<DecodeAction>> Session::Release(int64_t number) {
-  const auto sequence = sequences_.find(number);
-  std::deque<std::shared_ptr<DecodeAction>> waiting = std::move(sequence->second.waiting);
-  sequences_.erase(sequence);
-  return waiting;
-}
-
 SessionUse Session::use() const {
   SessionUse use = {.sequences = std::ssize(sequences_)};
   for (const auto& [_, sequence] : sequences_) {

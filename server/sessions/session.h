@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,16 +38,12 @@ struct SessionPlan {
   absl::Duration time_to_live;
 };
 
-struct DecodeAction;
-
-/// Tokens, and their keys and values in each layer that runs. An action at a time: whoever makes it
-/// busy may touch the rest.
+/// Tokens, and their keys and values in each layer that runs. One action at a time: whoever makes
+/// it busy may touch the rest.
 struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
   bool is_busy = false;
-  /// Actions that wait for the one that makes it busy.
-  std::deque<std::shared_ptr<DecodeAction>> waiting = {};
 };
 
 /// What a session holds; what forks share counts for each.
@@ -76,8 +71,8 @@ class Session {
   /// INVALID_ARGUMENT for a number out of range; ALREADY_EXISTS for one that is taken;
   /// RESOURCE_EXHAUSTED past kMaxSequences. REQUIRES: `parent` is the caller's.
   absl::Status Fork(SessionSequence& parent, int64_t number);
-  /// Returns what waits for the sequence, which is gone. REQUIRES: it is the caller's.
-  std::deque<std::shared_ptr<DecodeAction>> Release(int64_t number);
+  /// Ends the sequence. REQUIRES: it is the caller's.
+  void Release(int64_t number) { sequences_.erase(number); }
 
   /// Of sequences that are busy, what they were before.
   SessionUse use() const;

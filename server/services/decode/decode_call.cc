@@ -1,6 +1,9 @@
 #include "server/services/decode/decode_call.h"
 
 #include <chrono>
+#include <list>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,9 +22,6 @@ using Action = v1::DecodeRequest;
 
 // What errors of memory say that failed.
 constexpr std::string_view kWork = "the action";
-// What an action that waits takes beside its message.
-constexpr int64_t kWaitingActionBytes = 4096;
-constexpr int64_t kRetryWaitingMs = 100;
 
 const char* NameOf(const Action& request) {
   switch (request.action_case()) {
@@ -85,25 +85,6 @@ void DecodeCall::EndUnanswered(RequestRecord record, const absl::Status& status)
   Close(status);
 }
 
-absl::StatusOr<SessionSequence*> DecodeCall::Claim(const ActionPointer& action) {
-  MutexLock lock(session_mutex_);
-  if (session_ == nullptr) {
-    return absl::FailedPreconditionError(
-        "action: expected `open`, which comes first, found another");
-  }
-  place_->Touch();
-  action->session = session_;
-  ASSIGN_OR_RETURN(SessionSequence* const sequence,
-                   session_->Find(action->request.message.sequence()));
-  if (sequence->is_busy) {
-    RETURN_IF_ERROR(ReserveWaiting(*action));
-    sequence->waiting.push_back(action);
-    return nullptr;
-  }
-  sequence->is_busy = true;
-  return sequence;
-}
-
 void DecodeCall::AnnounceIdleTimeout() {
   if (!std::exchange(has_met_action_, true) &&
       decode_.sessions.idle_timeout() != absl::InfiniteDuration()) {
@@ -137,8 +118,9 @@ void DecodeCall::Enter(const ActionPointer& action) {
   if (request.has_open()) {
     Encoder encoder;
     v1::DecodeResponse response;
-    const absl::Status status =
-        Contain(kWork, [&] { return Open(*action, *response.mutable_result()); });
+    const absl::Status status = Contain(kWork, [&] {
+      return session_.Open(*action, environment_.models, IdleEnd(), *response.mutable_result());
+    });
     if (status.ok()) {
       Answer(action, status, response, encoder);
     } else {
@@ -146,29 +128,13 @@ void DecodeCall::Enter(const ActionPointer& action) {
     }
     return;
   }
-  const absl::StatusOr<SessionSequence*> sequence = Contain(kWork, [&] { return Claim(action); });
+  const absl::StatusOr<SessionSequence*> sequence =
+      Contain(kWork, [&] { return session_.Claim(action); });
   if (!sequence.ok()) {
     Answer(action, sequence.status());
   } else if (*sequence != nullptr) {
     Carry(action, **sequence);
   }
-}
-
-absl::Status DecodeCall::ReserveWaiting(DecodeAction& action) const {
-  FairBudget& all = decode_.sessions.waiting_bytes();
-  const int64_t bytes = action.record.request_bytes + kWaitingActionBytes;
-  const std::string holder = action.caller.account;
-  action.waiting_bytes = all.Take(holder, bytes);
-  if (action.waiting_bytes != nullptr) {
-    return absl::OkStatus();
-  }
-  return attention::Refuse(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("too much waits for steps of sessions: ", all.used(), " of ", all.total(),
-                   " bytes, of which ", holder,
-                   " may have no more than it leaves free; send "
-                   "fewer actions ahead"),
-      {.reason = RefusalReason::kTenantShare, .retry_after_ms = kRetryWaitingMs});
 }
 
 void DecodeCall::Carry(const ActionPointer& action, SessionSequence& sequence) {
@@ -179,7 +145,7 @@ void DecodeCall::Carry(const ActionPointer& action, SessionSequence& sequence) {
     return;
   }
   const absl::Status status = Contain(kWork, [&] {
-    return request.has_step() ? BeginStep(action, sequence) : Change(request, sequence);
+    return request.has_step() ? BeginStep(action, sequence) : session_.Change(request, sequence);
   });
   if (request.has_step() && !status.ok()) {
     TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
@@ -188,72 +154,6 @@ void DecodeCall::Carry(const ActionPointer& action, SessionSequence& sequence) {
     Answer(action, status);
     Proceed(request.sequence());
   }
-}
-
-absl::Status DecodeCall::Open(const DecodeAction& action, v1::DecodeResult& result) {
-  const v1::OpenSession& open = action.request.message.open();
-  {
-    MutexLock lock(session_mutex_);
-    if (session_ != nullptr) {
-      return absl::FailedPreconditionError("open: expected a stream without a session, found one");
-    }
-  }
-  if (!open.resume_token().empty()) {
-    return Resume(action, result);
-  }
-  const Caller& caller = action.caller;
-  RETURN_IF_ERROR(caller.CheckModel(open.model()));
-  absl::StatusOr<SessionPlan> plan =
-      PlanSession(open, environment_.models, decode_.sessions.memory(caller.account));
-  RETURN_IF_ERROR(caller.Conceal(plan.status()));
-  ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place,
-                   decode_.sessions.Enter(caller.account));
-  auto session = std::make_shared<Session>(*std::move(plan));
-  RETURN_IF_ERROR(session->Add(0));
-  std::string resume_token;
-  if (session->plan().time_to_live > absl::ZeroDuration()) {
-    resume_token = SessionTable::MakeToken();
-    result.set_resume_token(resume_token);
-  }
-  place->SetEnd(IdleEnd());
-  MutexLock lock(session_mutex_);
-  session_ = std::move(session);
-  place_ = std::move(place);
-  resume_token_ = std::move(resume_token);
-  return absl::OkStatus();
-}
-
-absl::Status DecodeCall::CheckRight(const Caller& caller, const Session& session) {
-  const std::shared_ptr<const Model>& model = session.plan().target.model;
-  return caller.CheckModel(model == nullptr ? "" : model->name());
-}
-
-absl::Status DecodeCall::Resume(const DecodeAction& action, v1::DecodeResult& result) {
-  const v1::OpenSession& open = action.request.message.open();
-  v1::OpenSession nothing_else;
-  nothing_else.set_resume_token(open.resume_token());
-  if (nothing_else.SerializeAsString() != open.SerializeAsString()) {
-    return absl::InvalidArgumentError(
-        "open.resume_token: expected no other field beside it, found some");
-  }
-  const auto check = [&action](const Session& session) {
-    return CheckRight(action.caller, session);
-  };
-  std::string resume_token = SessionTable::MakeToken();
-  result.set_resume_token(resume_token);
-  std::function<bool()> idle_end = IdleEnd();  // after this nothing fails
-  absl::StatusOr<SessionTable::Parked> parked =
-      decode_.sessions.Take(open.resume_token(), action.caller.tenant, check);
-  if (!parked.ok()) {
-    result.clear_resume_token();
-    return parked.status();
-  }
-  parked->place->SetEnd(std::move(idle_end));
-  MutexLock lock(session_mutex_);
-  session_ = std::move(parked->session);
-  place_ = std::move(parked->place);
-  resume_token_ = std::move(resume_token);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
@@ -272,32 +172,20 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     action->record.model = plan.model->name();
     action->record.model_version = plan.model->info().version;
   }
-  RETURN_IF_ERROR(Reserve(sequence, plan.sequences[0].query.rows));
+  RETURN_IF_ERROR(session_.Reserve(sequence, plan.sequences[0].query.rows));
   auto job = std::make_shared<AttendJob>(
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,
                 .request_class = action->request_class,
                 .arrival = action->record.arrival,
                 .deadline = deadline()},
-      std::make_shared<StepSink>(std::static_pointer_cast<DecodeCall>(shared_from_this()), action,
-                                 environment_.queue));
+      std::make_shared<StepSink>(
+          shared_from_this(), environment_.queue,
+          /*is_search=*/action->request.message.step().top_logits() > 0,
+          [this, action](const AttendReply& reply, const absl::Status& status,
+                         const BatchStats& stats) { OnStepDone(action, reply, status, stats); }));
   action->record.tokens = job->description().tokens;
   return environment_.executor.Submit(std::move(job));
-}
-
-absl::Status DecodeCall::Reserve(SessionSequence& sequence, int64_t tokens) {
-  SessionTable& sessions = decode_.sessions;
-  std::string account;
-  {
-    MutexLock lock(session_mutex_);
-    account = place_->account();
-  }
-  absl::Status reserved = ReserveTokens(sequence, tokens);
-  const bool could_fit = CacheBytesWith(sequence, tokens) <= sessions.memory(account)->max_bytes();
-  while (could_fit && absl::IsResourceExhausted(reserved) && sessions.EndOneParkedFor(account)) {
-    reserved = ReserveTokens(sequence, tokens);
-  }
-  return reserved;
 }
 
 void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& reply,
@@ -321,36 +209,13 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
     is_built = true;
     return status;
   });
-  {
-    MutexLock lock(session_mutex_);
-    SessionSequence& sequence = **session_->Find(number);
-    if (end.ok()) {
-      sequence.length += record.tokens;
-    } else {
-      TruncateTokens(sequence, sequence.length).IgnoreError();
-    }
-  }
+  session_.EndStep(number, end.ok(), record.tokens);
   if (is_built) {
     Answer(action, end, response, encoder);
   } else {
     Answer(action, end);  // protobuf cannot encode a message in which an allocation failed
   }
   Proceed(number);
-}
-
-absl::Status DecodeCall::Change(const v1::DecodeRequest& request, SessionSequence& sequence) {
-  MutexLock lock(session_mutex_);
-  switch (request.action_case()) {
-    case Action::kFork:
-      return session_->Fork(sequence, request.fork().new_sequence());
-    case Action::kTruncate:
-      RETURN_IF_ERROR(
-          CheckSessionTruncation(session_->plan(), sequence.length, request.truncate().length()));
-      return TruncateTokens(sequence, request.truncate().length());
-    default:
-      return absl::InvalidArgumentError(
-          "action: expected open, step, fork, truncate or release, found none of them");
-  }
 }
 
 void DecodeCall::Answer(const ActionPointer& action, const absl::Status& status) {
@@ -384,70 +249,34 @@ absl::StatusOr<grpc::ByteBuffer> DecodeCall::EncodeResult(const DecodeAction& ac
   if (const std::optional<Refusal> refusal = RefusalOf(status)) {
     result.set_retry_after_ms(refusal->retry_after_ms);
   }
-  {
-    MutexLock lock(session_mutex_);
-    if (session_ != nullptr) {
-      place_->Touch();
-      const absl::StatusOr<SessionSequence*> sequence = session_->Find(request.sequence());
-      result.set_length(sequence.ok() ? (*sequence)->length : 0);
-      const SessionUse& use = session_->use();
-      v1::SessionUsage& usage = *result.mutable_usage();
-      usage.set_sequences(use.sequences);
-      usage.set_tokens(use.tokens);
-      usage.set_cache_bytes(use.cache_bytes);
-    }
-  }
-  const SessionStatistics all = decode_.sessions.statistics();
-  result.mutable_usage()->set_total_cache_bytes(all.cache_bytes);
-  result.mutable_usage()->set_max_cache_bytes(all.max_cache_bytes);
+  session_.Describe(request.sequence(), result);
   return encoder.Encode(response);
 }
 
 void DecodeCall::Proceed(int64_t number) {
-  ActionPointer next;
-  SessionSequence* sequence = nullptr;
-  {
-    MutexLock lock(session_mutex_);
-    sequence = *session_->Find(number);
-    if (sequence->waiting.empty()) {
-      sequence->is_busy = false;
-      return;
-    }
-    next = std::move(sequence->waiting.front());
-    sequence->waiting.pop_front();
+  const StreamSession::Turn next = session_.Next(number);
+  if (next.action == nullptr) {
+    return;
   }
-  const auto carry = [this, next, sequence] {
+  const auto carry = [this, next] {
     const Hold hold(*this);
-    Carry(next, *sequence);
+    Carry(next.action, *next.sequence);
   };
   const absl::Status given =
-      ContainVoid(kWork, [&] { RunAside(next->record.request_bytes, carry); });
+      ContainVoid(kWork, [&] { RunAside(next.action->record.request_bytes, carry); });
   if (!given.ok()) {
     carry();
   }
 }
 
 void DecodeCall::Release(const ActionPointer& action) {
-  std::deque<ActionPointer> waiting;
-  {
-    MutexLock lock(session_mutex_);
-    waiting = session_->Release(action->request.message.sequence());
-  }
+  const std::list<ActionPointer> waiting = session_.Release(action->request.message.sequence());
   Answer(action, absl::OkStatus());
   for (const ActionPointer& late : waiting) {
     Enter(late);
   }
 }
 
-void DecodeCall::OnEnd(bool is_clean) {
-  MutexLock lock(session_mutex_);
-  if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
-    place_->SetEnd(nullptr);
-    decode_.sessions.Park(resume_token_,
-                          {std::move(session_), std::move(place_), metadata().caller.tenant});
-  }
-  session_.reset();
-  place_.reset();
-}
+void DecodeCall::OnEnd(bool is_clean) { session_.Leave(is_clean, metadata().caller.tenant); }
 
 }  // namespace attention

@@ -2,13 +2,15 @@
 
 #include <chrono>
 
+#include "server/services/plan/plan_terms.h"
+
 namespace attention {
 
 void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                       const BatchStats& stats) {
   if (status.ok() && reply->message_bytes() > kSmallReplyBytes) {
     const auto finish = [self = shared_from_this(), reply, stats] {
-      self->call_->OnStepDone(self->action_, *reply, absl::OkStatus(), stats);
+      self->done_(*reply, absl::OkStatus(), stats);
     };
     const absl::Status given =
         ContainVoid("answering the step", [&] { call_->RunAside(reply->message_bytes(), finish); });
@@ -17,8 +19,8 @@ void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const abs
     }
     return;
   }
-  if (!status.ok() || action_->request.message.step().top_logits() == 0) {
-    call_->OnStepDone(action_, *reply, status, stats);
+  if (!status.ok() || !is_search_) {
+    done_(*reply, status, stats);
     return;
   }
   reply_ = reply;
@@ -34,7 +36,7 @@ void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const abs
 
 void StepSink::OnSearch(bool) {
   const std::shared_ptr<const AttendReply> reply = std::move(reply_);
-  call_->OnStepDone(action_, *reply, absl::OkStatus(), stats_);
+  done_(*reply, absl::OkStatus(), stats_);
 }
 
 }  // namespace attention

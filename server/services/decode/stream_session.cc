@@ -1,0 +1,217 @@
+#include "server/services/decode/stream_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
+#include "server/services/decode/open_session.h"
+#include "server/services/decode/session_step.h"
+
+namespace attention {
+namespace {
+
+// What an action that waits takes beside its message.
+constexpr int64_t kWaitingActionBytes = 4096;
+constexpr int64_t kRetryWaitingMs = 100;
+
+}  // namespace
+
+absl::Status CheckRight(const Caller& caller, const Session& session) {
+  const std::shared_ptr<const Model>& model = session.plan().target.model;
+  return caller.CheckModel(model == nullptr ? "" : model->name());
+}
+
+absl::Status StreamSession::Open(const DecodeAction& action, const ModelRepository& models,
+                                 std::function<bool()> idle_end, v1::DecodeResult& result) {
+  {
+    MutexLock lock(mutex_);
+    if (session_ != nullptr) {
+      return absl::FailedPreconditionError("open: expected a stream without a session, found one");
+    }
+  }
+  return action.request.message.open().resume_token().empty()
+             ? OpenNew(action, models, std::move(idle_end), result)
+             : Resume(action, std::move(idle_end), result);
+}
+
+absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepository& models,
+                                    std::function<bool()> idle_end, v1::DecodeResult& result) {
+  const v1::OpenSession& open = action.request.message.open();
+  const Caller& caller = action.caller;
+  RETURN_IF_ERROR(caller.CheckModel(open.model()));
+  absl::StatusOr<SessionPlan> plan = PlanSession(open, models, table_.memory(caller.account));
+  RETURN_IF_ERROR(caller.Conceal(plan.status()));
+  ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, table_.Enter(caller.account));
+  auto session = std::make_shared<Session>(*std::move(plan));
+  RETURN_IF_ERROR(session->Add(0));
+  std::string resume_token;
+  if (session->plan().time_to_live > absl::ZeroDuration()) {
+    resume_token = SessionTable::MakeToken();
+    result.set_resume_token(resume_token);
+  }
+  place->SetEnd(std::move(idle_end));
+  MutexLock lock(mutex_);
+  session_ = std::move(session);
+  place_ = std::move(place);
+  resume_token_ = std::move(resume_token);
+  return absl::OkStatus();
+}
+
+absl::Status StreamSession::Resume(const DecodeAction& action, std::function<bool()> idle_end,
+                                   v1::DecodeResult& result) {
+  const v1::OpenSession& open = action.request.message.open();
+  v1::OpenSession nothing_else;
+  nothing_else.set_resume_token(open.resume_token());
+  if (nothing_else.SerializeAsString() != open.SerializeAsString()) {
+    return absl::InvalidArgumentError(
+        "open.resume_token: expected no other field beside it, found some");
+  }
+  const auto check = [&action](const Session& session) {
+    return CheckRight(action.caller, session);
+  };
+  std::string resume_token = SessionTable::MakeToken();
+  result.set_resume_token(resume_token);  // after this nothing fails
+  absl::StatusOr<SessionTable::Parked> parked =
+      table_.Take(open.resume_token(), action.caller.tenant, check);
+  if (!parked.ok()) {
+    result.clear_resume_token();
+    return parked.status();
+  }
+  parked->place->SetEnd(std::move(idle_end));
+  MutexLock lock(mutex_);
+  session_ = std::move(parked->session);
+  place_ = std::move(parked->place);
+  resume_token_ = std::move(resume_token);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& action) {
+  MutexLock lock(mutex_);
+  if (session_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "action: expected `open`, which comes first, found another");
+  }
+  place_->Touch();
+  action->session = session_;
+  const int64_t number = action->request.message.sequence();
+  ASSIGN_OR_RETURN(SessionSequence* const sequence, session_->Find(number));
+  if (sequence->is_busy) {
+    RETURN_IF_ERROR(ReserveWaiting(*action));
+    waiting_[number].push_back(action);
+    return nullptr;
+  }
+  sequence->is_busy = true;
+  return sequence;
+}
+
+StreamSession::Turn StreamSession::Next(int64_t number) {
+  MutexLock lock(mutex_);
+  Turn turn;
+  turn.sequence = *session_->Find(number);
+  const auto waiting = waiting_.find(number);
+  if (waiting == waiting_.end() || waiting->second.empty()) {
+    turn.sequence->is_busy = false;
+    return turn;
+  }
+  turn.action = std::move(waiting->second.front());
+  waiting->second.pop_front();
+  return turn;
+}
+
+std::list<StreamSession::ActionPointer> StreamSession::Release(int64_t number) {
+  MutexLock lock(mutex_);
+  session_->Release(number);
+  std::list<ActionPointer> late;
+  if (const auto waiting = waiting_.find(number); waiting != waiting_.end()) {
+    late = std::move(waiting->second);
+    waiting_.erase(waiting);
+  }
+  return late;
+}
+
+absl::Status StreamSession::ReserveWaiting(DecodeAction& action) const {
+  FairBudget& all = table_.waiting_bytes();
+  const int64_t bytes = action.record.request_bytes + kWaitingActionBytes;
+  const std::string holder = action.caller.account;
+  action.waiting_bytes = all.Take(holder, bytes);
+  if (action.waiting_bytes != nullptr) {
+    return absl::OkStatus();
+  }
+  return Refuse(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("too much waits for steps of sessions: ", all.used(), " of ",
+                             all.total(), " bytes, of which ", holder,
+                             " may have no more than it leaves free; send "
+                             "fewer actions ahead"),
+                {.reason = RefusalReason::kTenantShare, .retry_after_ms = kRetryWaitingMs});
+}
+
+absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequence& sequence) {
+  MutexLock lock(mutex_);
+  switch (request.action_case()) {
+    case v1::DecodeRequest::kFork:
+      return session_->Fork(sequence, request.fork().new_sequence());
+    case v1::DecodeRequest::kTruncate:
+      RETURN_IF_ERROR(
+          CheckSessionTruncation(session_->plan(), sequence.length, request.truncate().length()));
+      return TruncateTokens(sequence, request.truncate().length());
+    default:
+      return absl::InvalidArgumentError(
+          "action: expected open, step, fork, truncate or release, found none of them");
+  }
+}
+
+absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
+  std::string account;
+  {
+    MutexLock lock(mutex_);
+    account = place_->account();
+  }
+  absl::Status reserved = ReserveTokens(sequence, tokens);
+  const bool could_fit = CacheBytesWith(sequence, tokens) <= table_.memory(account)->max_bytes();
+  while (could_fit && absl::IsResourceExhausted(reserved) && table_.EndOneParkedFor(account)) {
+    reserved = ReserveTokens(sequence, tokens);
+  }
+  return reserved;
+}
+
+void StreamSession::EndStep(int64_t number, bool has_succeeded, int64_t tokens) {
+  MutexLock lock(mutex_);
+  SessionSequence& sequence = **session_->Find(number);
+  if (has_succeeded) {
+    sequence.length += tokens;
+  } else {
+    TruncateTokens(sequence, sequence.length).IgnoreError();
+  }
+}
+
+void StreamSession::Describe(int64_t number, v1::DecodeResult& result) {
+  {
+    MutexLock lock(mutex_);
+    if (session_ != nullptr) {
+      place_->Touch();
+      const absl::StatusOr<SessionSequence*> sequence = session_->Find(number);
+      result.set_length(sequence.ok() ? (*sequence)->length : 0);
+      const SessionUse& use = session_->use();
+      v1::SessionUsage& usage = *result.mutable_usage();
+      usage.set_sequences(use.sequences);
+      usage.set_tokens(use.tokens);
+      usage.set_cache_bytes(use.cache_bytes);
+    }
+  }
+  const SessionStatistics all = table_.statistics();
+  result.mutable_usage()->set_total_cache_bytes(all.cache_bytes);
+  result.mutable_usage()->set_max_cache_bytes(all.max_cache_bytes);
+}
+
+void StreamSession::Leave(bool is_clean, const std::string& tenant) {
+  MutexLock lock(mutex_);
+  if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
+    place_->SetEnd(nullptr);
+    table_.Park(resume_token_, {std::move(session_), std::move(place_), tenant});
+  }
+  session_.reset();
+  place_.reset();
+}
+
+}  // namespace attention
