@@ -10,9 +10,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/models/version_policy.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -139,6 +139,11 @@ FoundModel LookAtModel(const std::string& root, const std::string& name) {
 }
 
 }  // namespace
+
+bool ParseVersion(const std::string& text, int64_t& version) {
+  return std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+         absl::SimpleAtoi(text, &version) && version > 0;
+}
 
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file) {
   ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));

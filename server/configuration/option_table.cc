@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/models/version_policy.h"
 #include "core/runtime/status_macros.h"
+#include "server/models/version_policy.h"
 
 namespace attention {
 namespace {

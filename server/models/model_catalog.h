@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/models/version_policy.h"
 #include "core/runtime/mutex.h"
 #include "server/models/served_version.h"
+#include "server/models/version_policy.h"
 #include "server/observability/health.h"
 
 namespace attention {

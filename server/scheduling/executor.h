@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/runtime/batch_policy.h"
 #include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
 #include "server/observability/bucket_counts.h"
+#include "server/scheduling/batch_policy.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
 #include "server/scheduling/deadline_probes.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/runtime/batch_policy.h"
 #include "core/runtime/contain.h"
 #include "server/observability/log.h"
+#include "server/scheduling/batch_policy.h"
 
 namespace attention {
 namespace {

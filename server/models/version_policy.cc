@@ -1,12 +1,10 @@
-#include "core/models/version_policy.h"
+#include "server/models/version_policy.h"
 
-#include <algorithm>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/models/model_folder.h"
 
 namespace attention {
 namespace {
@@ -37,11 +35,6 @@ bool ParseWhich(const std::string& text, VersionPolicy& policy) {
 const VersionPolicy& VersionPolicies::Of(const std::string& name) const {
   const auto found = by_name.find(name);
   return found == by_name.end() ? others : found->second;
-}
-
-bool ParseVersion(const std::string& text, int64_t& version) {
-  return std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
-         absl::SimpleAtoi(text, &version) && version > 0;
 }
 
 absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies) {

@@ -1,4 +1,4 @@
-#include "core/runtime/batch_policy.h"
+#include "server/scheduling/batch_policy.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -32,12 +32,9 @@ struct VersionPolicies {
   const VersionPolicy& Of(const std::string& name) const;
 };
 
-/// Reads the number of a version: a decimal from 1 to 2^63 - 1. Returns false for any other text.
-bool ParseVersion(const std::string& text, int64_t& version);
-
-/// Adds the policy in `text`: "latest" or "all" for the models that are not named; "NAME=latest",
-/// "NAME=all" or "NAME=1,3" for one model. INVALID_ARGUMENT for any other text, and for a second
-/// policy of the same models.
+/// Adds what `text` says: "latest" or "all", of the models that are not named; "NAME=latest",
+/// "NAME=all" or "NAME=1,3", of one. INVALID_ARGUMENT for other texts, and for a second one that
+/// says something of the same models.
 absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-#include "core/models/version_policy.h"
+#include "server/models/version_policy.h"
 
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
