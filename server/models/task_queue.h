@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/runtime/mutex.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
 

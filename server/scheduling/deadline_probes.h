@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/runtime/mutex.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
 

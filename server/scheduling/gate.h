@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/runtime/mutex.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
 

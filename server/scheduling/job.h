@@ -1,45 +1,22 @@
 // One admitted request, as the scheduler sees it.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/attention/attention.h"
 #include "core/attention/kv_cache.h"
 #include "core/models/model.h"
+#include "core/tensor/ragged.h"
+#include "server/scheduling/request_class.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
-
-using TimePoint = std::chrono::steady_clock::time_point;
-
-inline int64_t Nanoseconds(TimePoint::duration duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
-/// Shares of the machine are 100 to 10 to 1 while all of them have work.
-enum class Priority { kHigh, kNormal, kLow };
-
-/// "high", "normal", "low".
-std::string_view Name(Priority priority);
-
-/// The part of the machine that a priority has beside the others.
-double ShareOf(Priority priority);
-
-/// Work of a priority is shared out evenly between its tenants.
-struct RequestClass {
-  Priority priority = Priority::kNormal;
-  std::string tenant = {};
-  /// Whose shares of queue, replies and sessions it counts in: Caller::account. Several tenants of
-  /// callers whom nobody vouches for have one. Empty: nobody's.
-  std::string account = {};
-};
 
 /// BatchKey::layer of what is no single layer.
 inline constexpr int64_t kWholeModel = -1;

@@ -11,10 +11,12 @@
 #include <string>
 
 #include "core/runtime/mutex.h"
-#include "server/scheduling/job.h"
 #include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
+
+class HeldReply;
 
 /// Thread-safe.
 class ReplyBudget {

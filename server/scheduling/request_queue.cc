@@ -32,28 +32,6 @@ int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
 
 }  // namespace
 
-std::string_view Name(Priority priority) {
-  switch (priority) {
-    case Priority::kHigh:
-      return "high";
-    case Priority::kNormal:
-      return "normal";
-    default:
-      return "low";
-  }
-}
-
-double ShareOf(Priority priority) {
-  switch (priority) {
-    case Priority::kHigh:
-      return 100;
-    case Priority::kNormal:
-      return 10;
-    default:
-      return 1;
-  }
-}
-
 bool RequestQueue::IsSettled(const Flow& flow) const {
   return flow.requests == 0 && flow.last_finish <= virtual_time_;
 }

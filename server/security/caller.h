@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/request_class.h"
 
 namespace attention {
 

@@ -16,8 +16,8 @@
 #include "core/attention/kv_cache.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/fair_budget.h"
-#include "server/scheduling/job.h"
 #include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/time_point.h"
 #include "server/sessions/session.h"
 
 namespace attention {

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "server/observability/request_record.h"
 #include "server/scheduling/job.h"
+#include "server/scheduling/request_class.h"
+#include "server/scheduling/time_point.h"
 #include "server/security/access.h"
 
 namespace attention {

@@ -7,6 +7,7 @@
 #include "proto/codec/envelope.h"
 #include "server/observability/requests.h"
 #include "server/scheduling/fair_budget.h"
+#include "server/scheduling/request_class.h"
 #include "server/security/caller.h"
 #include "server/sessions/session.h"
 

@@ -13,6 +13,8 @@
 #include "absl/status/statusor.h"
 #include "proto/codec/envelope_size.h"
 #include "server/scheduling/executor.h"
+#include "server/scheduling/request_class.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
 

@@ -1,0 +1,15 @@
+// The clock that deadlines and durations are told by.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace attention {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+inline int64_t Nanoseconds(TimePoint::duration duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+}  // namespace attention
