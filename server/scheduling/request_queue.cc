@@ -19,72 +19,14 @@ constexpr double kShareOfTenant = 4;
 // Of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
-// Beyond these, half of those that have nothing waiting are forgotten.
-constexpr size_t kMaxFlows = 4096;
-
-// The key is of one of the flows of that priority and account.
-bool IsOf(const RequestClass& request_class,
-          const std::tuple<Priority, std::string, std::string>& key) {
-  return std::get<0>(key) == request_class.priority && std::get<1>(key) == request_class.account;
-}
-
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
 
 }  // namespace
 
-bool RequestQueue::IsSettled(const Flow& flow) const {
-  return flow.requests == 0 && flow.last_finish <= virtual_time_;
-}
-
-RequestQueue::FlowKey RequestQueue::KeyOf(const RequestClass& request_class) const {
-  FlowKey key(request_class.priority, request_class.account, request_class.tenant);
-  if (request_class.account.empty() || flows_.contains(key)) {
-    return key;
-  }
-  int turns = 0;
-  for (auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
-       flow != flows_.end() && IsOf(request_class, flow->first); ++flow) {
-    turns += IsSettled(flow->second) ? 0 : 1;
-  }
-  if (turns >= kMaxTurns - 1) {
-    std::get<2>(key).clear();
-  }
-  return key;
-}
-
-RequestQueue::Flows::iterator RequestQueue::FlowOf(const RequestClass& request_class) {
-  if (flows_.size() > kMaxFlows) {
-    ForgetIdleFlows();
-  }
-  const FlowKey key = KeyOf(request_class);
-  if (const auto found = flows_.find(key); found != flows_.end()) {
-    return found;
-  }
-  // An account has so few at a time that those of no more use can be looked for each time.
-  auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
-  while (!request_class.account.empty() && flow != flows_.end() &&
-         IsOf(request_class, flow->first)) {
-    flow = IsSettled(flow->second) ? flows_.erase(flow) : std::next(flow);
-  }
-  return flows_.try_emplace(key).first;
-}
-
 int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   const bool is_short = candidate.work.added_ns <= kShortNs;
-  const FlowKey key = KeyOf(candidate.request_class);
-  const auto own = flows_.find(key);
-  const double start =
-      own == flows_.end() ? virtual_time_ : std::max(virtual_time_, own->second.last_finish);
-  double waiting_ns = 0;
-  for (const auto& [other, flow] : flows_) {
-    const auto work_ns = static_cast<double>(is_short ? flow.short_ns : flow.work_ns);
-    if (other == key || flow.last_finish <= start) {
-      waiting_ns += work_ns;
-    } else if (start > virtual_time_) {  // the part of the flow that stands before `start`
-      waiting_ns += work_ns * (start - virtual_time_) / (flow.last_finish - virtual_time_);
-    }
-  }
-  const auto wait_ns = static_cast<int64_t>(waiting_ns);
+  const RequestFlows::Place place = flows_.PlaceOf(candidate.request_class, is_short);
+  const auto wait_ns = static_cast<int64_t>(place.waiting_ns);
   const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(running_.until - candidate.now));
   if (running_ns <= kShortNs || !running_.passable.has_value()) {
     return running_ns + wait_ns;
@@ -94,7 +36,7 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   }
   // It passes what runs when that has come as far as this one's end: see Batcher::NextBefore.
   const double ahead =
-      start - virtual_time_ +
+      place.start - flows_.virtual_time() +
       static_cast<double>(candidate.work.added_ns) / ShareOf(candidate.request_class.priority);
   const double passing_ns = static_cast<double>(kShortNs) + ahead * ShareOf(*running_.passable);
   return wait_ns + std::min(running_ns, static_cast<int64_t>(std::min(passing_ns, 1e18)));
@@ -140,12 +82,12 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
 QueueState RequestQueue::HeldBy(const RequestClass& request_class) const {
   QueueState held;
   for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
-    const auto flow = flows_.find(KeyOf(
-        {.priority = priority, .tenant = request_class.tenant, .account = request_class.account}));
-    if (flow != flows_.end()) {
-      held.requests += flow->second.requests;
-      held.bytes += flow->second.bytes;
-      held.work_ns += flow->second.work_ns;
+    const RequestFlow* const flow = flows_.Find(
+        {.priority = priority, .tenant = request_class.tenant, .account = request_class.account});
+    if (flow != nullptr) {
+      held.requests += flow->requests;
+      held.bytes += flow->bytes;
+      held.work_ns += flow->work_ns;
     }
   }
   return held;
@@ -213,9 +155,9 @@ absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoin
                     .work = {.added_ns = 1},
                     .deadline = TimePoint::max(),
                     .now = now};
-  if (const auto own = flows_.find(KeyOf(request_class)); own != flows_.end()) {
-    mean.bytes = std::max<int64_t>(1, static_cast<int64_t>(own->second.mean_bytes));
-    mean.work.added_ns = std::max<int64_t>(1, static_cast<int64_t>(own->second.mean_ns));
+  if (const RequestFlow* const own = flows_.Find(request_class); own != nullptr) {
+    mean.bytes = std::max<int64_t>(1, static_cast<int64_t>(own->mean_bytes));
+    mean.work.added_ns = std::max<int64_t>(1, static_cast<int64_t>(own->mean_ns));
   }
   RETURN_IF_ERROR(Check(mean));
   Candidate shortest = mean;
@@ -244,7 +186,7 @@ HeldBytes::~HeldBytes() {
 }
 
 void RequestQueue::Account(const Entry& entry, int sign) {
-  Flow& flow = entry.flow->second;
+  RequestFlow& flow = entry.flow->second;
   const JobDescription& job = entry.job->description();
   const std::string& account = job.request_class.account;
   const int64_t added_ns = entry.standing.added_ns;
@@ -256,9 +198,7 @@ void RequestQueue::Account(const Entry& entry, int sign) {
   bytes_.Add(account, sign * job.size_bytes);
   requests_.Add(account, sign);
   tokens_ += sign * job.tokens;
-  if (IsSettled(flow)) {
-    flows_.erase(entry.flow);
-  }
+  flows_.Leave(entry.flow);
 }
 
 absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePoint now) {
@@ -274,12 +214,12 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
     for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
       shares->Prepare(request_class.account);  // what is counted below does not throw
     }
-    const Flows::iterator place = FlowOf(request_class);
-    Flow& flow = place->second;
+    const RequestFlows::Iterator place = flows_.Enter(request_class);
+    RequestFlow& flow = place->second;
     const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first of all
     flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
     flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
-    const double start = std::max(virtual_time_, flow.last_finish);
+    const double start = flows_.StartOf(flow);
     const double finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
                                       ShareOf(request_class.priority);
     const Entry entry = {std::move(job), {work.added_ns, finish}, place};
@@ -316,23 +256,6 @@ std::vector<RequestQueue::JobPointer> RequestQueue::TakeDead(TimePoint now) {
   return std::exchange(dead_, {});
 }
 
-void RequestQueue::ForgetIdleFlows() {
-  std::vector<double> tags;
-  for (const auto& [_, flow] : flows_) {
-    if (flow.requests == 0) {
-      tags.push_back(flow.last_finish);
-    }
-  }
-  if (tags.empty()) {
-    return;
-  }
-  const auto middle = tags.begin() + std::ssize(tags) / 2;
-  std::nth_element(tags.begin(), middle, tags.end());
-  std::erase_if(flows_, [last = *middle](const auto& flow) {
-    return flow.second.requests == 0 && flow.second.last_finish <= last;
-  });
-}
-
 std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
     absl::FunctionRef<bool(const Job&, const Standing&)> select) {
   std::vector<JobPointer> taken = std::exchange(dead_, {});
@@ -344,7 +267,7 @@ std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
     }
     if (std::exchange(is_first, false)) {
       taken_start_ = std::get<0>(entry->first);
-      virtual_time_ = std::max(virtual_time_, taken_start_);
+      flows_.set_virtual_time(std::max(flows_.virtual_time(), taken_start_));
     }
     try {
       entry = Remove(entry, taken);
@@ -367,9 +290,8 @@ std::vector<RequestQueue::JobPointer> RequestQueue::Take(
 std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     const Patience& patience, absl::FunctionRef<bool(const Job&)> select) {
   MutexLock lock(mutex_);
-  if (jobs_.empty()) {  // nothing runs either: nobody owes anybody anything
-    flows_.clear();
-    virtual_time_ = 0;
+  if (jobs_.empty()) {  // nothing runs either
+    flows_.Clear();
   }
   while (jobs_.empty() && dead_.empty() && !is_closed_) {
     changed_.Wait(mutex_);
@@ -389,7 +311,7 @@ double RequestQueue::taken_start() const {
 
 void RequestQueue::SetPosition(double position) {
   MutexLock lock(mutex_);
-  virtual_time_ = position;
+  flows_.set_virtual_time(position);
 }
 
 void RequestQueue::SetRunning(const RunningBatch& running) {

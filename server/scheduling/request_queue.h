@@ -17,7 +17,10 @@
 #include "core/runtime/mutex.h"
 #include "server/scheduling/job.h"
 #include "server/scheduling/refusal.h"
+#include "server/scheduling/request_class.h"
+#include "server/scheduling/request_flows.h"
 #include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/time_point.h"
 
 namespace attention {
 
@@ -74,17 +77,12 @@ class HeldBytes {
   const int64_t bytes_;
 };
 
-/// Jobs in the order of their start tags (start-time fair queueing: Goyal, Vin & Cheng 1996), over
-/// flows that are the tenants of each priority, in units of estimated work: first in, first out
-/// within a flow. Of the tenants that an account names at most kMaxTurns have a flow of their own;
-/// the rest share one. Jobs that nobody waits for any more (IsDead) leave when they are in the way.
-/// Never blocks a producer. Thread-safe.
+/// Jobs in the order of their start tags (RequestFlows): first in, first out within a flow. Jobs
+/// that nobody waits for any more (IsDead) leave when they are in the way. Never blocks a producer.
+/// Thread-safe.
 class RequestQueue {
  public:
   using JobPointer = std::shared_ptr<Job>;
-
-  /// Who may call itself as it likes gets so many turns at most, whatever the number of its names.
-  static constexpr int kMaxTurns = 16;
 
   explicit RequestQueue(const QueueLimits& limits) : limits_(limits) {}
 
@@ -143,22 +141,11 @@ class RequestQueue {
  private:
   friend class HeldBytes;
 
-  struct Flow {
-    double last_finish = 0;  // tag
-    int64_t work_ns = 0;     // of what waits
-    int64_t short_ns = 0;    // of that, of short jobs
-    int64_t bytes = 0;
-    int64_t requests = 0;
-    double mean_ns = 0;  // of jobs of late
-    double mean_bytes = 0;
-  };
-  using FlowKey = std::tuple<Priority, std::string, std::string>;  // ..., account, tenant
-  using Flows = std::map<FlowKey, Flow>;
   using Order = std::tuple<double, Priority, uint64_t>;  // start tag, ..., arrival
   struct Entry {
     JobPointer job;
     Standing standing;
-    Flows::iterator flow;  // which stays while it has requests
+    RequestFlows::Iterator flow;  // which stays while it has requests
   };
 
   /// What asks to be let in.
@@ -184,12 +171,6 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Nothing waits in it, and it has no tags to come.
-  bool IsSettled(const Flow& flow) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Of the flow that its job would be in.
-  FlowKey KeyOf(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// The same, which is there then.
-  Flows::iterator FlowOf(const RequestClass& request_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Takes it out. Throws without memory, and has changed nothing then.
   std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,
@@ -199,8 +180,6 @@ class RequestQueue {
   bool Sweep(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, const Standing&)> select)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Of flows that have nothing waiting, those whose debts are the smallest.
-  void ForgetIdleFlows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const QueueLimits limits_;
 
@@ -209,8 +188,7 @@ class RequestQueue {
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<JobPointer> dead_ ABSL_GUARDED_BY(mutex_);  // taken out, to be finished
   TimePoint next_sweep_ ABSL_GUARDED_BY(mutex_);
-  Flows flows_ ABSL_GUARDED_BY(mutex_);  // those with jobs, or tags to come
-  double virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
+  RequestFlows flows_ ABSL_GUARDED_BY(mutex_);
   double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_arrival_ ABSL_GUARDED_BY(mutex_) = 0;
   TenantShares requests_ ABSL_GUARDED_BY(mutex_){limits_.max_requests};

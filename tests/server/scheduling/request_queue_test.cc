@@ -255,7 +255,7 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnotherOfItsAccount) {
 }
 
 TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
-  constexpr int kNames = 3 * RequestQueue::kMaxTurns;
+  constexpr int kNames = 3 * RequestFlows::kMaxTurns;
   for (int i = 0; i < kNames; ++i) {
     PushOf({.tenant = absl::StrCat("name ", i), .account = "greedy"}, 10);
   }
@@ -265,7 +265,7 @@ TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
   while (TakeOne() != modest) {
     ++before;
   }
-  EXPECT_LE(before, 2 * RequestQueue::kMaxTurns) << "not behind all " << kNames;
+  EXPECT_LE(before, 2 * RequestFlows::kMaxTurns) << "not behind all " << kNames;
 }
 
 TEST_F(EstimatedQueueTest, NobodyJoinsTheFlowOfAnotherByItsName) {
