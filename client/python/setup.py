@@ -1,4 +1,4 @@
-"""Compiles the published .proto to the descriptor set from which the package makes its messages."""
+"""Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py."""
 
 import pathlib
 import subprocess
@@ -9,11 +9,21 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from make_aio import async_source  # noqa: E402
+
+PACKAGE = HERE / "src" / "attend"
 PROTO = HERE.parents[1] / "proto" / "attention" / "v1" / "attention.proto"
-OUTPUT = HERE / "src" / "attend" / "attention.binpb"
+OUTPUT = PACKAGE / "attention.binpb"
 
 
 def generate() -> None:
+    (PACKAGE / "aio.py").write_text(async_source((PACKAGE / "client.py").read_text()))
+    compile_messages()
+
+
+def compile_messages() -> None:
     if not PROTO.exists():
         # A source distribution, which has what was compiled when it was made.
         if not OUTPUT.exists():

@@ -1,4 +1,4 @@
-"""The client: numpy arrays in, numpy arrays out; every call has a deadline."""
+"""The client: numpy arrays in, numpy arrays out; every call has a deadline. setup.py makes aio.py of this file."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LIFETIME = 24 * 3600.0
+
+
+def next_message(call: Any) -> Optional[bytes]:
+    data: Optional[bytes] = next(call, None)
+    return data
 
 
 class Client:
@@ -116,18 +121,10 @@ class Client:
         request = open_request(session)
         start_call = self._method("stream_stream", _calls.method("Decode"))
 
-        def start(requests: Iterator[bytes]) -> Any:
-            return start_call(requests, timeout=lifetime, metadata=self._connection.headers(metadata))
+        def start(*requests: Iterator[bytes]) -> Any:
+            return start_call(*requests, timeout=lifetime, metadata=self._connection.headers(metadata))
 
-        attempts = self._connection.attempts(timeout)
-        while True:
-            try:
-                return Session(start, request, attempts.timeout, self._connection.name)
-            except AttendError as error:
-                delay = attempts.delay_after(error)
-                if delay is None:
-                    raise
-                time.sleep(delay)
+        return Session(start, request, self._connection.attempts(timeout), self._connection.name)
 
     def models(self, *, timeout: Optional[float] = None) -> List[Model]:
         """What is served, in order of name, then version."""
@@ -216,7 +213,7 @@ class AttendStream:
 
     def __next__(self) -> Block:
         try:
-            for data in iter(self._next_message, None):
+            while (data := self._next_message()) is not None:
                 block = self._reader.read(data)
                 if block is not None:
                     return block
@@ -252,7 +249,7 @@ class AttendStream:
     def _next_message(self) -> Optional[bytes]:
         while True:
             try:
-                data: Optional[bytes] = next(self._call, None)
+                data = next_message(self._call)
                 self._has_begun = True
                 return data
             except grpc.RpcError as status:

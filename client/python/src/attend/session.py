@@ -6,13 +6,14 @@ import queue
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type, TypeVar, Union
 
 import grpc
 
 from attend._actions import Action, Actions
 from attend._requests import Request
 from attend._wire import MalformedMessage, Received
+from attend.connection import Attempts
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
 
@@ -33,28 +34,38 @@ class Session:
     that was opened with `resume_ttl` can then be opened again by its `resume_token`.
     """
 
-    def __init__(
-        self, start: Callable[[Iterator[bytes]], Any], opening: Request, timeout: float, server: str
-    ) -> None:
+    def __init__(self, start: Callable[..., Any], opening: Request, attempts: Attempts, server: str) -> None:
+        self._start = start
         self._actions = Actions(opening)
-        self._timeout = timeout
+        self._timeout = attempts.timeout
         self._server = server
         self._lock = threading.Lock()
-        self._waiting: Dict[int, "queue.SimpleQueue[_Message]"] = {}
-        self._broken: Optional[AttendError] = None
-        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
-        self._call = start(iter(self._requests.get, None))
-        self._reader = threading.Thread(target=self._read, name="attend-session", daemon=True)
-        self._reader.start()
-        try:
-            opened = self._act(self._actions.open())
-        except BaseException:
-            self.cancel()
-            raise
+        while True:
+            try:
+                opened = self._open()
+                break
+            except AttendError as error:
+                delay = attempts.delay_after(error)
+                if delay is None:
+                    raise
+                time.sleep(delay)
         self.resume_token: str = opened.resume_token
         """What opens the session again after a break; whoever has it has the session. Empty without resume_ttl."""
         self.length: int = opened.length
         """Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has."""
+
+    def _open(self) -> Any:
+        self._waiting: Dict[int, "queue.SimpleQueue[_Message]"] = {}
+        self._broken: Optional[AttendError] = None
+        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
+        self._call = self._start(iter(self._requests.get, None))
+        self._reader = threading.Thread(target=self._read, name="attend-session", daemon=True)
+        self._reader.start()
+        try:
+            return self._act(self._actions.open())
+        except BaseException:
+            self.cancel()
+            raise
 
     def step(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
         """The next tokens of a sequence: `x` [n, E], or tokens= [n], text=, or query= [n, H, D] with key= and value=.
