@@ -57,7 +57,9 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
     RETURN_IF_ERROR(WriteOutput(outputs.csv, ToCsv(report)));
   }
   if (!outputs.html.empty()) {
-    RETURN_IF_ERROR(WriteOutput(outputs.html, ReportPage({{.name = "result", .report = report}})));
+    // As the saved result would be drawn, to the last digit.
+    ASSIGN_OR_RETURN(const BenchReport saved, ReadReport(ToJson(report)));
+    RETURN_IF_ERROR(WriteOutput(outputs.html, ReportPage({{.name = "result", .report = saved}})));
   }
   return absl::OkStatus();
 }

@@ -81,21 +81,4 @@ std::string QuantityText(double value, Unit unit, int digits) {
   return absl::StrCat(Decimal(value / chosen->factor, digits), chosen->name);
 }
 
-std::vector<std::string> TickTexts(const std::vector<double>& ticks, Unit unit) {
-  double step = 0.0;
-  for (size_t i = 1; i < ticks.size(); ++i) {
-    step = i == 1 ? ticks[1] - ticks[0] : std::min(step, ticks[i] - ticks[i - 1]);
-  }
-  int digits = 3;
-  if (step > 0.0) {
-    const double largest = std::max(std::abs(ticks.front()), std::abs(ticks.back()));
-    digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 3, 12);
-  }
-  std::vector<std::string> texts;
-  for (const double tick : ticks) {
-    texts.push_back(QuantityText(tick, unit, digits));
-  }
-  return texts;
-}
-
 }  // namespace attention

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace attention {
 
@@ -15,8 +14,5 @@ enum class Unit {
 
 /// `value` of `unit`, to `digits` significant digits, without trailing zeros.
 std::string QuantityText(double value, Unit unit, int digits = 3);
-
-/// Texts of an axis' ticks, with as many digits as tell neighbours apart. REQUIRES: ascending.
-std::vector<std::string> TickTexts(const std::vector<double>& ticks, Unit unit);
 
 }  // namespace attention

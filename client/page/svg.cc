@@ -20,24 +20,6 @@ std::string SvgAttribute::Text(double number) {
   return text == "-0" ? "0" : text;
 }
 
-SvgPath& SvgPath::To(double x, double y) {
-  absl::StrAppend(&text_, is_started_ ? "L" : "M", SvgAttribute::Text(x), ",",
-                  SvgAttribute::Text(y));
-  is_started_ = true;
-  return *this;
-}
-
-SvgPath& SvgPath::Break() {
-  is_started_ = false;
-  return *this;
-}
-
-SvgPath& SvgPath::Close() {
-  text_ += "Z";
-  is_started_ = false;
-  return *this;
-}
-
 Svg::Svg(double width, double height, const std::string& label)
     : width_(width), height_(height), label_(label) {}
 
@@ -78,11 +60,10 @@ Svg& Svg::Title(const std::string& text) {
   return *this;
 }
 
-std::string Svg::Inline(Fit fit) const {
-  return absl::StrCat(
-      "<svg viewBox=\"0 0 ", SvgAttribute::Text(width_), " ", SvgAttribute::Text(height_), "\"",
-      fit == Fit::kStretch ? " preserveAspectRatio=\"none\"" : "", " role=\"img\" aria-label=\"",
-      EscapeHtml(label_), "\">\n", body_, "</svg>\n");
+std::string Svg::Inline() const {
+  return absl::StrCat("<svg viewBox=\"0 0 ", SvgAttribute::Text(width_), " ",
+                      SvgAttribute::Text(height_), "\" role=\"img\" aria-label=\"",
+                      EscapeHtml(label_), "\">\n", body_, "</svg>\n");
 }
 
 std::string Svg::File(const std::string& style) const {

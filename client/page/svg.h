@@ -24,24 +24,6 @@ struct SvgAttribute {
   std::string value;
 };
 
-/// "M1,2L3,4": a line through points.
-class SvgPath {
- public:
-  /// The first point after construction or Break starts a line, others go on with it.
-  SvgPath& To(double x, double y);
-  /// Leaves a gap before the next point.
-  SvgPath& Break();
-  /// Back to the start of the line.
-  SvgPath& Close();
-
-  bool empty() const { return text_.empty(); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-  bool is_started_ = false;
-};
-
 /// Elements in the order of painting. Names of elements and attributes are literals of the program,
 /// values and texts may be anything.
 class Svg {
@@ -60,12 +42,8 @@ class Svg {
   /// What pointing at the open element tells.
   Svg& Title(const std::string& text);
 
-  enum class Fit {
-    kKeepShape,
-    kStretch,  // to a width and a height that CSS gives
-  };
   /// As part of a page, as wide as its place and with its colours. REQUIRES: all is closed.
-  std::string Inline(Fit fit = Fit::kKeepShape) const;
+  std::string Inline() const;
   /// As a file of its own, of its own size; `style` is CSS, such as ThemeStyle().
   /// REQUIRES: all is closed.
   std::string File(const std::string& style) const;

@@ -1,17 +1,20 @@
 #include "client/report/report_page.h"
 
-#include <algorithm>
-#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "client/load/report.h"
+#include "client/page/asset.h"
 #include "client/page/escape.h"
 #include "client/page/page.h"
-#include "client/report/load_charts.h"
-#include "client/report/summary.h"
 
 namespace attention {
 
 extern const Asset kReportStyle;
+extern const Asset kReportResultsScript;
 extern const Asset kReportScript;
 
 namespace {
@@ -24,42 +27,74 @@ std::string Title(const std::vector<NamedReport>& reports) {
   return absl::StrCat("attend bench: ", subject.model.empty() ? subject.request : subject.model);
 }
 
-std::string Verdict(const NamedReport& run, bool is_named) {
+/// "cpu Xeon; cpus 2; isa avx2 fma"; whatever it is, since it may come from a file.
+std::string MachineText(const nlohmann::json& machine) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : machine.items()) {
+    parts.push_back(absl::StrCat(
+        key, " ", value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', true)));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+/// What the text of a report leaves out.
+std::string FactsHtml(const BenchReport& report) {
+  const LoadOptions& options = report.levels.front().options;
+  const std::pair<const char*, std::string> facts[] = {
+      {"Measured",
+       absl::StrCat("after ", absl::FormatDuration(options.warmup), " of warm-up, timeout ",
+                    absl::FormatDuration(options.timeout), ", seed ", options.seed)},
+      {"Started", absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.levels.front().result.started,
+                                   absl::UTCTimeZone())},
+      {"Tags", absl::StrJoin(report.tags, ", ", absl::PairFormatter("="))},
+      {"Client", MachineText(report.machine)},
+      {"Command", report.command}};
+  std::string html = "<dl>\n";
+  for (const auto& [name, text] : facts) {
+    if (!text.empty()) {
+      absl::StrAppend(&html, "<dt>", name, "</dt><dd><bdi>", EscapeHtml(text), "</bdi></dd>\n");
+    }
+  }
+  return absl::StrCat(html, "</dl>\n");
+}
+
+std::string SectionHtml(const NamedReport& run, bool is_named) {
   const bool succeeded = Succeeded(run.report);
   return absl::StrCat("<section class=\"card verdict\"><h2>", is_named ? "<bdi>" : "",
                       is_named ? absl::StrCat(EscapeHtml(run.name), "</bdi>: ") : "",
                       "<span class=\"", succeeded ? "passed\">Passed" : "failed\">Failed",
-                      "</span></h2>\n", VerdictHtml(run.report), "</section>\n");
+                      "</span></h2>\n<pre class=\"scroll\">", EscapeHtml(ToText(run.report)),
+                      "</pre>\n", FactsHtml(run.report), "</section>\n");
 }
 
-/// Whether there are several levels, and all of one kind: requests a second and requests under way
-/// share no axis.
-bool HasLevels(const std::vector<NamedReport>& reports) {
-  const auto is_open = [](const NamedReport& run) {
-    return run.report.levels.front().options.open_loop.has_value();
-  };
-  const auto num_open = std::count_if(reports.begin(), reports.end(), is_open);
-  return (num_open == 0 || num_open == std::ssize(reports)) &&
-         std::any_of(reports.begin(), reports.end(),
-                     [](const NamedReport& run) { return run.report.levels.size() > 1; });
-}
-
-std::string Charts(const std::vector<NamedReport>& reports) {
-  const std::vector<Curve> curves = CurvesOf(reports);
-  std::string html;
-  if (HasLevels(reports)) {
-    absl::StrAppend(&html, ChartHtml(LatencyByLevelChart(reports)),
-                    ChartHtml(ThroughputByLevelChart(reports)));
+/// `json` with texts, keys included, that cannot reorder what is around them.
+nlohmann::json PrintableJson(const nlohmann::json& json) {
+  if (json.is_string()) {
+    return Printable(json.get<std::string>());
   }
-  absl::StrAppend(&html, ChartHtml(LatencyChart(curves)), ChartHtml(ThroughputChart(curves)),
-                  ChartHtml(LatencyOverTimeChart(curves)));
-  if (const BarChart bars = PhaseBars(curves); !bars.bars.empty()) {
-    html += BarChartHtml(bars);
-    if (curves.size() == 1) {
-      html += ChartHtml(PhaseChart(*curves.front().level));
+  nlohmann::json printable = json;
+  if (json.is_object()) {
+    printable = nlohmann::json::object();
+    for (const auto& [key, value] : json.items()) {
+      printable[Printable(key)] = PrintableJson(value);
+    }
+  } else if (json.is_array()) {
+    for (nlohmann::json& value : printable) {
+      value = PrintableJson(value);
     }
   }
-  return html;
+  return printable;
+}
+
+nlohmann::json DataOf(const NamedReport& run, bool is_named) {
+  nlohmann::json limits = nlohmann::json::array();
+  for (const SloTarget& target : run.report.slo) {
+    if (target.of != SloTarget::Of::kErrors) {
+      limits.push_back({{"name", target.text}, {"y", target.limit}});
+    }
+  }
+  return PrintableJson(
+      {{"name", is_named ? run.name : ""}, {"limits", limits}, {"result", ToJson(run.report)}});
 }
 
 }  // namespace
@@ -67,15 +102,19 @@ std::string Charts(const std::vector<NamedReport>& reports) {
 std::string ReportPage(const std::vector<NamedReport>& reports) {
   const std::string title = Title(reports);
   std::string body = absl::StrCat("<h1><bdi>", EscapeHtml(title), "</bdi></h1>\n");
+  nlohmann::json data = nlohmann::json::array();
   for (const NamedReport& run : reports) {
-    body += Verdict(run, reports.size() > 1);
+    body += SectionHtml(run, reports.size() > 1);
+    data.push_back(DataOf(run, reports.size() > 1));
   }
-  absl::StrAppend(&body, KeyFiguresHtml(reports), Charts(reports), FactsHtml(reports));
+  body +=
+      "<noscript><p class=\"card\">Charts need scripts; the numbers above do not.</p></noscript>\n"
+      "<div id=\"charts\"></div>\n";
   return PageHtml({.title = title,
                    .body = body,
                    .styles = {&kReportStyle},
-                   .scripts = {&kReportScript},
-                   .data = nullptr});
+                   .scripts = {&kReportResultsScript, &kReportScript},
+                   .data = std::move(data)});
 }
 
 }  // namespace attention

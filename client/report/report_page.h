@@ -14,9 +14,9 @@ struct NamedReport {
   BenchReport report;
 };
 
-/// One self-contained file (PageHtml): verdict, key figures, what was asked and where; latency by
-/// percentile, throughput and latency over time, by level of load where there are several, and what
-/// time was spent on. REQUIRES: at least one report, each with at least one level.
+/// One self-contained file (PageHtml): of each report whether it passed, the text that `attend
+/// bench` prints, and how it was measured; then charts, which the page draws from the JSON that it
+/// carries. REQUIRES: at least one report, each with at least one level.
 std::string ReportPage(const std::vector<NamedReport>& reports);
 
 }  // namespace attention

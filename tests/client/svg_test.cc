@@ -30,23 +30,11 @@ TEST(SvgTest, AFileStandsOnItsOwn) {
   EXPECT_THAT(file, HasSubstr("<![CDATA[\ntext { fill: red }]]>"));
 }
 
-TEST(SvgTest, CanBeStretched) {
-  EXPECT_THAT(Svg(10, 20, "label").Inline(Svg::Fit::kStretch),
-              HasSubstr("viewBox=\"0 0 10 20\" preserveAspectRatio=\"none\" role"));
-}
-
 TEST(SvgTest, NumbersAreShortAndAlwaysNumbers) {
   EXPECT_EQ(SvgAttribute::Text(12.0), "12");
   EXPECT_EQ(SvgAttribute::Text(-0.001), "0");
   EXPECT_EQ(SvgAttribute::Text(100.0), "100");
   EXPECT_EQ(SvgAttribute::Text(std::numeric_limits<double>::infinity()), "0");
-}
-
-TEST(SvgTest, PathsHaveGaps) {
-  SvgPath path;
-  EXPECT_TRUE(path.empty());
-  path.To(0, 0).To(1, 1.5).Break().To(3, 3).To(4, 4).Close();
-  EXPECT_EQ(path.text(), "M0,0L1,1.5M3,3L4,4Z");
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+// What of the results in #data is drawn: a list of {name, limits, result}, each result as `attend bench --json` writes it.
+// Times are milliseconds.
+"use strict";
+const report = (() => {
+  const runs = JSON.parse(document.getElementById("data").textContent);
+  const MOST_CURVES = 16; // eight colours, each once more dashed
+  const PHASES = ["send", "queue", "compute", "receive"];
+
+  const loadOf = (level) => level.options.rate_per_s ?? level.options.concurrency;
+  const isOpen = (level) => level.options.rate_per_s !== undefined;
+  const nameOf = (level) => `${+loadOf(level).toPrecision(6)}${isOpen(level) ? "/s" : " in flight"}`;
+
+  /** The levels of a result, lowest first, each with all of its options. */
+  const levelsOf = ({ result }) =>
+    (result.levels ?? [result])
+      .map((level) => ({ ...level, options: { ...result.options, ...level.options } }))
+      .sort((a, b) => loadOf(a) - loadOf(b));
+
+  /** What is drawn as one line each: of one run its levels, of several runs the highest level that met its targets. */
+  function curvesOf() {
+    if (runs.length > 1) {
+      return runs.map((run) => {
+        const levels = levelsOf(run);
+        const level = levels.findLast(({ met }) => met) ?? levels[0];
+        return { name: levels.length > 1 ? `${run.name}, ${nameOf(level)}` : run.name, level };
+      });
+    }
+    const levels = levelsOf(runs[0]);
+    const shown = Math.min(levels.length, MOST_CURVES);
+    const indices = [...Array(shown).keys()].map((i) => (shown === 1 ? 0 : Math.floor((i * (levels.length - 1)) / (shown - 1))));
+    return indices.map((index) => ({ name: nameOf(levels[index]), level: levels[index] }));
+  }
+
+  /** A histogram of the JSON with its buckets: [largest value in nanoseconds, count], ascending. */
+  const timesOf = (json) =>
+    json && { ...json, buckets: json.histogram.split(" ").filter(Boolean).map((pair) => pair.split(":").map(Number)) };
+
+  function joined(all) {
+    const parts = all.filter(({ count }) => count > 0);
+    return {
+      count: parts.reduce((sum, { count }) => sum + count, 0),
+      min: Math.min(...parts.map(({ min }) => min)),
+      max: Math.max(...parts.map(({ max }) => max)),
+      buckets: parts.flatMap(({ buckets }) => buckets).sort((a, b) => a[0] - b[0]),
+    };
+  }
+
+  function percentile(times, percent) {
+    let left = Math.max(1, Math.ceil((percent / 100) * times.count));
+    const [end] = times.buckets.find(([, count]) => (left -= count) <= 0);
+    return Math.min(times.max, Math.max(times.min, end / 1e6));
+  }
+
+  /** Slices of the window; those with few answers are joined, as long as 20 are left. */
+  function slicesOf(level) {
+    const { slice_s: length, slices } = level.series;
+    const most = Math.max(1, Math.floor(slices.length / 20));
+    const each = Math.min(most, Math.max(1, Math.ceil((20 * slices.length) / Math.max(1, level.answers))));
+    const result = [];
+    for (let first = 0; first < slices.length; first += each) {
+      const parts = slices.slice(first, first + each);
+      const sum = (key) => parts.reduce((total, part) => total + part[key], 0);
+      const start = first * length;
+      result.push({
+        end: 1e3 * (first + each) * length,
+        seconds: Math.min(each * length, level.window_s - start),
+        isWhole: level.window_s - start > 0.5 * each * length, // what came after the window makes no rate
+        sum,
+        times: joined(parts.map((part) => timesOf(part.latency_ms))),
+      });
+    }
+    return result;
+  }
+
+  const OVER_TIME = { title: "since the measurement began", unit: "ms" };
+  const SHARE = { title: "share of answers that took no longer", isPercentile: true };
+
+  /** Round percentiles, ever closer to 100; x is 1 / (1 - share), as HdrHistogram plots it. The last is the highest value. */
+  function percentilePoints(times) {
+    const points = [];
+    for (let power = 1; power < times.count; power *= 10) {
+      for (const factor of [1, 1.25, 1 / 0.6, 2, 2.5, 1 / 0.3, 4, 5, 1 / 0.15]) {
+        const place = factor * power;
+        if (place < times.count) points.push([place, percentile(times, 100 * (1 - 1 / place))]);
+      }
+    }
+    return [...points, [times.count, times.max]];
+  }
+
+  const percentileSeries = (named) =>
+    named
+      .map(([name, json]) => ({ name, times: timesOf(json) }))
+      .filter(({ times }) => times && times.count > 0)
+      .map(({ name, times }) => ({ name, points: percentilePoints(times) }));
+
+  function latencyChart(curves) {
+    const [{ level }] = curves;
+    const note = level.due !== undefined
+      ? "Latency counts from when a request was due, service time from when it was sent: the difference is waiting in the client."
+      : "A closed loop slows down with the server: users who arrive regardless may wait longer.";
+    const one = () => [
+      ["latency", level.latency_ms],
+      ["service time", level.service_ms],
+      [level.options.decode ? "first token" : "first block", level.first_block_ms],
+      ["next block", level.next_block_ms],
+    ];
+    return {
+      id: "latency",
+      title: "Latency by percentile",
+      note: curves.length > 1 ? "The further right, the rarer: each nine has as much room as the last." : note,
+      x: SHARE,
+      y: { title: "time", unit: "ms" },
+      series: percentileSeries(curves.length > 1 ? curves.map((curve) => [curve.name, curve.level.latency_ms]) : one()),
+    };
+  }
+
+  function throughputChart(curves) {
+    const [{ level }] = curves;
+    const rates = (from, key) =>
+      slicesOf(from).filter(({ isWhole }) => isWhole).map(({ end, seconds, sum }) => [end, key(sum) / seconds]);
+    const answered = (sum) => sum("answers");
+    const one = () => [
+      ...(level.due === undefined ? [] : [{ name: "offered", points: rates(level, (sum) => sum("due")), width: 9 }]),
+      ...(level.options.decode ? [] : [{ name: "sent", points: rates(level, (sum) => sum("sent")), width: 5 }]),
+      { name: "answered", points: rates(level, answered) },
+      { name: "failed", points: rates(level, (sum) => sum("errors") + sum("not_sent")) },
+    ];
+    return {
+      id: "throughput",
+      title: "Throughput over time",
+      note: curves.length > 1 ? "Requests that were answered." : "Failed requests include those that were due but not sent.",
+      x: OVER_TIME,
+      y: { title: level.options.decode ? "steps/s" : "requests/s" },
+      series: curves.length > 1 ? curves.map((curve) => ({ name: curve.name, points: rates(curve.level, answered) })) : one(),
+    };
+  }
+
+  function latencyOverTimeChart(curves) {
+    const points = (level, percent) =>
+      slicesOf(level).map(({ end, times }) => [end, times.count === 0 ? null : percentile(times, percent)]);
+    const percents = [["p50", 50], ["p90", 90], ["p99", 99], ["max", 100]];
+    return {
+      id: "latency-over-time",
+      title: "Latency over time",
+      note: curves.length > 1 ? "The 99th percentile of each." : "A gap: no answer came in that time.",
+      x: OVER_TIME,
+      y: { title: "latency", unit: "ms" },
+      series: curves.length > 1
+        ? curves.map(({ name, level }) => ({ name, points: points(level, 99) }))
+        : percents.map(([name, percent]) => ({ name, points: points(curves[0].level, percent) })),
+    };
+  }
+
+  /** Of several levels: what they came to by the load. */
+  function levelCharts() {
+    const all = runs.map((run) => ({ name: run.name, levels: levelsOf(run) }));
+    const [first] = all[0].levels;
+    const share = all.every(({ levels }) => isOpen(levels[0]) === isOpen(first)); // else they have no axis in common
+    if (!share || all.every(({ levels }) => levels.length === 1)) return [];
+    const by = (levels, value) => [...new Map(levels.map((level) => [loadOf(level), value(level)]))];
+    const latency = (percent) => ({ latency_ms: json }) =>
+      json.count * (100 - percent) < 100 - 1e-9 ? null : percentile(timesOf(json), percent);
+    const answered = ({ requests_per_s: rate }) => rate;
+    const x = { title: isOpen(first) ? "offered requests/s" : "requests in flight" };
+    const several = all.length > 1;
+    const percents = [["p50", 50], ["p90", 90], ["p99", 99], ["p99.9", 99.9]];
+    return [
+      {
+        id: "latency-by-load",
+        title: "Latency by load",
+        note: several ? "The 99th percentile of each." : "",
+        x,
+        y: { title: "latency", unit: "ms" },
+        series: several
+          ? all.map(({ name, levels }) => ({ name, points: by(levels, latency(99)) }))
+          : percents.map(([name, percent]) => ({ name, points: by(all[0].levels, latency(percent)) })),
+        limits: runs[0].limits,
+      },
+      {
+        id: "throughput-by-load",
+        title: "Throughput by load",
+        note: several || !isOpen(first) ? "" : "Where answered falls below offered, the server no longer keeps up.",
+        x,
+        y: { title: "requests/s" },
+        series: [
+          ...(several || !isOpen(first) ? [] : [{ name: "offered", points: by(all[0].levels, (level) => level.offered_per_s), width: 7 }]),
+          ...all.map(({ name, levels }) => ({ name: several ? name : "answered", points: by(levels, answered) })),
+        ],
+      },
+    ];
+  }
+
+  const phaseChart = ({ level }) => ({
+    id: "phase-percentiles",
+    title: "Where slow answers spent their time",
+    note: "Percentiles of each part on its own: they do not add up.",
+    x: SHARE,
+    y: { title: "time", unit: "ms" },
+    series: percentileSeries(PHASES.map((name) => [name, level.phases_ms[name]])),
+  });
+
+  const curves = curvesOf();
+  const accounted = curves.filter(({ level }) => level.phases_ms);
+  return {
+    charts: [...levelCharts(), latencyChart(curves), throughputChart(curves), latencyOverTimeChart(curves)],
+    // Means of the parts of an answer's time.
+    bars: accounted.map(({ name, level }) => ({ name, parts: PHASES.map((phase) => [phase, level.phases_ms[phase].mean]) })),
+    phaseCharts: curves.length === 1 ? accounted.map(phaseChart) : [],
+  };
+})();
