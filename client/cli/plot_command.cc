@@ -26,10 +26,10 @@ constexpr char kPlotExamples[] =
     "  attend plot --tokens 17,4,250,3,9 --causal -o layer.svg\n"
     "  attend run --model gpt2 --text \"The cat\" --weights-layers 0,1 --output "
     "answer.safetensors\n"
-    "  attend plot answer.safetensors -o answer.png\n"
+    "  attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png\n"
     "  attend plot attentions.npy --tokens-from tokens.json --causal -o attentions.html\n"
     "\n"
-    "html: all layers and heads in small, one in large, and from token to token. svg, png: up to "
+    "html: all layers and heads in small, one in large, and from token to token. svg: up to "
     "four maps with\n"
     "their tokens, or all in a grid. Cells that a row may not see are striped (dots in the "
     "terminal): by the request's\n"
@@ -131,9 +131,6 @@ absl::Status Draw(const PlotFlags& flags, const AttentionPicture& picture) {
       return WriteText(flags.output, TerminalPicture(picture, TerminalOf(flags)));
     case PictureFormat::kSvg:
       return WriteText(flags.output, SvgPicture(picture, still));
-    case PictureFormat::kPng:
-      return WritePng(SvgPicture(picture, still), flags.zoom,
-                      flags.output.empty() ? "-" : flags.output);
     case PictureFormat::kHtml:
       break;
   }
@@ -158,7 +155,7 @@ absl::Status Plot(const PlotFlags& flags) {
 void AddPlotCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<PlotFlags>();
   CLI::App* const command =
-      app.add_subcommand("plot", "Draw which token attends to which: HTML, SVG, PNG or terminal");
+      app.add_subcommand("plot", "Draw which token attends to which: HTML, SVG or terminal");
   AddPlotFlags(*command, *flags);
   command->footer(kPlotExamples);
   command->callback([flags, &exit_code] {

@@ -19,7 +19,6 @@ constexpr char kFile[] = "Weights from a file";
 constexpr std::pair<const char*, PictureFormat> kFormats[] = {
     {"terminal", PictureFormat::kTerminal},
     {"svg", PictureFormat::kSvg},
-    {"png", PictureFormat::kPng},
     {"html", PictureFormat::kHtml}};
 constexpr int64_t kLeastColumns = 20;
 
@@ -62,17 +61,15 @@ void AddTerminalFlags(CLI::App& command, PlotFlags& flags) {
 
 void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
   command
-      .add_option(
-          "-o,--output", flags.output,
-          "FILE.html, FILE.svg or FILE.png, or - for standard output; default: the terminal")
+      .add_option("-o,--output", flags.output,
+                  "FILE.html or FILE.svg, or - for standard output; default: the terminal")
       ->type_name("FILE")
       ->group(kPicture);
   command
       .add_option("--format", flags.format,
-                  "terminal, svg, png (by rsvg-convert of librsvg2-bin) or html; default: as the "
-                  "output is called")
+                  "terminal, svg or html; default: as the output is called")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"terminal", "svg", "png", "html"}).description(""))
+      ->check(CLI::IsMember({"terminal", "svg", "html"}).description(""))
       ->group(kPicture);
   command.add_option("--sequence", flags.sequence, "Which one is drawn; html has all of them")
       ->type_name("N")
@@ -83,11 +80,6 @@ void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
       .add_flag(
           "--mean", flags.mean,
           "One map a layer, the mean of its heads; the terminal's way unless heads are chosen")
-      ->group(kPicture);
-  command.add_option("--zoom", flags.zoom, "Pixels of a PNG for each unit of the SVG")
-      ->type_name("X")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 10.0).description(""))
       ->group(kPicture);
   AddTerminalFlags(command, flags);
 }
@@ -161,8 +153,7 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
   }
   if (flags.format.empty() && !flags.output.empty() && !FormatOfName(flags.output).has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--output: expected FILE.html, FILE.svg, FILE.png or FILE.txt, or --format, "
-                     "found \"",
+        absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, found \"",
                      flags.output, "\""));
   }
   if (has_file) {

@@ -13,7 +13,7 @@
 
 namespace attention {
 
-enum class PictureFormat { kTerminal, kSvg, kPng, kHtml };
+enum class PictureFormat { kTerminal, kSvg, kHtml };
 
 struct PlotFlags {
   ServerFlags server;
@@ -25,7 +25,6 @@ struct PlotFlags {
   std::string format;  // empty: as the output is called
   int64_t sequence = 0;
   bool mean = false;
-  double zoom = 2;
   std::optional<int64_t> width;
   std::string color = "auto";
   bool no_color = false;

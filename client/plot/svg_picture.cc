@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/page/color.h"
 #include "client/page/quantity.h"
 #include "client/page/svg.h"
-#include "client/plot/indexed_png.h"
 #include "client/plot/token_text.h"
 
 namespace attention {
@@ -22,7 +21,7 @@ constexpr char kStyle[] =
     ".quiet{font:12px 'DejaVu Sans','Noto Sans',sans-serif;fill:#5a6472}"
     ".head{font:600 12px 'DejaVu Sans','Noto Sans',sans-serif}.number{fill:#5a6472}"
     ".small{font:10px 'DejaVu Sans','Noto Sans',sans-serif;fill:#5a6472}"
-    "image{image-rendering:pixelated}"
+    ".cells{shape-rendering:crispEdges}"
     ".frame{fill:none;stroke:#5a6472;stroke-width:0.5}";
 
 constexpr double kMargin = 24;
@@ -35,9 +34,9 @@ constexpr int64_t kLabelColumns = 14;
 constexpr double kLabels = kLabelColumns * kCharacterWidth + 42;
 constexpr double kSlantedLabels = 98;  // the same at an angle
 constexpr size_t kMostWithTokens = 4;
-constexpr double kLeaning = 40;  // by which they reach beyond the right edge
-// Of pixels that the cells' pictures have: librsvg blurs what it enlarges.
-constexpr double kPixelsPerUnit = 4;
+constexpr double kLeaning = 40;     // by which they reach beyond the right edge
+constexpr double kMostCells = 340;  // along a side; more are pooled
+constexpr int kColors = 64;
 
 /// How the maps stand.
 struct Layout {
@@ -164,43 +163,44 @@ class Sheet {
   }
 
   void DrawCells(const Panel& panel, const Box& box) {
-    const auto pixels = static_cast<int64_t>(layout_.side * kPixelsPerUnit);
-    const WeightGrid grid = Pooled(GridOf(*panel.layer, panel.head), pixels / 2, pixels / 2);
-    const int64_t each =
-        std::max<int64_t>(1, pixels / std::max<int64_t>({1, grid.rows, grid.keys}));
+    const auto most = static_cast<int64_t>(std::min(kMostCells, layout_.side));
+    const WeightGrid grid = Pooled(GridOf(*panel.layer, panel.head), most, most);
     const SvgAttribute x("x", box.x), y("y", box.y), width("width", box.width),
         height("height", box.height);
     svg_.Add("rect", {x, y, width, height, {"fill", "url(#hidden)"}});
     if (!grid.weights.empty()) {
-      svg_.Add(
-          "image",
-          {x, y, width, height, {"preserveAspectRatio", "none"}, {"href", DataUri(grid, each)}});
+      const std::string place = absl::StrCat("translate(", x.value, " ", y.value, ") scale(",
+                                             box.width / static_cast<double>(grid.keys), " ",
+                                             box.height / static_cast<double>(grid.rows), ")");
+      svg_.Open("g", {{"class", "cells"}, {"transform", place}});
+      for (const auto& [color, path] : PathsOf(grid)) {
+        svg_.Add("path", {{"fill", Hex(SequentialColor(color / (kColors - 1.0)))}, {"d", path}});
+      }
+      svg_.Close();
     }
     svg_.Add("rect", {x, y, width, height, {"class", "frame"}});
   }
 
-  /// Each cell is a square of `each` pixels.
-  std::string DataUri(const WeightGrid& grid, int64_t each) const {
-    IndexedImage image{.width = grid.keys * each, .height = grid.rows * each, .palette = {Rgb{}}};
-    constexpr int kColors = 255;
-    for (int i = 0; i < kColors; ++i) {
-      image.palette.push_back(SequentialColor(i / (kColors - 1.0)));
-    }
-    std::vector<uint8_t> codes;  // of the cells
-    for (size_t cell = 0; cell < grid.weights.size(); ++cell) {
+  /// By colour the cells that are not hidden, as rectangles around those beside each other.
+  std::map<int64_t, std::string> PathsOf(const WeightGrid& grid) const {
+    constexpr int64_t kHidden = -1;
+    const auto color_of = [&](int64_t cell) {
       const double share = ScaledShare(grid.weights[cell], top_weight_);
-      const auto color = static_cast<uint8_t>(1 + std::lround(share * (kColors - 1)));
-      codes.push_back(grid.hidden[cell] != 0 ? 0 : color);
-    }
-    image.pixels.reserve(image.width * image.height);
-    for (int64_t y = 0; y < image.height; ++y) {
-      for (int64_t x = 0; x < image.width; ++x) {
-        image.pixels.push_back(codes[y / each * grid.keys + x / each]);
+      return grid.hidden[cell] != 0 ? kHidden : std::lround(share * (kColors - 1));
+    };
+    std::map<int64_t, std::string> paths;
+    for (int64_t row = 0; row < grid.rows; ++row) {
+      for (int64_t key = 0, end = 0; key < grid.keys; key = end) {
+        const int64_t color = color_of(row * grid.keys + key);
+        for (end = key + 1; end < grid.keys && color_of(row * grid.keys + end) == color;) {
+          ++end;
+        }
+        if (color != kHidden) {
+          absl::StrAppend(&paths[color], "M", key, " ", row, "h", end - key, "v1H", key, "z");
+        }
       }
     }
-    std::string base64;
-    absl::Base64Escape(Png(image), &base64);
-    return absl::StrCat("data:image/png;base64,", base64);
+    return paths;
   }
 
   /// Of `count` labels that are `unit` apart, every how many there is room for.

@@ -1,9 +1,8 @@
-// Pictures of attention for documents: vector graphics, or pixels made of them.
+// Pictures of attention for documents.
 #pragma once
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "client/plot/picture.h"
 
 namespace attention {
@@ -18,11 +17,5 @@ struct StillOptions {
 /// a grid, layers down and heads across. All share one scale of colours. REQUIRES: CheckPicture,
 /// and `options.sequence` exists.
 std::string SvgPicture(const AttentionPicture& picture, const StillOptions& options);
-
-/// Draws `svg` with `rsvg-convert` (librsvg), `zoom` pixels for each of its units, into the file at
-/// `path`; "-" is standard output. librsvg is a program to run and not a library to link, so that
-/// whoever does not want pictures does without its many dependencies. FAILED_PRECONDITION when it
-/// is not installed, which names the package.
-absl::Status WritePng(const std::string& svg, double zoom, const std::string& path);
 
 }  // namespace attention

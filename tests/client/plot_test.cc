@@ -1,17 +1,14 @@
-// Pictures as SVG, PNG, pages and in terminals; browsers look at them in tests/browser.
+// Pictures as SVG, pages and in terminals; browsers look at them in tests/browser.
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "client/page/color.h"
 #include "client/plot/html_picture.h"
-#include "client/plot/indexed_png.h"
 #include "client/plot/svg_picture.h"
 #include "client/plot/terminal_picture.h"
 #include "client/plot/token_text.h"
 #include "gmock/gmock.h"
 #include "tests/client/pictures.h"
-#include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
@@ -109,8 +106,8 @@ TEST(SvgPictureTest, ForeignTextIsText) {
 }
 
 TEST(SvgPictureTest, ManyMapsMakeAGrid) {
-  EXPECT_EQ(CountOf(SvgPicture(MadePicture(3, 4, 5), {}), "<image"), 12);
-  EXPECT_EQ(CountOf(SvgPicture(MadePicture(6, 4, 5), {.mean = true}), "<image"), 6);
+  EXPECT_EQ(CountOf(SvgPicture(MadePicture(3, 4, 5), {}), "class=\"cells\""), 12);
+  EXPECT_EQ(CountOf(SvgPicture(MadePicture(6, 4, 5), {.mean = true}), "class=\"cells\""), 6);
   EXPECT_THAT(SvgPicture(MadePicture(3, 4, 5), {}), HasSubstr("layer 2, head 3"));
 }
 
@@ -120,17 +117,15 @@ TEST(SvgPictureTest, NothingHiddenNeedsNoLegend) {
   EXPECT_THAT(SvgPicture(picture, {}), Not(HasSubstr("hidden from")));
 }
 
-TEST(IndexedPngTest, SaysItsSizeAndItsPalette) {
-  const std::string png = Png({.width = 2,
-                               .height = 1,
-                               .pixels = {0, 1},
-                               .palette = {Rgb{}, Rgb{.red = 1, .green = 2, .blue = 3}}});
-  EXPECT_THAT(png, StartsWith("\x89PNG\r\n\x1a\n"));
-  const std::string size("IHDR\0\0\0\2\0\0\0\1\x08\x03\0\0\0", 17);
-  EXPECT_THAT(png, HasSubstr(size));
-  EXPECT_THAT(png, HasSubstr(std::string("PLTE\0\0\0\1\2\3", 10)));
-  // The chunk that ends every PNG, with its checksum.
-  EXPECT_THAT(png, HasSubstr("IEND\xae\x42\x60\x82"));
+TEST(SvgPictureTest, CellsOfOneColourBesideEachOtherAreOneRectangle) {
+  AttentionPicture picture = Hostile();
+  const float weights[] = {1, 0, 0, 0.5, 0.5, 0, 0.25, 0.25, 0.5};
+  std::copy(weights, weights + 9, picture.sequences[0].layers[0].weights.as<float>());
+  const std::string svg = SvgPicture(picture, {});
+  EXPECT_THAT(svg, HasSubstr(absl::StrCat("<path fill=\"", Hex(SequentialColor(1)),
+                                          "\" d=\"M0 0h1v1H0z\"/>")));
+  EXPECT_THAT(svg, HasSubstr("d=\"M0 2h2v1H0z\"/>"));
+  EXPECT_THAT(svg, HasSubstr("d=\"M0 1h2v1H0zM2 2h1v1H2z\"/>"));
 }
 
 TEST(HtmlPictureTest, IsOneFileWithInertTokens) {
@@ -138,16 +133,6 @@ TEST(HtmlPictureTest, IsOneFileWithInertTokens) {
   EXPECT_THAT(html, StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(html, AllOf(HasSubstr("<bdi>&lt;i&gt;</bdi>"), Not(HasSubstr("</script><b>"))));
   EXPECT_THAT(html, AllOf(Not(HasSubstr("src=")), Not(HasSubstr("@import"))));
-}
-
-TEST(WritePngTest, SaysWhatIsMissing) {
-  const char* before = std::getenv("PATH");
-  const std::string path = before == nullptr ? "" : before;
-  setenv("PATH", "/nonexistent", 1);
-  const absl::Status status = WritePng("<svg/>", 1, "/nonexistent/x.png");
-  setenv("PATH", path.c_str(), 1);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("apt install librsvg2-bin, or write FILE.svg")));
 }
 
 }  // namespace
