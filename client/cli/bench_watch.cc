@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "absl/strings/str_format.h"
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 
 namespace attention {
 namespace {

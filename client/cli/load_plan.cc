@@ -8,7 +8,7 @@
 #include "client/cli/load_flags.h"
 #include "client/cli/server_flags.h"
 #include "client/load/arrival_trace.h"
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

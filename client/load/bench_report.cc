@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 
 namespace attention {
 namespace {

@@ -79,4 +79,22 @@ int64_t NumFailures(const Failures& failures) {
   return total;
 }
 
+LoadRates RatesOf(const LoadResult& result) {
+  const double window_s = absl::ToDoubleSeconds(result.window);
+  const auto per_s = [window_s](int64_t count) {
+    return Share(static_cast<double>(count), window_s);
+  };
+  LoadRates rates{.requests_per_s = per_s(result.answers),
+                  .tokens_per_s = per_s(result.tokens),
+                  .gigabytes_per_s = per_s(result.request_bytes + result.answered_bytes) / 1e9,
+                  .prefill_tokens_per_s = per_s(result.prefill_tokens),
+                  .requests_per_batch = Share(static_cast<double>(result.batch_requests),
+                                              static_cast<double>(result.accounts))};
+  if (result.pace.has_value()) {
+    rates.offered_per_s = per_s(result.pace->due);
+    rates.sent_per_s = per_s(result.pace->due - result.pace->not_sent);
+  }
+  return rates;
+}
+
 }  // namespace attention

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 #include "client/load/stability.h"
 #include "proto/codec/status.h"
 

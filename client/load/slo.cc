@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

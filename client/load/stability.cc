@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "client/load/load_rates.h"
+#include "client/load/load_result.h"
 
 namespace attention {
 namespace {
