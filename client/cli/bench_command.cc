@@ -13,38 +13,29 @@ namespace attention {
 namespace {
 
 constexpr char kBenchExamples[] =
-    "A closed loop (the default): --concurrency requests are always under way, and each answer "
-    "starts the next. The load\n"
-    "slows down with the server: it finds the throughput, but latencies are not what users see who "
-    "arrive regardless.\n"
-    "An open loop (--rate, --ramp, --schedule): requests are sent when they are due, and latencies "
-    "count from then, so\n"
-    "that no delay is hidden.\n"
-    "Short names are those of ghz, further long ones those of perf_analyzer. The first Ctrl-C ends "
-    "the measurement and\n"
-    "reports it, the second ends the program.\n"
-    "\n"
-    "Examples:\n"
-    "  attend bench                                            demo, [1, 128, d_model], one at a "
-    "time\n"
-    "  attend bench --shape 1x16x512 -c 8 -z 10s               or -n 10000\n"
-    "  attend bench --shape 1x16x512 -c 1:16:5 --csv levels.csv\n"
-    "  attend bench --rate 500 --arrivals poisson --lengths uniform:8..512 --timeout 1s\n"
-    "  attend bench --rate 100:2000 --slo p99=50ms --search    the highest rate that keeps to it\n"
-    "  attend bench --ramp 100:1000 -z 60s                     or --schedule FILE\n"
-    "  attend bench --tokens-shape 4x64 --causal --stream -c 4\n"
-    "  attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64 "
-    "--dtype bf16\n"
-    "  attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token\n"
-    "  attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0    any server "
-    "of that protocol\n"
-    "  attend bench --rate 500 -z 30s --html report.html       charts, as one file\n"
-    "  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json\n"
-    "\n"
-    "Exit codes: 0 every request was answered, every checked answer agreed, every target was met "
-    "(of "
-    "a range or a\n"
-    "search: by one level); 1 not so; 2 wrong usage.";
+    R"(A closed loop (the default) keeps --concurrency requests in flight: each answer starts the next
+request. It finds the throughput, but slows down with the server, so that its latencies are not
+those of users who arrive regardless.
+An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
+from then, so that no delay is hidden.
+The first Ctrl-C ends the measurement and reports it, the second ends the program.
+
+Examples:
+  attend bench                                            demo, [1, 128, d_model], one at a time
+  attend bench --shape 1x16x512 -c 8 -z 10s               or -n 10000
+  attend bench --shape 1x16x512 -c 1:16:5 --csv levels.csv
+  attend bench --rate 500 --arrivals poisson --lengths uniform:8..512 --timeout 1s
+  attend bench --rate 100:2000 --slo p99=50ms --search    the highest rate that meets the target
+  attend bench --ramp 100:1000 -z 60s                     or --schedule FILE
+  attend bench --random-tokens 4x64 --causal --stream -c 4
+  attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64
+  attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token
+  attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0
+  attend bench --rate 500 -z 30s --html report.html       charts, as one file
+  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json
+
+Exit codes: 0 every request was answered, every checked answer agreed, and every target was met
+(of a range or a search: by one level); 1 otherwise; 2 wrong usage.)";
 
 absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const BenchPlan plan, PlanOf(flags));

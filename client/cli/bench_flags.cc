@@ -1,21 +1,22 @@
 #include "client/cli/bench_flags.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/help.h"
+#include "client/cli/help_group.h"
 #include "client/cli/shape_text.h"
 #include "client/load/length_mix.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-constexpr char kRequestsGroup[] = "Requests";
-constexpr char kReportGroup[] = "Report";
-constexpr char kDecodeGroup[] = "Decoding";
 
 std::string CheckLengths(const std::string& text) {
   const absl::Status status = text.find(':') == std::string::npos ? ParseIntegers(text).status()
@@ -27,101 +28,91 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
   AddRequestFlags(command, flags.request);
   // Takes more than the one that `run` has.
   command.remove_option(command.get_option("--lengths"));
-  command
-      .add_option("--lengths", flags.lengths,
-                  "Draw requests of many lengths, which replace S of the shape: uniform:8..512, "
-                  "zipf:1.1:8..512, fixed:N, file:PATH; or N,N: of each sequence of one request")
-      ->type_name("MIX")
-      ->check(CheckLengths)
-      ->group(kRequestsGroup);
-  command
-      .add_option("--protocol", flags.protocol,
-                  "native (attention.v1), or oip (Open Inference Protocol)")
-      ->type_name("NAME")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"native", "oip"}).description(""))
-      ->group("Server");
-  command.add_flag("--stream", flags.stream, "Ask for row blocks (AttendStream)")
-      ->group(kRequestsGroup);
+  HelpGroup group(command, "Requests");
+  group
+      .Value("--lengths", flags.lengths, "MIX",
+             "Draw the length S of each request: uniform:8..512, zipf:1.1:8..512, fixed:N or "
+             "file:PATH; or N,N: a length for each sequence of one request")
+      ->check(CheckLengths);
+  group
+      .Choice("--protocol", flags.protocol, "native|oip",
+              "attention.v1, or the Open Inference Protocol v2")
+      ->capture_default_str();
+  group.Switch("--stream", flags.stream, "Stream answers in blocks of rows (AttendStream)");
 }
 
 void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
+  HelpGroup group(command, "Decoding");
   CLI::Option* const decode =
-      command
-          .add_flag("--decode", flags.decode,
-                    "Sessions that take in a prompt and make steps, over and over; of what to send "
-                    "only the kind and widths matter")
-          ->excludes("--rate")
-          ->excludes("--ramp")
-          ->excludes("--schedule")
-          ->excludes("--lengths")
-          ->excludes("--stream")
-          ->excludes("--protocol")
-          ->group(kDecodeGroup);
+      group.Switch("--decode", flags.decode,
+                   "Sessions: each takes in a prompt and makes steps, over and over. Of what to "
+                   "send, only the kind and the widths matter");
+  for (const char* const other :
+       {"--rate", "--ramp", "--schedule", "--lengths", "--stream", "--protocol"}) {
+    decode->excludes(other);
+  }
   const auto add = [&](const char* name, int64_t& target, const char* help) {
-    command.add_option(name, target, help)
-        ->type_name("N")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 1000000).description(""))
-        ->needs(decode)
-        ->group(kDecodeGroup);
+    group.Default(name, target, "N", help)->check(Within(1, 1000000))->needs(decode);
   };
   add("--prefill", flags.decode_options.prefill, "Tokens of a prompt");
   add("--steps", flags.decode_options.steps, "Steps of a session, after its prompt");
   add("--step-tokens", flags.decode_options.step_tokens, "Tokens of a step");
-  command
-      .add_option_function<std::string>(
+  group
+      .Setter<std::string>(
           "--cache-dtype",
           [&flags](const std::string& name) {
             flags.decode_options.cache_dtype = name == "bf16"   ? v1::BF16
                                                : name == "int8" ? v1::INT8
                                                                 : v1::FP32;
           },
-          "How the server keeps keys and values: fp32 (default), bf16 or int8")
-      ->type_name("DTYPE")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}).description(""))
-      ->needs(decode)
-      ->group(kDecodeGroup);
+          "fp32|bf16|int8", "How the server keeps keys and values; default fp32")
+      ->check(HelpGroup::OneOf("fp32|bf16|int8"))
+      ->needs(decode);
 }
 
 void AddReportFlags(CLI::App& command, BenchFlags& flags) {
-  command
-      .add_option("--verify-sample", flags.verify_sample,
-                  "Check the first answer in double precision, and that so many others equal what "
-                  "the same request gets alone, bit for bit")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000).description(""))
-      ->group(kReportGroup);
-  const auto add_file = [&](const char* names, std::string& path, const char* help) {
-    command.add_option(names, path, help)->type_name("FILE")->group(kReportGroup);
-  };
-  add_file("--json", flags.json, "Also write the result as JSON; - for stdout, instead of text");
-  add_file("-f,--csv", flags.csv, "Also write a line for each level; - as above");
-  add_file("--html", flags.html, "Also write a page of charts, one file; - as above");
-  command
-      .add_option_function<std::vector<std::string>>(
+  HelpGroup group(command, "Report");
+  group
+      .Default("--verify-sample", flags.verify_sample, "N",
+               "Check the first answer in double precision, and N others bit for bit against the "
+               "answer that the same request gets alone")
+      ->check(Within(0, 1000));
+  group.Value("--json", flags.json, "FILE",
+              "Write the result as JSON; - is standard output, instead of text");
+  group.Value("-f,--csv", flags.csv, "FILE", "Write a line of CSV for each level; - as above");
+  group.Value("--html", flags.html, "FILE", "Write a page of charts, one file; - as above");
+  group
+      .Setter<std::vector<std::string>>(
           "--tag",
           [&flags](const std::vector<std::string>& tags) {
             for (const std::string& tag : tags) {
               flags.tags.insert(absl::StrSplit(tag, absl::MaxSplits('=', 1)));
             }
           },
-          "Kept with the result; may be repeated")
-      ->type_name("KEY=VALUE")
+          "KEY=VALUE", "Keep this with the result; may be repeated")
       ->type_size(1)
       ->allow_extra_args(false)
-      ->check([](const std::string& text) {
-        return text.find('=') == std::string::npos ? "expected KEY=VALUE" : "";
-      })
-      ->group(kReportGroup);
-  command
-      .add_option("--merge", flags.merge,
-                  "Measure nothing: add up JSON results, of clients that ran at one time or one "
-                  "after the other")
-      ->type_name("FILE")
-      ->check(CLI::ExistingFile.description(""))
-      ->group(kReportGroup);
+      ->check(CheckKeyValue);
+  group
+      .Value("--merge", flags.merge, "FILE",
+             "Do not measure: add up JSON results of clients that ran at the same time or one "
+             "after the other")
+      ->check(CLI::ExistingFile.description(""));
+}
+
+/// What few need is for --help-expert.
+void HideExpertGroups(CLI::App& command) {
+  static constexpr const char* kShown[] = {"Options",  "Server",        "What to send",
+                                           "Requests", "How much load", "For how long",
+                                           "Targets",  "Decoding",      "Report"};
+  command.set_help_all_flag("--help-expert", "The rarely used flags, too");
+  for (CLI::Option* const option : command.get_options()) {
+    const std::string group = option->get_group();
+    if (std::none_of(std::begin(kShown), std::end(kShown),
+                     [&group](const char* shown) { return absl::StartsWith(group, shown); })) {
+      option->group(absl::StrCat(kExpertPrefix, group));
+    }
+  }
 }
 
 /// `text`, BxSxE or BxS, with S replaced.
@@ -166,6 +157,7 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
   AddLoadFlags(command, flags.load);
   AddDecodeFlags(command, flags);
   AddReportFlags(command, flags);
+  HideExpertGroups(command);
 }
 
 absl::Status CheckBenchFlags(const BenchFlags& flags) {
@@ -187,7 +179,7 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
   if (flags.has_length_mix()) {
     if (request.has_input() && request.random.empty() && request.random_tokens.empty()) {
       return absl::InvalidArgumentError(
-          "--lengths with a mix of lengths goes with --shape or --tokens-shape, or alone");
+          "--lengths with a mix of lengths goes with --shape or --random-tokens, or alone");
     }
   } else {
     request.lengths = flags.lengths;

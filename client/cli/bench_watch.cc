@@ -23,7 +23,7 @@ std::atomic<bool>& IsInterrupted() {
 void Interrupt(int) {
   IsInterrupted().store(true);
   static constexpr char kMessage[] =
-      "\nattend: no more is sent; waiting for what is under way (Ctrl-C again: at once)\n";
+      "\nattend: stopping; waiting for requests in flight (Ctrl-C again to stop now)\n";
   // Nothing can be done when it fails.
   (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
 }
@@ -37,7 +37,7 @@ void CatchFirstInterrupt() {
 
 std::string LevelText(const LoadOptions& options) {
   return options.open_loop.has_value() ? absl::StrFormat("%.6g requests/s", LevelValue(options))
-                                       : absl::StrFormat("%d under way", options.concurrency);
+                                       : absl::StrFormat("%d in flight", options.concurrency);
 }
 
 void TellLevel(const LoadOptions& options) {
@@ -59,7 +59,7 @@ void TellProgress(const LoadProgress& progress) {
   const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
   std::cerr << kClearLine
             << absl::StrFormat(
-                   "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d under way",
+                   "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d in flight",
                    is_warming_up
                        ? "warm-up"
                        : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(progress.elapsed)),

@@ -12,9 +12,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/accepts.h"
 #include "client/cli/commands.h"
 #include "client/cli/generation.h"
+#include "client/cli/help_group.h"
 #include "client/cli/named_version.h"
 #include "client/cli/server_flags.h"
 #include "client/cli/shape_text.h"
@@ -24,20 +24,18 @@ namespace attention {
 namespace {
 
 constexpr char kGenerateExamples[] =
-    "A prompt is a text, or --tokens; without one it comes from standard input: all of it, or, on "
-    "a terminal,\n"
-    "line by line, each of which follows what was written so far. There, /reset forgets all, and "
-    "/quit or Ctrl-D ends.\n"
-    "Text goes to standard output as it is made, timing to standard error.\n"
-    "\n"
-    "Examples:\n"
-    "  attend generate \"The cat sat on\"\n"
-    "  attend generate \"Once upon a time\" --temperature 0.8 --top-p 0.95 --seed 7 --max-tokens "
-    "200\n"
-    "  attend generate --model gpt2 --tokens 464,3797 --ids --stop-ids 50256\n"
-    "  attend generate --json --stop \".\" < prompt.txt\n"
-    "\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+    R"(The prompt is a text or --tokens; without either it comes from standard input: all of it, or, on a
+terminal, line by line, each of which continues what was written so far. There, /reset starts
+again, and /quit or Ctrl-D ends. Text goes to standard output as it is made, timing to standard
+error.
+
+Examples:
+  attend generate "The cat sat on"
+  attend generate "Once upon a time" --temperature 0.8 --top-p 0.95 --seed 7 --max-tokens 200
+  attend generate --model gpt2 --tokens 464,3797 --ids --stop-ids 50256
+  attend generate --json --stop "." < prompt.txt
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 struct GenerateFlags {
   ServerFlags server;
@@ -180,73 +178,52 @@ absl::Status Generate(GenerateFlags flags) {
 }
 
 void AddPromptFlags(CLI::App& command, GenerateFlags& flags) {
-  CLI::Option* const prompt = command.add_option("prompt", flags.prompt, "What comes before");
-  prompt->type_name("TEXT");
+  HelpGroup group(command);
+  CLI::Option* const prompt = group.Value("prompt", flags.prompt, "TEXT", "The text to continue");
   AddServerFlags(command, flags.server);
-  command
-      .add_option("--model", flags.model,
-                  "NAME or NAME:VERSION; default: the server's only causal one with logits")
-      ->type_name("NAME")
+  group
+      .Value("--model", flags.model, "NAME",
+             "NAME or NAME:VERSION; default: the server's only causal model with logits")
       ->check(Accepts(ParseNamedVersion));
-  command.add_option("--tokens", flags.tokens, "Token ids instead of a text")
-      ->type_name("N,N")
+  group.Value("--tokens", flags.tokens, "N,N", "Token ids instead of a text")
       ->check(Accepts(ParseIntegers))
       ->excludes(prompt);
-  command.add_flag("--no-special-tokens", flags.no_special_tokens,
-                   "Leave out what the tokenizer puts around a text");
-  command.add_option("--cache-dtype", flags.cache_dtype, "How the server keeps keys and values")
-      ->type_name("fp32|bf16|int8")
-      ->check(CLI::IsMember({"fp32", "bf16", "int8"}).description(""))
+  group.Switch("--no-special-tokens", flags.no_special_tokens,
+               "Leave out the special tokens that the tokenizer puts around a text");
+  group
+      .Choice("--cache-dtype", flags.cache_dtype, "fp32|bf16|int8",
+              "How the server keeps keys and values")
       ->capture_default_str();
 }
 
 void AddChoiceFlags(CLI::App& command, GenerateFlags& flags) {
-  static constexpr char kGroup[] = "Which token comes next";
+  HelpGroup group(command, "Which token comes next");
   SamplerOptions& sampler = flags.options.sampler;
-  command
-      .add_option("--temperature", sampler.temperature, "0: the likeliest; 1: as the model has it")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 100.0).description(""))
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--top-k", sampler.top_k, "One of the likeliest N, with a temperature")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->capture_default_str()
-      ->group(kGroup);
-  command
-      .add_option("--top-p", sampler.top_p,
-                  "Of these, the likeliest that together have probability X")
-      ->type_name("X")
-      ->check(CLI::Range(1e-6, 1.0).description(""))
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--seed", sampler.seed, "The same seed gives the same text")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->capture_default_str()
-      ->group(kGroup);
+  group
+      .Default("--temperature", sampler.temperature, "X",
+               "0: the most likely token; 1: as the model predicts")
+      ->check(Within(0.0, 100.0));
+  group.Default("--top-k", sampler.top_k, "N", "Sample from the N most likely tokens")
+      ->check(Within(1, 1024));
+  group
+      .Default("--top-p", sampler.top_p, "X",
+               "Of these, the most likely tokens whose probabilities add up to X")
+      ->check(Within(1e-6, 1.0));
+  group.Default("--seed", sampler.seed, "N", "The same seed gives the same text")
+      ->check(CLI::NonNegativeNumber.description(""));
 }
 
 void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
-  static constexpr char kGroup[] = "Where it ends";
-  command.add_option("--max-tokens", flags.options.max_tokens, "After so many tokens")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
-      ->capture_default_str()
-      ->group(kGroup);
-  command.add_option("--stop-ids", flags.stop_ids, "Before one of these tokens")
-      ->type_name("N,N")
-      ->check(Accepts(ParseIntegers))
-      ->group(kGroup);
-  command.add_option("--stop", flags.options.stop_texts, "Before this text; may be repeated")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->take_all()
-      ->check([](const std::string& text) { return text.empty() ? "expected a text" : ""; })
-      ->group(kGroup);
-  command.add_flag("--ids", flags.ids, "Print token ids, not the text");
-  command.add_flag("--json", flags.json, "A JSON object for each prompt: ids, text and timing");
+  HelpGroup group(command, "When to stop");
+  group.Default("--max-tokens", flags.options.max_tokens, "N", "After this many tokens")
+      ->check(CLI::PositiveNumber.description(""));
+  group.Value("--stop-ids", flags.stop_ids, "N,N", "Before any of these tokens")
+      ->check(Accepts(ParseIntegers));
+  group.List("--stop", flags.options.stop_texts, "TEXT", "Before this text; may be repeated")
+      ->check([](const std::string& text) { return text.empty() ? "expected a text" : ""; });
+  HelpGroup output(command);
+  output.Switch("--ids", flags.ids, "Print token ids, not the text");
+  output.Switch("--json", flags.json, "Print a JSON object for each prompt: ids, text and timing");
 }
 
 }  // namespace
@@ -254,7 +231,7 @@ void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
 void AddGenerateCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<GenerateFlags>();
   CLI::App* const command =
-      app.add_subcommand("generate", "Let a model go on with a text, token by token");
+      app.add_subcommand("generate", "Continue a text with a model, token by token");
   AddPromptFlags(*command, *flags);
   AddChoiceFlags(*command, *flags);
   AddEndFlags(*command, *flags);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
 #include "client/lib/health_watch.h"
 #include "core/runtime/status_macros.h"
@@ -23,18 +24,16 @@ namespace {
 using ::grpc::health::v1::HealthCheckResponse;
 
 constexpr char kHealthExamples[] =
-    "A model that the server does not know is SERVICE_UNKNOWN; a server that cannot be reached is "
-    "UNREACHABLE,\n"
-    "and is tried again, at most 2 s later.\n"
-    "\n"
-    "Examples:\n"
-    "  attend health\n"
-    "  attend health --model demo --timeout 500ms\n"
-    "  attend health --wait 30s && attend run --random 2x5x512\n"
-    "  attend health --watch --model gpt2\n"
-    "\n"
-    "Exit codes: 0 serving, all of what was named (at the end, with --for); 1 not so; 2 wrong "
-    "usage.";
+    R"(A model that the server does not know is SERVICE_UNKNOWN. A server that cannot be reached is
+UNREACHABLE; the next attempt follows within 2 s.
+
+Examples:
+  attend health
+  attend health --model demo --timeout 500ms
+  attend health --wait 30s && attend run --random 2x5x512
+  attend health --watch --model gpt2
+
+Exit codes: 0 all that was named is serving (with --for: at the end), 1 it is not, 2 wrong usage.)";
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
@@ -195,27 +194,20 @@ absl::Status Watch(const HealthFlags& flags) {
 
 void AddFlags(CLI::App& command, HealthFlags& flags) {
   AddServerFlags(command, flags.server);
-  command
-      .add_option("--service", flags.services,
-                  "A service's full name, or model/NAME, instead of the server as a whole; may be "
-                  "repeated")
-      ->type_name("SERVICE")
-      ->expected(1)
-      ->take_all();
-  command
-      .add_option("--model", flags.models,
-                  "Short for --service model/NAME; '*': every model found at the server's start; "
-                  "may be repeated")
-      ->type_name("NAME")
-      ->expected(1)
-      ->take_all();
+  HelpGroup group(command);
+  group.List("--service", flags.services, "SERVICE",
+             "Full name of a service, or model/NAME, instead of the whole server; may be repeated");
+  group.List(
+      "--model", flags.models, "NAME",
+      "Short for --service model/NAME; '*' is every model found at the server's start; may be "
+      "repeated");
   CLI::Option* const wait =
-      AddDuration(command, "--wait", flags.wait, "Wait at most so long until it is serving");
-  CLI::Option* const watch = command.add_flag(
-      "--watch", flags.watch, "Print each change, with the time, over broken connections");
+      AddDuration(group, "--wait", flags.wait, "Wait at most this long until it is serving");
+  CLI::Option* const watch =
+      group.Switch("--watch", flags.watch, "Print each change, with the time; reconnect as needed");
   watch->excludes(wait);
-  AddDuration(command, "--for", flags.watch_for, "End watching after this long")->needs(watch);
-  command.add_flag("--json", flags.json, "A JSON object a line")->needs(watch);
+  AddDuration(group, "--for", flags.watch_for, "Stop watching after this long")->needs(watch);
+  group.Switch("--json", flags.json, "Print a JSON object a line")->needs(watch);
 }
 
 }  // namespace

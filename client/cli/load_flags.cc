@@ -1,7 +1,6 @@
 #include "client/cli/load_flags.h"
 
-#include "absl/strings/str_cat.h"
-#include "client/cli/accepts.h"
+#include "client/cli/help_group.h"
 #include "client/cli/level_range.h"
 #include "client/cli/server_flags.h"
 #include "client/load/slo.h"
@@ -9,156 +8,93 @@
 namespace attention {
 namespace {
 
-constexpr char kLoadGroup[] = "How much load";
-constexpr char kTimeGroup[] = "For how long";
-constexpr char kTargetGroup[] = "Targets";
-
-CLI::Option* AddNumber(CLI::App& command, const std::string& names, int64_t& number,
-                       const std::string& help) {
-  return command.add_option(names, number, help)
-      ->type_name("N")
-      ->check(CLI::Range(1.0, 1e12).description(""))
-      ->group(kTimeGroup);
-}
-
 void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
-  CLI::Option* const concurrency =
-      command
-          .add_option("-c,--concurrency,--concurrency-range", flags.concurrency,
-                      "Requests under way at any time (default 1); START:END[:STEP] measures each "
-                      "level in turn, by 1 if there is no step")
-          ->type_name("N")
-          ->check(Accepts(ParseConcurrency))
-          ->group(kLoadGroup);
-  CLI::Option* const rate =
-      command
-          .add_option("-r,--rate,--rps,--request-rate-range", flags.rate,
-                      "Requests a second, sent when they are due whatever is under way; "
-                      "START:END[:STEP] measures each level in turn, by START if there is no step")
-          ->type_name("R")
-          ->check(Accepts(ParseRates))
-          ->excludes(concurrency)
-          ->group(kLoadGroup);
-  CLI::Option* const ramp = command
-                                .add_option("--ramp", flags.ramp,
-                                            "A rate that goes evenly from one to the other, "
-                                            "falling or rising, over the duration")
-                                ->type_name("FROM:TO")
-                                ->check(Accepts(ParseRamp))
-                                ->excludes(concurrency)
-                                ->excludes(rate)
-                                ->group(kLoadGroup);
-  command
-      .add_option("--schedule", flags.schedule,
-                  "Send requests as they came once: a file with a line for each, milliseconds "
-                  "since the start and, if on all lines, a length in tokens")
-      ->type_name("FILE")
+  HelpGroup group(command, "How much load");
+  CLI::Option* const concurrency = group.Value(
+      "-c,--concurrency", flags.concurrency, "N",
+      "Closed loop: requests in flight at any time (default 1); START:END[:STEP] measures each "
+      "level in turn, in steps of 1 if there is no STEP");
+  concurrency->check(Accepts(ParseConcurrency));
+  CLI::Option* const rate = group.Value(
+      "-r,--rate", flags.rate, "R",
+      "Open loop: requests a second, sent when they are due; START:END[:STEP] measures each level "
+      "in turn, in steps of START if there is no STEP");
+  rate->check(Accepts(ParseRates))->excludes(concurrency);
+  CLI::Option* const ramp =
+      group.Value("--ramp", flags.ramp, "FROM:TO",
+                  "Open loop: a rate that rises or falls evenly over the duration");
+  ramp->check(Accepts(ParseRamp))->excludes(concurrency)->excludes(rate);
+  group
+      .Value("--schedule", flags.schedule, "FILE",
+             "Open loop: replay recorded requests, a line for each: milliseconds since the start "
+             "and, if on all lines, a length in tokens")
       ->excludes(concurrency)
       ->excludes(rate)
-      ->excludes(ramp)
-      ->group(kLoadGroup);
-}
-
-void AddLoopFlags(CLI::App& command, LoadFlags& flags) {
-  command
-      .add_option("--arrivals,--request-distribution", flags.arrivals,
-                  "Of a rate: constant (default), or poisson: random, as of many users")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"constant", "poisson"}).description(""))
-      ->excludes("--concurrency")
-      ->group(kLoadGroup);
-  command
-      .add_option("--max-in-flight", flags.max_in_flight,
-                  "Of a rate: what is due while so many are under way is not sent, an error "
-                  "(default 10000)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->excludes("--concurrency")
-      ->group(kLoadGroup);
-  command.add_option("--connections", flags.connections, "TCP connections they are spread over")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000).description(""))
-      ->group(kLoadGroup);
+      ->excludes(ramp);
+  group
+      .Choice("--arrivals", flags.arrivals, "constant|poisson",
+              "Open loop: evenly spaced (default), or at random as from many users")
+      ->excludes(concurrency);
+  group
+      .Value("--max-in-flight", flags.max_in_flight, "N",
+             "Open loop: maximum in flight (default 10000); requests beyond it are not sent and "
+             "count as errors")
+      ->check(Within(1, 1000000))
+      ->excludes(concurrency);
+  group.Default("--connections", flags.connections, "N", "TCP connections to spread requests over")
+      ->check(Within(1, 1000));
 }
 
 void AddTimeFlags(CLI::App& command, LoadFlags& flags) {
-  AddDuration(command, "-z,--duration,-x,--max-duration", flags.duration,
-              "How long to measure: 10s unless a number or a schedule says when to end; with them "
-              "whichever is first")
-      ->check([](const std::string& text) {
-        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-      })
-      ->group(kTimeGroup);
-  AddNumber(command, "-n,--requests,--request-count", flags.requests,
-            "How many requests to measure");
-  command
-      .add_option_function<double>(
-          "-p,--measurement-interval",
-          [&flags](double ms) { flags.duration = absl::StrCat(ms / 1e3); },
-          "The duration, or that of a trial, in milliseconds")
-      ->type_name("MS")
-      ->check(CLI::Range(1.0, 1e9).description(""))
-      ->excludes("--duration")
-      ->group(kTimeGroup);
-  AddDuration(command, "--warmup", flags.warmup,
-              "Load that comes before and is not counted: 1s, or 0 before a number or a schedule")
-      ->group(kTimeGroup);
-  AddNumber(command, "--warmup-requests,--warmup-request-count", flags.warmup_requests,
-            "The same by number");
+  HelpGroup group(command, "For how long");
+  AddDuration(group, "-z,--duration", flags.duration,
+              "How long to measure: 10s unless a number of requests or a schedule sets the end; "
+              "with them, whichever comes first")
+      ->check(IsPositiveDuration);
+  group.Value("-n,--requests", flags.requests, "N", "How many requests to measure")
+      ->check(Within(1.0, 1e12));
+  AddDuration(group, "--warmup", flags.warmup,
+              "Load before the measurement: 1s, or 0 before a number of requests or a schedule");
+  group.Value("--warmup-requests", flags.warmup_requests, "N", "Warm-up by number of requests")
+      ->check(Within(1.0, 1e12));
 }
 
 void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
-  command
-      .add_option("-s,--stability-percentage", flags.stability_percentage,
-                  "Measure in trials of the duration until the last 3 differ by no more than so "
-                  "much in throughput and latency (default 10 with one of the next two)")
-      ->type_name("%")
-      ->check(CLI::Range(0.01, 1000.0).description(""))
-      ->group(kTimeGroup);
-  command.add_option("--max-trials", flags.max_trials, "At most so many trials (default 10)")
-      ->type_name("N")
-      ->check(CLI::Range(3, 1000).description(""))
-      ->group(kTimeGroup);
-  command
-      .add_flag("--require-stable", flags.require_stable, "A load that does not settle has failed")
-      ->group(kTimeGroup);
+  HelpGroup group(command, "Trials until the load is stable");
+  group
+      .Value("-s,--stability-percentage", flags.stability_percentage, "%",
+             "Repeat trials of the duration until the last 3 differ by at most this much in "
+             "throughput and latency (default 10 with --max-trials or --require-stable)")
+      ->check(Within(0.01, 1000.0));
+  group.Value("--max-trials", flags.max_trials, "N", "At most this many trials (default 10)")
+      ->check(Within(3, 1000));
+  group.Switch("--require-stable", flags.require_stable,
+               "Fail when the load does not become stable");
+  group
+      .Value("--percentile", flags.percentile, "P",
+             "Compare this percentile of latency instead of the mean")
+      ->check(Within(1.0, 100.0));
 }
 
 void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
-  command
-      .add_option("--slo", flags.slo,
-                  "What the load must keep to, such as p99=50ms (p50 to p99.99, mean, max), or "
-                  "errors=0.1%; may be repeated. A range ends with the first level that does not")
-      ->type_name("TARGET")
+  HelpGroup group(command, "Targets");
+  group
+      .Value("--slo", flags.slo, "TARGET",
+             "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be "
+             "repeated. A range ends with the first level that misses one")
       ->type_size(1)
       ->allow_extra_args(false)
-      ->check(Accepts(ParseSlo))
-      ->group(kTargetGroup);
-  command
-      .add_option("-l,--latency-threshold", flags.latency_threshold_ms,
-                  "The same for the mean, or the --percentile, in milliseconds")
-      ->type_name("MS")
-      ->check(CLI::Range(1e-3, 1e9).description(""))
-      ->group(kTargetGroup);
-  command
-      .add_option("--percentile", flags.percentile, "What -l and -s look at, instead of the mean")
-      ->type_name("P")
-      ->check(CLI::Range(1.0, 100.0).description(""))
-      ->group(kTargetGroup);
-  command
-      .add_flag("--search,--binary-search", flags.search,
-                "Find the highest rate that keeps to the targets: within the range of --rate (or "
-                "of -c, requests under way) to its step, or doubling it from there (from 10), "
-                "then halving the distance down to 5%")
-      ->group(kTargetGroup);
+      ->check(Accepts(ParseSlo));
+  group.Switch("--search", flags.search,
+               "Find the highest rate that meets the targets: within the range of --rate (or of "
+               "-c, requests in flight) to its step; or double it (from 10) until it misses, then "
+               "halve the distance down to 5%");
 }
 
 }  // namespace
 
 void AddLoadFlags(CLI::App& command, LoadFlags& flags) {
   AddLevelFlags(command, flags);
-  AddLoopFlags(command, flags);
   AddTimeFlags(command, flags);
   AddStabilityFlags(command, flags);
   AddTargetFlags(command, flags);

@@ -1,5 +1,5 @@
-// The flags of `bench` that say how much load, for how long, and what it is to keep to. Short names
-// are those of ghz, further long ones those of perf_analyzer.
+// The flags of `bench` that say how much load, for how long, and which targets it has. Short names
+// are those of ghz.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,6 @@ struct LoadFlags {
   bool require_stable = false;
 
   std::vector<std::string> slo;
-  std::optional<double> latency_threshold_ms;
   bool search = false;
 
   bool is_open() const {

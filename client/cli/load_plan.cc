@@ -79,11 +79,6 @@ std::vector<SloTarget> TargetsOf(const LoadFlags& flags) {
   for (const std::string& text : flags.slo) {
     targets.push_back(*ParseSlo(text));
   }
-  if (flags.latency_threshold_ms.has_value()) {
-    const std::string of =
-        flags.percentile.has_value() ? absl::StrCat("p", *flags.percentile) : "mean";
-    targets.push_back(*ParseSlo(absl::StrCat(of, "=", *flags.latency_threshold_ms, "ms")));
-  }
   return targets;
 }
 
@@ -98,10 +93,10 @@ absl::Status CheckLoadFlags(const LoadFlags& flags) {
     bool is_wrong;
     const char* text;
   } rules[] = {
-      {flags.search && !has_targets, "--search goes with --slo or --latency-threshold"},
+      {flags.search && !has_targets, "--search needs a target: --slo"},
       {flags.search && has_shape, "--search goes with --rate or --concurrency, or alone"},
-      {flags.percentile.has_value() && !has_stability && !flags.latency_threshold_ms.has_value(),
-       "--percentile goes with --latency-threshold or --stability-percentage"},
+      {flags.percentile.has_value() && !has_stability,
+       "--percentile goes with --stability-percentage"},
       {has_stability && (flags.requests > 0 || has_shape),
        "trials (--stability-percentage, --max-trials, --require-stable) go with a duration and a "
        "level: without --requests, --ramp and --schedule"},

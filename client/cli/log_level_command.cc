@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
 #include "core/runtime/status_macros.h"
 
@@ -41,18 +42,15 @@ absl::StatusOr<v1::Logging> SetLogging(const LogLevelFlags& flags) {
 void AddLogLevelCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<LogLevelFlags>();
   CLI::App* const command =
-      app.add_subcommand("log-level", "What the server logs: ask, or change it while it runs");
+      app.add_subcommand("log-level", "Show or change what the running server logs");
   command->footer(
       "Examples:\n"
       "  attend log-level\n"
       "  attend log-level debug --requests all");
   AddServerFlags(*command, flags->server);
-  command->add_option("LEVEL", flags->level, "Lines of a lower level are not written")
-      ->type_name("debug|info|warning|error")
-      ->check(CLI::IsMember(kLevels).description(""));
-  command->add_option("--requests", flags->requests, "Of which requests there is a line")
-      ->type_name("none|failed|all")
-      ->check(CLI::IsMember(kRequests).description(""));
+  HelpGroup group(*command);
+  group.Choice("LEVEL", flags->level, "debug|info|warning|error", "Minimum level");
+  group.Choice("--requests", flags->requests, "none|failed|all", "Which requests are logged");
   command->callback([flags, &exit_code] {
     const absl::StatusOr<v1::Logging> now = SetLogging(*flags);
     if (!now.ok()) {

@@ -2,15 +2,17 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 
 #include "client/cli/commands.h"
+#include "client/cli/help.h"
 #include "client/cli/usage.h"
 
 int main(int argc, char** argv) {
   // What gRPC has to say is in the errors; its own log would say it twice.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
-  app.get_formatter()->column_width(36);
+  app.formatter(std::make_shared<attention::HelpFormatter>());
   app.set_version_flag("--version", ATTEND_VERSION);
   app.failure_message(attention::UsageError);
   int exit_code = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
 #include "client/manual/completion.h"
 #include "client/manual/man_page.h"
@@ -17,18 +18,15 @@
 namespace attention {
 namespace {
 
-constexpr char kCompletionExamples[] =
-    "Examples:\n"
-    "  source <(attend completion bash)                              in ~/.bashrc\n"
-    "  attend completion bash > ~/.local/share/bash-completion/completions/attend\n"
-    "  attend completion zsh > ~/.zfunc/_attend                      with fpath+=(~/.zfunc) before "
-    "compinit";
+constexpr char kCompletionExamples[] = R"(Examples:
+  source <(attend completion bash)                  in ~/.bashrc
+  attend completion bash > ~/.local/share/bash-completion/completions/attend
+  attend completion zsh > ~/.zfunc/_attend          with fpath+=(~/.zfunc) before compinit)";
 
-constexpr char kManExamples[] =
-    "Examples:\n"
-    "  attend man | man -l -\n"
-    "  attend man bench | man -l -\n"
-    "  attend man --output /usr/local/share/man/man1";
+constexpr char kManExamples[] = R"(Examples:
+  attend man | man -l -
+  attend man bench | man -l -
+  attend man --output /usr/local/share/man/man1)";
 
 /// The pages of the program, but for one.
 std::vector<std::string> OtherPages(const CommandHelp& program, const std::string& page) {
@@ -84,12 +82,9 @@ std::string PageNamed(const std::string& name, const CommandHelp& program) {
 
 void AddCompletionCommand(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* const command = app.add_subcommand(
-      "completion", "Print a script that completes attend's command lines in a shell");
-  command->add_option("shell", *shell, "Which shell: bash or zsh")
-      ->type_name("bash|zsh")
-      ->check(CLI::IsMember({"bash", "zsh"}).description(""))
-      ->required();
+  CLI::App* const command =
+      app.add_subcommand("completion", "Print a script for completion in a shell");
+  HelpGroup(*command).Choice("shell", *shell, "bash|zsh", "Which shell")->required();
   command->footer(kCompletionExamples);
   command->callback([&app, shell] {
     const CommandHelp program = Describe(app);
@@ -103,13 +98,12 @@ void AddManCommand(CLI::App& app, int& exit_code) {
     std::string folder;
   };
   const auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand(
-      "man", "Print the manual page of attend, or of one of its commands, as roff");
+  CLI::App* const command =
+      app.add_subcommand("man", "Print the manual page of attend or of a command, as roff");
+  HelpGroup group(*command);
   CLI::Option* const name =
-      command->add_option("command", flags->command, "Which command; default: attend itself");
-  name->type_name("COMMAND");
-  command->add_option("--output", flags->folder, "Write all pages into this folder instead")
-      ->type_name("DIR")
+      group.Value("command", flags->command, "COMMAND", "Which command; default: attend itself");
+  group.Value("--output", flags->folder, "DIR", "Write all pages into this folder instead")
       ->check(CLI::ExistingDirectory.description(""))
       ->excludes(name);
   command->footer(kManExamples);

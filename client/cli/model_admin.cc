@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/accepts.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/named_version.h"
 #include "client/cli/text_table.h"
 #include "core/runtime/status_macros.h"
@@ -162,30 +162,28 @@ int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
 }  // namespace
 
 void AddModelAdminFlags(CLI::App& command, ModelAdminFlags& flags) {
-  CLI::Option_group* const group =
+  CLI::Option_group* const options =
       command.add_option_group("Models of the server's folder (attend-server --models), one of");
-  group->require_option(0, 1);
-  group->add_flag("--states", flags.states,
-                  "What became of each version: served, failed and why, its size");
+  options->require_option(0, 1);
+  HelpGroup group(*options);
+  const auto named = Accepts(ParseNamedVersion);
+  group.Switch("--states", flags.states,
+               "State of each version: serving, failed and why, and its size");
   group
-      ->add_option("--load", flags.load,
-                   "Load it, or load it anew; a version is then served whatever the server's "
-                   "policy says")
-      ->type_name("NAME[:VERSION]")
-      ->check(Accepts(ParseNamedVersion));
-  group->add_option("--unload", flags.unload, "Serve it no more, until it is loaded")
-      ->type_name("NAME[:VERSION]")
-      ->check(Accepts(ParseNamedVersion));
-  group->add_flag("--reload", flags.reload,
-                  "Look at the folder now; exit 1 when a model of it fails");
+      .Value("--load", flags.load, "NAME[:VERSION]",
+             "Load or reload it; a named version is then served whatever the server's policy")
+      ->check(named);
   group
-      ->add_option_function<std::string>(
-          "--verify", [&flags](const std::string& name) { flags.verify = name; },
-          "What the dtype of the weights costs in accuracy, beside fp32; without NAME, of all "
-          "models")
-      ->type_name("NAME[:VERSION]")
+      .Value("--unload", flags.unload, "NAME[:VERSION]", "Stop serving it until it is loaded again")
+      ->check(named);
+  group.Switch("--reload", flags.reload,
+               "Reread the folder now; exit 1 when one of its models fails");
+  group
+      .Setter<std::string>(
+          "--verify", [&flags](const std::string& name) { flags.verify = name; }, "NAME[:VERSION]",
+          "Compare the weights' dtype with fp32; without NAME, for all models")
       ->expected(0, 1)
-      ->check(Accepts(ParseNamedVersion));
+      ->check(named);
 }
 
 int RunModelAdmin(const ServerFlags& server, const ModelAdminFlags& flags, bool as_json) {

@@ -2,21 +2,12 @@
 
 #include <vector>
 
-#include "client/cli/accepts.h"
+#include "client/cli/help_group.h"
 #include "client/cli/shape_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-constexpr char kModelGroup[] = "What of the model to run (default: all of it)";
-
-void AddNumbers(CLI::App& command, const char* name, std::string& target, const char* help) {
-  command.add_option(name, target, help)
-      ->type_name("N,N")
-      ->check(Accepts(ParseIntegers))
-      ->group(kModelGroup);
-}
 
 v1::ModelOutput OutputOf(const ModelFlags& flags) {
   if (!flags.pool.empty()) {
@@ -31,33 +22,30 @@ v1::ModelOutput OutputOf(const ModelFlags& flags) {
 }  // namespace
 
 void AddModelFlags(CLI::App& command, ModelFlags& flags) {
-  command
-      .add_option("--layer", flags.layer,
-                  "Attention of this layer alone, before residual and norm; counts from 0")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kModelGroup);
-  command.add_option("--model-version", flags.version, "Default: the highest")
-      ->type_name("N")
-      ->group(kModelGroup);
-  command.add_option("--pool", flags.pool, "One row a sequence: the mean, or the first row (cls)")
-      ->type_name("mean|cls")
-      ->check(CLI::IsMember({"mean", "cls"}).description(""))
-      ->group(kModelGroup);
-  command
-      .add_option_function<std::vector<std::string>>(
+  HelpGroup group(command, "What of the model to run (default: all of it)");
+  group
+      .Value("--layer", flags.layer, "N",
+             "Attention of this layer alone, before residual and norm; counts from 0")
+      ->check(CLI::NonNegativeNumber.description(""));
+  group.Value("--model-version", flags.version, "N", "Default: the highest");
+  group.Choice("--pool", flags.pool, "mean|cls", "One row a sequence: the mean, or the first row");
+  group
+      .Setter<std::vector<std::string>>(
           "--logits",
           [&flags](const std::vector<std::string>& values) {
             flags.logits = values.empty() || values[0].empty() ? "last" : values[0];
           },
-          "Of the last row (default) or of all rows; shows the likeliest next tokens")
-      ->type_name("[last|all]")
+          "[last|all]", "Logits of the last row (default) or of all rows, and the likeliest tokens")
       ->expected(0, 1)
-      ->check(CLI::IsMember({"", "last", "all"}).description(""))
-      ->group(kModelGroup);
-  AddNumbers(command, "--weights-layers", flags.weights_layers,
-             "Also the attention weights of these layers");
-  AddNumbers(command, "--weights-heads", flags.weights_heads, "Of these heads; default: all");
+      ->check(HelpGroup::OneOf("|last|all"));
+  group
+      .Value("--weights-layers", flags.weights_layers, "N,N",
+             "Also the attention weights of these layers")
+      ->check(Accepts(ParseIntegers));
+  group
+      .Value("--weights-heads", flags.weights_heads, "N,N",
+             "Only these heads of --weights-layers; default: all")
+      ->check(Accepts(ParseIntegers));
 }
 
 absl::Status CheckModelFlags(const ModelFlags& flags) {

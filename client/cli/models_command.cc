@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/accepts.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/model_admin.h"
 #include "client/cli/model_details.h"
 #include "client/cli/named_version.h"
@@ -20,15 +20,14 @@
 namespace attention {
 namespace {
 
-constexpr char kModelsExamples[] =
-    "Examples:\n"
-    "  attend models\n"
-    "  attend models gpt2\n"
-    "  attend models --json | jq '.[].name'\n"
-    "  attend models --states --server 127.0.0.1:8003   the server's admin listener\n"
-    "  attend models --load gpt2:2 --timeout 5m\n"
-    "\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+constexpr char kModelsExamples[] = R"(Examples:
+  attend models
+  attend models gpt2
+  attend models --json | jq '.[].name'
+  attend models --states --server 127.0.0.1:8003   the server's admin listener
+  attend models --load gpt2:2 --timeout 5m
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 /// 0 means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
@@ -168,14 +167,14 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<ModelsFlags>();
   CLI::App* const command =
       app.add_subcommand("models", "List the server's models, show one, or change what is served");
+  HelpGroup group(*command);
   CLI::Option* const model =
-      command->add_option("model", flags->model, "Show this one, with its layers")
-          ->type_name("NAME[:VERSION]")
-          ->check(Accepts(ParseNamedVersion));
+      group.Value("model", flags->model, "NAME[:VERSION]", "Show this model, with its layers");
+  model->check(Accepts(ParseNamedVersion));
   AddServerFlags(*command, flags->server);
-  command->add_flag("--names", flags->names, "Only names, one a line")->excludes(model);
-  command->add_flag("--json", flags->json,
-                    "JSON instead of a table; adds layers, limits and the seed");
+  group.Switch("--names", flags->names, "Print only names, one a line")->excludes(model);
+  group.Switch("--json", flags->json,
+               "Print JSON instead of a table, with layers, limits and seed");
   AddModelAdminFlags(*command, flags->admin);
   command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {

@@ -18,26 +18,21 @@
 namespace attention {
 namespace {
 
-constexpr char kPlotExamples[] =
-    "Examples:\n"
-    "  attend plot --model gpt2 --text \"The cat sat on the mat\" -o cat.html\n"
-    "  attend plot --model gpt2 --text \"The cat sat on the mat\" --weights-layers 3 "
-    "--weights-heads 0,5\n"
-    "  attend plot --tokens 17,4,250,3,9 --causal -o layer.svg\n"
-    "  attend run --model gpt2 --text \"The cat\" --weights-layers 0,1 --output "
-    "answer.safetensors\n"
-    "  attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png\n"
-    "  attend plot attentions.npy --tokens-from tokens.json --causal -o attentions.html\n"
-    "\n"
-    "html: all layers and heads in small, one in large, and from token to token. svg: up to "
-    "four maps with\n"
-    "their tokens, or all in a grid. Cells that a row may not see are striped (dots in the "
-    "terminal): by the request's\n"
-    "options and the model's layers; of a file from elsewhere, by --causal, --window and the like, "
-    "or, without them,\n"
-    "where the weights of all heads are exactly 0.\n"
-    "\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+constexpr char kPlotExamples[] = R"(Examples:
+  attend plot --model gpt2 --text "The cat sat on the mat" -o cat.html
+  attend plot --model gpt2 --text "The cat sat" --weights-layers 3 --weights-heads 0,5
+  attend plot --tokens 17,4,250,3,9 --causal -o layer.svg
+  attend run --model gpt2 --text "The cat" --weights-layers 0,1 --output answer.safetensors
+  attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png
+  attend plot attentions.npy --tokens-from tokens.json --causal -o attentions.html
+
+html shows all layers and heads as small maps, one as a large map, and links from token to token.
+svg shows up to four maps with their tokens, or all of them in a grid. Cells that a row may not see
+are striped (dots in the terminal). They follow from the request's options and the model's layers;
+for a file from elsewhere from --causal, --window and the like, or, without these flags, from
+weights that are exactly 0 in all heads.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 /// Of a whole stack: the layers that run and have weights.
 absl::Status ChooseAllLayers(const v1::Model& model, AttendRequest& request) {

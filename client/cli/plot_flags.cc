@@ -10,12 +10,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/help_group.h"
 
 namespace attention {
 namespace {
 
-constexpr char kPicture[] = "The picture";
-constexpr char kFile[] = "Weights from a file";
 constexpr std::pair<const char*, PictureFormat> kFormats[] = {
     {"terminal", PictureFormat::kTerminal},
     {"svg", PictureFormat::kSvg},
@@ -23,65 +22,36 @@ constexpr std::pair<const char*, PictureFormat> kFormats[] = {
 constexpr int64_t kLeastColumns = 20;
 
 void AddFileFlags(CLI::App& command, PlotFlags& flags) {
-  command
-      .add_option("FILE", flags.file,
-                  "What `attend run --output` wrote, or FILE.npy or FILE.safetensors[:TENSOR] with "
-                  "weights [H,Sq,Sk], [L,H,Sq,Sk] or [L,N,H,Sq,Sk], or a layer in each tensor")
-      ->type_name("")
-      ->group(kFile);
-  command
-      .add_option(
-          "--tokens-from", flags.tokens_from,
-          "Tokens of a FILE: lines of a text, or JSON: a list, a list for each sequence, or "
-          "{\"rows\": list, \"keys\": list}")
-      ->type_name("FILE")
-      ->group(kFile);
-  command
-      .add_option("--first-axis", flags.first_axis,
-                  "What four axes count first: layers, or sequences")
-      ->type_name("AXIS")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"layers", "sequences"}).description(""))
-      ->group(kFile);
-}
-
-void AddTerminalFlags(CLI::App& command, PlotFlags& flags) {
-  command.add_option("--width", flags.width, "Columns of the terminal; default: all of it")
-      ->type_name("N")
-      ->check(CLI::Range(kLeastColumns, int64_t{10000}).description(""))
-      ->group(kPicture);
-  command
-      .add_option("--color", flags.color, "auto, none, 256 or 24bit: what the terminal can show")
-      ->type_name("WHAT")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "none", "256", "24bit"}).description(""))
-      ->group(kPicture);
-  command.add_flag("--no-color", flags.no_color, "Shades instead of colours")->group(kPicture);
+  HelpGroup group(command, "Weights from a file");
+  group.Value("FILE", flags.file, "",
+              "What `attend run --output` wrote, or FILE.npy or FILE.safetensors[:TENSOR] with "
+              "weights [H,Sq,Sk], [L,H,Sq,Sk] or [L,N,H,Sq,Sk], or one layer in each tensor");
+  group.Value(
+      "--tokens-from", flags.tokens_from, "FILE",
+      "Tokens for the weights: lines of text, or JSON: a list, a list for each sequence, or "
+      "{\"rows\": list, \"keys\": list}");
+  group
+      .Choice("--first-axis", flags.first_axis, "layers|sequences",
+              "What the first of four axes counts")
+      ->capture_default_str();
 }
 
 void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
-  command
-      .add_option("-o,--output", flags.output,
-                  "FILE.html or FILE.svg, or - for standard output; default: the terminal")
-      ->type_name("FILE")
-      ->group(kPicture);
-  command
-      .add_option("--format", flags.format,
-                  "terminal, svg or html; default: as the output is called")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"terminal", "svg", "html"}).description(""))
-      ->group(kPicture);
-  command.add_option("--sequence", flags.sequence, "Which one is drawn; html has all of them")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kPicture);
-  command
-      .add_flag(
-          "--mean", flags.mean,
-          "One map a layer, the mean of its heads; the terminal's way unless heads are chosen")
-      ->group(kPicture);
-  AddTerminalFlags(command, flags);
+  HelpGroup group(command, "The picture");
+  group.Value("-o,--output", flags.output, "FILE",
+              "FILE.html or FILE.svg, or - for standard output; default: the terminal");
+  group.Choice("--format", flags.format, "terminal|svg|html",
+               "Default: by the ending of the output's name");
+  group.Default("--sequence", flags.sequence, "N", "The sequence to draw; html has all of them")
+      ->check(CLI::NonNegativeNumber.description(""));
+  group.Switch("--mean", flags.mean,
+               "One map for each layer, the mean of its heads; the terminal's default unless heads "
+               "are chosen");
+  group.Value("--width", flags.width, "N", "Columns of the terminal; default: all of them")
+      ->check(Within(kLeastColumns, int64_t{10000}));
+  group.Choice("--color", flags.color, "auto|none|256|24bit", "Colours of the terminal")
+      ->capture_default_str();
+  group.Switch("--no-color", flags.no_color, "Shades instead of colours");
 }
 
 std::optional<PictureFormat> FormatOfName(const std::string& output) {
@@ -153,7 +123,8 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
   }
   if (flags.format.empty() && !flags.output.empty() && !FormatOfName(flags.output).has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, found \"",
+        absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, "
+                     "found \"",
                      flags.output, "\""));
   }
   if (has_file) {

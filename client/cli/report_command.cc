@@ -8,6 +8,7 @@
 
 #include "client/cli/bench_output.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
@@ -17,15 +18,13 @@ namespace attention {
 namespace {
 
 constexpr char kReportExamples[] =
-    "A page shows charts and the same numbers as tables, needs no network, and can be read without "
-    "scripts.\n"
-    "Of several results it shows the level that says most of each: the highest that met its "
-    "targets.\n"
-    "\n"
-    "Examples:\n"
-    "  attend bench -c 8 --json before.json\n"
-    "  attend report before.json                               the same text again\n"
-    "  attend report before.json after.json --html cmp.html    side by side";
+    R"(A page has the text and the charts of each result, and needs no network. Of several results it
+charts the level that says most of each: the highest that met its targets.
+
+Examples:
+  attend bench -c 8 --json before.json
+  attend report before.json                               the same text again
+  attend report before.json after.json --html cmp.html    side by side)";
 
 struct ReportFlags {
   std::vector<std::string> files;
@@ -67,9 +66,9 @@ void AddReportCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<ReportFlags>();
   CLI::App* const command =
       app.add_subcommand("report", "Show results of `bench`, one or several side by side");
-  command->add_option("RESULT", flags->files, "What bench --json wrote")->required();
-  command->add_option("--html", flags->html, "Write a page of charts; - is stdout")
-      ->type_name("FILE");
+  HelpGroup group(*command);
+  group.Value("RESULT", flags->files, "FILE", "A result of bench --json")->required();
+  group.Value("--html", flags->html, "FILE", "Write a page of charts; - is standard output");
   command->footer(kReportExamples);
   command->callback([flags, &exit_code] {
     const absl::Status status = Report(*flags);

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/accepts.h"
 #include "client/cli/attention_options.h"
+#include "client/cli/help_group.h"
 #include "client/cli/shape_text.h"
 #include "client/cli/tensor_file.h"
 #include "core/runtime/status_macros.h"
@@ -118,69 +118,51 @@ absl::StatusOr<Shape> ParseTokensShape(const std::string& text) {
 }
 
 void AddInputFlags(CLI::App& command, RequestFlags& flags) {
-  static constexpr char kGroup[] = "What to send: one of these (--query with --key and --value)";
-  const auto add = [&command](const char* name, std::string& target, const char* help) {
-    return command.add_option(name, target, help)->type_name("TENSOR")->group(kGroup);
-  };
-  add("--input", flags.input, "Hidden states [B, S, d_model] or packed [T, d_model]");
-  add("--random,--shape", flags.random, "Hidden states of this shape, N(0,1)-like, from --seed")
-      ->type_name("BxSxE")
+  HelpGroup group(command, "What to send: one of these (--query with --key and --value)");
+  group.Value("--input", flags.input, "TENSOR",
+              "Hidden states [B, S, d_model] or packed [T, d_model]");
+  group
+      .Value("--random,--shape", flags.random, "BxSxE",
+             "Random hidden states of this shape, N(0,1)-like, from --seed")
       ->check(Accepts(ParseShape));
-  add("--tokens", flags.tokens, "Token ids; sequences of any lengths, separated by ';'")
-      ->type_name("1,2,3;4,5")
+  group
+      .Value("--tokens", flags.tokens, "1,2,3;4,5",
+             "Token ids; ';' separates sequences of any lengths")
       ->check(Accepts(ParseTokens));
-  add("--random-tokens,--tokens-shape", flags.random_tokens, "B sequences of S token ids")
-      ->type_name("BxS")
+  group
+      .Value("--random-tokens", flags.random_tokens, "BxS",
+             "Random token ids: B sequences of S, from --seed")
       ->check(Accepts(ParseTokensShape));
-  command
-      .add_option("--text", flags.texts,
-                  "A text for the model's own tokenizer; repeat it for further sequences")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->take_all()
-      ->group(kGroup);
-  add("--query", flags.query, "Attention without weights: [B, Sq, H, D] or packed [T, H, D]");
-  add("--key", flags.key, "[B, Sk, Hkv, D] or packed [Tk, Hkv, D]; H is a multiple of Hkv");
-  add("--value", flags.value, "[B, Sk, Hkv, Dv] or packed [Tk, Hkv, Dv]");
+  group.List("--text", flags.texts, "TEXT",
+             "A text for the model's own tokenizer; repeat it for more sequences");
+  group.Value("--query", flags.query, "TENSOR",
+              "Attention without weights: [B, Sq, H, D] or packed [T, H, D]");
+  group.Value("--key", flags.key, "TENSOR",
+              "[B, Sk, Hkv, D] or packed [Tk, Hkv, D]; H is a multiple of Hkv");
+  group.Value("--value", flags.value, "TENSOR", "[B, Sk, Hkv, Dv] or packed [Tk, Hkv, Dv]");
 }
 
 void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
-  static constexpr char kGroup[] = "More about what to send";
-  const auto add_tensor = [&command](const char* name, std::string& target, const char* help) {
-    command.add_option(name, target, help)->type_name("TENSOR")->group(kGroup);
-  };
-  add_tensor("--memory", flags.memory,
-             "Keys and values come from here, [B, Sm, d_model]; or what enters an encoder");
-  add_tensor("--memory-values", flags.memory_values,
-             "The values, where a layer's are of another width than its keys");
-  command
-      .add_flag("--no-special-tokens", flags.no_special_tokens,
-                "Leave out what a tokenizer puts around a text")
-      ->group(kGroup);
-  command.add_option("--type-ids", flags.type_ids, "Token types, one for each of --tokens")
-      ->type_name("0,0;1,0")
-      ->check(Accepts(ParseTokens))
-      ->group(kGroup);
-  const auto add = [&command](const char* name, std::string& target, const char* help) {
-    command.add_option(name, target, help)
-        ->type_name("N,N")
-        ->check(Accepts(ParseIntegers))
-        ->group(kGroup);
+  HelpGroup group(command, "More about what to send");
+  group.Value("--memory", flags.memory, "TENSOR",
+              "Take keys and values from here, [B, Sm, d_model]; or the input of an encoder");
+  group.Value("--memory-values", flags.memory_values, "TENSOR",
+              "The values, where a layer's are of another width than its keys");
+  group.Switch("--no-special-tokens", flags.no_special_tokens,
+               "Leave out the special tokens that a tokenizer puts around a text");
+  group.Value("--type-ids", flags.type_ids, "0,0;1,0", "Token types, one for each of --tokens")
+      ->check(Accepts(ParseTokens));
+  const auto add = [&group](const char* name, std::string& target, const char* help) {
+    group.Value(name, target, "N,N", help)->check(Accepts(ParseIntegers));
   };
   add("--lengths", flags.lengths, "Tokens of each sequence; a packed input is cut by them");
-  add("--memory-lengths", flags.memory_lengths, "The same for --memory");
-  add("--kv-lengths", flags.kv_lengths, "The same for --key and --value");
+  add("--memory-lengths", flags.memory_lengths, "Tokens of each sequence of --memory");
+  add("--kv-lengths", flags.kv_lengths, "Tokens of each sequence of --key and --value");
   add("--query-offsets", flags.query_offsets, "Key position of each sequence's first query row");
-  command
-      .add_option("--dtype", flags.dtype, "On the wire; default: as the tensors are (random: fp32)")
-      ->type_name("fp32|bf16|fp16")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
-      ->group(kGroup);
-  command.add_option("--seed", flags.seed, "Of random tensors and tokens")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->capture_default_str()
-      ->group(kGroup);
+  group.Choice("--dtype", flags.dtype, "fp32|bf16|fp16",
+               "On the wire; default: as the tensors are (random: fp32)");
+  group.Default("--seed", flags.seed, "N", "Seed of random tensors and tokens")
+      ->check(CLI::NonNegativeNumber.description(""));
 }
 
 absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& client) {
@@ -202,10 +184,8 @@ absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& c
 void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
   AddInputFlags(command, flags);
   AddInputDetailFlags(command, flags);
-  command.add_option("--model", flags.model, "A name from `attend models`")
-      ->type_name("NAME")
-      ->capture_default_str()
-      ->group("How to attend");
+  HelpGroup(command, "Server")
+      .Default("--model", flags.model, "NAME", "A name from `attend models`");
   AddModelFlags(command, flags.run);
   AddAttentionFlags(command, flags.attention);
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/request_flags.h"
 #include "client/cli/run_report.h"
 #include "client/cli/save_answer.h"
@@ -16,27 +17,24 @@ namespace attention {
 namespace {
 
 constexpr char kRunExamples[] =
-    "A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Notation of shapes: B "
-    "sequences of S tokens;\n"
-    "H query heads and Hkv key/value heads of width D; values of width Dv. T counts packed tokens "
-    "of all sequences.\n"
-    "\n"
-    "Examples:\n"
-    "  attend run --random 2x5x512 --verify\n"
-    "  attend run --tokens \"17,4,250;3,9\" --causal --weights\n"
-    "  attend run --random 1x2048x512 --causal --stream\n"
-    "  attend run --input rows.npy --lengths 3,5 --output answer.safetensors\n"
-    "  attend run --random 2x5x512 --memory random:2x9x512 --verify\n"
-    "  attend run --tokens \"17,4,250,3,9\" --causal --window 3 --alibi standard --top-k 2 "
-    "--verify\n"
-    "  attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify\n"
-    "  attend run --model gpt2 --text \"The cat sat on the mat\" --logits --weights-layers 0,11\n"
-    "  attend run --model bert --text \"The cat sat\" --layer 3 --weights --head 2\n"
-    "  attend run --protocol oip --model NAME --random 1x128x768\n"
-    "  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 "
-    "--causal --dtype bf16\n"
-    "\n"
-    "Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.";
+    R"(A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Shapes: B sequences of S tokens;
+H query heads and Hkv key/value heads of width D; values of width Dv; T packed tokens of all
+sequences.
+
+Examples:
+  attend run --random 2x5x512 --verify
+  attend run --tokens "17,4,250;3,9" --causal --weights
+  attend run --random 1x2048x512 --causal --stream
+  attend run --input rows.npy --lengths 3,5 --output answer.safetensors
+  attend run --random 2x5x512 --memory random:2x9x512 --verify
+  attend run --tokens "17,4,250,3,9" --causal --window 3 --alibi standard --top-k 2 --verify
+  attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify
+  attend run --model gpt2 --text "The cat sat on the mat" --logits --weights-layers 0,11
+  attend run --model bert --text "The cat sat" --layer 3 --weights --head 2
+  attend run --protocol oip --model NAME --random 1x128x768
+  attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 --causal
+
+Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.)";
 
 struct RunFlags {
   ServerFlags server;
@@ -152,81 +150,51 @@ absl::Status CheckShown(const RunFlags& flags) {
   return absl::OkStatus();
 }
 
-constexpr char kAnswerGroup[] = "What to get";
-
-void AddScoreFlags(CLI::App& command, RunFlags& flags) {
-  command
-      .add_flag("--weights", flags.weights,
-                "Also the attention weights: which token attends to which")
-      ->group(kAnswerGroup);
-  command.add_option("--top-k", flags.top_k, "Also the N largest weights of each row")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
-      ->group(kAnswerGroup);
-  command
-      .add_flag("--log-sum-exp", flags.log_sum_exp,
-                "Also the logarithm of each row's sum, which merges answers over parts of the keys")
-      ->group(kAnswerGroup);
-  command
-      .add_option("--head", flags.head,
-                  "Show this head's weights; default: the mean of all, and head 0 of --top-k")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kAnswerGroup);
-  command.add_flag("--all", flags.all_rows, "Show the weights of all rows, not of the first 16")
-      ->group(kAnswerGroup);
+void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
+  HelpGroup group(command, "What to get");
+  group.Switch("--weights", flags.weights,
+               "Also the attention weights: which token attends to which");
+  group.Value("--top-k", flags.top_k, "N", "Also the N largest weights of each row")
+      ->check(CLI::PositiveNumber.description(""));
+  group.Switch("--log-sum-exp", flags.log_sum_exp,
+               "Also the logarithm of each row's sum, which merges answers over parts of the keys");
+  group
+      .Value("--head", flags.head, "N",
+             "Show the weights of this head; default: the mean of all, and head 0 of --top-k")
+      ->check(CLI::NonNegativeNumber.description(""));
+  group.Switch("--all", flags.all_rows, "Show the weights of all rows, not only the first 16");
+  group.Switch("--stream", flags.stream,
+               "Receive blocks of rows as they are computed, and show when each arrives");
+  group.Switch("--verify", flags.verify,
+               "Recompute the answer in double precision and compare (seeded models, --query)");
+  group
+      .Value("--output", flags.output, "FILE",
+             "Write `output` to FILE.npy; or it and `weights.N`, `log_sum_exp.N`, "
+             "`top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors, "
+             "which `attend plot` draws")
+      ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); });
+  group.Switch("--json", flags.json, "Print a JSON object instead of text");
 }
 
 /// What the server does with the request besides answering it.
 void AddCallFlags(CLI::App& command, RunFlags& flags) {
-  static constexpr char kCallGroup[] = "How to ask";
-  command
-      .add_option("--protocol", flags.protocol,
-                  "The API of this server, or the Open Inference Protocol v2 (also of others)")
-      ->type_name("native|oip")
-      ->check(CLI::IsMember({"native", "oip"}).description(""))
-      ->capture_default_str()
-      ->group(kCallGroup);
-  command
-      .add_option(
-          "--priority", flags.priority,
-          "Share of a busy server: 100 (where a token grants it), 10 (normal, the default) or "
-          "1")
-      ->type_name("high|normal|low")
-      ->check(CLI::IsMember({"high", "normal", "low"}).description(""))
-      ->group(kCallGroup);
-  command
-      .add_option("--tenant", flags.tenant,
-                  "For whom: a busy server shares its work out evenly between tenants")
-      ->type_name("NAME")
-      ->group(kCallGroup);
-  command.add_option("--request-id", flags.request_id, "What the server's log calls the request")
-      ->type_name("ID")
-      ->group(kCallGroup);
+  HelpGroup group(command, "How to ask");
+  group
+      .Choice("--protocol", flags.protocol, "native|oip",
+              "attention.v1, or the Open Inference Protocol v2 (other servers have it, too)")
+      ->capture_default_str();
+  group.Choice("--priority", flags.priority, "high|normal|low",
+               "Share of a busy server: 100 (with a token that allows it), 10 (the default) or 1");
+  group.Value("--tenant", flags.tenant, "NAME",
+              "Tenant; a busy server shares its work evenly between tenants");
+  group.Value("--request-id", flags.request_id, "ID", "Name of the request in the server's log");
 }
 
 void AddFlags(CLI::App& command, RunFlags& flags) {
   AddServerFlags(command, flags.server);
   AddCallFlags(command, flags);
   AddRequestFlags(command, flags.request);
-  AddScoreFlags(command, flags);
-  command
-      .add_flag("--stream", flags.stream,
-                "Receive row blocks as they are computed, and show when each arrives")
-      ->group(kAnswerGroup);
-  command
-      .add_flag("--verify", flags.verify,
-                "Recompute the answer in double precision and compare (seeded models, --query)")
-      ->group(kAnswerGroup);
-  command
-      .add_option("--output", flags.output,
-                  "Write `output` to FILE.npy, or it and `weights.N`, `log_sum_exp.N`, "
-                  "`top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors, "
-                  "which `attend plot` draws")
-      ->type_name("FILE")
-      ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); })
-      ->group(kAnswerGroup);
-  command.add_flag("--json", flags.json, "A JSON object instead of text")->group(kAnswerGroup);
+  AddAnswerFlags(command, flags);
 }
 
 }  // namespace

@@ -15,8 +15,6 @@
 namespace attention {
 namespace {
 
-constexpr char kServerGroup[] = "Server";
-
 TlsOptions& TlsOf(ServerFlags& flags) {
   if (!flags.connection.tls.has_value()) {
     flags.connection.tls.emplace();
@@ -24,30 +22,27 @@ TlsOptions& TlsOf(ServerFlags& flags) {
   return *flags.connection.tls;
 }
 
-void AddTlsFlags(CLI::App& command, ServerFlags& flags) {
-  command.add_flag_callback(
-             "--tls", [&flags] { TlsOf(flags); }, "Speak TLS; implied by the next")
-      ->group(kServerGroup);
-  const auto add = [&](const char* name, std::string TlsOptions::* member, const char* help) {
-    return command
-        .add_option_function<std::string>(
-            name, [&flags, member](const std::string& text) { TlsOf(flags).*member = text; }, help)
-        ->group(kServerGroup);
+void AddTlsFlags(HelpGroup& group, ServerFlags& flags) {
+  group.SwitchSetter(
+      "--tls", [&flags](bool) { TlsOf(flags); }, "Use TLS; implied by the flags below");
+  const auto add = [&](const char* name, std::string TlsOptions::* member, const char* type,
+                       const char* help) {
+    return group.Setter<std::string>(
+        name, [&flags, member](const std::string& text) { TlsOf(flags).*member = text; }, type,
+        help);
   };
-  const auto add_file = [&](const char* name, std::string TlsOptions::* member, const char* help) {
-    return add(name, member, help)->type_name("FILE")->check(CLI::ExistingFile.description(""));
-  };
-  add_file("--ca", &TlsOptions::ca_file,
-           "PEM: authorities that may vouch for the server, instead of the system's");
-  CLI::Option* const certificate =
-      add_file("--certificate", &TlsOptions::certificate_file, "PEM: what the client shows (mTLS)");
+  const auto is_file = CLI::ExistingFile.description("");
+  add("--ca", &TlsOptions::ca_file, "FILE",
+      "PEM certificates of trusted authorities, instead of the system's")
+      ->check(is_file);
+  CLI::Option* const certificate = add("--certificate", &TlsOptions::certificate_file, "FILE",
+                                       "PEM certificate of this client (mTLS)");
   CLI::Option* const key =
-      add_file("--certificate-key", &TlsOptions::key_file, "PEM: the certificate's key");
-  certificate->needs(key);
-  key->needs(certificate);
-  add("--server-name", &TlsOptions::server_name,
-      "The name in the server's certificate, if not that of the address")
-      ->type_name("NAME");
+      add("--certificate-key", &TlsOptions::key_file, "FILE", "PEM key of that certificate");
+  certificate->check(is_file)->needs(key);
+  key->check(is_file)->needs(certificate);
+  add("--server-name", &TlsOptions::server_name, "NAME",
+      "The name in the server's certificate, if not that of the address");
 }
 
 /// Surrounding white space is no part of a token.
@@ -61,16 +56,13 @@ std::string ReadToken(const std::string& path) {
   return token;
 }
 
-void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
-  command
-      .add_option_function<std::string>(
-          "--token-file",
-          [&flags](const std::string& path) { flags.connection.token = ReadToken(path); },
-          "Send what this file holds as bearer token")
-      ->type_name("FILE")
-      ->group(kServerGroup);
-  command
-      .add_option_function<std::vector<std::string>>(
+void AddMetadataFlags(HelpGroup& group, ServerFlags& flags) {
+  group.Setter<std::string>(
+      "--token-file",
+      [&flags](const std::string& path) { flags.connection.token = ReadToken(path); }, "FILE",
+      "Send the bearer token in this file");
+  group
+      .Setter<std::vector<std::string>>(
           "-m,--metadata",
           [&flags](const std::vector<std::string>& pairs) {
             for (const std::string& text : pairs) {
@@ -80,55 +72,39 @@ void AddMetadataFlags(CLI::App& command, ServerFlags& flags) {
                                                      pair.second);
             }
           },
-          "Send with every request; may be repeated")
-      ->type_name("KEY=VALUE")
+          "KEY=VALUE", "Send with every request; may be repeated")
       ->type_size(1)
       ->allow_extra_args(false)
-      ->check([](const std::string& text) {
-        const size_t equals = text.find('=');
-        return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
-      })
-      ->group(kServerGroup);
+      ->check(CheckKeyValue);
 }
 
 }  // namespace
 
 void AddServerFlags(CLI::App& command, ServerFlags& flags) {
-  command
-      .add_option(
-          "--server", flags.connection.server,
-          "host:port or unix:/path; several after commas, or dns:///name:port for all hosts of "
-          "that name, take turns")
-      ->type_name("ADDRESS")
-      ->capture_default_str()
+  HelpGroup group(command, "Server");
+  group
+      .Default("--server", flags.connection.server, "ADDRESS",
+               "host:port or unix:/path. Several, separated by commas, take turns, and so do all "
+               "hosts of dns:///name:port")
       ->check([](const std::string& text) {
         return text.empty() ? "expected host:port or unix:/path" : "";
-      })
-      ->group(kServerGroup);
-  AddDuration(command, "-t,--timeout", flags.timeout, "Give up on a request after this long")
-      ->check([](const std::string& text) {
-        return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-      })
-      ->group(kServerGroup);
-  command
-      .add_flag("--retries,!--no-retries", flags.connection.retries,
-                flags.connection.retries
-                    ? "Whether requests that no server could take are made again (default)"
-                    : "Make requests again that no server could take")
-      ->group(kServerGroup);
-  AddTlsFlags(command, flags);
-  AddMetadataFlags(command, flags);
+      });
+  AddDuration(group, "-t,--timeout", flags.timeout, "Give up on a request after this long")
+      ->check(IsPositiveDuration);
+  group.Switch("--retries,!--no-retries", flags.connection.retries,
+               flags.connection.retries ? "Retry requests that no server accepted (default)"
+                                        : "Retry requests that no server accepted");
+  AddTlsFlags(group, flags);
+  AddMetadataFlags(group, flags);
 }
 
-CLI::Option* AddDuration(CLI::App& command, const std::string& name, std::string& text,
+std::string IsPositiveDuration(const std::string& text) {
+  return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
+}
+
+CLI::Option* AddDuration(HelpGroup& group, const std::string& name, std::string& text,
                          const std::string& help) {
-  return command.add_option(name, text, help)
-      ->capture_default_str()
-      ->type_name("DURATION")
-      ->check([](const std::string& value) {
-        const absl::StatusOr<absl::Duration> parsed = ParseDuration(value);
-        return parsed.ok() ? std::string() : std::string(parsed.status().message());
-      });
+  return group.Default(name, text, "DURATION", help)->check(Accepts(ParseDuration));
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {

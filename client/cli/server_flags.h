@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cli/help_group.h"
 #include "client/lib/attention_client.h"
 
 namespace attention {
@@ -21,8 +22,10 @@ struct ServerFlags {
 void AddServerFlags(CLI::App& command, ServerFlags& flags);
 
 /// Adds a flag whose text ParseDuration accepts.
-CLI::Option* AddDuration(CLI::App& command, const std::string& name, std::string& text,
+CLI::Option* AddDuration(HelpGroup& group, const std::string& name, std::string& text,
                          const std::string& help);
+/// A check of what ParseDuration accepts: more than 0.
+std::string IsPositiveDuration(const std::string& text);
 
 /// "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);

@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
 #include "client/top/terminal.h"
 #include "client/top/top_screen.h"
@@ -16,20 +17,17 @@ namespace attention {
 namespace {
 
 constexpr char kTopExamples[] =
-    "On a terminal it fills the screen; keys: q quits, p pauses, s sorts the models by another "
-    "column.\n"
-    "Elsewhere, or with --once, --count or --json, it prints what it would show, again and again.\n"
-    "Times are means over what was answered since the last look; batches are what was computed "
-    "together.\n"
-    "\n"
-    "Examples:\n"
-    "  attend top\n"
-    "  attend top --interval 5s --sort time\n"
-    "  attend top --once\n"
-    "  attend top --json --interval 10s >> load.jsonl\n"
-    "\n"
-    "Exit codes: 0 done, 1 the server did not answer (on a terminal it goes on trying), 2 wrong "
-    "usage.";
+    R"(On a terminal it fills the screen. Keys: q quits, p pauses, s sorts the models by another column.
+Elsewhere, or with --once, --count or --json, it prints each update below the last.
+Times are means of the requests answered since the last update; a batch is computed together.
+
+Examples:
+  attend top
+  attend top --interval 5s --sort time
+  attend top --once
+  attend top --json --interval 10s >> load.jsonl
+
+Exit codes: 0 done, 1 the server did not answer (on a terminal it keeps trying), 2 wrong usage.)";
 
 constexpr size_t kMaxHistory = 300;
 
@@ -146,20 +144,20 @@ absl::Status RunTop(const TopFlags& flags) {
 
 void AddFlags(CLI::App& command, TopFlags& flags) {
   AddServerFlags(command, flags.server);
-  AddDuration(command, "--interval", flags.interval, "Look this often; at least 50ms")
+  HelpGroup group(command);
+  AddDuration(group, "--interval", flags.interval, "Time between updates; at least 50ms")
       ->check([](const std::string& text) {
         return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
       });
-  command
-      .add_option("--sort", flags.order, "Models by requests a second, mean time, failures, name")
-      ->type_name("rate|time|failures|name")
-      ->check(CLI::IsMember({"rate", "time", "failures", "name"}).description(""))
+  group
+      .Choice("--sort", flags.order, "rate|time|failures|name",
+              "Sort models by requests a second, mean time, failures or name")
       ->capture_default_str();
   CLI::Option* const count =
-      command.add_option("--count", flags.count, "Print so many looks, as text");
-  count->type_name("N")->check(CLI::PositiveNumber.description(""));
-  command.add_flag("--once", flags.once, "Print one look, as text")->excludes(count);
-  command.add_flag("--json", flags.json, "A JSON object for each look, one a line");
+      group.Value("--count", flags.count, "N", "Print this many updates as text, then exit");
+  count->check(CLI::PositiveNumber.description(""));
+  group.Switch("--once", flags.once, "Print one update as text, then exit")->excludes(count);
+  group.Switch("--json", flags.json, "Print a JSON object a line, one for each update");
 }
 
 }  // namespace
@@ -168,7 +166,7 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<TopFlags>();
   flags->server.timeout = "2s";  // keys wait for an answer
   CLI::App* const command =
-      app.add_subcommand("top", "Watch what the server does: rates, times, batches, queue, models");
+      app.add_subcommand("top", "Watch the server: rates, times, batches, queue and models");
   AddFlags(*command, *flags);
   command->footer(kTopExamples);
   command->callback([flags, &exit_code] {

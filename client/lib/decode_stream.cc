@@ -236,7 +236,7 @@ absl::Status DecodeStream::Close() {
   state_->duplex.EndRequests(state_->deadline);
   grpc::ByteBuffer bytes;
   if (state_->duplex.Read(bytes, state_->deadline)) {
-    return state_->Break(absl::InternalError("malformed answer: one that nobody waits for"));
+    return state_->Break(absl::InternalError("malformed answer: a message after the last reply"));
   }
   const absl::Status status = state_->duplex.Finish(state_->deadline);
   state_->broken = absl::FailedPreconditionError("the session was closed");

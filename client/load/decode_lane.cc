@@ -68,7 +68,7 @@ DecodeLane::Event DecodeLane::Advance(bool ok) {
       return Event::kNone;
     case Step::kLastRead:
       if (ok) {
-        Fail(absl::InternalError("malformed answer: one that nobody waits for"));
+        Fail(absl::InternalError("malformed answer: a message after the last reply"));
         return Event::kNone;
       }
       break;

@@ -48,7 +48,7 @@ class OpenLoop {
       FailureTally& tally = result.failures[kNotSent];
       tally.count = not_sent_;
       tally.first_text = absl::StrCat(options_.open_loop->max_in_flight,
-                                      " requests were under way (--max-in-flight)");
+                                      " requests were in flight (--max-in-flight)");
     }
     result.series.Merge(std::exchange(tally_.series, TimeSeries()));
     result.pace = std::move(tally_);

@@ -24,7 +24,7 @@ std::string ArrivalsText(const ArrivalOptions& arrivals) {
 std::string UnitOf(const BenchReport& report) {
   return report.levels.front().options.open_loop.has_value() ? "requests/s"
          : report.subject.decode.has_value()                 ? "sessions"
-                                                             : "under way";
+                                                             : "in flight";
 }
 
 }  // namespace

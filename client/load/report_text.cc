@@ -159,7 +159,7 @@ std::string RemarkText(const BenchLevel& level) {
 std::string LevelsText(const BenchReport& report) {
   const bool is_open = report.levels.front().options.open_loop.has_value();
   std::string text = absl::StrFormat(
-      "%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n", is_open ? "rate" : "under way", "answers/s",
+      "%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n", is_open ? "rate" : "in flight", "answers/s",
       "tokens/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "failed", "remarks");
   for (const BenchLevel& level : report.levels) {
     const LoadRates rates = RatesOf(level.result);

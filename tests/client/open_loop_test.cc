@@ -98,7 +98,7 @@ TEST_F(OpenLoopTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
   EXPECT_EQ(result.pace->due, 40);
   EXPECT_EQ(result.pace->not_sent, 40);  // the two of the warm-up are under way
   EXPECT_EQ(result.failures.at(kNotSent).count, 43);
-  EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were under way (--max-in-flight)");
+  EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were in flight (--max-in-flight)");
   EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
 }
 

@@ -85,7 +85,7 @@ TEST(ReportTest, OfAnOpenLoopTellsWhatWasOfferedSentAndAnswered) {
               AllOf(HasSubstr("open loop of 120 requests/s, poisson arrivals, on 1 connection to"),
                     HasSubstr("offered 120.0/s   sent 110.0/s   goodput 100.0/s"),
                     HasSubstr("100 x RESOURCE_EXHAUSTED: queue full\n            after mean 2.000"),
-                    HasSubstr("100 x NOT_SENT: 50 under way\n")));
+                    HasSubstr("100 x NOT_SENT: 50 in flight\n")));
 }
 
 TEST(ReportTest, OfAClosedLoopHasNothingOfAnOpenOne) {
@@ -170,7 +170,7 @@ TEST(ReportTest, ARangeIsATableAndSucceedsWhenOneLevelMetItsTargets) {
   BenchReport report = RangeReport();
   EXPECT_TRUE(Succeeded(report));
   EXPECT_THAT(ToText(report), AllOf(HasSubstr("missed p99=995ms"),
-                                    HasSubstr("1 under way is the highest level found that meets "
+                                    HasSubstr("1 in flight is the highest level found that meets "
                                               "p99=995ms (8 missed)")));
   const nlohmann::json json = ToJson(report);
   ASSERT_EQ(json["levels"].size(), 2u);

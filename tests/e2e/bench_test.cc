@@ -69,7 +69,7 @@ TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {
   ASSERT_TRUE(bench.WaitForStderr("measuring for", kPatience)) << bench.err();
   server_.process().Signal(SIGSTOP);
   bench.Signal(SIGINT);
-  ASSERT_TRUE(bench.WaitForStderr("waiting for what is under way", kPatience)) << bench.err();
+  ASSERT_TRUE(bench.WaitForStderr("waiting for requests in flight", kPatience)) << bench.err();
   bench.Signal(SIGINT);
   EXPECT_EQ(bench.WaitForExit(kPatience), 128 + SIGINT);
   server_.process().Signal(SIGCONT);

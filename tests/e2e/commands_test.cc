@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/e2e/programs.h"
 
 namespace attention {
@@ -13,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 using CommandsTest = ProgramsTest;
 
@@ -86,7 +88,7 @@ TEST_F(CommandsTest, BenchReportsWhatItMeasured) {
 
 TEST_F(CommandsTest, BenchStreamsTokensAndWritesJsonToStdout) {
   const Outcome outcome =
-      Attend({"bench", "--tokens-shape=2x30", "--stream", "--causal", "--duration=300ms",
+      Attend({"bench", "--random-tokens=2x30", "--stream", "--causal", "--duration=300ms",
               "--warmup=50ms", "--connections=2", "--json=-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);
@@ -181,6 +183,28 @@ TEST(UsageTest, HelpTeachesOnStdout) {
   }
   EXPECT_THAT(RunAttend({"run", "--help"}).out, HasSubstr("attend run --random 2x5x512 --verify"));
   EXPECT_EQ(RunAttend({"--version"}).exit_code, 0);
+}
+
+TEST(UsageTest, NoLineOfAnyHelpIsOver100Columns) {
+  std::vector<std::vector<std::string>> all = {{"--help"}, {"bench", "--help-expert"}};
+  for (const char* command : {"run", "generate", "models", "health", "top", "bench", "plot",
+                              "report", "log-level", "completion", "man"}) {
+    all.push_back({command, "--help"});
+  }
+  for (const std::vector<std::string>& arguments : all) {
+    const Outcome outcome = RunAttend(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    for (const absl::string_view line : absl::StrSplit(outcome.out, '\n')) {
+      EXPECT_LE(line.size(), 100u) << arguments.front() << ": " << line;
+    }
+  }
+}
+
+TEST(UsageTest, WhatFewNeedIsForHelpExpert) {
+  EXPECT_THAT(RunAttend({"bench", "--help"}).out,
+              AllOf(HasSubstr("--help-expert"), HasSubstr("--rate"), Not(HasSubstr("--softcap"))));
+  EXPECT_THAT(RunAttend({"bench", "--help-expert"}).out,
+              AllOf(HasSubstr("--rate"), HasSubstr("--softcap"), HasSubstr("--max-trials")));
 }
 
 }  // namespace

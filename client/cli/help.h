@@ -1,0 +1,59 @@
+// How `--help` looks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace attention {
+
+/// Groups of flags whose titles begin so are shown by --help-expert alone (and by manual pages and
+/// completions).
+inline constexpr char kExpertPrefix[] = "Expert: ";
+
+/// Lines of at most 100 columns.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(kNameColumns); }
+
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    shows_expert_ = mode == CLI::AppFormatMode::All;
+    std::string help = CLI::Formatter::make_help(app, name, mode);
+    // What groups that are not shown leave.
+    while (absl::StrReplaceAll({{"\n\n\n", "\n\n"}}, &help) > 0) {
+    }
+    return help;
+  }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    return !shows_expert_ && absl::StartsWith(group, kExpertPrefix)
+               ? ""
+               : CLI::Formatter::make_group(group, is_positional, options);
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text;
+    size_t column = 0;
+    for (const absl::string_view word :
+         absl::StrSplit(CLI::Formatter::make_option_desc(option), ' ')) {
+      const bool is_full = column > 0 && column + 1 + word.size() > kColumns - kNameColumns;
+      absl::StrAppend(&text, column == 0 ? "" : is_full ? "\n" : " ", word);
+      column = is_full ? word.size() : column + (column == 0 ? 0 : 1) + word.size();
+    }
+    return text;
+  }
+
+ private:
+  static constexpr size_t kColumns = 100;
+  static constexpr size_t kNameColumns = 36;  // of flags and their types
+
+  mutable bool shows_expert_ = false;
+};
+
+}  // namespace attention
