@@ -3,7 +3,6 @@
 
 #include "client/cli/bench_flags.h"
 #include "client/cli/bench_output.h"
-#include "client/cli/bench_watch.h"
 #include "client/cli/commands.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"

@@ -15,7 +15,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/help_group.h"
 #include "client/cli/server_flags.h"
-#include "client/lib/health_watch.h"
+#include "client/lib/attention_client.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -6,7 +6,6 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/help.h"
-#include "client/cli/usage.h"
 
 int main(int argc, char** argv) {
   // What gRPC has to say is in the errors; its own log would say it twice.

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
 #include "client/cli/help_group.h"
-#include "client/cli/named_version.h"
+#include "client/cli/shape_text.h"
 #include "client/cli/text_table.h"
 #include "core/runtime/status_macros.h"
 

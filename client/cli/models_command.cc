@@ -12,7 +12,7 @@
 #include "client/cli/help_group.h"
 #include "client/cli/model_admin.h"
 #include "client/cli/model_details.h"
-#include "client/cli/named_version.h"
+#include "client/cli/shape_text.h"
 #include "client/cli/server_flags.h"
 #include "client/cli/text_table.h"
 #include "core/runtime/status_macros.h"

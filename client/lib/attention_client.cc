@@ -1,5 +1,7 @@
 #include "client/lib/attention_client.h"
 
+#include <grpcpp/generic/generic_stub.h>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "proto/grpc/health/v1/health.pb.h"
 
 namespace attention {
+
 namespace {
 
 /// Adds what the caller can do about it.
@@ -241,6 +244,30 @@ absl::Status AttentionClient::CheckHealth(const std::string& service) {
   return absl::UnavailableError(
       absl::StrCat("server ", state_->options.connection.server, ": service \"", service, "\" is ",
                    grpc::health::v1::HealthCheckResponse::ServingStatus_Name(reply.status())));
+}
+
+absl::Status WatchHealth(const ClientOptions& options, const std::string& service, absl::Time until,
+                         const OnHealth& on_health) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
+  grpc::GenericStub stub(channel);
+  BlockingStream stream(stub, "/grpc.health.v1.Health/Watch", Encoder().Encode(request),
+                        until - absl::Now());
+  grpc::ByteBuffer bytes;
+  while (stream.Read(bytes)) {
+    ASSIGN_OR_RETURN(const Received<grpc::health::v1::HealthCheckResponse> received,
+                     Decode<grpc::health::v1::HealthCheckResponse>(bytes));
+    if (!on_health(received.message.status())) {
+      return absl::OkStatus();
+    }
+  }
+  const absl::Status status = stream.Finish();
+  return status.ok()
+             ? absl::UnavailableError(
+                   absl::StrCat("server ", options.connection.server, ": the watch has ended"))
+             : absl::Status(status.code(), absl::StrCat("server ", options.connection.server, ": ",
+                                                        std::string(status.message())));
 }
 
 }  // namespace attention

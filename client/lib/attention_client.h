@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "client/lib/attend_request.h"
 #include "client/lib/connection_options.h"
 #include "proto/attention/v1/attention.pb.h"
+#include "proto/grpc/health/v1/health.pb.h"
 
 namespace attention {
 
@@ -83,5 +85,16 @@ class AttentionClient {
   explicit AttentionClient(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// Hears of a state; returns whether to go on.
+using OnHealth = std::function<bool(grpc::health::v1::HealthCheckResponse::ServingStatus status)>;
+
+/// grpc.health.v1 Watch of `service`, named as CheckHealth has it: calls `on_health` with the state
+/// now and after each change, on this thread, until it returns false (OK), `until` has passed
+/// (DEADLINE_EXCEEDED), or the call ends (its status; UNAVAILABLE when the server goes). A service
+/// that the server does not know is SERVICE_UNKNOWN, and may come to be. The timeout of `options`
+/// does not count here.
+absl::Status WatchHealth(const ClientOptions& options, const std::string& service, absl::Time until,
+                         const OnHealth& on_health);
 
 }  // namespace attention

@@ -38,7 +38,7 @@ class StepAssembler {
       tokens_.MergeFrom(part.tokens);
       return absl::OkStatus();
     } else {
-      return absl::InternalError("malformed answer: rows of a step that wants none");
+      return absl::InternalError("malformed answer: rows for a step without output");
     }
   }
 
@@ -122,8 +122,8 @@ struct DecodeStream::State {
       return Break(message.status());
     }
     if (message->id != last_id) {
-      return Break(absl::InternalError(absl::StrCat("malformed answer: expected one to action ",
-                                                    last_id, ", found one to ", message->id)));
+      return Break(absl::InternalError(absl::StrCat("malformed answer: reply to unknown action id ",
+                                                    message->id, ", expected ", last_id)));
     }
     return message;
   }
@@ -154,7 +154,7 @@ struct DecodeStream::State {
   absl::StatusOr<v1::DecodeResult> ActWithoutParts(v1::DecodeRequest& request) {
     request.set_id(last_id + 1);
     return Act(Encoder().Encode(request), [](const StreamMessage&) {
-      return absl::InternalError("malformed answer: rows where none were asked for");
+      return absl::InternalError("malformed answer: rows that were not requested");
     });
   }
 

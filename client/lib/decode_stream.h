@@ -9,17 +9,45 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/lib/answer_codec.h"
+#include "client/lib/attend_request.h"
 #include "client/lib/connection_options.h"
-#include "client/lib/decode_session.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
+
+/// The next tokens of a sequence. Tensors are borrowed until the call returns.
+struct StepRequest {
+  /// One sequence, packed: [n, E]; ids; one text; query [n, H, D] with key and value of as many
+  /// rows. No lengths, offsets or memory.
+  decltype(AttendRequest::input) input = {};
+  v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
+  /// k > 0: instead of an output, the k largest logits that follow the last token.
+  int64_t top_logits = 0;
+  /// The tokens are only taken in.
+  bool no_output = false;
+};
+
+/// A session after an action.
+struct SessionState {
+  /// Tokens of the sequence that was acted on.
+  int64_t length = 0;
+  v1::SessionUsage usage = {};
+};
+
+struct StepResult {
+  /// Output [n, E], [n, V], [1, V] or [n, H, Dv], and what else the session's options ask for;
+  /// empty but for tokens of a text when the step wants no output.
+  AttendResult answer = {};
+  std::optional<v1::TopLogits> top_logits = {};
+  SessionState session = {};
+};
 
 struct DecodeStreamOptions {
   ConnectionOptions connection = {};

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
-#include "client/lib/decode_session.h"
+#include "client/lib/decode_stream.h"
 
 namespace attention {
 

@@ -1,6 +1,7 @@
 // Measures and checks one level of load after the other.
 #pragma once
 
+#include <cstring>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,7 @@
 #include "client/load/decode_plan.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
+#include "core/tensor/tensor.h"
 
 namespace attention {
 
@@ -38,5 +40,10 @@ absl::StatusOr<std::unique_ptr<BenchRunner>> MakeRequestRunner(AttentionClient& 
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeDecodeRunner(AttentionClient& client,
                                                               const DecodePlan& plan,
                                                               const LoadOptions& options);
+
+inline bool EqualBits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
 
 }  // namespace attention

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/load/describe_options.h"
+#include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 #include "proto/codec/tensor.h"

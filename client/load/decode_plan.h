@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/lib/decode_session.h"
+#include "client/lib/decode_stream.h"
 #include "client/load/workload.h"
 #include "proto/attention/v1/attention.pb.h"
 

@@ -9,7 +9,6 @@
 #include "client/load/answer_check.h"
 #include "client/load/bench_runner.h"
 #include "client/load/decode_load.h"
-#include "client/load/same_bits.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -96,7 +95,7 @@ class DecodeRunner : public BenchRunner {
     for (const LoadSample& sample : level.result.samples) {
       ASSIGN_OR_RETURN(const Tensor output, OutputOf(StepOf(sample), sample));
       ++level.verification->sampled;
-      level.verification->identical += SameBits(output, alone_[sample.kind]) ? 1 : 0;
+      level.verification->identical += EqualBits(output, alone_[sample.kind]) ? 1 : 0;
     }
     level.result.samples.clear();
     return level;

@@ -1,19 +1,21 @@
 // One call at a time over a completion queue, unary or streamed, in raw bytes.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
-
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "client/load/load_options.h"
 #include "client/load/protocol.h"
+#include "client/load/request_mix.h"
 #include "core/runtime/mutex.h"
 
 namespace attention {
@@ -89,6 +91,38 @@ class Lane {
   std::vector<int64_t> message_gaps_ns_;
   int64_t answered_bytes_ = 0;
   LoadAnswer answer_;
+};
+
+/// Each with a connection of its own; at least one.
+using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
+
+/// Thread-safe.
+class LanePool {
+ public:
+  /// Borrows all four.
+  LanePool(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels,
+           grpc::CompletionQueue& queue);
+
+  /// A new lane, which lives as long as the pool.
+  Lane& Make();
+
+  /// A lane without a call: one that was given back, or else a new one; null when there are
+  /// `max_lanes` already.
+  Lane* Take(int max_lanes);
+  /// REQUIRES: `lane` was taken, and its call has ended.
+  void GiveBack(Lane& lane);
+
+ private:
+  Lane& MakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const EncodedLoad& load_;
+  const LoadOptions& options_;
+  const LoadChannels& channels_;
+  grpc::CompletionQueue& queue_;
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Lane*> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

@@ -11,7 +11,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/load/uniform.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

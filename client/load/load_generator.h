@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "client/load/encoded_load.h"
+#include "client/load/request_mix.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"
 

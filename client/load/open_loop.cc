@@ -9,7 +9,6 @@
 #include "client/lib/channel.h"
 #include "client/load/event_queue.h"
 #include "client/load/lane.h"
-#include "client/load/lane_pool.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <thread>
 
-#include "client/load/uniform.h"
+#include "client/load/length_mix.h"
 
 namespace attention {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "client/load/cpu_meter.h"
-#include "client/load/encoded_load.h"
+#include "client/load/request_mix.h"
 #include "client/load/lane.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"

@@ -5,11 +5,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/load/describe_options.h"
+#include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
 namespace attention {
+
 namespace {
 
 absl::Status CheckCanBeCut(const AttendRequest& request) {
@@ -120,6 +121,18 @@ std::string RequestMix::Describe() const {
                         " sequences of n tokens");
   }
   return absl::StrCat(text, ", n ", lengths_text(), DescribeRun(request), DescribeOptions(request));
+}
+
+absl::StatusOr<EncodedLoad> EncodeLoad(const RequestMix& mix, const Protocol& protocol,
+                                       const AttendResult& first) {
+  EncodedLoad load{&protocol, {}, mix.weights()};
+  for (size_t kind = 0; kind < mix.num_kinds(); ++kind) {
+    EncodedRequest request;
+    ASSIGN_OR_RETURN(request.bytes, mix.Encode(kind, protocol));
+    ASSIGN_OR_RETURN(request.tokens, mix.CountTokens(kind, first));
+    load.kinds.push_back(std::move(request));
+  }
+  return load;
 }
 
 }  // namespace attention

@@ -1,9 +1,8 @@
 // The kinds of request in a load, and their encoded forms.
 #pragma once
 
-#include <grpcpp/support/byte_buffer.h>
-
 #include <cstdint>
+#include <grpcpp/support/byte_buffer.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,5 +48,23 @@ class RequestMix {
   std::shared_ptr<const Workload> base_;
   LengthMix lengths_;
 };
+
+struct EncodedRequest {
+  grpc::ByteBuffer bytes;  // shared by all calls
+  int64_t tokens = 0;      // query rows
+};
+
+/// Borrows the protocol.
+struct EncodedLoad {
+  const Protocol* protocol = nullptr;
+  std::vector<EncodedRequest> kinds;
+  /// How often each comes.
+  std::vector<double> weights;
+};
+
+/// Encodes each kind of `mix` once, so that sending one costs nothing more. The tokens of texts are
+/// those of `first`, an answer to them. Errors of Protocol::Encode and QueryRows.
+absl::StatusOr<EncodedLoad> EncodeLoad(const RequestMix& mix, const Protocol& protocol,
+                                       const AttendResult& first);
 
 }  // namespace attention

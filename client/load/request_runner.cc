@@ -3,10 +3,9 @@
 #include <utility>
 
 #include "client/load/bench_runner.h"
-#include "client/load/encoded_load.h"
+#include "client/load/request_mix.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
-#include "client/load/same_bits.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 
@@ -81,7 +80,7 @@ class RequestRunner : public BenchRunner {
                        protocol_.Decode(workload.request, sample.messages));
       ASSIGN_OR_RETURN(const AttendResult* const expected, alone_.Of(sample.kind));
       ++level.verification->sampled;
-      level.verification->identical += SameBits(answer.output, expected->output) ? 1 : 0;
+      level.verification->identical += EqualBits(answer.output, expected->output) ? 1 : 0;
     }
     level.result.samples.clear();
     return level;

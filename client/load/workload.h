@@ -26,4 +26,10 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResu
 /// [..] key [..] value [..] FP32"; then what of the model runs, and the options, but for causal.
 std::string Describe(const AttendRequest& request);
 
+/// What of the model runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty: all of it.
+std::string DescribeRun(const AttendRequest& request);
+
+/// What is set, but for causal: ", window 4, rotary, bias [1, 1, 5, 5]"; empty when nothing is.
+std::string DescribeOptions(const AttendRequest& request);
+
 }  // namespace attention

@@ -10,6 +10,7 @@
 #include "core/runtime/status_macros.h"
 
 namespace attention {
+
 namespace {
 
 absl::StatusOr<std::vector<int64_t>> ParseList(const std::string& text, char separator) {
@@ -92,6 +93,22 @@ absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
 
 std::string FormatShape(const Shape& shape) {
   return shape.empty() ? "scalar" : absl::StrJoin(shape, " x ");
+}
+
+absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  NamedVersion result = {.name = text.substr(0, colon)};
+  int64_t version = 0;
+  const bool has_version = colon != std::string::npos;
+  if (result.name.empty() ||
+      (has_version && (!absl::SimpleAtoi(text.substr(colon + 1), &version) || version < 1))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\": expected NAME or NAME:VERSION"));
+  }
+  if (has_version) {
+    result.version = version;
+  }
+  return result;
 }
 
 }  // namespace attention

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/load/bench.h"
 #include "client/load/bench_report.h"
 
 namespace attention {
@@ -31,5 +32,10 @@ absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths);
 
 /// How this program was called, without the values of --metadata; empty when unknown.
 std::string CommandLine();
+
+/// Messages for each level on stderr, and, when that is a terminal, a line that tells how it goes.
+/// The first interrupt (Ctrl-C) ends the measurement, whose result is reported; the second ends the
+/// program. REQUIRES: called once in a program.
+BenchWatch WatchFromTerminal();
 
 }  // namespace attention

@@ -56,4 +56,8 @@ class HelpFormatter : public CLI::Formatter {
   mutable bool shows_expert_ = false;
 };
 
+/// Names the subcommand, what is wrong, what may have been meant, and where to read more: for
+/// CLI::App::failure_message.
+std::string UsageError(const CLI::App* app, const CLI::Error& error);
+
 }  // namespace attention

@@ -5,16 +5,46 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cli/token_sampler.h"
 #include "client/lib/decode_stream.h"
+#include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
+
+struct SamplerOptions {
+  /// 0: always the likeliest.
+  double temperature = 0;
+  /// Of the likeliest k tokens only. At least 1.
+  int64_t top_k = 40;
+  /// Of the likeliest tokens that together have this probability, among those k (A. Holtzman et
+  /// al., "The Curious Case of Neural Text Degeneration", 2020). In (0, 1].
+  double top_p = 1;
+  uint64_t seed = 0;
+};
+
+/// The same choices for the same seed, on every machine.
+class TokenSampler {
+ public:
+  explicit TokenSampler(const SamplerOptions& options)
+      : options_(options), generator_(options.seed) {}
+
+  /// How many logits Choose wants.
+  int64_t num_logits() const { return options_.temperature > 0 ? options_.top_k : 1; }
+
+  /// An index of `top`. REQUIRES: there are some; largest first.
+  int Choose(const v1::TopLogits& top);
+
+ private:
+  const SamplerOptions options_;
+  std::mt19937_64 generator_;
+};
 
 struct GenerationOptions {
   SamplerOptions sampler;
@@ -66,6 +96,26 @@ class Generation {
   TokenSampler sampler_;
   int64_t length_ = 0;            // tokens of the session
   std::optional<int32_t> unfed_;  // the last one, which the session does not have yet
+};
+
+class StopTexts {
+ public:
+  explicit StopTexts(std::vector<std::string> texts) : texts_(std::move(texts)) {}
+
+  /// Takes the next bytes, and returns those that can be shown by now: what might begin a stop text
+  /// waits for what follows.
+  std::string Add(const std::string& bytes);
+
+  /// Whether a stop text was there; nothing is shown from it on.
+  bool is_over() const { return is_over_; }
+
+  /// What waits still, when there is no more; forgets it.
+  std::string Rest();
+
+ private:
+  const std::vector<std::string> texts_;  // none of them empty
+  std::string held_;
+  bool is_over_ = false;
 };
 
 }  // namespace attention

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,13 @@ absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text);
 
 /// {2, 5, 512} to "2 x 5 x 512"; {} to "scalar".
 std::string FormatShape(const Shape& shape);
+
+struct NamedVersion {
+  std::string name;
+  std::optional<int64_t> version = {};
+};
+
+/// "NAME" or "NAME:VERSION"; INVALID_ARGUMENT quotes what is neither.
+absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text);
 
 }  // namespace attention

@@ -15,7 +15,6 @@
 #include "client/cli/commands.h"
 #include "client/cli/generation.h"
 #include "client/cli/help_group.h"
-#include "client/cli/named_version.h"
 #include "client/cli/server_flags.h"
 #include "client/cli/shape_text.h"
 #include "core/runtime/status_macros.h"

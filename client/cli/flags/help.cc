@@ -1,4 +1,4 @@
-#include "client/cli/usage.h"
+#include "client/cli/help.h"
 
 #include <optional>
 #include <vector>

@@ -1,12 +1,14 @@
 #include "client/cli/generation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "client/cli/stop_texts.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -76,6 +78,64 @@ absl::StatusOr<Generated> Generation::Continue(decltype(AttendRequest::input) pr
   generated.text += rest;
   on_token(-1, rest);
   return generated;
+}
+
+std::string StopTexts::Add(const std::string& bytes) {
+  if (is_over_) {
+    return "";
+  }
+  held_ += bytes;
+  size_t end = held_.size();
+  for (const std::string& text : texts_) {
+    const size_t at = held_.find(text);
+    is_over_ |= at != std::string::npos;
+    end = std::min(end, at);
+  }
+  if (is_over_) {
+    held_.resize(end);
+    return std::exchange(held_, "");
+  }
+  for (const std::string& text : texts_) {
+    for (size_t length = std::min(text.size() - 1, held_.size()); length > 0; --length) {
+      if (absl::EndsWith(held_, text.substr(0, length))) {
+        end = std::min(end, held_.size() - length);
+        break;
+      }
+    }
+  }
+  std::string shown = held_.substr(0, end);
+  held_.erase(0, end);
+  return shown;
+}
+
+std::string StopTexts::Rest() { return std::exchange(held_, ""); }
+
+int TokenSampler::Choose(const v1::TopLogits& top) {
+  if (options_.temperature <= 0) {
+    return 0;
+  }
+  const int count = static_cast<int>(std::min<int64_t>(top.logits_size(), options_.top_k));
+  std::vector<double> weights;
+  double sum = 0;
+  for (int i = 0; i < count; ++i) {
+    weights.push_back(
+        std::exp((double{top.logits(i)} - double{top.logits(0)}) / options_.temperature));
+    sum += weights.back();
+  }
+  double kept = 0;
+  int num_kept = 0;
+  while (num_kept < count && (num_kept == 0 || kept < options_.top_p * sum)) {
+    kept += weights[num_kept++];
+  }
+  // 53 bits: the same double everywhere, which the library's distributions do not promise.
+  double left = static_cast<double>(generator_() >> 11) * 0x1p-53 * kept;
+  for (int i = 0; i < num_kept; ++i) {
+    left -= weights[i];
+    if (left < 0) {
+      return i;
+    }
+  }
+  return num_kept - 1;
 }
 
 }  // namespace attention
