@@ -1,9 +1,9 @@
 #include <memory>
 #include <utility>
 
-#include "client/cli/bench_flags.h"
-#include "client/cli/bench_output.h"
 #include "client/cli/commands.h"
+#include "client/cli/flags/bench_flags.h"
+#include "client/cli/show/bench_output.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
 #include "core/runtime/status_macros.h"

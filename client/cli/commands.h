@@ -7,6 +7,7 @@
 
 namespace attention {
 
+/// Exit codes besides 0.
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 

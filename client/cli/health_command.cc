@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/lib/attention_client.h"
 #include "core/runtime/status_macros.h"
 

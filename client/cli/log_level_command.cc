@@ -4,8 +4,8 @@
 
 #include "absl/strings/ascii.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

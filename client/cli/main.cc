@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "client/cli/commands.h"
-#include "client/cli/help.h"
+#include "client/cli/flags/help.h"
 
 int main(int argc, char** argv) {
   // What gRPC has to say is in the errors; its own log would say it twice.

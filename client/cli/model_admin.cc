@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/shape_text.h"
-#include "client/cli/text_table.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/show/text_table.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/server_flags.h"
 
 namespace attention {
 

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/cli/model_admin.h"
-#include "client/cli/model_details.h"
-#include "client/cli/shape_text.h"
-#include "client/cli/server_flags.h"
-#include "client/cli/text_table.h"
+#include "client/cli/show/model_details.h"
+#include "client/cli/show/text_table.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/answer_picture.h"
-#include "client/cli/attention_options.h"
 #include "client/cli/commands.h"
-#include "client/cli/file_picture.h"
-#include "client/cli/plot_flags.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/attention_options.h"
+#include "client/cli/flags/plot_flags.h"
+#include "client/cli/show/answer_picture.h"
+#include "client/cli/show/file_picture.h"
 #include "client/plot/html_picture.h"
 #include "client/plot/svg_picture.h"
 #include "core/runtime/status_macros.h"

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/bench_output.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
+#include "client/cli/show/bench_output.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
 #include "core/runtime/status_macros.h"

@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/request_flags.h"
-#include "client/cli/run_report.h"
-#include "client/cli/save_answer.h"
-#include "client/cli/server_flags.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/tensor_file.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/request_flags.h"
+#include "client/cli/flags/server_flags.h"
+#include "client/cli/show/run_report.h"
+#include "client/cli/show/save_answer.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -7,8 +7,8 @@
 
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
-#include "client/cli/help_group.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/top/terminal.h"
 #include "client/top/top_screen.h"
 #include "core/runtime/status_macros.h"

@@ -1,6 +1,7 @@
 #include "client/lib/attention_client.h"
 
 #include <grpcpp/generic/generic_stub.h>
+
 #include <memory>
 #include <optional>
 #include <type_traits>

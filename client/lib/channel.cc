@@ -1,11 +1,12 @@
 #include "client/lib/channel.h"
 
-#include <climits>
-#include <fstream>
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+
+#include <climits>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string>

@@ -3,6 +3,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/support/channel_arguments.h>
+
 #include <memory>
 #include <vector>
 

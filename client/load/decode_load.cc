@@ -1,64 +1,43 @@
 #include "client/load/decode_load.h"
 
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
-#include "client/load/event_queue.h"
-#include "client/load/recorder.h"
-#include "client/load/window_plan.h"
+#include "client/load/closed_loop.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
 namespace attention {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-class DecodeLoop {
+class DecodeLoop : public ClosedLoop<DecodeLane> {
  public:
   DecodeLoop(const EncodedSession& session, const LoadOptions& options, const LoadControl& control,
              const std::vector<std::shared_ptr<grpc::Channel>>& channels)
-      : session_(session),
-        session_timeout_(options.timeout * (session.steps + 2)),
-        window_(options),
-        recorder_(options, control, window_.window()),
-        samples_(options, window_.window()) {
+      : ClosedLoop(options, control),
+        session_(session),
+        session_timeout_(options.timeout * (session.steps + 2)) {
     for (int i = 0; i < options.concurrency; ++i) {
       lanes_.push_back(
           std::make_unique<DecodeLane>(channels[i % channels.size()], session, events_.queue()));
     }
   }
 
-  LoadResult Run() {
+ private:
+  void StartAll() override {
     for (const auto& lane : lanes_) {
       Start(*lane);
     }
     under_way_ = std::ssize(lanes_);
-    while (under_way_ > 0) {
-      events_.Next([this](void* tag, bool ok) {
-        DecodeLane& lane = *static_cast<DecodeLane*>(tag);
-        Take(lane.Advance(ok), lane, Clock::now());
-      });
-      const Clock::time_point now = Clock::now();
-      recorder_.Watch(now, under_way_);
-      window_.EndIfAsked(now);
-    }
-    events_.ShutDown();
-    LoadResult result = recorder_.Finish();
-    result.gave_up = gave_up_;
-    return result;
   }
 
- private:
   void Start(DecodeLane& lane) { lane.Start(absl::ToChronoTime(absl::Now() + session_timeout_)); }
 
-  bool IsOver(Clock::time_point now) const { return gave_up_ || !window_.IsOpen(now); }
-
-  void Take(DecodeLane::Event event, DecodeLane& lane, Clock::time_point now) {
+  void Take(DecodeLane& lane, bool ok) override {
+    const DecodeLane::Event event = lane.Advance(ok);
+    const Clock::time_point now = Clock::now();
     switch (event) {
       case DecodeLane::Event::kNone:
         return;
@@ -94,13 +73,13 @@ class DecodeLoop {
                                   .compute_ns = summary.compute_ns(),
                                   .batch_requests = summary.batch_requests()},
          .is_stream = true});
-    window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
+    Advance(now);
   }
 
   void TakeEnd(DecodeLane& lane, Clock::time_point now) {
     if (!lane.failure().ok()) {
       recorder_.CountFailure(lane.failure(), lane.action_started(), now);
-      gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
+      Advance(now);
     }
     if (IsOver(now)) {
       --under_way_;
@@ -111,13 +90,7 @@ class DecodeLoop {
 
   const EncodedSession& session_;
   const absl::Duration session_timeout_;
-  ClosedWindow window_;
-  Recorder recorder_;
-  SampleSchedule samples_;
-  EventQueue events_;
   std::vector<std::unique_ptr<DecodeLane>> lanes_;
-  int64_t under_way_ = 0;
-  bool gave_up_ = false;
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
 // One call at a time over a completion queue, unary or streamed, in raw bytes.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

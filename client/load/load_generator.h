@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "client/load/request_mix.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"
+#include "client/load/request_mix.h"
 
 namespace attention {
 

@@ -8,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "client/load/cpu_meter.h"
-#include "client/load/request_mix.h"
 #include "client/load/lane.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"
 #include "client/load/measured_window.h"
+#include "client/load/request_mix.h"
 
 namespace attention {
 

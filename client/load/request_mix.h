@@ -1,8 +1,9 @@
 // The kinds of request in a load, and their encoded forms.
 #pragma once
 
-#include <cstdint>
 #include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "client/load/bench_runner.h"
-#include "client/load/request_mix.h"
 #include "client/load/length_mix.h"
 #include "client/load/load_generator.h"
+#include "client/load/request_mix.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 

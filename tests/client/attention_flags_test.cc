@@ -1,12 +1,12 @@
-#include "client/cli/attention_flags.h"
+#include "client/cli/flags/attention_flags.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/cli/attention_options.h"
-#include "client/cli/npy.h"
-#include "client/cli/request_flags.h"
+#include "client/cli/files/npy.h"
+#include "client/cli/flags/attention_options.h"
+#include "client/cli/flags/request_flags.h"
 #include "gmock/gmock.h"
 #include "tests/client/parse_flags.h"
 #include "tests/support/matchers.h"

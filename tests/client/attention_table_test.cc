@@ -1,4 +1,4 @@
-#include "client/cli/attention_table.h"
+#include "client/cli/show/attention_table.h"
 
 #include <algorithm>
 #include <string>

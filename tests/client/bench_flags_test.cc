@@ -1,4 +1,4 @@
-#include "client/cli/bench_flags.h"
+#include "client/cli/flags/bench_flags.h"
 
 #include <algorithm>
 #include <fstream>

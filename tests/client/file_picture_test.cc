@@ -1,7 +1,7 @@
-#include "client/cli/file_picture.h"
+#include "client/cli/show/file_picture.h"
 
-#include "client/cli/npy.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/npy.h"
+#include "client/cli/files/tensor_file.h"
 #include "client/plot/picture_facts.h"
 #include "gmock/gmock.h"
 #include "tests/client/pictures.h"

@@ -1,12 +1,12 @@
 // `attend generate`: which token comes next, and where the text ends.
+#include "client/cli/generate/generation.h"
+
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/cli/stop_texts.h"
-#include "client/cli/token_sampler.h"
 #include "gmock/gmock.h"
 
 namespace attention {

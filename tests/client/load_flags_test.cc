@@ -1,9 +1,9 @@
-#include "client/cli/load_flags.h"
+#include "client/cli/flags/load_flags.h"
 
 #include <algorithm>
 #include <fstream>
 
-#include "client/cli/level_range.h"
+#include "client/cli/flags/level_range.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"

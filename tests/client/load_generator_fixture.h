@@ -6,9 +6,9 @@
 
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
-#include "client/load/encoded_load.h"
 #include "client/load/load_generator.h"
 #include "client/load/report.h"
+#include "client/load/request_mix.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/in_process_server.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/usage.h"
+#include "client/cli/flags/help.h"
 #include "client/manual/completion.h"
 #include "client/manual/man_page.h"
 #include "core/runtime/nearest_name.h"

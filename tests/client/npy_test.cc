@@ -1,4 +1,4 @@
-#include "client/cli/npy.h"
+#include "client/cli/files/npy.h"
 
 #include <cstring>
 #include <fstream>

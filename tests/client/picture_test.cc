@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "client/plot/page_data.h"
+#include "client/plot/html_picture.h"
 #include "client/plot/picture_facts.h"
 #include "client/plot/token_text.h"
 #include "gmock/gmock.h"

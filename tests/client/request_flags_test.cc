@@ -1,10 +1,10 @@
-#include "client/cli/request_flags.h"
+#include "client/cli/flags/request_flags.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/server_flags.h"
 #include "gmock/gmock.h"
 #include "tests/client/parse_flags.h"
 #include "tests/support/matchers.h"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "client/load/encoded_load.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/byte_buffer.h"

@@ -1,12 +1,11 @@
 // Which calls are made again, and when.
-#include "client/lib/retries.h"
-
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/lib/attention_client.h"
+#include "client/lib/channel.h"
 #include "client/lib/decode_stream.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"

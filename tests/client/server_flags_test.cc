@@ -1,4 +1,4 @@
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/server_flags.h"
 
 #include <algorithm>
 #include <string>

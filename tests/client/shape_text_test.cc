@@ -1,4 +1,4 @@
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
 
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"

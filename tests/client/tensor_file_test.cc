@@ -1,9 +1,9 @@
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/tensor_file.h"
 
 #include <cstring>
 #include <filesystem>
 
-#include "client/cli/npy.h"
+#include "client/cli/files/npy.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"

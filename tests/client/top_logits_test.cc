@@ -1,4 +1,4 @@
-#include "client/cli/top_logits.h"
+#include "client/cli/show/top_logits.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/tensor_file.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"

@@ -1,8 +1,8 @@
 // `attend run` with every kind of attention, checked in double precision by the program itself.
 #include <nlohmann/json.hpp>
 
-#include "client/cli/npy.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/npy.h"
+#include "client/cli/files/tensor_file.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/matchers.h"
 

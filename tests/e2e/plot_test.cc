@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "client/cli/npy.h"
+#include "client/cli/files/npy.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "client/cli/npy.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/npy.h"
+#include "client/cli/files/tensor_file.h"
 #include "core/tensor/seeded.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/matchers.h"

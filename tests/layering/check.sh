@@ -32,8 +32,15 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["server/services/decode"] = below " server " rooms
     may["server/services/open_inference"] = below " server " rooms
     may["client"] = base " core/reference core/attention/merge.h proto"
+    client_rooms = may["client"] " client client/cli/commands.h"
+    may["client/cli"] = client_rooms " client/cli/flags client/cli/show client/cli/files"
+    may["client/cli/commands.h"] = ""
+    may["client/cli/generate"] = client_rooms " client/cli/flags client/cli/files"
+    may["client/cli/flags"] = client_rooms " client/cli/files"
+    may["client/cli/show"] = client_rooms " client/cli/files"
+    may["client/cli/files"] = client_rooms
     may["client/manual/manual_main.cc"] = "client server"  # a tool of the build
-    may["tests"] = "core/reference core/attention/merge.h server client " may["server"]
+    may["tests"] = "core/reference core/attention/merge.h server client client/cli/commands.h client/cli/generate client/cli/flags client/cli/show client/cli/files " may["server"]
     status = 0
   }
 

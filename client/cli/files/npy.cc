@@ -1,4 +1,4 @@
-#include "client/cli/npy.h"
+#include "client/cli/files/npy.h"
 
 #include <cstdio>
 #include <cstring>

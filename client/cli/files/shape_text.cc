@@ -1,4 +1,4 @@
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
 
 #include <limits>
 
@@ -89,10 +89,6 @@ absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
     tokens.lengths.push_back(static_cast<int64_t>(ids.size()));
   }
   return tokens;
-}
-
-std::string FormatShape(const Shape& shape) {
-  return shape.empty() ? "scalar" : absl::StrJoin(shape, " x ");
 }
 
 absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text) {

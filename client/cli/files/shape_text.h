@@ -33,9 +33,6 @@ struct RaggedTokens {
 /// "1,2,3;4,5" to two sequences of 3 and 2 tokens. A sequence may be empty, the text may not.
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text);
 
-/// {2, 5, 512} to "2 x 5 x 512"; {} to "scalar".
-std::string FormatShape(const Shape& shape);
-
 struct NamedVersion {
   std::string name;
   std::optional<int64_t> version = {};

@@ -1,4 +1,4 @@
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/tensor_file.h"
 
 #include <filesystem>
 #include <system_error>
@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/npy.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/npy.h"
+#include "client/cli/files/shape_text.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 

@@ -1,4 +1,4 @@
-#include "client/cli/token_file.h"
+#include "client/cli/files/token_file.h"
 
 #include <fstream>
 #include <iterator>

@@ -1,12 +1,12 @@
-#include "client/cli/attention_flags.h"
+#include "client/cli/flags/attention_flags.h"
 
 #include <cmath>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/help_group.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

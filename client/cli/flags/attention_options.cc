@@ -1,12 +1,12 @@
-#include "client/cli/attention_options.h"
+#include "client/cli/flags/attention_options.h"
 
 #include <cmath>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/shape_text.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/files/tensor_file.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 

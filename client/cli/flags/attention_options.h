@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/cli/attention_flags.h"
+#include "client/cli/flags/attention_flags.h"
 #include "client/lib/attention_client.h"
 #include "client/load/workload.h"
 

@@ -1,4 +1,4 @@
-#include "client/cli/bench_flags.h"
+#include "client/cli/flags/bench_flags.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/help.h"
-#include "client/cli/help_group.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help.h"
+#include "client/cli/flags/help_group.h"
 #include "client/load/length_mix.h"
 #include "core/runtime/status_macros.h"
 

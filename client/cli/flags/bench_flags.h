@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cli/load_flags.h"
-#include "client/cli/request_flags.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/load_flags.h"
+#include "client/cli/flags/request_flags.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/load/bench.h"
 #include "client/load/decode_plan.h"
 #include "client/load/protocol.h"

@@ -1,4 +1,4 @@
-#include "client/cli/help.h"
+#include "client/cli/flags/help.h"
 
 #include <optional>
 #include <vector>

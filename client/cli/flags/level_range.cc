@@ -1,4 +1,4 @@
-#include "client/cli/level_range.h"
+#include "client/cli/flags/level_range.h"
 
 #include <cmath>
 #include <utility>

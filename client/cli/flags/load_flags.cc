@@ -1,8 +1,8 @@
-#include "client/cli/load_flags.h"
+#include "client/cli/flags/load_flags.h"
 
-#include "client/cli/help_group.h"
-#include "client/cli/level_range.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/level_range.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/load/slo.h"
 
 namespace attention {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/level_range.h"
-#include "client/cli/load_flags.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/level_range.h"
+#include "client/cli/flags/load_flags.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/load/arrival_trace.h"
 #include "client/load/load_result.h"
 #include "core/runtime/status_macros.h"

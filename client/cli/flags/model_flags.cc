@@ -1,9 +1,9 @@
-#include "client/cli/model_flags.h"
+#include "client/cli/flags/model_flags.h"
 
 #include <vector>
 
-#include "client/cli/help_group.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -1,4 +1,4 @@
-#include "client/cli/plot_flags.h"
+#include "client/cli/flags/plot_flags.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/help_group.h"
+#include "client/cli/flags/help_group.h"
 
 namespace attention {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/cli/request_flags.h"
-#include "client/cli/server_flags.h"
+#include "client/cli/flags/request_flags.h"
+#include "client/cli/flags/server_flags.h"
 #include "client/plot/terminal_picture.h"
 
 namespace attention {

@@ -1,14 +1,14 @@
-#include "client/cli/request_flags.h"
+#include "client/cli/flags/request_flags.h"
 
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/attention_options.h"
-#include "client/cli/help_group.h"
-#include "client/cli/shape_text.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/files/tensor_file.h"
+#include "client/cli/flags/attention_options.h"
+#include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 

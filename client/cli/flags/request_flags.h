@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cli/attention_flags.h"
-#include "client/cli/model_flags.h"
+#include "client/cli/flags/attention_flags.h"
+#include "client/cli/flags/model_flags.h"
 #include "client/lib/attention_client.h"
 #include "client/load/workload.h"
 

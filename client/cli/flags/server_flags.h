@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cli/help_group.h"
+#include "client/cli/flags/help_group.h"
 #include "client/lib/attention_client.h"
 
 namespace attention {

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
-#include "client/cli/generation.h"
-#include "client/cli/help_group.h"
-#include "client/cli/server_flags.h"
-#include "client/cli/shape_text.h"
+#include "client/cli/files/shape_text.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
+#include "client/cli/generate/generation.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -1,4 +1,4 @@
-#include "client/cli/generation.h"
+#include "client/cli/generate/generation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ absl::StatusOr<Generation::Token> Generation::Step(decltype(AttendRequest::input
                    stream_.Step({.input = std::move(input), .top_logits = sampler_.num_logits()}));
   length_ = result.session.length;
   if (!result.top_logits.has_value() || result.top_logits->ids().empty()) {
-    return absl::InternalError("malformed answer: a step without the logits that were asked for");
+    return absl::InternalError("malformed answer: a step without the requested logits");
   }
   const v1::TopLogits& top = *result.top_logits;
   const int chosen = sampler_.Choose(top);

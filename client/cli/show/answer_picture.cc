@@ -1,4 +1,4 @@
-#include "client/cli/answer_picture.h"
+#include "client/cli/show/answer_picture.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/hidden_keys.h"
+#include "client/cli/show/hidden_keys.h"
 #include "client/lib/sequences.h"
 #include "client/load/reference_options.h"
 #include "client/load/workload.h"

@@ -1,4 +1,4 @@
-#include "client/cli/bench_output.h"
+#include "client/cli/show/bench_output.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "client/cli/file_picture.h"
+#include "client/cli/show/file_picture.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/hidden_keys.h"
-#include "client/cli/tensor_file.h"
-#include "client/cli/token_file.h"
+#include "client/cli/files/tensor_file.h"
+#include "client/cli/files/token_file.h"
+#include "client/cli/show/hidden_keys.h"
 #include "client/plot/picture_facts.h"
 #include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"

@@ -1,4 +1,4 @@
-#include "client/cli/hidden_keys.h"
+#include "client/cli/show/hidden_keys.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "client/cli/model_details.h"
+#include "client/cli/show/model_details.h"
 
 #include <cstdint>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/text_table.h"
+#include "client/cli/show/text_table.h"
 
 namespace attention {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/run_report.h"
+#include "client/cli/show/run_report.h"
 
 #include <algorithm>
 #include <span>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/top_logits.h"
-#include "client/cli/weights_report.h"
+#include "client/cli/show/top_logits.h"
+#include "client/cli/show/weights_report.h"
 #include "client/lib/sequences.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"

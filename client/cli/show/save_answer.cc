@@ -1,4 +1,4 @@
-#include "client/cli/save_answer.h"
+#include "client/cli/show/save_answer.h"
 
 #include <algorithm>
 #include <deque>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/answer_picture.h"
-#include "client/cli/tensor_file.h"
+#include "client/cli/files/tensor_file.h"
+#include "client/cli/show/answer_picture.h"
 #include "client/plot/picture_facts.h"
 #include "core/runtime/status_macros.h"
 

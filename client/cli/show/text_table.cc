@@ -1,4 +1,4 @@
-#include "client/cli/text_table.h"
+#include "client/cli/show/text_table.h"
 
 #include <algorithm>
 

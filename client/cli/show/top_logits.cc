@@ -1,11 +1,11 @@
-#include "client/cli/top_logits.h"
+#include "client/cli/show/top_logits.h"
 
 #include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/attention_table.h"
+#include "client/cli/show/attention_table.h"
 
 namespace attention {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cli/weights_report.h"
+#include "client/cli/show/weights_report.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cli/attention_table.h"
+#include "client/cli/show/attention_table.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/cli/run_report.h"
+#include "client/cli/show/run_report.h"
 #include "client/lib/sequences.h"
 
 namespace attention {

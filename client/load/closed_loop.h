@@ -1,0 +1,64 @@
+// What closed loops of requests and of sessions have in common.
+#pragma once
+
+#include <chrono>
+#include <utility>
+
+#include "client/load/event_queue.h"
+#include "client/load/recorder.h"
+#include "client/load/window_plan.h"
+
+namespace attention {
+
+/// A fixed number of lanes, driven by one thread until none of them has anything more to do.
+template <typename AnyLane>
+class ClosedLoop {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~ClosedLoop() = default;
+
+  LoadResult Run() {
+    StartAll();
+    while (under_way_ > 0) {
+      events_.Next([this](void* tag, bool ok) { Take(*static_cast<AnyLane*>(tag), ok); });
+      const Clock::time_point now = Clock::now();
+      recorder_.Watch(now, under_way_);
+      window_.EndIfAsked(now);
+    }
+    events_.ShutDown();
+    LoadResult result = recorder_.Finish();
+    result.gave_up = gave_up_;
+    return result;
+  }
+
+ protected:
+  /// Borrows both.
+  ClosedLoop(const LoadOptions& options, const LoadControl& control)
+      : window_(options),
+        recorder_(options, control, window_.window()),
+        samples_(options, window_.window()) {}
+
+  /// Starts as many lanes as are wanted, each counted in `under_way_`.
+  virtual void StartAll() = 0;
+  /// Takes an event of a lane, and starts it again unless the load is over.
+  virtual void Take(AnyLane& lane, bool ok) = 0;
+
+  /// After something was answered or failed.
+  void Advance(Clock::time_point now) {
+    window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
+    gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
+  }
+  bool IsOver(Clock::time_point now) const { return gave_up_ || !window_.IsOpen(now); }
+
+  ClosedWindow window_;
+  Recorder recorder_;
+  SampleSchedule samples_;
+  EventQueue events_;
+  int64_t under_way_ = 0;
+
+ private:
+  bool gave_up_ = false;
+};
+
+}  // namespace attention
