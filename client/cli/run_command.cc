@@ -2,7 +2,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
 #include "client/cli/files/tensor_file.h"

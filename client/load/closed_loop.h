@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <utility>
 
 #include "client/load/event_queue.h"
 #include "client/load/recorder.h"

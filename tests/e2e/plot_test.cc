@@ -1,5 +1,4 @@
 // `attend plot`: of a live server, of what `attend run` wrote, and of files from elsewhere.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 

@@ -102,9 +102,9 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
 
 /// What few need is for --help-expert.
 void HideExpertGroups(CLI::App& command) {
-  static constexpr const char* kShown[] = {"Options",  "Server",        "What to send",
-                                           "Requests", "How much load", "For how long",
-                                           "Targets",  "Decoding",      "Report"};
+  static constexpr const char* kShown[] = {
+      "Options",       "OPTIONS",      "Server",  "What to send", "Requests",
+      "How much load", "For how long", "Targets", "Decoding",     "Report"};
   command.set_help_all_flag("--help-expert", "The rarely used flags, too");
   for (CLI::Option* const option : command.get_options()) {
     const std::string group = option->get_group();

@@ -17,7 +17,7 @@ namespace attention {
 /// completions).
 inline constexpr char kExpertPrefix[] = "Expert: ";
 
-/// Lines of at most 100 columns.
+/// Writes help in lines of at most 100 columns, without the groups of experts unless they ask.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(kNameColumns); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,11 @@ inline std::string CheckKeyValue(const std::string& text) {
   return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
 }
 
+/// Adds flags to a group of a command's help.
 class HelpGroup {
  public:
-  explicit HelpGroup(CLI::App& command, const std::string& title = "Options")
+  /// Borrows `command`. Without a title: the parser's own group, whose name differs by its version.
+  explicit HelpGroup(CLI::App& command, const std::string& title = "")
       : command_(command), title_(title) {}
 
   /// A flag, or a word in its own place, whose value goes to `target`; `type` is what a value looks
@@ -40,7 +43,7 @@ class HelpGroup {
   template <typename T>
   CLI::Option* Value(const std::string& names, T& target, const std::string& type,
                      const std::string& help) {
-    return command_.add_option(names, target, help)->type_name(type)->group(title_);
+    return Grouped(command_.add_option(names, target, help)->type_name(type));
   }
   /// The same, and `--help` says what `target` is now.
   template <typename T>
@@ -62,20 +65,17 @@ class HelpGroup {
   template <typename T, typename Set>
   CLI::Option* Setter(const std::string& names, Set set, const std::string& type,
                       const std::string& help) {
-    return command_.add_option_function<T>(
-                       names, [set](const T& value) { set(value); }, help)
-        ->type_name(type)
-        ->group(title_);
+    const std::function<void(const T&)> take = [set](const T& value) { set(value); };
+    return Grouped(command_.add_option_function<T>(names, take, help)->type_name(type));
   }
   CLI::Option* Switch(const std::string& names, bool& target, const std::string& help) {
-    return command_.add_flag(names, target, help)->group(title_);
+    return Grouped(command_.add_flag(names, target, help));
   }
   /// A switch whose state `set` takes.
   template <typename Set>
   CLI::Option* SwitchSetter(const std::string& names, Set set, const std::string& help) {
-    return command_.add_flag_function(
-                       names, [set](int64_t count) { set(count > 0); }, help)
-        ->group(title_);
+    const auto take = [set](int64_t count) { set(count > 0); };
+    return Grouped(command_.add_flag_function(names, take, help));
   }
 
   /// One of "native|oip".
@@ -85,6 +85,10 @@ class HelpGroup {
   }
 
  private:
+  CLI::Option* Grouped(CLI::Option* option) const {
+    return title_.empty() ? option : option->group(title_);
+  }
+
   CLI::App& command_;
   const std::string title_;
 };

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/flags/level_range.h"
 #include "client/cli/flags/load_flags.h"
 #include "client/cli/flags/server_flags.h"

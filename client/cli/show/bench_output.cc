@@ -13,7 +13,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/load/load_result.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
 #include "core/runtime/json_text.h"

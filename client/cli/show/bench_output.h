@@ -33,7 +33,7 @@ absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths);
 /// How this program was called, without the values of --metadata; empty when unknown.
 std::string CommandLine();
 
-/// Messages for each level on stderr, and, when that is a terminal, a line that tells how it goes.
+/// Prints a message for each level to stderr, and progress when that is a terminal.
 /// The first interrupt (Ctrl-C) ends the measurement, whose result is reported; the second ends the
 /// program. REQUIRES: called once in a program.
 BenchWatch WatchFromTerminal();
