@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "core/tensor/bf16_bits.h"
+
 namespace attention {
 namespace {
 
@@ -18,14 +20,6 @@ constexpr uint32_t kExponentRebias = (127 - 15) << kF32MantissaBits;
 
 // The scalar conversions have no branches but selects, and read and write through memcpy, so that
 // the loops below become vector code on any instruction set.
-
-inline uint32_t F32BitsOfBf16(uint16_t bits) { return static_cast<uint32_t>(bits) << 16; }
-
-inline uint16_t Bf16BitsOfF32(uint32_t bits) {
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t quiet_nan = (bits >> 16) | 0x40;
-  return static_cast<uint16_t>((bits & kF32MagnitudeMask) > kF32Infinity ? quiet_nan : rounded);
-}
 
 inline uint32_t F32BitsOfF16(uint16_t bits) {
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << kMantissaShift;
