@@ -5,17 +5,17 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/onednn/gemm_kernel.h"
 
 namespace attention {
 
-/// "a matrix product of 64 x 64 x 128 f32".
+/// Returns "a matrix product of 64 x 64 x 128 f32".
 std::string Describe(const GemmShape& shape);
 
 /// Throws NoKernelMemory when `status` says that there was no memory, else KernelError.
 [[noreturn]] void ThrowKernelError(dnnl_status_t status, const char* what, const GemmShape& shape);
 
-/// What `function` returns; a dnnl::error becomes one of the two.
+/// Returns what `function` returns. A dnnl::error becomes NoKernelMemory or KernelError.
 template <typename Function>
 auto WithoutDnnlErrors(const char* what, const GemmShape& shape, Function&& function) {
   try {

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kRows = 64;
 constexpr int64_t kDepth = 64;
 
-/// One [kRows, depth] x [depth, n] product.
+/// The primitive of one [kRows, depth] x [depth, n] product.
 class MatmulBlock {
  public:
   MatmulBlock(const dnnl::engine& engine, const GemmShape& shape, int64_t depth) {

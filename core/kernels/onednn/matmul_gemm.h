@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/onednn/gemm_kernel.h"
 
 namespace attention {
 
-/// f32 only.
+/// Makes a kernel for f32.
 std::unique_ptr<Gemm> MakeMatmulGemm(const GemmShape& shape);
 
 }  // namespace attention

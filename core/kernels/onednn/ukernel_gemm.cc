@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-/// Of A, B and C.
+/// The element types of A, B and C.
 struct Types {
   dnnl_data_type_t a, b, c;
 };
@@ -29,7 +29,7 @@ struct DestroyBrgemm {
   void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
 };
 
-/// The kernel that this thread's matrix unit is configured for; 0: for none.
+/// The kernel for which this thread's matrix unit is configured; 0: none.
 thread_local uint64_t configured_kernel = 0;
 
 uint64_t NextKernel() {
@@ -37,7 +37,7 @@ uint64_t NextKernel() {
   return ++last;
 }
 
-// By oneDNN's C interface: its C++ one destroys a kernel whose generation failed.
+// This uses oneDNN's C interface: the C++ one destroys a kernel whose generation failed.
 class UkernelGemm final : public Gemm {
  public:
   explicit UkernelGemm(const GemmShape& shape) : shape_(shape) {
@@ -76,7 +76,7 @@ class UkernelGemm final : public Gemm {
     if (scratchpad_bytes_ == 0) {
       return nullptr;
     }
-    // Thread-local: a kernel is shared by all workers, its scratchpad must not be.
+    // All workers share a kernel, but each needs a scratchpad of its own.
     thread_local std::vector<std::byte> scratchpad;
     if (scratchpad.size() < scratchpad_bytes_ + 64) {
       scratchpad.resize(scratchpad_bytes_ + 64);

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/onednn/gemm_kernel.h"
 
 namespace attention {
 

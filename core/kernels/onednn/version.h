@@ -5,7 +5,7 @@
 
 namespace attention {
 
-/// "3.7.3", of the library that is loaded; "none" on ARM64.
+/// Returns the version of the loaded library, such as "3.7.3"; "none" on ARM64.
 std::string OneDnnVersion();
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
+#include "core/tensor/bf16_bits.h"
 
 namespace attention {
 namespace {
@@ -20,13 +21,6 @@ inline uint32_t FloatToBits(float value) {
   return bits;
 }
 
-/// Round to nearest even; NaN becomes a quiet NaN.
-inline uint16_t RoundToBf16(float value) {
-  const uint32_t bits = FloatToBits(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
-}
-
 template <Dtype kDtype>
 struct Element;
 template <>
@@ -38,8 +32,8 @@ struct Element<Dtype::kF32> {
 template <>
 struct Element<Dtype::kBf16> {
   using Type = uint16_t;
-  static float Read(uint16_t value) { return BitsToFloat(uint32_t{value} << 16); }
-  static uint16_t Write(float value) { return RoundToBf16(value); }
+  static float Read(uint16_t value) { return BitsToFloat(F32BitsOfBf16(value)); }
+  static uint16_t Write(float value) { return Bf16BitsOfF32(FloatToBits(value)); }
 };
 template <>
 struct Element<Dtype::kF16> {
@@ -112,7 +106,7 @@ inline void StoreRows(const StoreTile& tile) {
 
 // ---- Copy ----
 
-/// Zeroes elements [first, end); mostly there are none, and a call for nothing would show.
+/// Zeroes elements [first, end). Usually there are none, so this avoids a call of memset.
 template <typename T>
 inline void ZeroTail(T* values, int64_t first, int64_t end) {
   if (first < end) {
@@ -213,7 +207,8 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
 
 // ---- Pack transposed (keys) ----
 
-/// The first `count` 32-bit lanes of a register, zeros in the others: f32 values, or pairs of bf16.
+/// Loads the first `count` 32-bit lanes of a register (f32 values, or pairs of bf16), and zeros
+/// into the others.
 template <typename E>
 inline Register ReadLanes(const typename E::Type* from, int64_t count) {
   float values[kRegisterLanes] = {};

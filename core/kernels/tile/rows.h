@@ -11,12 +11,12 @@ namespace {
 
 inline constexpr int64_t kRowChunk = 512;
 
-/// A row on its way, or a chunk of it, zero up to a multiple of 16.
+/// A row that is being prepared, or a part of it, zero up to a multiple of 16.
 struct alignas(64) PreparedRow {
   float values[kRowChunk];
 };
 
-/// Elements from `first` on; how many there are.
+/// Reads a chunk of elements from `first` on, and returns how many there are.
 template <typename E>
 inline int64_t ReadChunk(const typename E::Type* from, int64_t first, int64_t cols,
                          PreparedRow& row) {
@@ -123,7 +123,7 @@ inline float LargestMagnitude(const float* values, int64_t count) {
   return ReduceMax(best);
 }
 
-/// Integers -127..127 of a row, plus 128. A row that is not finite gets scale NaN.
+/// Writes a row as integers -127..127, plus 128. A row that is not finite gets the scale NaN.
 inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) {
   PreparedRow row;
   __builtin_memset(&row, 0, sizeof(row));
@@ -197,8 +197,8 @@ inline void DequantiseScores(const DequantisedScores& tile) {
   }
 }
 
-/// Multiplies the row's probabilities by their values' scales, in place: one of 0 stays 0 whatever
-/// its value's scale is. The largest product; NaN when one is not finite.
+/// Multiplies the row's probabilities by their values' scales, in place; a probability of 0 stays 0
+/// whatever the scale is. Returns the largest product, or NaN when one is not finite.
 inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) {
   Vec best = {};
   Vec check = {};

@@ -2,6 +2,7 @@
 // set's file.
 #pragma once
 
+#include "core/kernels/tile/row_exponent.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -34,7 +35,7 @@ inline void ScaleRow(float* row, int64_t count, float factor) {
   }
 }
 
-/// Where the probabilities of a row go.
+/// The memory to which the probabilities of a row are written.
 struct ToFloats {
   float* target;
   void Put(int64_t i, Vec p) const { Store(p, target + i); }
@@ -58,17 +59,6 @@ struct ToBf16 {
 };
 #endif
 
-/// The product as the type holds it, kept from contraction into a fused multiply-add.
-inline float RoundedProduct(float a, float b) {
-  float product = a * b;
-#ifdef __aarch64__
-  asm("" : "+w"(product));
-#else
-  asm("" : "+x"(product));
-#endif
-  return product;
-}
-
 /// exp(scale * (score - max)) as 2^(score * scale_log2e - offset). Any offset near the maximum's
 /// would do, if the same one serves the whole row: its rounding cancels in the normalisation.
 /// Beyond 2^20 the offset's rounding could exceed the range of exp: such rows (`kIsHuge`) subtract
@@ -87,15 +77,7 @@ struct Exponent {
   Vec offset;
 };
 
-/// The exponent of 2 that a row's probabilities are relative to.
-inline double RowExponent(float row_max, float scale_log2e) {
-  const float offset = RoundedProduct(row_max, scale_log2e);
-  return __builtin_fabsf(offset) < kHugeExponent
-             ? offset
-             : static_cast<double>(row_max) * static_cast<double>(scale_log2e);
-}
-
-/// Calls f(Exponent) with the one that suits the row's maximum.
+/// Calls f(Exponent) with the kind of exponent that suits the row's maximum.
 template <typename F>
 inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
   const float offset = RoundedProduct(row_max, scale_log2e);
@@ -165,7 +147,7 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 template <typename Exp2, typename Target>
 inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
   const float* row = tile.scores + r * tile.stride;
-  if (tile.row_max[r] == kMinusInfinity) {  // nothing is seen yet, unless it is NaN
+  if (tile.row_max[r] == kMinusInfinity) {  // no key is visible yet, or it is NaN
     for (int64_t i = 0; i < tile.visible_end[r]; ++i) {
       tile.row_sum[r] += row[i] == row[i] ? 0.0f : row[i];
     }
@@ -181,8 +163,8 @@ inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
   });
 }
 
-/// Rows whose maxima are found before their exponentials: independent work for the processor to
-/// overlap, while they stay in the L1 cache.
+/// The number of rows whose maxima are found before their exponentials: the processor overlaps this
+/// independent work, and the rows stay in the L1 cache.
 constexpr int64_t kOverlappedRows = 4;
 
 inline void Softmax(const SoftmaxTile& tile) {

@@ -1,9 +1,9 @@
 // The function tables, one from each instruction set's file.
 #pragma once
 
-#include "core/kernels/tile/tile_kernels.h"
-
 namespace attention {
+
+struct TileKernels;
 
 extern const TileKernels kTileKernelsNeon;  // on ARM64; the others on x86-64
 extern const TileKernels kTileKernelsSse41;

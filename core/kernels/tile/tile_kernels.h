@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/kernels/variants.h"
+#include "core/kernels/tile/similarity.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
@@ -12,8 +12,9 @@ namespace attention {
 /// Keys are packed, scored and summed in blocks of this many.
 inline constexpr int64_t kKeyBlock = 64;
 
-/// Exponents of 2 from which on softmax subtracts a row's maximum before it multiplies.
-inline constexpr float kHugeExponent = 0x1p20f;
+constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 /// One step of online softmax: a tile of scores [rows, cols] becomes probabilities relative to each
 /// row's running maximum, and what was accumulated for earlier tiles is rescaled to it.

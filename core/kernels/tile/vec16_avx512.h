@@ -24,25 +24,25 @@ inline void Store(Vec v, float* target) { __builtin_memcpy(target, &v, sizeof(v)
 
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
-/// The first `count` < 16 elements, `other` in the remaining lanes; reads no further.
+/// Loads the first `count` < 16 elements and reads no further; the remaining lanes are `other`.
 inline Vec LoadFirst(const float* source, int64_t count, float other) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(other), FirstLanes(count), source);
 }
 
-/// v in the first `count` < 16 lanes, 0 in the others.
+/// Returns v in the first `count` < 16 lanes, and 0 in the others.
 inline Vec KeepFirst(Vec v, int64_t count) { return _mm512_maskz_mov_ps(FirstLanes(count), v); }
 
-/// `yes` in the lanes where a < b, `no` in the others, those with NaN among them.
+/// Returns `yes` in the lanes where a < b, and `no` in the others, also where one is NaN.
 inline Vec IfLess(Vec a, Vec b, Vec yes, Vec no) { return a < b ? yes : no; }
 
-/// NaN in `b` stays.
+/// Returns the larger of each lane; a NaN in `b` stays.
 inline Vec Max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 
 inline Vec Sqrt(Vec v) { return _mm512_sqrt_ps(v); }
 
-/// To the nearest integer, ties to even.
+/// Rounds to the nearest integer, ties to even.
 inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
 
 constexpr bool kScaleByPow2NeedsFinite = true;
@@ -50,13 +50,13 @@ constexpr bool kScaleByPow2NeedsFinite = true;
 /// v * 2^n for integral n; gradual underflow.
 inline Vec ScaleByPow2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 
-/// Lane 0.
+/// Returns lane 0.
 inline float First(Vec v) { return v[0]; }
 
 inline float ReduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
 inline float ReduceSum(Vec v) { return _mm512_reduce_add_ps(v); }
 
-/// Rows of 16 32-bit lanes become columns.
+/// Makes columns of rows of 16 32-bit lanes.
 inline void Transpose(Register (&v)[16]) {
   __m512 a[16];
 #pragma GCC unroll 8

@@ -42,13 +42,13 @@ inline Pair<H> operator-(Pair<H> a) {
   return {-a.lo, -a.hi};
 }
 
-/// `yes` in the lanes where a < b, `no` in the others, those with NaN among them.
+/// Returns `yes` in the lanes where a < b, and `no` in the others, also where one is NaN.
 template <typename H>
 inline Pair<H> IfLess(Pair<H> a, Pair<H> b, Pair<H> yes, Pair<H> no) {
   return {IfLess(a.lo, b.lo, yes.lo, no.lo), IfLess(a.hi, b.hi, yes.hi, no.hi)};
 }
 
-/// NaN in `b` stays.
+/// Returns the larger of each lane; a NaN in `b` stays.
 template <typename H>
 inline Pair<H> Max(Pair<H> a, Pair<H> b) {
   return {Max(a.lo, b.lo), Max(a.hi, b.hi)};
@@ -64,7 +64,7 @@ inline Pair<H> Sqrt(Pair<H> v) {
   return {Sqrt(v.lo), Sqrt(v.hi)};
 }
 
-/// To the nearest integer, ties to even.
+/// Rounds to the nearest integer, ties to even.
 template <typename H>
 inline Pair<H> Round(Pair<H> v) {
   return {Round(v.lo), Round(v.hi)};
@@ -78,7 +78,7 @@ inline Pair<H> ScaleByPow2(Pair<H> v, Pair<H> n) {
   return {ScaleByPow2(v.lo, n.lo), ScaleByPow2(v.hi, n.hi)};
 }
 
-/// Lane 0.
+/// Returns lane 0.
 template <typename H>
 inline float First(Pair<H> v) {
   return First(v.lo);
@@ -136,7 +136,7 @@ inline Vec operator/(float a, Vec b) { return Set(a) / b; }
 inline Vec& operator+=(Vec& a, Vec b) { return a = a + b; }
 inline Vec& operator*=(Vec& a, Vec b) { return a = a * b; }
 
-/// The first `count` < 16 elements, `other` in the remaining lanes; reads no further.
+/// Loads the first `count` < 16 elements and reads no further; the remaining lanes are `other`.
 inline Vec LoadFirst(const float* source, int64_t count, float other) {
   float values[16];
   for (int64_t i = 0; i < 16; ++i) {
@@ -145,7 +145,7 @@ inline Vec LoadFirst(const float* source, int64_t count, float other) {
   return Load(values);
 }
 
-/// v in the first `count` < 16 lanes, 0 in the others.
+/// Returns v in the first `count` < 16 lanes, and 0 in the others.
 inline Vec KeepFirst(Vec v, int64_t count) {
   alignas(64) static constexpr float kLanes[16] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                    8, 9, 10, 11, 12, 13, 14, 15};

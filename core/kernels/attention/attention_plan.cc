@@ -1,0 +1,140 @@
+#include "core/kernels/attention/attention_plan.h"
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/runtime/mutex.h"
+
+namespace attention {
+namespace {
+
+int64_t RowSizeIndex(int64_t rows) {
+  if (rows > 32) {
+    return rows > 48 ? 7 : 6;
+  }
+  int64_t index = 0;
+  while ((int64_t{1} << index) < rows) {
+    ++index;
+  }
+  return index;
+}
+
+/// Process-wide, as the kernels are. Never destroyed.
+struct PlanCache {
+  Mutex mutex;
+  absl::flat_hash_map<std::tuple<Dtype, int64_t, int64_t>, std::unique_ptr<AttentionPlan>> plans
+      ABSL_GUARDED_BY(mutex);
+};
+
+PlanCache& Plans() {
+  static PlanCache& cache = *std::make_unique<PlanCache>().release();
+  return cache;
+}
+
+void ForgetAllKernels() {
+  PlanCache& cache = Plans();
+  MutexLock lock(cache.mutex);
+  for (const auto& [_, plan] : cache.plans) {
+    plan->ForgetKernels();
+  }
+}
+
+}  // namespace
+
+const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t value_head_dim) {
+  PlanCache& cache = Plans();
+  MutexLock lock(cache.mutex);
+  const std::tuple key(compute, PaddedWidth(head_dim), PaddedWidth(value_head_dim));
+  const auto found = cache.plans.find(key);
+  if (found != cache.plans.end()) {
+    return *found->second;
+  }
+  OnGemmEviction(ForgetAllKernels);
+  auto plan = std::make_unique<AttentionPlan>(compute, head_dim, value_head_dim);
+  return *cache.plans.emplace(key, std::move(plan)).first->second;
+}
+
+AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim)
+    : compute_(compute), depth_(PaddedWidth(head_dim)), value_width_(PaddedWidth(value_head_dim)) {}
+
+void AttentionPlan::ForgetKernels() {
+  const auto forget = [](auto& slots_by_keys) {
+    for (auto& slots : slots_by_keys) {
+      for (Slot& slot : slots) {
+        slot.store(nullptr, std::memory_order_relaxed);
+      }
+    }
+  };
+  for (auto& slots : score_) {
+    forget(slots);
+  }
+  for (auto* slots : {&first_sum_, &next_sum_, &int8_first_sum_, &int8_next_sum_}) {
+    forget(*slots);
+  }
+  for (Slot& slot : int8_score_) {
+    slot.store(nullptr, std::memory_order_relaxed);
+  }
+}
+
+int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
+
+const Gemm& AttentionPlan::Find(Slot& slot, const GemmShape& shape) {
+  if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
+    return *gemm;
+  }
+  const Gemm& gemm = FindGemm(shape);
+  slot.store(&gemm, std::memory_order_release);
+  return gemm;
+}
+
+GemmShape AttentionPlan::SumShape(int64_t padded_rows, int64_t keys, bool accumulate) const {
+  return {.m = padded_rows,
+          .n = value_width_,
+          .k = keys,
+          .lda = kScoreStride,
+          .ldb = value_width_,
+          .ldc = value_width_,
+          .accumulate = accumulate,
+          .dtype = compute_};
+}
+
+const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const {
+  return Find(score_[first_depth / kScoreChunk][RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+              {.m = padded_rows,
+               .n = keys,
+               .k = std::min(kScoreChunk, depth_ - first_depth),
+               .lda = depth_,
+               .ldb = kKeyBlock,
+               .ldc = kScoreStride,
+               .accumulate = first_depth > 0,
+               .dtype = compute_});
+}
+
+const Gemm& AttentionPlan::WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const {
+  auto& slots = accumulate ? next_sum_ : first_sum_;
+  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+              SumShape(padded_rows, keys, accumulate));
+}
+
+const Gemm& AttentionPlan::Int8Score(int64_t padded_rows) const {
+  return Find(int8_score_[RowSizeIndex(padded_rows)], {.m = padded_rows,
+                                                       .n = kKeyBlock,
+                                                       .k = depth_,
+                                                       .lda = depth_,
+                                                       .ldb = kKeyBlock,
+                                                       .ldc = kScoreStride,
+                                                       .int8 = true});
+}
+
+const Gemm& AttentionPlan::Int8WeightedSum(int64_t padded_rows, int64_t keys,
+                                           bool accumulate) const {
+  auto& slots = accumulate ? int8_next_sum_ : int8_first_sum_;
+  GemmShape shape = SumShape(padded_rows, keys, accumulate);
+  shape.int8 = true;
+  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
+}
+
+}  // namespace attention

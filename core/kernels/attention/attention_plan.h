@@ -1,0 +1,98 @@
+// The matrix products of attention for one head width, found without hashing.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "core/kernels/gemm/gemm.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/tensor/dtype.h"
+
+namespace attention {
+
+/// The largest head width.
+inline constexpr int64_t kMaxHeadDim = 512;
+
+/// The number of query rows of a query tile, and of keys of a key tile: one step of online softmax.
+inline constexpr int64_t kQueryTile = 64;
+inline constexpr int64_t kKeyTile = 512;
+
+/// The number of dimensions of query . key, and of keys of the weighted sum, in one chain of
+/// multiply-adds. The chains are added up. Short chains round less.
+inline constexpr int64_t kScoreChunk = 128;
+inline constexpr int64_t kSumChunk = 256;
+
+/// Along the diagonal of a causal mask, kRowGroup rows are computed at a time and keys in multiples
+/// of kKeyStep, so that few hidden scores are computed.
+inline constexpr int64_t kRowGroup = 32;
+inline constexpr int64_t kKeyStep = 32;
+
+/// The distance of score rows in floats. It is not a power of two, so that the rows of a column
+/// fall into different cache sets.
+inline constexpr int64_t kScoreStride = kKeyTile + 16;
+
+/// The kernels of the two products, which are generated at first use. A caller finds and uses them
+/// while it holds a KernelLease. Thread-safe; a plan lives until the process ends.
+class AttentionPlan {
+ public:
+  /// Returns the plan for the widths of a head. `compute` is a result of ComputeDtype.
+  static const AttentionPlan& Get(Dtype compute, int64_t head_dim, int64_t value_head_dim);
+
+  AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim);
+
+  /// Forgets all kernels. REQUIRES: no KernelLease lives.
+  void ForgetKernels();
+
+  Dtype compute() const { return compute_; }
+  /// The widths in packed memory, rounded up so that few kernels serve all widths. The padding is
+  /// zero.
+  int64_t depth() const { return depth_; }
+  int64_t value_width() const { return value_width_; }
+
+  /// The number of elements of a packed block of kKeyBlock keys, and of their values.
+  int64_t key_block_elements() const { return depth_ * kKeyBlock; }
+  int64_t value_block_elements() const { return value_width_ * kKeyBlock; }
+
+  /// The width of a head in packed memory.
+  static int64_t PaddedWidth(int64_t width) { return RoundUp(width, kWidthMultiple); }
+
+  /// The smallest number of tile rows, >= rows, for which kernels exist.
+  static int64_t PaddedRows(int64_t rows);
+
+  /// scores[rows, keys] (row stride kScoreStride) (+)= query[rows, first_depth...]
+  /// block[first_depth..., keys] over the chunk of up to kScoreChunk dimensions that starts at
+  /// `first_depth`; the first chunk overwrites, later ones add. keys is a multiple of kKeyStep, at
+  /// most kKeyBlock.
+  const Gemm& Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const;
+  /// accumulator[rows, value_width] (+)= probabilities[rows, keys] (row stride kScoreStride)
+  /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChunk.
+  const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
+
+  /// The products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
+  /// kScoreStride), int32 results; Score takes all dimensions and kKeyBlock keys at once.
+  const Gemm& Int8Score(int64_t padded_rows) const;
+  const Gemm& Int8WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
+
+ private:
+  static constexpr int64_t kWidthMultiple = 16;
+  static constexpr std::array<int64_t, 8> kRowSizes = {1, 2, 4, 8, 16, 32, 48, 64};
+  using Slot = std::atomic<const Gemm*>;
+  template <int64_t kMaxKeys>
+  using SlotsByKeys = std::array<std::array<Slot, kMaxKeys / kKeyStep>, kRowSizes.size()>;
+
+  static const Gemm& Find(Slot& slot, const GemmShape& shape);
+  GemmShape SumShape(int64_t padded_rows, int64_t keys, bool accumulate) const;
+
+  Dtype compute_;
+  int64_t depth_;
+  int64_t value_width_;
+  mutable std::array<SlotsByKeys<kKeyBlock>, kMaxHeadDim / kScoreChunk> score_{};  // by chunk
+  mutable SlotsByKeys<kSumChunk> first_sum_{};
+  mutable SlotsByKeys<kSumChunk> next_sum_{};
+  mutable std::array<Slot, kRowSizes.size()> int8_score_{};
+  mutable SlotsByKeys<kSumChunk> int8_first_sum_{};
+  mutable SlotsByKeys<kSumChunk> int8_next_sum_{};
+};
+
+}  // namespace attention

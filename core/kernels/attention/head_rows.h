@@ -1,0 +1,27 @@
+// The preparation of query and key rows before their product: norm, rotation, feature map.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/kernels/attention/options.h"
+#include "core/kernels/attention/rotary.h"
+#include "core/kernels/tile/tile_kernels.h"
+
+namespace attention {
+
+struct HeadPreparation {
+  const std::optional<RmsNorm>& norm;
+  const std::optional<Rotary>& rotary;
+  const RotaryTable* table = nullptr;  // of `rotary`
+  int64_t first_row = 0;               // of the source, in the table
+  bool has_feature_map = false;
+
+  bool does_something() const { return norm.has_value() || rotary.has_value() || has_feature_map; }
+};
+
+/// Writes the prepared rows to `target`, dense [source.rows, source.cols] of `dtype`.
+void PrepareHeadRows(const HeadPreparation& preparation, const PackSource& source, Dtype dtype,
+                     void* target);
+
+}  // namespace attention

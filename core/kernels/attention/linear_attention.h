@@ -1,0 +1,35 @@
+// Linear attention by prefix sums (Katharopoulos et al. 2020, "Transformers are RNNs"):
+//   output_i = f(q_i) S_i / f(q_i) . z_i,  S_i = sum over visible j of f(k_j) v_j^T,  z_i of
+//   f(k_j).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/attention/query_tile.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// The sums over the first blocks of keys of a key/value head, for one sequence.
+class LinearState {
+ public:
+  explicit LinearState(const AttentionPlan& plan);
+
+  /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
+  /// tile.first_head + num_heads), any number of rows. Keys are packed, their feature map applied.
+  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins.
+  /// Stages guarantee both. `scratch` as for AttendTile.
+  void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
+
+ private:
+  void Advance(const PackedHead& packed, int64_t blocks);
+  void AddBlock(const float* keys, const float* values);
+  void AttendRows(const QueryTile& tile, std::byte* scratch) const;
+
+  const AttentionPlan& plan_;
+  int64_t num_blocks_ = 0;  // that the sums hold
+  AlignedBuffer sums_;      // [depth, value_width], then [depth]
+};
+
+}  // namespace attention

@@ -1,0 +1,74 @@
+#include "core/kernels/attention/matrix_unit.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "core/kernels/gemm/gemm.h"
+#include "core/kernels/onednn/isa.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/tensor/dtype.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kRows = 4;
+constexpr int64_t kCols = 64;
+
+/// Numbers whose sums round differently in another order.
+std::vector<Bf16> Operand(int64_t count, int64_t first) {
+  std::vector<Bf16> operand(count);
+  for (int64_t i = 0; i < count; ++i) {
+    operand[i] = ToBf16(static_cast<float>((i * 7919 + first) % 1021 - 510) / 97.0f);
+  }
+  return operand;
+}
+
+bool HasItsBits(int64_t depth) {
+  const KernelRun run;
+  const std::vector<Bf16> a = Operand(kRows * depth, 13);
+  const std::vector<Bf16> b = Operand(depth * kCols, 29);
+  std::vector<float> multiplied(kRows * kCols, 1.0f / 3);
+  std::vector<float> streamed = multiplied;
+  FindGemm({.m = kRows,
+            .n = kCols,
+            .k = depth,
+            .lda = depth,
+            .ldb = kCols,
+            .ldc = kCols,
+            .accumulate = true,
+            .dtype = Dtype::kBf16})
+      .Run(a.data(), b.data(), multiplied.data());
+  CurrentTileKernels().stream({.operands = StreamProduct::kBf16Matrix,
+                               .a = a.data(),
+                               .a_stride = depth * 2,
+                               .rows = kRows,
+                               .b = b.data(),
+                               .b_stride = kCols * 4,
+                               .steps = depth / 2,
+                               .cols = kCols,
+                               .tile_steps = MatrixTileSteps(depth),
+                               .c = streamed.data(),
+                               .c_stride = kCols * 4,
+                               .accumulate = true});
+  return streamed == multiplied;
+}
+
+}  // namespace
+
+int64_t MatrixTileSteps(int64_t depth) {
+  int64_t steps = std::min<int64_t>(depth / 2, 16);
+  while (depth / 2 % steps != 0) {
+    --steps;
+  }
+  return steps;
+}
+
+bool StreamsAsMatrixUnit() {
+  static const bool has_its_bits =
+      HasMatrixUnit() &&
+      std::ranges::all_of(std::initializer_list<int64_t>{16, 48, 80, 112, 128, 256}, HasItsBits);
+  return has_its_bits;
+}
+
+}  // namespace attention

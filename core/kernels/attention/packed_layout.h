@@ -1,0 +1,78 @@
+// The layout of the packed keys and values of one key/value head. Nothing else knows it but the
+// vector code of core/kernels/tile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/tensor/dtype.h"
+
+namespace attention {
+
+/// The number format of stored keys and values. kInt8: 8-bit integers with one scale for each row.
+enum class KeyValueStorage { kF32, kBf16, kInt8 };
+
+constexpr int64_t ElementBytes(KeyValueStorage storage) {
+  return storage == KeyValueStorage::kF32 ? 4 : storage == KeyValueStorage::kBf16 ? 2 : 1;
+}
+
+/// The number of rows that are interleaved in packed memory.
+constexpr int64_t RowsTogether(KeyValueStorage storage) { return 4 / ElementBytes(storage); }
+
+/// A page of one head: consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys
+/// is [depth / n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
+struct HeadPage {
+  std::byte* keys = nullptr;
+  std::byte* values = nullptr;
+  uint8_t* values_are_finite = nullptr;  // one per block
+  // kInt8, one per key: x = scale * integer; offset = 128 * sum of the key's integers.
+  float* key_scales = nullptr;
+  float* key_offsets = nullptr;
+  float* value_scales = nullptr;
+};
+
+/// Where the parts of a page lie, in bytes from its first. Memory without a cache is one page.
+struct HeadLayout {
+  /// `capacity` is a multiple of kKeyBlock; the widths are those of packed memory.
+  HeadLayout(KeyValueStorage of, int64_t key_depth, int64_t width, int64_t capacity_keys)
+      : storage(of),
+        depth(key_depth),
+        value_width(width),
+        capacity(capacity_keys),
+        values_at(capacity * depth * ElementBytes(storage)),
+        flags_at(values_at + capacity * value_width * ElementBytes(storage)),
+        scales_at(flags_at + RoundUp(capacity / kKeyBlock, 64)),
+        bytes(scales_at + (storage == KeyValueStorage::kInt8
+                               ? 3 * capacity * static_cast<int64_t>(sizeof(float))
+                               : 0)) {}
+
+  HeadPage At(std::byte* first) const {
+    HeadPage page{.keys = first,
+                  .values = first + values_at,
+                  .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)};
+    if (storage == KeyValueStorage::kInt8) {
+      page.key_scales = reinterpret_cast<float*>(first + scales_at);
+      page.key_offsets = page.key_scales + capacity;
+      page.value_scales = page.key_offsets + capacity;
+    }
+    return page;
+  }
+  int64_t KeyBytes(int64_t keys) const { return keys * depth * ElementBytes(storage); }
+  int64_t ValueBytes(int64_t keys) const { return keys * value_width * ElementBytes(storage); }
+
+  KeyValueStorage storage;
+  int64_t depth, value_width, capacity;
+  int64_t values_at, flags_at, scales_at, bytes;
+};
+
+/// The pages of one head. Block b is block b % blocks_per_page of page pages[b / blocks_per_page *
+/// page_stride]. A page starts at a multiple of kKeyTile keys.
+struct PackedHead {
+  const HeadPage* pages = nullptr;
+  int64_t page_stride = 1;
+  int64_t blocks_per_page = INT64_MAX / kKeyBlock;
+  KeyValueStorage storage = KeyValueStorage::kF32;
+};
+
+}  // namespace attention

@@ -1,0 +1,75 @@
+// A sequence with its defaults, and a tile of its query rows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/kernels/attention/attention_plan.h"
+#include "core/kernels/attention/options.h"
+#include "core/kernels/attention/packed_layout.h"
+#include "core/kernels/attention/rotary.h"
+#include "core/kernels/attention/visibility.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// The packed keys and values of a cache.
+struct CachedKeyValues {
+  KeyValueStorage storage = KeyValueStorage::kF32;
+  int64_t blocks_per_page = 0;
+  int64_t num_kv_heads = 0;
+  std::span<const HeadPage> pages;  // [pages, num_kv_heads]
+};
+
+/// One sequence with every default filled in. AttentionSequence describes the shapes.
+struct FlashSequence {
+  HeadsView query;
+  HeadsView key;    // without data when `cached` has the keys: extents and dtype alone
+  HeadsView value;  // the same
+  MutableHeadsView output;
+  std::optional<CachedKeyValues> cached;
+  /// The operand type of the products, a result of ComputeDtype.
+  Dtype compute = Dtype::kF32;
+
+  /// With `scale` and `query_offset` set, and no window beyond kFarthestKey.
+  AttentionOptions options;
+
+  float* weights = nullptr;
+  int64_t top_k = 0;
+  float* top_weights = nullptr;
+  int32_t* top_keys = nullptr;
+  float* log_sum_exp = nullptr;
+
+  int64_t kv_len() const { return key.tokens; }
+  /// Borrows from this sequence.
+  Visibility visibility() const { return {options, kv_len()}; }
+  /// The number of query heads that share a key/value head.
+  int64_t group() const { return query.num_heads / key.num_heads; }
+  bool wants_weights() const { return weights != nullptr || top_k > 0; }
+};
+
+/// The rotations of a sequence's positions.
+struct SequenceRotations {
+  RotaryTable query;  // row i: query row i
+  RotaryTable key;    // row j: key j
+};
+
+/// A query tile: rows [first_row, first_row + rows_per_head) of heads [first_head, first_head +
+/// num_heads), which share a key/value head; rows() <= kQueryTile.
+struct QueryTile {
+  const AttentionPlan* plan = nullptr;
+  const FlashSequence* sequence = nullptr;
+  const SequenceRotations* rotations = nullptr;  // when the sequence is rotary
+  PackedHead packed;
+  int64_t first_head = 0;
+  int64_t num_heads = 1;
+  int64_t first_row = 0;
+  int64_t rows_per_head = 0;
+  /// Whether AttendTile also writes the output. Linear attention computes its output otherwise.
+  bool with_output = true;
+
+  int64_t rows() const { return num_heads * rows_per_head; }
+};
+
+}  // namespace attention

@@ -1,0 +1,143 @@
+#include "core/kernels/attention/visibility.h"
+
+#include <algorithm>
+#include <span>
+
+namespace attention {
+namespace {
+
+KeyRange Intersection(KeyRange a, KeyRange b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+bool IsEmpty(KeyRange range) { return range.begin >= range.end; }
+
+bool Contains(std::span<const int64_t> ascending, int64_t value) {
+  return std::binary_search(ascending.begin(), ascending.end(), value);
+}
+
+/// Which keys of its interval a row attends to: those at a distance that `dilation` divides.
+struct Dilation {
+  int64_t position = 0;
+  int64_t dilation = 1;
+
+  /// The number of keys from `key` on that come before the first of those.
+  int64_t KeysToSkip(int64_t key) const {
+    const int64_t rest = (position - key) % dilation;
+    return rest < 0 ? rest + dilation : rest;
+  }
+};
+
+/// A global token attends to every key of its interval.
+Dilation DilationAt(const AttentionOptions& options, int64_t position) {
+  const bool is_dilated = options.window_dilation > 1 && !Contains(options.global_tokens, position);
+  return {position, is_dilated ? options.window_dilation : 1};
+}
+
+/// Calls f(begin, end) for the parts of `range` that hold neither prefix nor global tokens.
+template <typename F>
+void ForOrdinaryKeys(const AttentionOptions& options, KeyRange range, const F& f) {
+  range.begin = std::max(range.begin, options.prefix);
+  const std::span<const int64_t> tokens = options.global_tokens;
+  auto global = std::lower_bound(tokens.begin(), tokens.end(), range.begin);
+  for (; global != tokens.end() && *global < range.end; ++global) {
+    if (range.begin < *global) {
+      f(range.begin, *global);
+    }
+    range.begin = *global + 1;
+  }
+  if (range.begin < range.end) {
+    f(range.begin, range.end);
+  }
+}
+
+}  // namespace
+
+bool Visibility::has_holes() const {
+  return options_.mask.data != nullptr || !options_.global_tokens.empty() ||
+         (options_.prefix > 0 && options_.window > 0) || options_.window_dilation > 1;
+}
+
+bool Visibility::IsGlobal(int64_t position) const {
+  return Contains(options_.global_tokens, position);
+}
+
+KeyRange Visibility::RangeWithExceptions(int64_t row) const {
+  KeyRange range = Interval(row);
+  const auto include = [&range](KeyRange other) {
+    if (IsEmpty(other)) {
+      return;
+    }
+    range = IsEmpty(range)
+                ? other
+                : KeyRange{std::min(range.begin, other.begin), std::max(range.end, other.end)};
+  };
+  include({0, std::min(options_.prefix, kv_len_)});
+  if (!options_.global_tokens.empty()) {
+    include({options_.global_tokens.front(), options_.global_tokens.back() + 1});
+  }
+  return range;
+}
+
+bool Visibility::Sees(int64_t head, int64_t row, int64_t key) const {
+  if (options_.mask.data != nullptr && options_.mask.Row(head, row)[key] == 0) {
+    return false;
+  }
+  const KeyRange interval = Interval(row);
+  const bool is_within = key >= interval.begin && key < interval.end &&
+                         DilationAt(options_, query_offset_ + row).KeysToSkip(key) == 0;
+  return is_within || key < options_.prefix || IsGlobal(key);
+}
+
+bool Visibility::SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const {
+  if (options_.mask.data != nullptr) {
+    for (int64_t key = keys.begin; key < keys.end; ++key) {
+      if (options_.mask.Row(head, row)[key] != 0 && Sees(head, row, key)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  const auto global =
+      std::lower_bound(options_.global_tokens.begin(), options_.global_tokens.end(), keys.begin);
+  const KeyRange interval = Intersection(Interval(row), keys);
+  const Dilation dilation = DilationAt(options_, query_offset_ + row);
+  return (!IsEmpty(interval) &&
+          dilation.KeysToSkip(interval.begin) < interval.end - interval.begin) ||
+         keys.begin < options_.prefix ||
+         (global != options_.global_tokens.end() && *global < keys.end);
+}
+
+void Visibility::HideRange(KeyRange range, int64_t first_key, float* scores) const {
+  ForOrdinaryKeys(options_, range, [&](int64_t begin, int64_t end) {
+    std::fill(scores + begin - first_key, scores + end - first_key, kMinusInfinity);
+  });
+}
+
+void Visibility::Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const {
+  const KeyRange interval = Intersection(Interval(row), keys);
+  if (IsEmpty(interval)) {
+    HideRange(keys, keys.begin, scores);
+  } else {
+    HideRange({keys.begin, interval.begin}, keys.begin, scores);
+    HideRange({interval.end, keys.end}, keys.begin, scores);
+  }
+  if (const Dilation dilation = DilationAt(options_, query_offset_ + row); dilation.dilation > 1) {
+    ForOrdinaryKeys(options_, interval, [&](int64_t begin, int64_t end) {
+      int64_t skip = dilation.KeysToSkip(begin);
+      for (int64_t key = begin; key < end; ++key) {
+        scores[key - keys.begin] = skip == 0 ? scores[key - keys.begin] : kMinusInfinity;
+        skip = skip == 0 ? dilation.dilation - 1 : skip - 1;
+      }
+    });
+  }
+  if (options_.mask.data == nullptr) {
+    return;
+  }
+  const uint8_t* may_see = options_.mask.Row(head, row) + keys.begin;
+  for (int64_t i = 0; i < keys.end - keys.begin; ++i) {
+    scores[i] = may_see[i] != 0 ? scores[i] : kMinusInfinity;
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,78 @@
+// The visibility rules: which keys a query row attends to. Causal, window, prefix, global tokens
+// and masks are evaluated here and nowhere else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "core/kernels/attention/options.h"
+
+namespace attention {
+
+/// The score of a key that is hidden from a row.
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+/// A window or a prefix of so many keys holds every key of every row, wherever the rows stand.
+inline constexpr int64_t kFarthestKey = 4 * kMaxPosition;
+
+/// Keys [begin, end).
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// The visibility rules of one sequence, borrowed from its options. Row i stands at key position
+/// p = query_offset + i.
+///
+/// A row attends to key j when the mask allows it and one of these conditions holds: j is within
+/// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j
+/// or p is a global token.
+class Visibility {
+ public:
+  /// REQUIRES: `options.query_offset` is set, and no window reaches further than kFarthestKey.
+  Visibility(const AttentionOptions& options, int64_t kv_len)
+      : options_(options), kv_len_(kv_len), query_offset_(*options.query_offset) {}
+
+  int64_t query_offset() const { return query_offset_; }
+  /// The smallest range that holds every key the row may attend to by its position.
+  KeyRange Range(int64_t row) const {
+    return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
+                                                                  : RangeWithExceptions(row);
+  }
+  /// Whether a row's range may contain keys that are hidden from it.
+  bool has_holes() const;
+  bool Sees(int64_t head, int64_t row, int64_t key) const;
+  /// Whether the row attends to at least one key of `keys`.
+  bool SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const;
+  /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that is hidden from the row.
+  void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
+
+ private:
+  KeyRange Interval(int64_t row) const {
+    KeyRange range{0, kv_len_};
+    const int64_t position = query_offset_ + row;
+    if (!options_.global_tokens.empty() && IsGlobal(position)) {
+      return range;
+    }
+    if (options_.causal) {
+      range.end = std::min(range.end, position + 1);
+    }
+    if (options_.window_right > 0) {
+      range.end = std::min(range.end, position + options_.window_right + 1);
+    }
+    if (options_.window > 0) {
+      range.begin = std::max(range.begin, position - options_.window + 1);
+    }
+    return range.begin < range.end ? range : KeyRange{};
+  }
+  KeyRange RangeWithExceptions(int64_t row) const;
+  bool IsGlobal(int64_t position) const;
+  void HideRange(KeyRange range, int64_t first_key, float* scores) const;
+
+  const AttentionOptions& options_;
+  int64_t kv_len_;
+  int64_t query_offset_;
+};
+
+}  // namespace attention

@@ -1,0 +1,40 @@
+// Writes the attention weights of a tile: whole rows, or the largest weights of each row.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/kernels/attention/tile_state.h"
+
+namespace attention {
+
+class WeightRows {
+ public:
+  /// Sets the rows of the tile to zero.
+  explicit WeightRows(const TileState& state);
+
+  /// Takes the weights of the key tile at `first_key` from the state's scores. They are not yet
+  /// normalised.
+  void Take(int64_t first_key);
+  /// Completes row `row` after its last Take, and divides its weights by `sum`.
+  void Finish(int64_t row, float sum);
+
+ private:
+  struct Candidate {
+    float weight;
+    int32_t key;
+  };
+  /// The heap order: the top is the first candidate to be replaced.
+  static bool IsBetter(const Candidate& a, const Candidate& b) {
+    return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
+  }
+
+  float* RowOfWeights(int64_t row) const;
+  void TakeCandidates(int64_t row, int64_t first_key);
+
+  const TileState& s_;
+  std::vector<std::vector<Candidate>> best_;  // [rows], at most top_k each
+};
+
+}  // namespace attention

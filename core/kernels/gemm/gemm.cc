@@ -1,0 +1,27 @@
+#include "core/kernels/gemm/gemm.h"
+
+#include "core/kernels/gemm/gemm_cache.h"
+#ifndef __aarch64__
+#include "core/kernels/onednn/ukernel_gemm.h"
+#endif
+
+namespace attention {
+
+const Gemm& FindGemm(GemmShape shape) { return GemmCache::Get().Find(shape); }
+
+KernelLease::KernelLease() { GemmCache::Get().Enter(); }
+KernelLease::~KernelLease() { GemmCache::Get().Leave(); }
+
+KernelRun::~KernelRun() {
+#ifndef __aarch64__
+  ReleaseMatrixUnit();
+#endif
+}
+
+GemmCounts CountGemmKernels() { return GemmCache::Get().counts(); }
+
+void SetMaxGemmKernels(int64_t max_kernels) { GemmCache::Get().SetMax(max_kernels); }
+
+void OnGemmEviction(void (*forget)()) { GemmCache::Get().SetListener(forget); }
+
+}  // namespace attention

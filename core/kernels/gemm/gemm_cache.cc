@@ -1,0 +1,140 @@
+#include "core/kernels/gemm/gemm_cache.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/kernels/gemm/neon_gemm.h"
+#include "core/kernels/gemm/streamed_gemm.h"
+#include "core/kernels/onednn/isa.h"
+#include "core/kernels/onednn/matmul_gemm.h"
+#include "core/kernels/onednn/ukernel_gemm.h"
+
+namespace attention {
+namespace {
+
+std::unique_ptr<Gemm> Generate(const GemmShape& shape) {
+#ifdef __aarch64__
+  return MakeNeonGemm(shape);
+#else
+  if (shape.int8 && !HasVnni()) {
+    return MakeStreamedGemm(shape);
+  }
+  return CurrentIsa() == Isa::kSse41 ? MakeMatmulGemm(shape) : MakeUkernelGemm(shape);
+#endif
+}
+
+/// Xbyak, with which oneDNN writes code, remembers a thread's first failure and then fails always:
+/// from then on other threads generate the kernels of that thread.
+std::unique_ptr<Gemm> GenerateDespiteFailures(const GemmShape& shape) {
+  thread_local bool has_failed = false;
+  if (!has_failed) {
+    has_failed = true;
+    std::unique_ptr<Gemm> gemm = Generate(shape);
+    has_failed = false;
+    return gemm;
+  }
+  std::unique_ptr<Gemm> gemm;
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      gemm = Generate(shape);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
+  }
+  return gemm;
+}
+
+/// The number of leases that live on this thread.
+thread_local int leases_of_thread = 0;
+
+}  // namespace
+
+GemmCache& GemmCache::Get() {
+  static GemmCache& cache = *std::make_unique<GemmCache>().release();
+  return cache;
+}
+
+const Gemm& GemmCache::Find(const GemmShape& shape) {
+  MutexLock lock(mutex_);
+  auto found = entries_.find(shape);
+  if (found == entries_.end()) {
+    Entry entry{GenerateDespiteFailures(shape)};
+    found = entries_.emplace(shape, std::move(entry)).first;
+    ++num_generated_;
+    ++num_held_;
+  }
+  Entry& entry = found->second;
+  if (entry.last_round != round_) {
+    entry.last_round = round_;
+    ++entry.rounds;
+  }
+  return *entry.gemm;
+}
+
+// A computation may run inside another one of its thread, between two parts of it: only the outer
+// one locks, since it would wait for itself.
+void GemmCache::Enter() {
+  if (leases_of_thread++ > 0) {
+    return;
+  }
+  if (HoldsMoreThan(max_kernels_)) {
+    std::unique_lock<std::shared_mutex> alone(users_, std::defer_lock);
+    if (HoldsMoreThan(2 * max_kernels_)) {
+      alone.lock();
+    }
+    if (alone.owns_lock() || alone.try_lock()) {
+      Evict();
+    }
+  }
+  users_.lock_shared();
+}
+
+void GemmCache::Leave() {
+  if (--leases_of_thread == 0) {
+    users_.unlock_shared();
+  }
+}
+
+// A quarter more than needed, so that evictions are rare.
+void GemmCache::Evict() {
+  if (void (*forget)() = forget_; forget != nullptr) {
+    forget();
+  }
+  MutexLock lock(mutex_);
+  struct Candidate {
+    int64_t last_round;
+    int64_t rounds;
+    GemmShape shape;
+  };
+  std::vector<Candidate> candidates;
+  candidates.reserve(entries_.size());
+  for (const auto& [shape, entry] : entries_) {
+    candidates.push_back({entry.last_round, entry.rounds, shape});
+  }
+  const int64_t kept = max_kernels_ / 4 * 3;
+  const int64_t excess = std::max<int64_t>(0, std::ssize(candidates) - kept);
+  std::nth_element(candidates.begin(), candidates.begin() + excess, candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return std::pair(a.last_round, a.rounds) < std::pair(b.last_round, b.rounds);
+                   });
+  for (int64_t i = 0; i < excess; ++i) {
+    entries_.erase(candidates[i].shape);
+  }
+  num_evicted_ += excess;
+  num_held_ = std::ssize(entries_);
+  ++round_;
+}
+
+GemmCounts GemmCache::counts() {
+  MutexLock lock(mutex_);
+  return {.generated = num_generated_, .held = std::ssize(entries_), .evicted = num_evicted_};
+}
+
+}  // namespace attention

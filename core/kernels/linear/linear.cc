@@ -1,0 +1,277 @@
+#include "core/kernels/linear/linear.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/kernels/linear/pack_weights.h"
+#include "core/kernels/onednn/isa.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kRowTile = 64;
+constexpr int64_t kTileElements = kRowTile * kColumnBlock;
+
+/// K is cut at multiples of this. Short chains of additions round less, which f32 needs; bf16
+/// operands round far more than any chain and integers not at all, so there it is only a matter of
+/// the L2 cache.
+constexpr int64_t kDepthChunkF32 = 256;
+constexpr int64_t kDepthChunk = 1024;
+
+/// Rows of 8 bits with a scale each.
+struct QuantisedInput {
+  uint8_t* values = nullptr;  // [rows, Int8Depth(in_features)]
+  float* scales = nullptr;    // [rows]
+};
+
+QuantisedInput Quantise(const MatrixView& input, Workspace& workspace) {
+  const int64_t width = Int8Depth(input.cols);
+  const int64_t scales_at = RoundUp(input.rows * width, 64);
+  std::byte* buffer =
+      workspace.Buffer(Workspace::kQuantised, scales_at + input.rows * sizeof(float));
+  const QuantisedInput quantised{reinterpret_cast<uint8_t*>(buffer),
+                                 reinterpret_cast<float*>(buffer + scales_at)};
+  constexpr int64_t kRows = 16;
+  workspace.pool().ParallelFor((input.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
+    const int64_t first = i * kRows;
+    CurrentTileKernels().quantise_rows(
+        {ElementAt(input.data, input.dtype, first * input.row_stride), input.dtype,
+         input.row_stride, std::min(kRows, input.rows - first), input.cols},
+        {quantised.values + first * width, width, quantised.scales + first});
+  });
+  return quantised;
+}
+
+}  // namespace
+
+std::string_view Name(WeightsDtype dtype) {
+  switch (dtype) {
+    case WeightsDtype::kF32:
+      return "fp32";
+    case WeightsDtype::kBf16:
+      return "bf16";
+    case WeightsDtype::kInt8:
+      break;
+  }
+  return "int8";
+}
+
+/// The products of one tile height: the first chunk of K overwrites, later ones accumulate.
+struct PackedLinear::Kernels {
+  int64_t rows = 0;
+  int64_t depth = 0;
+  int64_t chunk = 0;
+  const Gemm* first = nullptr;
+  const Gemm* next = nullptr;  // null when K is one chunk
+  const Gemm* last = nullptr;  // a shorter last chunk; null when there is none
+};
+
+/// Rows [first_row, first_row + kernels.rows) of a call.
+struct PackedLinear::Tile {
+  const Kernels& kernels;
+  int64_t first_row = 0;
+  const void* rows = nullptr;  // of the operand type
+  const float* scales = nullptr;
+};
+
+PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format)
+    : in_features_(in_features),
+      format_(format),
+      is_quantised_(format.weights == WeightsDtype::kInt8 && MultipliesInt8()),
+      columns_{0} {
+  for (const Part& part : parts) {
+    columns_.push_back(columns_.back() + RoundUp(part.out_features, kColumnBlock));
+  }
+  if (format_.is_gated) {
+    columns_.pop_back();
+  }
+  packed_ = MappedBuffer(num_blocks() * BlockBytes());
+  bias_ = AlignedBuffer(num_blocks() * kColumnBlock * sizeof(float));
+  auto* bias = reinterpret_cast<float*>(bias_.data());
+  std::fill_n(bias, num_blocks() * kColumnBlock, 0.0f);
+  for (int64_t i = 0; i < std::ssize(parts); ++i) {
+    const Part& part = parts[i];
+    const int64_t step = format_.is_gated ? 2 : 1;
+    int64_t block = format_.is_gated ? i : columns_[i] / kColumnBlock;
+    for (int64_t first = 0; first < part.out_features; first += kColumnBlock, block += step) {
+      const int64_t count = std::min(kColumnBlock, part.out_features - first);
+      const ChannelBlock channels{part.weights, in_features_, first, count};
+      if (is_int8()) {
+        PackBlockInt8(channels, Block(block));
+      } else {
+        PackBlock(channels, format_.weights, format_.compute, Block(block));
+      }
+      if (part.weights.bias != nullptr) {
+        std::copy_n(part.weights.bias + first, count, bias + block * kColumnBlock);
+      }
+    }
+  }
+  if (format_.weights == WeightsDtype::kBf16) {
+    std::transform(bias, bias + num_blocks() * kColumnBlock, bias,
+                   [](float value) { return ToFloat(ToBf16(value)); });
+  }
+}
+
+size_t PackedLinear::BlockBytes() const {
+  return is_int8() ? Int8BlockBytes(in_features_)
+                   : in_features_ * kColumnBlock * SizeOf(format_.compute);
+}
+
+const float* PackedLinear::Bias(int64_t block) const {
+  return reinterpret_cast<const float*>(bias_.data()) + block * kColumnBlock;
+}
+
+PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride) const {
+  const bool is_f32 = !is_int8() && format_.compute == Dtype::kF32;
+  Kernels kernels{.rows = rows,
+                  .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
+                  .chunk = is_f32 ? kDepthChunkF32 : kDepthChunk};
+  GemmShape shape{.m = rows,
+                  .n = kColumnBlock,
+                  .k = std::min(kernels.depth, kernels.chunk),
+                  .lda = is_int8() ? kernels.depth : row_stride,
+                  .ldb = kColumnBlock,
+                  .ldc = kColumnBlock,
+                  .dtype = is_int8() ? Dtype::kF32 : format_.compute,
+                  .int8 = is_int8()};
+  kernels.first = &FindGemm(shape);
+  shape.accumulate = true;
+  if (kernels.depth >= 2 * kernels.chunk) {
+    kernels.next = &FindGemm(shape);
+  }
+  if (kernels.depth > kernels.chunk && kernels.depth % kernels.chunk != 0) {
+    shape.k = kernels.depth % kernels.chunk;
+    kernels.last = &FindGemm(shape);
+  }
+  return kernels;
+}
+
+void PackedLinear::Multiply(const Tile& tile, int64_t block, float* product) const {
+  const Kernels& kernels = tile.kernels;
+  const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
+  const auto* rows = static_cast<const std::byte*>(tile.rows);
+  for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chunk) {
+    const Gemm* gemm = depth == 0                               ? kernels.first
+                       : depth + kernels.chunk <= kernels.depth ? kernels.next
+                                                                : kernels.last;
+    gemm->Run(rows + depth * element_bytes, Block(block) + depth * kColumnBlock * element_bytes,
+              product);
+  }
+  if (is_int8()) {
+    const float* scales = Int8Scales(Block(block), in_features_);
+    CurrentTileKernels().dequantise_scores({.scores = product,
+                                            .stride = kColumnBlock,
+                                            .rows = kernels.rows,
+                                            .cols = kColumnBlock,
+                                            .query_scales = tile.scales,
+                                            .key_scales = scales,
+                                            .key_offsets = scales + kColumnBlock});
+  }
+}
+
+void PackedLinear::RunTile(const Call& call, const Tile& tile, int64_t block) const {
+  alignas(64) std::array<float, 2 * kTileElements> product;
+  float* factors = format_.is_gated ? product.data() + kTileElements : nullptr;
+  const int64_t packed_block = format_.is_gated ? 2 * block : block;
+  Multiply(tile, packed_block, product.data());
+  if (format_.is_gated) {
+    Multiply(tile, packed_block + 1, factors);
+  }
+  const int64_t column = block * kColumnBlock - columns_[call.first_part];
+  FinishTile finish{.values = product.data(),
+                    .rows = tile.kernels.rows,
+                    .bias = Bias(packed_block),
+                    .activation = call.activation,
+                    .factors = factors,
+                    .factor_bias = format_.is_gated ? Bias(packed_block + 1) : nullptr};
+  if (call.residual.has_value()) {
+    const MatrixView& residual = *call.residual;
+    finish.residual =
+        static_cast<const float*>(residual.data) + tile.first_row * residual.row_stride + column;
+    finish.residual_stride = residual.row_stride;
+    finish.cols = residual.cols - column;
+  }
+  CurrentTileKernels().finish(finish);
+  Store(call, tile, column, product.data());
+}
+
+void PackedLinear::Store(const Call& call, const Tile& tile, int64_t column,
+                         const float* product) const {
+  const int64_t end_row = tile.first_row + tile.kernels.rows;
+  auto segment =
+      std::upper_bound(call.outputs.begin(), call.outputs.end(), tile.first_row,
+                       [](int64_t row, const RowSegment& s) { return row < s.first_row; });
+  --segment;
+  for (int64_t row = tile.first_row; row < end_row; ++segment) {
+    const MutableMatrixView& view = segment->view;
+    const int64_t row_of_view = row - segment->first_row;
+    const int64_t rows = std::min(view.rows - row_of_view, end_row - row);
+    if (rows > 0 && column < view.cols) {
+      CurrentTileKernels().store(
+          {.source = product + (row - tile.first_row) * kColumnBlock,
+           .source_stride = kColumnBlock,
+           .rows = rows,
+           .cols = std::min(kColumnBlock, view.cols - column),
+           .target = ElementAt(view.data, view.dtype, row_of_view * view.row_stride + column),
+           .target_dtype = view.dtype,
+           .target_stride = view.row_stride});
+    }
+    row += std::max<int64_t>(rows, 0);
+  }
+}
+
+void PackedLinear::Run(const Call& call, Workspace& workspace) const {
+  const int64_t rows = call.input.rows;
+  if (rows == 0) {
+    return;
+  }
+  QuantisedInput quantised;
+  if (is_int8()) {
+    quantised = Quantise(call.input, workspace);
+  }
+  const KernelLease lease;
+  const int64_t row_tiles = RoundUp(rows, kRowTile) / kRowTile;
+  const int64_t tail_rows = rows - (row_tiles - 1) * kRowTile;
+  const Kernels tail = FindKernels(tail_rows, call.input.row_stride);
+  const Kernels whole = row_tiles > 1 ? FindKernels(kRowTile, call.input.row_stride) : tail;
+  const int64_t first_block = columns_[call.first_part] / kColumnBlock;
+  const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
+  workspace.pool().ParallelFor(blocks * row_tiles, [&](int64_t i, int /*worker*/) {
+    const KernelRun run;
+    const int64_t row_tile = i % row_tiles;
+    Tile tile{row_tile + 1 == row_tiles ? tail : whole, row_tile * kRowTile};
+    if (is_int8()) {
+      tile.rows = quantised.values + tile.first_row * Int8Depth(in_features_);
+      tile.scales = quantised.scales + tile.first_row;
+    } else {
+      tile.rows =
+          ElementAt(call.input.data, format_.compute, tile.first_row * call.input.row_stride);
+    }
+    RunTile(call, tile, first_block + i / row_tiles);
+  });
+}
+
+void PackedLinear::CopyChannel(int64_t channel, float* target) const {
+  const std::byte* block = Block(channel / kColumnBlock);
+  const int64_t column = channel % kColumnBlock;
+  if (is_int8()) {
+    const float scale = Int8Scales(block, in_features_)[column];
+    const auto* integers = reinterpret_cast<const int8_t*>(block);
+    for (int64_t k = 0; k < in_features_; ++k) {
+      const int64_t element = (k / 4 * kColumnBlock + column) * 4 + k % 4;
+      target[k] = scale * static_cast<float>(integers[element]);
+    }
+  } else if (format_.compute == Dtype::kBf16) {
+    const auto* pairs = reinterpret_cast<const Bf16*>(block);
+    for (int64_t k = 0; k < in_features_; ++k) {
+      target[k] = ToFloat(pairs[PackedIndex(k, column, kColumnBlock, 2)]);
+    }
+  } else {
+    const auto* values = reinterpret_cast<const float*>(block);
+    for (int64_t k = 0; k < in_features_; ++k) {
+      target[k] = values[k * kColumnBlock + column];
+    }
+  }
+}
+
+}  // namespace attention

@@ -1,0 +1,102 @@
+// Linear maps y = x W^T + b with packed weights. Activation, gate and residual are applied in the
+// same pass.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/kernels/gemm/gemm.h"
+#include "core/kernels/linear/linear_weights.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/workspace.h"
+#include "core/tensor/huge_pages.h"
+#include "core/tensor/tensor.h"
+
+namespace attention {
+
+/// The memory for some rows of a result: row `first_row` + i of the product is row i of `view`.
+struct RowSegment {
+  int64_t first_row = 0;
+  MutableMatrixView view;
+};
+
+class PackedLinear {
+ public:
+  struct Part {
+    LinearWeights weights;
+    int64_t out_features = 0;
+  };
+  struct Format {
+    /// The dtype to which weights and biases are rounded.
+    WeightsDtype weights = WeightsDtype::kF32;
+    /// The dtype of the input rows, and with kF32 and kBf16 of the operands of the product; a
+    /// result of ComputeDtype.
+    Dtype compute = Dtype::kF32;
+    /// Whether the map is gated: it has two parts of equal width, and the result is
+    /// activation(first) * second.
+    bool is_gated = false;
+  };
+
+  /// Packs the parts one after the other, each at a column that is a multiple of kColumnBlock
+  /// (ColumnOf). The blocks of the two parts of a gated map alternate. REQUIRES: in_features is
+  /// even when `compute` is bf16.
+  PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format);
+
+  int64_t in_features() const { return in_features_; }
+  Dtype compute() const { return format_.compute; }
+  /// The number of columns of the whole result, padding included. It is the row stride of a buffer
+  /// for all parts.
+  int64_t num_columns() const { return columns_.back(); }
+  int64_t ColumnOf(int64_t part) const { return columns_[part]; }
+  size_t size_bytes() const { return packed_.size_bytes() + bias_.size_bytes(); }
+
+  struct Call {
+    /// [rows, in_features] of the compute type.
+    MatrixView input;
+    /// Parts [first_part, end_part) are computed; column 0 of the outputs is the first part's
+    /// first. A gated map has one part.
+    int64_t first_part = 0;
+    int64_t end_part = 1;
+    /// The memory for the result, in row order, for all rows of the input. Columns past a view's
+    /// `cols` are not written.
+    std::span<const RowSegment> outputs;
+    Activation activation = Activation::kNone;
+    /// f32 [rows, columns of the result], added last. It may be the memory of the result.
+    std::optional<MatrixView> residual = {};
+  };
+
+  /// Computes the result. The bits of a row depend neither on the other rows nor on the number of
+  /// threads, since K is cut at fixed places.
+  void Run(const Call& call, Workspace& workspace) const;
+
+  /// The weights of one output channel as they were packed, f32 [in_features]. REQUIRES: not gated.
+  void CopyChannel(int64_t channel, float* target) const;
+
+ private:
+  struct Kernels;
+  struct Tile;
+
+  bool is_int8() const { return format_.weights == WeightsDtype::kInt8 && is_quantised_; }
+  int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
+  size_t BlockBytes() const;
+  std::byte* Block(int64_t block) { return packed_.data() + block * BlockBytes(); }
+  const std::byte* Block(int64_t block) const { return packed_.data() + block * BlockBytes(); }
+  const float* Bias(int64_t block) const;
+  Kernels FindKernels(int64_t rows, int64_t row_stride) const;
+  void Multiply(const Tile& tile, int64_t block, float* product) const;
+  void RunTile(const Call& call, const Tile& tile, int64_t block) const;
+  void Store(const Call& call, const Tile& tile, int64_t column, const float* product) const;
+
+  int64_t in_features_;
+  Format format_;
+  bool is_quantised_ = false;
+  std::vector<int64_t> columns_;  // [parts + 1]
+  /// [blocks], each f32 [in_features][kColumnBlock], bf16 as pairs of rows, int8 as fours, then f32
+  /// scales and offsets [kColumnBlock].
+  MappedBuffer packed_;
+  AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
+};
+
+}  // namespace attention

@@ -1,7 +1,0 @@
-#include "tests/core/kernels/primitives_of_isa.h"
-
-namespace attention {
-
-const VectorPrimitives kVectorPrimitivesSse41 = MakePrimitives();
-
-}  // namespace attention
