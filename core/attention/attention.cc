@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/attention/resolve.h"
-#include "core/kernels/flash_attention.h"
+#include "core/kernels/attention/flash_attention.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

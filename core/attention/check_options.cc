@@ -1,5 +1,6 @@
 #include "core/attention/check_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -16,10 +17,6 @@ bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
 Found Error(std::string field, const std::string& expected, const absl::AlphaNum& found) {
   return OptionError{std::move(field),
                      absl::StrCat("expected ", expected, ", found ", found.Piece())};
-}
-
-Found CheckNotNegative(const char* field, int64_t value) {
-  return value >= 0 ? std::nullopt : Error(field, "0 or more", value);
 }
 
 Found CheckPositive(const char* field, double value) {
@@ -64,12 +61,14 @@ Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
 }
 
 Found CheckVisibility(const AttentionOptions& o, const OptionsFit& fit) {
-  const std::pair<const char*, int64_t> counts[] = {
-      {"window", o.window}, {"window_right", o.window_right}, {"prefix", o.prefix}};
-  for (const auto& [field, count] : counts) {
-    if (Found error = CheckNotNegative(field, count)) {
-      return error;
+  for (const VisibilityNumber& number : kVisibilityNumbers) {
+    const int64_t least = AttentionOptions().*number.value;
+    if (o.*number.value < least) {
+      return Error(number.name, absl::StrCat(least, " or more"), o.*number.value);
     }
+  }
+  if (o.window_dilation > 1 && o.window == 0) {
+    return Error("window_dilation", "1 without a window", o.window_dilation);
   }
   if (Found error = CheckPosition("query_offset", o.query_offset.value_or(0))) {
     return error;
@@ -100,45 +99,51 @@ Found CheckRows(const AttentionOptions& o, const OptionsFit& fit) {
   return o.rotary.has_value() ? CheckRotary(*o.rotary, fit.head_dim) : std::nullopt;
 }
 
-/// What some similarities do not take.
-struct Restricted {
-  const char* field;
-  bool is_set;
-  bool is_for_regression;
-};
+/// The first option that goes with dot products alone.
+const char* FindLogitOption(const AttentionOptions& o, const OptionsFit& fit) {
+  const std::pair<const char*, bool> options[] = {
+      {"scale", o.scale.has_value()},
+      {"softcap", o.softcap != 0},
+      {"alibi_slopes", !o.alibi_slopes.empty()},
+      {"bias", o.bias.data != nullptr || fit.has_bias},
+      {"sinks", !o.sinks.empty()},
+  };
+  const auto* found =
+      std::ranges::find_if(options, [](const auto& option) { return option.second; });
+  return found == std::end(options) ? nullptr : found->first;
+}
+
+/// The first option that linear attention does not take, beside those of logits.
+const char* FindHidingOption(const AttentionOptions& o, const OptionsFit& fit) {
+  for (const VisibilityNumber& number : kVisibilityNumbers) {
+    if (o.*number.value != AttentionOptions().*number.value) {
+      return number.name;
+    }
+  }
+  return !o.global_tokens.empty()                 ? "global_tokens"
+         : o.mask.data != nullptr || fit.has_mask ? "mask"
+         : fit.has_cache                          ? "cache"
+                                                  : nullptr;
+}
 
 Found CheckSimilarity(const AttentionOptions& o, const OptionsFit& fit) {
+  const std::string name(Name(o.similarity));
   if (IsRegression(o.similarity)) {
     if (Found error = CheckPositive("bandwidth", o.bandwidth)) {
       return error;
     }
   } else if (o.bandwidth != 0) {
-    return Error("bandwidth", absl::StrCat("0 with similarity ", std::string(Name(o.similarity))),
-                 o.bandwidth);
+    return Error("bandwidth", absl::StrCat("0 with similarity ", name), o.bandwidth);
   }
   if (o.similarity == Similarity::kDotProduct) {
     return std::nullopt;
   }
-  const Restricted options[] = {
-      {"scale", o.scale.has_value(), false},
-      {"softcap", o.softcap != 0, false},
-      {"alibi_slopes", !o.alibi_slopes.empty(), false},
-      {"bias", o.bias.data != nullptr || fit.has_bias, false},
-      {"sinks", !o.sinks.empty(), false},
-      {"window", o.window != 0, true},
-      {"window_right", o.window_right != 0, true},
-      {"prefix", o.prefix != 0, true},
-      {"global_tokens", !o.global_tokens.empty(), true},
-      {"mask", o.mask.data != nullptr || fit.has_mask, true},
-      {"cache", fit.has_cache, true},
-  };
-  for (const Restricted& option : options) {
-    if (option.is_set && !(option.is_for_regression && IsRegression(o.similarity))) {
-      return Error(option.field,
-                   absl::StrCat("none with similarity ", std::string(Name(o.similarity))), "one");
-    }
+  const char* refused = FindLogitOption(o, fit);
+  if (refused == nullptr && o.similarity == Similarity::kLinear) {
+    refused = FindHidingOption(o, fit);
   }
-  return std::nullopt;
+  return refused == nullptr ? std::nullopt
+                            : Error(refused, absl::StrCat("none with similarity ", name), "one");
 }
 
 }  // namespace

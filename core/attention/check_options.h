@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "core/attention/attention.h"
+#include "absl/status/status.h"
+#include "core/attention/attention_sequence.h"
 
 namespace attention {
 

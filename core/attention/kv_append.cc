@@ -93,4 +93,15 @@ void KvAppend::WriteHead(int64_t head) const {
 
 void KvAppend::Finish() { cache_->length_ += key_.tokens; }
 
+absl::Status KvCache::Append(const HeadsView& key, const HeadsView& value,
+                             const KeyPreparation& preparation) {
+  KvAppend append(*this, key, value, preparation);
+  RETURN_IF_ERROR(append.Begin());
+  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+    append.WriteHead(head);
+  }
+  append.Finish();
+  return absl::OkStatus();
+}
+
 }  // namespace attention

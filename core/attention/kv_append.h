@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "core/attention/kv_cache.h"
-#include "core/kernels/head_rows.h"
-#include "core/kernels/rotary.h"
+#include "core/kernels/attention/head_rows.h"
+#include "core/kernels/attention/rotary.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/attention/attention.h"
-#include "core/attention/kv_append.h"
 #include "core/attention/kv_page.h"
 #include "core/runtime/status_macros.h"
 
@@ -111,17 +109,6 @@ void KvCache::SetPage(int64_t index, std::shared_ptr<KvPage> page) {
   }
   pages_[index] = std::move(page);
   first_own_page_ = std::min(first_own_page_, index);
-}
-
-absl::Status KvCache::Append(const HeadsView& key, const HeadsView& value,
-                             const KeyPreparation& preparation) {
-  KvAppend append(*this, key, value, preparation);
-  RETURN_IF_ERROR(append.Begin());
-  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-    append.WriteHead(head);
-  }
-  append.Finish();
-  return absl::OkStatus();
 }
 
 absl::Status KvCache::Truncate(int64_t length) {

@@ -5,31 +5,15 @@
 #include <cstring>
 #include <utility>
 
+#include "core/kernels/attention/attention_plan.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
 namespace {
 
-/// Where the parts of one head lie, in bytes from its first.
-struct HeadLayout {
-  HeadLayout(const KvCacheShape& shape, int64_t capacity)
-      : element_bytes(ElementBytes(shape.storage)),
-        depth(AttentionPlan::PaddedWidth(shape.head_dim)),
-        value_width(AttentionPlan::PaddedWidth(shape.value_head_dim)),
-        values(capacity * depth * element_bytes),
-        flags(values + capacity * value_width * element_bytes),
-        scales(flags + 64),
-        // key_scales, key_offsets and value_scales
-        size(scales + (shape.storage == KeyValueStorage::kInt8
-                           ? 3 * capacity * static_cast<int64_t>(sizeof(float))
-                           : 0)) {}
-
-  int64_t element_bytes, depth, value_width, values, flags, scales, size;
-};
-
-/// Packed elements as bytes: index of column `col` of row `row`, `n` rows together.
-int64_t PackedIndex(int64_t row, int64_t col, int64_t cols, int64_t n) {
-  return row / n * cols * n + col * n + row % n;
+HeadLayout LayoutOf(const KvCacheShape& shape, int64_t capacity) {
+  return {shape.storage, AttentionPlan::PaddedWidth(shape.head_dim),
+          AttentionPlan::PaddedWidth(shape.value_head_dim), capacity};
 }
 
 template <typename T>
@@ -94,53 +78,8 @@ struct Integers {
 
 }  // namespace
 
-SlabArena& KvMemory::ArenaOf(size_t bytes) {
-  MutexLock lock(mutex_);
-  return arenas_.try_emplace(bytes, bytes).first->second;
-}
-
-size_t KvMemory::free_bytes() const {
-  const size_t used = whole_ == nullptr ? used_bytes_ : whole_->used_bytes_;
-  return used < max_bytes_ ? max_bytes_ - used : 0;
-}
-
-std::byte* KvMemory::Take(size_t bytes, size_t credit_bytes) {
-  if (whole_ != nullptr) {
-    const size_t own = used_bytes_;
-    const size_t credit = std::min(credit_bytes, own);
-    std::byte* const memory =
-        may_take_(own - credit, bytes, whole_->used_bytes_ - credit, max_bytes_)
-            ? whole_->Take(bytes, credit_bytes)
-            : nullptr;
-    used_bytes_ += memory == nullptr ? 0 : bytes;
-    return memory;
-  }
-  size_t used = used_bytes_;
-  do {
-    if (used - credit_bytes + bytes > max_bytes_) {
-      return nullptr;
-    }
-  } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
-  try {
-    return ArenaOf(bytes).Take();
-  } catch (...) {
-    used_bytes_ -= bytes;
-    throw;
-  }
-}
-
-void KvMemory::GiveBack(std::byte* memory, size_t bytes) {
-  if (whole_ != nullptr) {
-    used_bytes_ -= bytes;
-    whole_->GiveBack(memory, bytes);
-    return;
-  }
-  ArenaOf(bytes).GiveBack(memory);
-  used_bytes_ -= bytes;
-}
-
 size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
-  return static_cast<size_t>(shape.num_kv_heads * HeadLayout(shape, capacity).size);
+  return static_cast<size_t>(shape.num_kv_heads * LayoutOf(shape, capacity).bytes);
 }
 
 std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
@@ -161,28 +100,19 @@ KvPage::~KvPage() {
 }
 
 HeadPage KvPage::Head(int64_t head) const {
-  const HeadLayout layout(shape_, capacity_);
-  std::byte* first = bytes_ + head * layout.size;
-  HeadPage page{.keys = first,
-                .values = first + layout.values,
-                .values_are_finite = reinterpret_cast<uint8_t*>(first + layout.flags)};
-  if (shape_.storage == KeyValueStorage::kInt8) {
-    page.key_scales = reinterpret_cast<float*>(first + layout.scales);
-    page.key_offsets = page.key_scales + capacity_;
-    page.value_scales = page.key_offsets + capacity_;
-  }
-  return page;
+  const HeadLayout layout = LayoutOf(shape_, capacity_);
+  return layout.At(bytes_ + head * layout.bytes);
 }
 
 void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {
-  const HeadLayout layout(shape_, capacity_);
+  const HeadLayout layout = LayoutOf(shape_, capacity_);
   const int64_t blocks = RoundUp(tokens, kKeyBlock) / kKeyBlock;
   const int64_t rows = blocks * kKeyBlock;
   for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
     const HeadPage from = other.Head(head);
     const HeadPage to = Head(head);
-    std::memcpy(to.keys, from.keys, rows * layout.depth * layout.element_bytes);
-    std::memcpy(to.values, from.values, rows * layout.value_width * layout.element_bytes);
+    std::memcpy(to.keys, from.keys, layout.KeyBytes(rows));
+    std::memcpy(to.values, from.values, layout.ValueBytes(rows));
     std::memcpy(to.values_are_finite, from.values_are_finite, blocks);
     if (shape_.storage == KeyValueStorage::kInt8) {
       std::copy_n(from.key_scales, rows, to.key_scales);

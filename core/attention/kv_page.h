@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/attention/kv_cache.h"
-#include "core/kernels/packed_head.h"
+#include "core/attention/kv_memory.h"
+#include "core/kernels/attention/packed_layout.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {

@@ -9,18 +9,16 @@
 namespace attention {
 namespace {
 
-/// Keys of a window or a prefix that holds every key of every row, wherever the rows stand.
-constexpr int64_t kEveryKey = 4 * kMaxPosition;
-
 /// Regression and linear attention work on f32; so do 8-bit keys, apart from their own products.
 /// Normalised or rotated rows do too: rounding them to bf16 again would exceed bf16's tolerance.
 Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
-  if (sequence.similarity != Similarity::kDotProduct) {
+  if (sequence.options.similarity != Similarity::kDotProduct) {
     return Dtype::kF32;
   }
   if (!sequence.cached.has_value()) {
-    const bool prepares = sequence.query_norm.has_value() || sequence.key_norm.has_value() ||
-                          sequence.rotary.has_value();
+    const bool prepares = sequence.options.query_norm.has_value() ||
+                          sequence.options.key_norm.has_value() ||
+                          sequence.options.rotary.has_value();
     return prepares ? Dtype::kF32 : ComputeDtype(dtype);
   }
   return sequence.cached->storage == KeyValueStorage::kBf16 ? ComputeDtype(Dtype::kBf16)
@@ -30,24 +28,8 @@ Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
 }  // namespace
 
 FlashSequence Resolve(const AttentionSequence& s, int64_t coming_keys) {
-  const AttentionOptions& o = s.options;
-  FlashSequence result = {.query = s.query, .key = s.key, .value = s.value, .output = s.output};
-  result.visibility = {.causal = o.causal,
-                       .window = std::min(o.window, kEveryKey),
-                       .window_right = std::min(o.window_right, kEveryKey),
-                       .prefix = std::min(o.prefix, kEveryKey),
-                       .global_tokens = o.global_tokens,
-                       .mask = o.mask};
-  result.similarity = o.similarity;
-  result.scale = o.scale.value_or(1.0f / std::sqrt(static_cast<float>(s.query.head_dim)));
-  result.bandwidth = o.bandwidth;
-  result.softcap = o.softcap;
-  result.alibi_slopes = o.alibi_slopes;
-  result.bias = o.bias;
-  result.sinks = o.sinks;
-  result.query_norm = o.query_norm;
-  result.key_norm = o.key_norm;
-  result.rotary = o.rotary;
+  FlashSequence result = {
+      .query = s.query, .key = s.key, .value = s.value, .output = s.output, .options = s.options};
   result.weights = s.weights;
   result.top_k = s.top_weights.k;
   result.top_weights = s.top_weights.weights;
@@ -61,8 +43,12 @@ FlashSequence Resolve(const AttentionSequence& s, int64_t coming_keys) {
     result.value = {nullptr, s.query.dtype, kv_len, shape.num_kv_heads, shape.value_head_dim};
   }
   result.compute = ComputeDtypeOf(result, s.query.dtype);
-  result.visibility.kv_len = result.kv_len();
-  result.visibility.query_offset = o.query_offset.value_or(result.kv_len() - s.query.tokens);
+  AttentionOptions& options = result.options;
+  options.scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(s.query.head_dim)));
+  options.query_offset = options.query_offset.value_or(result.kv_len() - s.query.tokens);
+  for (const VisibilityNumber& number : kVisibilityNumbers) {
+    options.*number.value = std::min(options.*number.value, kFarthestKey);
+  }
   return result;
 }
 

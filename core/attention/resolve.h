@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/attention/attention.h"
-#include "core/kernels/flash_attention.h"
+#include "core/attention/attention_sequence.h"
+#include "core/kernels/attention/flash_attention.h"
 #include "core/tensor/ragged.h"
 
 namespace attention {

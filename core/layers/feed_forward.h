@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/kernels/linear.h"
+#include "core/kernels/linear/linear.h"
 
 namespace attention {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/kernels/flash_attention.h"
+#include "core/kernels/attention/flash_attention.h"
 #include "core/layers/cached_keys.h"
 #include "core/layers/extra_keys.h"
 #include "core/layers/multi_head_attention.h"

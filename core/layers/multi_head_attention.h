@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "core/attention/attention.h"
 #include "core/attention/kv_cache.h"
-#include "core/kernels/linear.h"
+#include "core/kernels/linear/linear.h"
 #include "core/layers/slices.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/kernels/attention/options.h"
 #include "core/kernels/tile/tile_kernels.h"
-#include "core/kernels/variants.h"
 #include "core/layers/multi_head_attention.h"
 
 namespace attention {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels/linear.h"
-#include "core/kernels/norm.h"
+#include "core/kernels/linear/linear.h"
+#include "core/kernels/linear/norm.h"
 #include "core/layers/feed_forward.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/models/description.h"

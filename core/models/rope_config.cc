@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/kernels/attention_plan.h"
+#include "core/kernels/attention/attention_plan.h"
+#include "core/kernels/attention/rotary.h"
 
 namespace attention {
 namespace {
@@ -89,20 +90,18 @@ void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& res
 
 /// Wavelengths beyond original / low_freq_factor are stretched, those within original /
 /// high_freq_factor are not, those between in part.
-void ScaleAsLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
-  const double factor = object.Number({"factor"}, kScales, 8);
-  const double low = object.Number({"low_freq_factor"}, kScales, 1);
-  const double high = object.Number({"high_freq_factor"}, kScales, 4);
-  if (!(high > low)) {
-    object.Refuse("high_freq_factor", absl::StrCat("more than low_freq_factor ", low),
-                  absl::StrCat(high));
+void ReadLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  const Rotary scaling{.factor = object.Number({"factor"}, kScales, 8),
+                       .low_freq_factor = object.Number({"low_freq_factor"}, kScales, 1),
+                       .high_freq_factor = object.Number({"high_freq_factor"}, kScales, 4),
+                       .original_max_positions = rope.original_max_positions};
+  if (!(scaling.high_freq_factor > scaling.low_freq_factor)) {
+    object.Refuse("high_freq_factor",
+                  absl::StrCat("more than low_freq_factor ", scaling.low_freq_factor),
+                  absl::StrCat(scaling.high_freq_factor));
   }
   for (int64_t i = 0; i < rope.num_pairs(); ++i) {
-    const double frequency = rope.Frequency(i);
-    const double turns =
-        static_cast<double>(rope.original_max_positions) * frequency / (2 * std::numbers::pi);
-    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
-    result.frequencies.push_back(frequency * (kept + (1 - kept) / factor));
+    result.frequencies.push_back(ScaleAsLlama3(rope.Frequency(i), scaling));
   }
 }
 
@@ -174,7 +173,7 @@ void Scale(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
   if (rope.type == "linear") {
     ScaleLinearly(object, rope, result);
   } else if (rope.type == "llama3") {
-    ScaleAsLlama3(object, rope, result);
+    ReadLlama3(object, rope, result);
   } else if (rope.type == "yarn") {
     ScaleAsYarn(object, rope, result);
   } else if (rope.type == "longrope") {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/kernels/linear.h"
+#include "core/kernels/linear/linear.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/kernels/linear.h"
-#include "core/kernels/norm.h"
+#include "core/kernels/linear/linear.h"
+#include "core/kernels/linear/norm.h"
 #include "core/models/checkpoint.h"
 #include "core/models/description.h"
 

@@ -229,7 +229,8 @@ bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t 
     return true;
   }
   return (!options.causal || key <= p) && (options.window == 0 || key > p - options.window) &&
-         (options.window_right == 0 || key <= p + options.window_right);
+         (options.window_right == 0 || key <= p + options.window_right) &&
+         (options.window_dilation <= 1 || (p - key) % options.window_dilation == 0);
 }
 
 AttentionResult Attention(const Extents& e, const std::vector<double>& query,

@@ -38,6 +38,7 @@ struct Options {
   std::optional<int64_t> query_offset = {};  // default kv_len - query_len
   int64_t window = 0;
   int64_t window_right = 0;
+  int64_t window_dilation = 1;
   int64_t prefix = 0;
   std::vector<int64_t> global_tokens = {};
   std::vector<uint8_t> mask = {};  // [num_heads or 1, query_len, kv_len]
@@ -50,6 +51,19 @@ struct Options {
   std::optional<Rotary> rotary = {};
   Similarity similarity = Similarity::kDotProduct;
   double bandwidth = 0;
+};
+
+/// A whole number among the visibility rules, and all of them. The default means that the rule is
+/// off.
+struct VisibilityNumber {
+  const char* name;
+  int64_t Options::* value;
+};
+inline constexpr VisibilityNumber kVisibilityNumbers[] = {
+    {"window", &Options::window},
+    {"window_right", &Options::window_right},
+    {"window_dilation", &Options::window_dilation},
+    {"prefix", &Options::prefix},
 };
 
 /// The extents of one sequence.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels/visibility.h"
+#include "core/kernels/attention/visibility.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/golden.h"
@@ -49,6 +49,28 @@ const KindCase kKindCases[] = {
     {"WindowRight", {150, 150, 2, 2, 32, 32}, {.window_right = 3}},
     {"WindowBeforeAllKeys", {40, 20, 2, 1, 32, 32}, {.query_offset = 100, .window = 5}},
     {"WindowAtSomeRows", {100, 50, 2, 2, 32, 32}, {.query_offset = -40, .window = 10}},
+    {"WindowDilated",
+     {200, 200, 2, 2, 64, 64},
+     {.causal = true, .window = 48, .window_dilation = 2}},
+    {"WindowDilatedAcrossTiles",
+     {700, 1500, 2, 1, 32, 32},
+     {.causal = true, .window = 1100, .window_dilation = 7}},
+    {"WindowDilatedBothSides",
+     {150, 700, 2, 2, 32, 32},
+     {.window = 60, .window_right = 45, .window_dilation = 3}},
+    {"WindowDilatedFarApart",
+     {300, 1200, 2, 2, 32, 32},
+     {.causal = true, .query_offset = 900, .window = 1200, .window_dilation = 600}},
+    {"WindowDilatedBeyondTheKeys",
+     {60, 90, 2, 2, 32, 32},
+     {.query_offset = -20, .window = 50, .window_dilation = std::numeric_limits<int64_t>::max()}},
+    {"WindowDilatedPrefixGlobalMask",
+     {300, 600, 2, 2, 32, 32},
+     {.causal = true, .window = 90, .window_dilation = 5, .prefix = 11},
+     {.mask = true, .global_tokens = {5, 250, 512}}},
+    {"WindowDilatedFewRows",
+     {3, 1100, 4, 1, 64, 64},
+     {.causal = true, .window = 700, .window_dilation = 4}},
     {"Prefix", {150, 150, 2, 2, 32, 32}, {.causal = true, .prefix = 40}},
     {"PrefixAndWindow", {700, 700, 2, 1, 32, 32}, {.causal = true, .window = 50, .prefix = 7}},
     {"PrefixPastTheEnd", {20, 30, 2, 2, 32, 32}, {.causal = true, .prefix = 100}},
@@ -105,6 +127,16 @@ const KindCase kKindCases[] = {
      {.causal = true, .rotary = kHalfSplit},
      {.query_norm = true, .key_norm = true}},
     {"Gaussian", {70, 600, 2, 2, 16, 16}, Regression(Similarity::kGaussian, 20)},
+    {"GaussianWindowDilated",
+     {90, 600, 2, 1, 8, 24},
+     {.causal = true,
+      .window = 200,
+      .window_dilation = 3,
+      .similarity = Similarity::kGaussian,
+      .bandwidth = 5}},
+    {"TriangularWindowDilated",
+     {70, 90, 2, 2, 4, 16},
+     {.window = 40, .window_dilation = 2, .similarity = Similarity::kTriangular, .bandwidth = 3}},
     {"GaussianCausalMasked",
      {90, 90, 2, 1, 8, 24},
      Regression(Similarity::kGaussian, 5, true),
@@ -265,15 +297,9 @@ TEST_P(KindsTest, NaNReachesNoRowThatDoesNotSeeIt) {
   }
   const std::vector<double> output = RunAlone(*dirty);
   const std::vector<double> expected = ToDoubles(clean->output);
-  const Visibility rules{
-      .kv_len = e.kv_len,
-      .query_offset = row().options.query_offset.value_or(e.kv_len - e.query_len),
-      .causal = row().options.causal,
-      .window = row().options.window,
-      .window_right = row().options.window_right,
-      .prefix = row().options.prefix,
-      .global_tokens = dirty->options.global_tokens,
-      .mask = dirty->options.mask};
+  AttentionOptions options = dirty->options;
+  options.query_offset = options.query_offset.value_or(e.kv_len - e.query_len);
+  const Visibility rules(options, e.kv_len);
   for (int64_t i = 0; i < e.query_len; ++i) {
     for (int64_t h = 0; h < e.num_heads; ++h) {
       if (rules.Sees(h, i, poisoned)) {

@@ -69,6 +69,7 @@ struct CachedKind {
 const CachedKind kCachedKinds[] = {
     {"Causal", {.causal = true}},
     {"Window", {.causal = true, .window = 70}},
+    {"WindowDilated", {.causal = true, .window = 140, .window_dilation = 4}},
     {"Rotary", {.causal = true, .rotary = Rotary{.base = 500000}}},
     {"NormsRotarySinksSoftcap",
      {.causal = true, .softcap = 20, .rotary = Rotary{.interleaved = true}},

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/kernels/variants.h"
+#include "core/kernels/attention/options.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
@@ -32,6 +32,7 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"offset", &FuzzCase::offset},
                              {"window", &FuzzCase::window},
                              {"window_right", &FuzzCase::window_right},
+                             {"window_dilation", &FuzzCase::window_dilation},
                              {"prefix", &FuzzCase::prefix},
                              {"global_tokens", &FuzzCase::global_tokens},
                              {"mask", &FuzzCase::mask},
@@ -100,6 +101,7 @@ void ChooseKind(Random& random, FuzzCase& c) {
   c.offset = c.has_offset ? random.Below(c.kv_len + 120) - 60 : 0;
   c.window = random.Rarely(3) ? random.UpTo(700) : 0;
   c.window_right = random.Rarely(5) ? random.UpTo(300) : 0;
+  c.window_dilation = c.window > 0 && random.Rarely(3) ? 1 + random.UpTo(80) : 1;
   c.prefix = random.Rarely(5) ? random.UpTo(200) : 0;
   c.global_tokens = random.Rarely(6) ? random.Below(6) : 0;
   c.mask = random.Rarely(5);
@@ -138,6 +140,7 @@ void DropWhatSimilarityRefuses(FuzzCase& c) {
   c.scale = c.softcap = c.alibi = c.bias = c.sinks = 0;
   if (similarity == Similarity::kLinear) {
     c.window = c.window_right = c.prefix = c.global_tokens = c.mask = c.cache = 0;
+    c.window_dilation = 1;
     return;
   }
   // Of box and triangle, a rounding of the rows may turn a weight into none.
@@ -156,6 +159,7 @@ FuzzCase Valid(FuzzCase c) {
     longest /= 2;
   }
   DropWhatSimilarityRefuses(c);
+  c.window_dilation = c.window > 0 ? std::max<int64_t>(c.window_dilation, 1) : 1;
   c.global_tokens = std::min(c.global_tokens, c.kv_len);
   c.poison = c.cache == 3 ? 0 : std::min(c.poison, c.kv_len);
   c.rotary = c.dim < 2 ? 0 : c.rotary;

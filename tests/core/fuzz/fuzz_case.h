@@ -29,6 +29,7 @@ struct FuzzCase {
   int64_t offset = 0;
   int64_t window = 0;
   int64_t window_right = 0;
+  int64_t window_dilation = 1;
   int64_t prefix = 0;
   int64_t global_tokens = 0;  // how many
   int64_t mask = 0;

@@ -36,6 +36,7 @@ FuzzProblem::FuzzProblem(const FuzzCase& c)
   }
   options_.window = c.window;
   options_.window_right = c.window_right;
+  options_.window_dilation = c.window_dilation;
   options_.prefix = c.prefix;
   const float default_scale = 1.0f / std::sqrt(static_cast<float>(c.dim));
   if (c.scale != 0) {

@@ -1,0 +1,65 @@
+// What caches of keys and values share: the budget of their memory, and the extents of a cache.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "core/kernels/attention/packed_layout.h"
+#include "core/runtime/mutex.h"
+#include "core/runtime/slab_arena.h"
+
+namespace attention {
+
+/// A memory budget that caches share. A page that several caches refer to counts once. Only pages
+/// count: they lie in slabs of 16 MiB or one page, a slab stays allocated as long as one of its
+/// pages is in use, and one unused slab of each page size is kept. Thread-safe.
+class KvMemory {
+ public:
+  explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
+      : max_bytes_(max_bytes) {}
+
+  /// Decides whether a part that holds `own` bytes may take `more` bytes, when `used` of the `max`
+  /// bytes of the whole are in use.
+  using MayTake = bool (*)(size_t own, size_t more, size_t used, size_t max);
+  /// Makes a part of `whole`: its memory comes from `whole` and counts in both.
+  KvMemory(std::shared_ptr<KvMemory> whole, MayTake may_take)
+      : max_bytes_(whole->max_bytes_), whole_(std::move(whole)), may_take_(may_take) {}
+
+  size_t max_bytes() const { return max_bytes_; }
+  size_t used_bytes() const { return used_bytes_; }
+  /// The unused bytes of the whole budget.
+  size_t free_bytes() const;
+
+ private:
+  friend class KvPage;
+  /// Takes `bytes`; null when the budget has no room. `credit_bytes` of the used memory do not
+  /// count, since they will be given back. Throws std::bad_alloc when the system has no memory.
+  std::byte* Take(size_t bytes, size_t credit_bytes);
+  void GiveBack(std::byte* memory, size_t bytes);
+  SlabArena& ArenaOf(size_t bytes);
+
+  const size_t max_bytes_;
+  const std::shared_ptr<KvMemory> whole_ = nullptr;
+  const MayTake may_take_ = nullptr;
+  std::atomic<size_t> used_bytes_ = 0;
+  Mutex mutex_;
+  std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots
+};
+
+struct KvCacheShape {
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_head_dim = 0;
+  /// kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a scale of its own;
+  /// from AVX2 on, queries and probabilities are rounded to 8 bits too.
+  KeyValueStorage storage = KeyValueStorage::kF32;
+
+  bool operator==(const KvCacheShape&) const = default;
+};
+
+}  // namespace attention
