@@ -16,24 +16,24 @@
 
 namespace attention {
 
-/// Memory that the transport may hold for longer than the call lives (it does after a cancel): the
-/// slice keeps `owner`. `data` is read only until the slice is gone and may be written meanwhile
-/// where no message refers to it yet.
+/// Returns a slice of memory that the transport may hold for longer than the call lives, as it does
+/// after a cancellation. The slice keeps `owner`. `data` is read only until the slice is released.
+/// Memory that no message refers to yet may be written meanwhile.
 grpc::Slice SharedSlice(std::shared_ptr<const void> owner, const void* data, size_t size_bytes);
 
-/// One message with the payloads attached to it.
+/// Encodes one message with the payloads attached to it.
 class Encoder {
  public:
   /// Makes `bytes` the payload of `tensor`, without a copy.
   void Attach(grpc::Slice bytes, v1::Tensor& tensor) {
     Attach(std::move(bytes), *tensor.mutable_data());
   }
-  /// The same for any payload field: one element of a repeated one, too.
+  /// The same for any payload field, including one element of a repeated field.
   void Attach(grpc::Slice bytes, std::string& payload);
 
-  /// The wire form of `message`: its own encoding, every field once, with the attached slices in
-  /// their places. REQUIRES: the payload fields of `message` were set by Attach of this object, or
-  /// are empty.
+  /// Returns the wire form of `message`: its own encoding, with each field once and the attached
+  /// slices in their places. REQUIRES: the payload fields of `message` were set by Attach of this
+  /// object, or are empty.
   template <typename M>
   grpc::ByteBuffer Encode(const M& message) {
     return EncodeEnvelope(message, PayloadFieldsOf<M>());

@@ -16,9 +16,9 @@ namespace {
 
 using google::protobuf::io::CodedInputStream;
 
-// A longer one has bits that ReadTag would drop.
+// The maximum bytes of a tag. A longer tag has bits that ReadTag would drop.
 constexpr int kMaxTagBytes = 5;
-// Of the length of any message.
+// The bytes reserved for the length of any message.
 constexpr size_t kLengthBytes = 5;
 
 using KnownField = EnvelopeFields::Field;
@@ -37,9 +37,9 @@ wire::WireFormatLite::WireType WireTypeOf(Encoding encoding) {
   }
 }
 
-// Rewrites one message from `in_` to a string in which payloads are references. What protobuf would
-// keep as unknown is left out, and so is what is more than a field may have: neither takes memory.
-// Every function is false for a malformed wire.
+// Rewrites one message from `in_` to a string in which payloads are references. Unknown fields and
+// elements beyond a field's bound are left out, so neither takes memory. Every function returns
+// false for a malformed wire.
 class Stripper {
  public:
   Stripper(CodedInputStream& in, int size_bytes, const EnvelopeFields& fields)
@@ -50,7 +50,7 @@ class Stripper {
 
   bool Message(std::string& out) { return Message(fields_, out); }
 
-  /// Whether every field has no more elements than it may have.
+  /// Checks that no field has more elements than it may have.
   absl::Status CheckCounts() const {
     for (int i = 0; i < fields_.num_counters(); ++i) {
       const KnownField& field = fields_.counted(i);
@@ -64,7 +64,7 @@ class Stripper {
   }
 
  private:
-  // The message from here to the stream's current limit.
+  // Rewrites the message from here to the stream's current limit.
   bool Message(const EnvelopeFields& fields, std::string& out) {
     while (true) {
       const int begin = in_.CurrentPosition();
@@ -84,7 +84,7 @@ class Stripper {
     }
   }
 
-  // Whether so many more elements are within the field's bound.
+  // Counts elements; returns whether they are within the field's bound.
   bool Count(const KnownField& field, int64_t elements) {
     if (field.counter < 0) {
       return true;
@@ -94,7 +94,7 @@ class Stripper {
     return count <= field.max_elements;
   }
 
-  // Groups are refused: no message of ours ever had one.
+  // Rewrites a scalar. Groups are refused, since no message of the API has one.
   bool Scalar(uint32_t tag, const KnownField* field, std::string& out) {
     const auto type = wire::WireType(tag);
     const bool is_kept =
@@ -146,7 +146,7 @@ class Stripper {
     return Raw(length, out);
   }
 
-  // Not kept: only read.
+  // Reads a message that is dropped.
   bool Nested(uint32_t tag, const KnownField& field, uint32_t length, bool is_kept,
               std::string& out) {
     const size_t begin = out.size();
@@ -164,7 +164,8 @@ class Stripper {
     return ok;
   }
 
-  // Of what follows the kLengthBytes at `place`. A length may have more bytes than it needs.
+  // Writes the length of the bytes after the kLengthBytes at `place`. A length may have more bytes
+  // than it needs.
   static void PutLength(size_t place, std::string& out) {
     const size_t length = out.size() - place - kLengthBytes;
     if (length < 128) {
@@ -178,7 +179,7 @@ class Stripper {
     }
   }
 
-  // Numbers one after the other; of a field that is not repeated, what protobuf does not know.
+  // Rewrites packed numbers. For a field that is not repeated, protobuf treats them as unknown.
   bool Packed(uint32_t tag, const KnownField& field, uint32_t length, std::string& out) {
     if (!field.descriptor->is_repeated()) {
       return in_.Skip(static_cast<int>(length));
@@ -191,7 +192,7 @@ class Stripper {
       return false;
     }
     if (field.counter >= 0) {
-      // A varint's last byte is the one without the high bit.
+      // The last byte of each varint is the one without the high bit.
       const auto count = std::count_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
                                        [](char byte) { return (byte & 0x80) == 0; });
       if (!Count(field, count)) {
@@ -219,7 +220,7 @@ class Stripper {
   CodedInputStream& in_;
   const int size_bytes_;
   const EnvelopeFields& fields_;
-  /// By counter.
+  /// The counts, by counter.
   std::vector<int64_t> counts_;
 };
 

@@ -1,9 +1,9 @@
-// Decoding of messages with tensors: the envelope is parsed by protobuf, the tensors' bytes stay in
-// the transport's slices until someone copies them to where they are needed.
+// Decoding of messages with tensors: protobuf parses the envelope, and the tensors' bytes stay in
+// the transport slices until they are copied to where they are needed.
 //
-// How: one walk over the wire replaces each payload by an 8-byte reference to where it lies and
-// corrects the lengths around it; protobuf parses the short message that remains. Field order,
-// repeated and merged fields and oneofs thus mean exactly what protobuf says they mean.
+// One walk over the wire replaces each payload by an 8-byte reference to its position and corrects
+// the lengths around it; protobuf parses the short message that remains. Field order, repeated and
+// merged fields and oneofs therefore have exactly protobuf's meaning.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -20,24 +20,25 @@
 
 namespace attention {
 
-/// A received message. `message` is complete but for its payload fields, which hold references:
+/// A received message. `message` is complete except for its payload fields, which hold references:
 /// read those through `PayloadOf` only.
 template <typename M>
 struct Received {
   M message;
   std::shared_ptr<const ReceivedBytes> bytes;
 
-  /// REQUIRES: `tensor` is part of `message`.
+  /// Returns the payload of a tensor. REQUIRES: `tensor` is part of `message`.
   Payload PayloadOf(const v1::Tensor& tensor) const;
 };
 
-/// The payload that the value of a payload field refers to.
+/// Returns the payload that the value of a payload field refers to.
 Payload ResolvePayload(const std::string& reference,
                        const std::shared_ptr<const ReceivedBytes>& bytes);
 
-/// INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has more elements of a
-/// field than a request may have (MaxElementsOf): it names the field, the bound and the number.
-/// Unknown fields are left out. Memory is at most a small multiple of the bytes either way.
+/// Decodes a message. INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has
+/// more elements of a field than a request may have (MaxElementsOf), in which case it names the
+/// field, the bound and the number. Unknown fields are dropped. The memory is at most a small
+/// multiple of the bytes in either case.
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message);
 
@@ -46,7 +47,7 @@ Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
   return ResolvePayload(tensor.data(), bytes);
 }
 
-/// As DecodeEnvelope. The result keeps the slices of `wire` alive, not `wire` itself.
+/// The same for a generated type. The result keeps the slices of `wire` alive, not `wire` itself.
 template <typename M>
 absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire) {
   Received<M> received;

@@ -12,12 +12,12 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using Encoding = EnvelopeFields::Field::Encoding;
 
-// Integers of one to ten bytes on the wire, of up to eight in memory: ids of the largest padded
-// batch, and some more.
+// The maximum number of integers, which take one to ten bytes on the wire and up to eight in
+// memory: more than the ids of the largest padded batch.
 constexpr int64_t kMaxIntegers = int64_t{1} << 24;
-// One for each sequence.
+// The maximum number of elements that exist once per sequence.
 constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
-// A handful by the protocol.
+// The maximum number of tensors; the protocol needs a handful.
 constexpr int64_t kMaxTensors = 64;
 constexpr int64_t kMaxParameters = 256;
 
@@ -26,8 +26,8 @@ bool IsField(const FieldDescriptor& field, int number) {
   return field.containing_type() == M::descriptor() && field.number() == number;
 }
 
-// By full name: repeated messages, strings and bytes, each of which takes tens or hundreds of bytes
-// in memory and two on the wire.
+// Returns the bounds by full name: of repeated messages, strings and bytes, each of which takes
+// tens or hundreds of bytes in memory and two on the wire.
 const std::map<std::string, int64_t>& Bounds() {
   static const std::map<std::string, int64_t> bounds = {
       {"attention.v1.TextInput.texts", kMaxPerSequence},

@@ -14,8 +14,8 @@ class EnvelopeMeter {
  public:
   EnvelopeMeter(CodedInputStream& in, int64_t max_bytes) : in_(in), max_bytes_(max_bytes) {}
 
-  /// Walks the message up to the stream's limit; false: the walk is over, at an error or past
-  /// max_bytes.
+  /// Reads the message up to the stream's limit. Returns false when the walk is over, at an error
+  /// or beyond max_bytes.
   bool Message(const PayloadFields& fields) {
     for (uint32_t tag = in_.ReadTag(); tag != 0; tag = in_.ReadTag()) {
       const uint32_t number = wire::FieldNumber(tag);

@@ -1,4 +1,4 @@
-// How much of a received message is envelope, which protobuf parses, and not payload.
+// The size of a message's envelope: the bytes that protobuf parses, without payloads.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -9,8 +9,8 @@
 
 namespace attention {
 
-/// Whether `wire` has more than `max_bytes` beside its payloads. Looks at no more than about so
-/// many bytes; what is no well-formed message ends where that shows.
+/// Returns whether `wire` has more than `max_bytes` besides its payloads. Reads little more than
+/// `max_bytes` bytes. A malformed message ends where the error is found.
 bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields, int64_t max_bytes);
 
 }  // namespace attention

@@ -17,15 +17,16 @@
 namespace attention {
 namespace {
 
-// No bytes inflate to more than so many times their number.
+// The maximum ratio of inflated to compressed bytes.
 constexpr int64_t kMaxRatio = 1032;
 constexpr int64_t kMinBlockBytes = int64_t{4} << 10;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
-// Of zlib: the largest window there is, and what tells gzip from zlib's own format.
+// Parameters of zlib: the largest window, and the flags for gzip and for zlib's own format.
 constexpr int kWindowBits = 15;
 constexpr int kGzip = 16;
 
-// A buffer tells its algorithm to those only who derive from its reader.
+// Gives access to the compression algorithm of a buffer, which only classes derived from its reader
+// have.
 class EncodingReader : public grpc::ProtoBufferReader {
  public:
   using grpc::ProtoBufferReader::ProtoBufferReader;
@@ -78,7 +79,7 @@ class Inflater {
   absl::Status Add(const grpc::Slice& slice) {
     stream_.next_in = const_cast<Bytef*>(slice.begin());  // zlib does not write there
     stream_.avail_in = static_cast<uInt>(slice.size());
-    // Room that was filled says that there may be more of what was taken in.
+    // A filled block means that there may be more output.
     while (stream_.avail_in > 0 || (stream_.avail_out == 0 && block_ != nullptr && !is_complete_)) {
       if (is_complete_) {
         return Malformed();  // bytes behind the end
@@ -91,7 +92,7 @@ class Inflater {
         throw std::bad_alloc();
       }
       if (result == Z_BUF_ERROR) {
-        break;  // there was no more of it
+        break;  // the input has ended
       }
       is_complete_ = result == Z_STREAM_END;
       if (result != Z_OK && !is_complete_) {
@@ -101,7 +102,7 @@ class Inflater {
     return absl::OkStatus();
   }
 
-  // One byte more than there may be shows that there are too many.
+  // One byte beyond the maximum shows that the message is too large.
   absl::Status BeginBlock() {
     FinishBlock();
     if (num_bytes_ > limit_.max_bytes) {
@@ -147,7 +148,7 @@ class Inflater {
   z_stream stream_ = {};
   bool is_complete_ = false;
   std::shared_ptr<AlignedBuffer> block_;  // being filled
-  int64_t num_bytes_ = 0;                 // before it
+  int64_t num_bytes_ = 0;                 // in the blocks before it
   std::vector<grpc::Slice> inflated_;
 };
 

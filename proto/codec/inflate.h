@@ -1,6 +1,6 @@
-// Compressed messages (grpc-encoding gzip and deflate). gRPC would inflate a message whole before
-// anybody could say how large it may become; so listeners have it deliver messages as they came
-// (GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION), and they are inflated here, up to a bound.
+// Compressed messages (grpc-encoding gzip and deflate). gRPC would inflate a whole message before
+// its size could be limited. Listeners therefore have gRPC deliver compressed messages unchanged
+// (GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION), and this file inflates them up to a bound.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -14,25 +14,25 @@
 
 namespace attention {
 
-/// Whether `wire` is a message as its sender has compressed it.
+/// Returns whether `wire` is a message that its sender has compressed.
 bool IsCompressed(const grpc::ByteBuffer& wire);
 
-/// What a compressed message can have at most, as far as its size tells.
+/// Returns the maximum inflated size of a compressed message, by its compressed size.
 int64_t MaxInflatedBytes(const grpc::ByteBuffer& wire);
 
 struct InflateLimit {
-  /// Of the message.
+  /// The maximum inflated size.
   int64_t max_bytes = 0;
-  /// What sets them, for errors: "--max-message-bytes"; empty: nothing does.
+  /// The flag that sets the maximum, for errors: "--max-message-bytes"; empty: none.
   std::string flag = {};
-  /// Asked before each block of memory is taken, for so many bytes; an error is the result. Null:
-  /// nobody is.
+  /// Called before each block of memory is allocated, with its size; an error ends the inflation.
+  /// May be null.
   std::function<absl::Status(int64_t bytes)> begin_block = nullptr;
 };
 
-/// The message that the sender has compressed. Memory is at most a block more than max_bytes, and
-/// one that has more is RESOURCE_EXHAUSTED; INVALID_ARGUMENT for bytes that are not what their
-/// encoding says. REQUIRES: IsCompressed(wire).
+/// Inflates a message. The memory exceeds max_bytes by at most one block. RESOURCE_EXHAUSTED for a
+/// larger message; INVALID_ARGUMENT for bytes that do not match their encoding. REQUIRES:
+/// IsCompressed(wire).
 absl::StatusOr<grpc::ByteBuffer> Inflate(const grpc::ByteBuffer& wire, const InflateLimit& limit);
 
 }  // namespace attention

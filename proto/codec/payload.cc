@@ -6,7 +6,8 @@
 namespace attention {
 namespace {
 
-// Converted piecewise through the stack, so that the wire bytes pass memory once.
+// The number of elements that are converted at a time on the stack, so that the wire bytes pass
+// memory once.
 constexpr int64_t kChunkElements = 2048;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tensor bytes of a received message, left where the transport put them.
+// Tensor bytes of a received message, which stay in the transport slices.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -17,11 +17,11 @@ namespace attention {
 class ReceivedBytes {
  public:
   explicit ReceivedBytes(const grpc::ByteBuffer& wire) : ReceivedBytes(wire, {}) {}
-  /// With bytes of other sources behind those of the message, where positions go on.
+  /// A message followed by bytes of other sources, whose positions continue those of the message.
   ReceivedBytes(const grpc::ByteBuffer& wire, std::vector<grpc::Slice> appended);
 
   size_t size_bytes() const { return size_bytes_; }
-  /// REQUIRES: offset + count <= size_bytes().
+  /// Copies bytes. REQUIRES: offset + count <= size_bytes().
   void CopyTo(size_t offset, size_t count, void* target) const;
 
  private:

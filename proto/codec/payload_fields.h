@@ -10,21 +10,23 @@
 
 namespace attention {
 
-/// What a message type holds below it; built once per type. Immutable; thread-safe.
+/// The payload fields of a message type and of the types below it; built once per type. Immutable;
+/// thread-safe.
 class PayloadFields {
  public:
   /// The fields of `type`. REQUIRES: no type that leads to a payload contains itself.
   explicit PayloadFields(const google::protobuf::Descriptor& type);
 
-  /// Whether field `number` is itself a payload.
+  /// Returns whether field `number` is a payload.
   bool IsPayload(uint32_t number) const;
-  /// The fields of the message in field `number`, if that message leads to a payload; else null.
+  /// Returns the fields of the message in field `number`, if that message contains payloads; else
+  /// null.
   const PayloadFields* Nested(uint32_t number) const;
-  /// Whether there is no payload anywhere below.
+  /// Returns whether there is no payload in or below the type.
   bool empty() const { return fields_.empty(); }
 
  private:
-  // By field number; null marks a payload.
+  // The fields by number; null marks a payload.
   std::map<uint32_t, std::unique_ptr<const PayloadFields>> fields_;
 };
 

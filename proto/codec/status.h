@@ -1,4 +1,4 @@
-// The border between absl::Status (inside) and grpc::Status (the wire). The two share their codes.
+// Conversion between absl::Status (inside) and grpc::Status (on the wire), which share their codes.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -7,10 +7,10 @@
 
 namespace attention {
 
-/// The text is Presented.
+/// Converts a status, with its text as Presented makes it.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-/// Codes that absl does not know become UNKNOWN.
+/// Converts a status. Codes that absl does not know become UNKNOWN.
 absl::Status ToAbslStatus(const grpc::Status& status);
 
 }  // namespace attention

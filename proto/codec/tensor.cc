@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-// More than any tensor of the API has, few enough to be written in an error.
+// More extents than any tensor of the API has, and few enough for an error text.
 constexpr int kMaxRank = 8;
 
 std::string Text(v1::DataType dtype) {
@@ -44,8 +44,8 @@ int64_t ElementBytes(v1::DataType dtype) {
   }
 }
 
-// Bytes of the tensor; every partial product is checked, so a lie about shape cannot wrap around to
-// a small number.
+// Returns the size of the tensor in bytes. Every partial product is checked, so that a wrong shape
+// cannot overflow to a small number.
 absl::StatusOr<int64_t> SizeBytes(v1::DataType dtype, const Shape& shape, const std::string& path) {
   bool is_empty = false;
   for (size_t axis = 0; axis < shape.size(); ++axis) {

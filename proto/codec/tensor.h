@@ -1,4 +1,4 @@
-// Tensors on the wire: dtype, shape and size, believed only when they agree.
+// Tensors on the wire: dtype, shape and size, which must agree.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@ namespace attention {
 
 v1::DataType ToWire(Dtype dtype);
 
-/// "[2, 5, 512]".
+/// Returns "[2, 5, 512]".
 std::string ShapeText(const Shape& shape);
 
-/// A received tensor whose bytes are still in the message. size_bytes of `payload` is what dtype
-/// and shape ask for.
+/// A received tensor whose bytes are still in the message. The size of `payload` agrees with dtype
+/// and shape.
 struct ReceivedTensor {
   Dtype dtype = Dtype::kF32;
   Shape shape;
   Payload payload;
 };
 
-/// `path` names the tensor in errors, e.g. `hidden_states.tensor`. INVALID_ARGUMENT for an unknown
-/// dtype, more than 8 extents, a negative extent, a size that does not fit 63 bits, or a payload of
-/// another size.
+/// Reads a tensor. `path` names it in errors, e.g. `hidden_states.tensor`. INVALID_ARGUMENT for an
+/// unknown dtype, more than 8 extents, a negative extent, a size of 2^63 bytes or more, or a
+/// payload of another size.
 absl::StatusOr<ReceivedTensor> ReadTensor(const v1::Tensor& wire, Payload payload,
                                           const std::string& path);
 
@@ -36,15 +36,15 @@ struct ReceivedElements {
   Payload payload;
 };
 
-/// As ReadTensor, and INVALID_ARGUMENT for another dtype than `dtype`. REQUIRES: `dtype` is a known
-/// type.
+/// Reads elements of one dtype. Errors as ReadTensor's, and INVALID_ARGUMENT for another dtype than
+/// `dtype`. REQUIRES: `dtype` is a known type.
 absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload payload,
                                               v1::DataType dtype, const std::string& path);
 
-/// A copy in memory of its own.
+/// Copies the tensor to memory of its own.
 Tensor CopyTensor(const ReceivedTensor& received);
 
-/// Set dtype and shape; the payload is Encoder::Attach's.
+/// Sets dtype and shape. Encoder::Attach sets the payload.
 void WriteTensorHeader(v1::DataType dtype, const Shape& shape, v1::Tensor& wire);
 void WriteTensorHeader(Dtype dtype, const Shape& shape, v1::Tensor& wire);
 

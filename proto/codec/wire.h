@@ -1,4 +1,4 @@
-// The few facts of protobuf's encoding that the codec needs beyond protobuf's own classes.
+// The facts about protobuf's encoding that the codec needs besides protobuf's own classes.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -36,7 +36,7 @@ inline size_t VarintSize(uint64_t value) {
   return google::protobuf::io::CodedOutputStream::VarintSize64(value);
 }
 
-/// What a payload field holds in place of its payload.
+/// The value that replaces a payload in its field.
 struct PayloadReference {
   uint32_t position =
       0;  // received: byte offset in the message; to be sent: index of the attached slice
@@ -47,7 +47,8 @@ inline std::string ToField(PayloadReference reference) {
   return std::string(reinterpret_cast<const char*>(&reference), sizeof(reference));
 }
 
-/// REQUIRES: `field` was made by ToField, or is empty as its payload is.
+/// Returns the reference in a field. REQUIRES: `field` was made by ToField, or is empty because its
+/// payload is.
 inline PayloadReference FromField(const std::string& field) {
   PayloadReference reference;
   if (field.empty()) {
