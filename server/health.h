@@ -1,0 +1,59 @@
+// The health status by name: what serves and what does not.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/runtime/mutex.h"
+
+namespace attention {
+
+/// The name that covers all models. It serves from the time when every model that was found at the
+/// start has served, until the server drains. The empty name, which is the server's own, serves as
+/// soon as each of these models is loaded or has failed.
+inline constexpr char kAllModels[] = "model/*";
+
+/// Gets notified of changes.
+class HealthListener {
+ public:
+  virtual ~HealthListener() = default;
+  /// Called when the status of a name has changed, or when the registry was closed. Any thread;
+  /// must not block.
+  virtual void OnHealthChange() = 0;
+};
+
+/// Holds the status of each name. Thread-safe.
+class HealthRegistry {
+ public:
+  /// Registers the name, or changes its status. After Drain it has no effect on the status.
+  void Set(const std::string& name, bool is_serving);
+  /// Sets every name to not serving, for good.
+  void Drain();
+  /// Ends all watches.
+  void Close();
+
+  /// Returns null when the name is not registered.
+  std::optional<bool> IsServing(const std::string& name) const;
+  bool is_draining() const;
+  bool is_closed() const;
+
+  /// Notifies the listener of changes as long as it lives.
+  void Subscribe(std::weak_ptr<HealthListener> listener);
+
+ private:
+  void Notify();
+
+  mutable Mutex mutex_;
+  std::map<std::string, bool> is_serving_ ABSL_GUARDED_BY(mutex_);
+  bool is_draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  /// Some listeners may have ended. They are removed when the list has doubled since the last
+  /// removal.
+  std::vector<std::weak_ptr<HealthListener>> listeners_ ABSL_GUARDED_BY(mutex_);
+  size_t next_sweep_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace attention

@@ -1,0 +1,93 @@
+#include "server/log/log_sink.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "tests/support/eventually.h"
+
+namespace attention {
+namespace {
+
+constexpr size_t kMaxBytes = 100'000;
+
+class LogSinkTest : public ::testing::Test {
+ protected:
+  LogSinkTest() { EXPECT_EQ(pipe2(ends_.data(), O_CLOEXEC), 0); }
+  ~LogSinkTest() override {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+
+  // Up to a line that ends with `last`.
+  std::string ReadUpTo(const std::string& last) {
+    std::string text;
+    std::array<char, 4096> piece;
+    while (!text.ends_with(last)) {
+      const ssize_t bytes = read(ends_[0], piece.data(), piece.size());
+      if (bytes <= 0) {
+        ADD_FAILURE() << "the pipe ended";
+        return text;
+      }
+      text.append(piece.data(), static_cast<size_t>(bytes));
+    }
+    return text;
+  }
+
+  std::array<int, 2> ends_ = {};
+};
+
+std::string LeftOut(int64_t lines) { return absl::StrCat("left out ", lines, "\n"); }
+
+TEST_F(LogSinkTest, WritesLinesInTheirOrder) {
+  LogSink sink(ends_[1], kMaxBytes, LeftOut);
+  sink.Put("one\n");
+  sink.Put("two\n");
+  EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+  EXPECT_EQ(ReadUpTo("two\n"), "one\ntwo\n");
+  EXPECT_EQ(sink.lines_left_out(), 0);
+}
+
+TEST_F(LogSinkTest, NobodyWaitsForAReaderAndWhatIsLeftOutIsSaid) {
+  LogSink sink(ends_[1], kMaxBytes, LeftOut);
+  constexpr int64_t kLines = 10'000;
+  const std::string line = std::string(99, 'x') + "\n";
+  for (int64_t i = 0; i < kLines; ++i) {
+    sink.Put(line);  // which returns, although nobody reads
+  }
+  EXPECT_LE(sink.waiting_bytes(), kMaxBytes);
+  EXPECT_FALSE(sink.Flush(std::chrono::nanoseconds(0)));
+  const int64_t left_out = sink.lines_left_out();
+  EXPECT_GT(left_out, kLines / 2);
+  const std::string said = LeftOut(left_out);
+  const std::string text = ReadUpTo(said);
+  EXPECT_EQ(static_cast<int64_t>(text.size() - said.size()), (kLines - left_out) * 100)
+      << "whole lines, and every one that was not left out";
+  sink.Put("it flows\n");
+  EXPECT_EQ(ReadUpTo("\n"), "it flows\n");
+}
+
+TEST_F(LogSinkTest, EndsAlthoughNobodyReads) {
+  LogSink sink(ends_[1], kMaxBytes, LeftOut);
+  for (int i = 0; i < 1000; ++i) {
+    sink.Put(std::string(99, 'x') + "\n");
+  }
+}
+
+TEST_F(LogSinkTest, AReaderThatIsGoneCostsNothing) {
+  const int null = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(null, 0);
+  {
+    LogSink sink(null, kMaxBytes, LeftOut);
+    sink.Put("one\n");
+    EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+  }
+  close(null);
+}
+
+}  // namespace
+}  // namespace attention
