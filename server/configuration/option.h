@@ -1,4 +1,4 @@
-// One option of the server, however it is given: as a flag, in the environment or in a file.
+// One option of the server, which can be set by a flag, in the environment or in a file.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct IntegerRange {
 };
 
 struct Option {
-  /// What a file's JSON has for it.
+  /// The type of the value in a JSON file.
   enum class Type {
     kText,
     kInteger,
@@ -34,45 +34,46 @@ struct Option {
   std::string name;
   Type type = Type::kText;
   bool is_repeatable = false;
-  /// What the help calls a value: FILE.
+  /// The name of a value in the help: FILE.
   std::string placeholder = {};
   std::string help = {};
-  /// Of an integer or a number; of a duration, in seconds.
+  /// The range of an integer or a number; of a duration, in seconds.
   IntegerRange range = {};
-  /// Of a text.
+  /// The minimum length of a text.
   int min_length = 0;
-  /// The only texts it may be. Empty: any.
+  /// The allowed texts. Empty: any text.
   std::vector<std::string> choices = {};
-  /// Puts values, one unless repeatable, where they belong. INVALID_ARGUMENT says what was expected
-  /// and what was found, but not of which option.
+  /// Stores the values (one, unless the option is repeatable) in the options. INVALID_ARGUMENT
+  /// gives what was expected and what was found, but does not name the option.
   std::function<absl::Status(const std::vector<std::string>& values, ServerOptions& options)>
       apply = {};
-  /// Empty: none.
+  /// The default values; empty: none.
   std::vector<std::string> default_values = {};
-  /// The option without which this one says nothing. Empty: none.
+  /// The option that this one needs; empty: none.
   std::string needs = {};
 
   Option& WithDefault(const std::string& value);
   Option& Needs(const std::string& other);
 };
 
-/// What all variables begin with.
+/// The prefix of all variables.
 inline constexpr char kVariablePrefix[] = "ATTEND_";
 
-/// "ATTEND_MAX_QUEUE_BYTES" and "max_queue_bytes".
+/// Return "ATTEND_MAX_QUEUE_BYTES" and "max_queue_bytes".
 std::string VariableOf(const std::string& option);
 std::string KeyOf(const std::string& option);
 
 inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 
-// Texts as values.
+// Functions that parse texts.
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
 absl::StatusOr<bool> ParseSwitch(const std::string& text);
-/// 0 to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s".
+/// Parses a duration of 0 to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s".
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 
-// Kinds of options. A field is a pointer to a member of ServerOptions, or a function that leads
-// from one to a reference to the value; what it holds in ServerOptions{} is the default.
+// Functions that make options. A field is a pointer to a member of ServerOptions, or a function
+// that returns a reference to the value in ServerOptions. The value in ServerOptions{} is the
+// default.
 
 template <typename Field>
 Option IntegerOption(const std::string& name, Field field, IntegerRange range,
@@ -130,7 +131,7 @@ Option SwitchOption(const std::string& name, Field field, const std::string& hel
           .default_values = {"false"}};
 }
 
-/// A text that is not empty.
+/// Makes an option whose value is a text that is not empty.
 template <typename Field>
 Option TextOption(const std::string& name, Field field, const std::string& placeholder,
                   const std::string& help) {
@@ -151,7 +152,7 @@ Option TextOption(const std::string& name, Field field, const std::string& place
               value.empty() ? std::vector<std::string>() : std::vector<std::string>{value}};
 }
 
-/// Repeatable texts.
+/// Makes a repeatable option of texts.
 template <typename Field>
 Option ListOption(const std::string& name, Field field, const std::string& placeholder,
                   const std::string& help) {
@@ -168,7 +169,7 @@ Option ListOption(const std::string& name, Field field, const std::string& place
           .default_values = std::invoke(field, defaults)};
 }
 
-/// One of a few names; the placeholder lists them: "none|failed|all".
+/// Makes an option with a fixed set of names; the placeholder lists them: "none|failed|all".
 template <typename Field, typename Value>
 Option ChoiceOption(const std::string& name, Field field,
                     const std::vector<std::pair<std::string, Value>>& choices,

@@ -1,4 +1,4 @@
-// Every option of the server, each in one place.
+// The table of all options of the server.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace attention {
 
 struct OptionSection {
-  /// What the help calls it.
+  /// The title in the help.
   std::string title;
   std::vector<Option> options;
 };
 
-/// In the order of the help.
+/// Returns the options in the order of the help.
 const std::vector<OptionSection>& OptionSections();
 
 }  // namespace attention

@@ -1,13 +1,13 @@
-// What a configuration file may say, for editors and checkers.
+// The JSON Schema of a configuration file, for editors and checkers.
 #pragma once
 
 #include <string>
 
 namespace attention {
 
-/// JSON Schema (draft 2020-12) of a file for --config: each key with its type, range, default and
-/// help. How texts of addresses, durations and models are written, and what only the rest of the
-/// configuration or the machine can tell, is left to --check-config.
+/// Returns the JSON Schema (draft 2020-12) of a file for --config: each key with its type, range,
+/// default and help. The schema does not check the syntax of addresses, durations and models, nor
+/// anything that depends on other options or on the machine: --check-config does.
 std::string ConfigurationSchema();
 
 }  // namespace attention

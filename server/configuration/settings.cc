@@ -19,7 +19,7 @@
 #include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
 #include "server/configuration/option_table.h"
-#include "server/configuration/url_secret.h"
+#include "server/observability/url_secret.h"
 
 namespace attention {
 namespace {
@@ -38,11 +38,12 @@ void ForEachOption(const Visitor& visit) {
   }
 }
 
-// With which a file tells editors where its schema is.
+// The key with which a file tells editors where its schema is.
 constexpr char kSchemaKey[] = "$schema";
 
-// Variables of every service of the namespace, which one called "attend" has here (Kubernetes,
-// "Service environment variables"): ATTEND_PORT=tcp://10.0.0.1:8001, ATTEND_PORT_8001_TCP_ADDR, ...
+// Returns whether Kubernetes made the variable for a service named "attend" of the namespace
+// ("Service environment variables"): ATTEND_PORT=tcp://10.0.0.1:8001, ATTEND_PORT_8001_TCP_ADDR,
+// ...
 bool IsServiceLink(const std::string& name, const std::string& value) {
   if (absl::StrContains(name, "_SERVICE_HOST") || absl::StrContains(name, "_SERVICE_PORT")) {
     return true;
@@ -58,10 +59,10 @@ bool IsServiceLink(const std::string& name, const std::string& value) {
   return false;
 }
 
-// A slip is an error; what merely resembles a name may be somebody else's.
+// The maximum number of typing errors. Names that are less similar may belong to other programs.
 constexpr size_t kMaxSlips = 2;
 
-// `keys`: of all options.
+// Checks a variable; `keys` are the keys of all options.
 absl::Status CheckVariable(const std::string& variable, const std::vector<std::string>& keys,
                            std::vector<std::string>& warnings) {
   const std::string key = absl::AsciiStrToLower(absl::StripPrefix(variable, kVariablePrefix));
@@ -70,7 +71,7 @@ absl::Status CheckVariable(const std::string& variable, const std::vector<std::s
     return absl::OkStatus();
   }
   std::string text = absl::StrCat(variable, ": no option has this variable");
-  // Compared without what all variables have in common.
+  // The names are compared without their common prefix.
   const std::optional<std::string> nearest = NearestName(key, keys);
   if (nearest.has_value()) {
     absl::StrAppend(&text, "; the nearest is ", VariableOf(*nearest));
@@ -160,7 +161,8 @@ ordered_json ToJson(const Option& option, const std::string& text) {
       return value.ok() ? ordered_json(*value) : ordered_json(text);
     }
     case Option::Type::kNumber: {
-      // As it was written, if JSON writes numbers so: ".5" is one only to us.
+      // Keeps the text of a number as it was written, if it is a valid JSON number: ".5" is one for
+      // options only.
       const ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
       if (parsed.is_number()) {
         return parsed;

@@ -1,4 +1,4 @@
-// What flags, environment and file say of the options: which says it, and which of them wins.
+// The values that flags, environment and file give to the options, and which of them wins.
 #pragma once
 
 #include <map>
@@ -13,35 +13,39 @@
 
 namespace attention {
 
-/// What one option is set to.
+/// Environment variables by name.
+using Environment = std::map<std::string, std::string>;
+
+/// The value of one option, and where it comes from.
 struct Setting {
   std::vector<std::string> values;
-  /// "--threads", "ATTEND_THREADS" or "FILE: threads".
+  /// The origin of the values: "--threads", "ATTEND_THREADS" or "FILE: threads".
   std::string source;
 };
 
-/// By the options' names, those that are set. Of two, `first.merge(second)` lets the first win.
+/// The options that are set, by name. `first.merge(second)` keeps the values of the first.
 using Settings = std::map<std::string, Setting>;
 
-/// Variables named ATTEND_*; several values have a semicolon between them, an empty variable is
-/// none. INVALID_ARGUMENT for one that is a slip or two from an option's; others of that
-/// beginning are warned of, but for those that Kubernetes makes of a service's name.
+/// Reads the variables named ATTEND_*. A semicolon separates several values; an empty variable is
+/// ignored. INVALID_ARGUMENT for a name within one or two typing errors of an option's. Other names
+/// with this prefix give a warning, except for those that Kubernetes derives from the name of a
+/// service.
 absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
                                          std::vector<std::string>& warnings);
 
-/// A file with a JSON object; comments as in C++ are allowed. NOT_FOUND when there is no such file;
-/// INVALID_ARGUMENT names file, line or key, what was expected and what was found, and for an
-/// unknown key the nearest.
+/// Reads a file with a JSON object, which may have comments as in C++. NOT_FOUND when the file does
+/// not exist; INVALID_ARGUMENT names file, line or key, what was expected and what was found, and
+/// for an unknown key the nearest one.
 absl::StatusOr<Settings> ReadConfigurationFile(const std::string& path);
 
-/// Defaults, then the settings. INVALID_ARGUMENT names the source.
+/// Applies the defaults, then the settings. INVALID_ARGUMENT names the source.
 absl::Status Apply(const Settings& settings, ServerOptions& options);
 
-/// The values of one option, as a file has them; null for none.
+/// Returns the values of one option as they stand in a file; null for none.
 nlohmann::ordered_json ToJson(const Option& option, const std::vector<std::string>& values);
 
-/// All options, as a file that ReadConfigurationFile reads. The user and password of a URL are
-/// replaced by "hidden", which Apply refuses.
+/// Returns all options as a file that ReadConfigurationFile reads. The user and password of a URL
+/// are replaced by "hidden", which Apply refuses.
 std::string ToJson(const Settings& settings);
 
 }  // namespace attention

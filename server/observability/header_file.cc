@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxHeaderFileBytes = size_t{64} << 10;
 
-// RFC 9110, 5.1 and 5.5.
+// Returns whether the line is a header by RFC 9110, 5.1 and 5.5.
 bool IsHeader(absl::string_view line) {
   const size_t colon = line.find(':');
   const absl::string_view name = line.substr(0, colon);

@@ -1,4 +1,4 @@
-// Headers of HTTP that stand in a file, as they may hold secrets.
+// HTTP headers in a file, since they may hold secrets.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace attention {
 
-/// "Name: value" lines; empty ones and those that begin with # apart. NOT_FOUND for a file that
-/// cannot be read; INVALID_ARGUMENT names the number of a line that is none, not what it says.
+/// Reads lines "Name: value". Empty lines and lines that begin with # are skipped. NOT_FOUND for a
+/// file that cannot be read; INVALID_ARGUMENT for an invalid line, whose number it gives, but not
+/// its text.
 absl::StatusOr<std::vector<std::string>> ReadHeaderFile(const std::string& path);
 
 }  // namespace attention

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/sockets/listening_socket.h"
 
 namespace attention {
@@ -24,12 +24,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// After an answer: for the client to take it, and to stop talking. To close a connection while its
-// bytes are unread would take the answer back.
-constexpr auto kFarewell = std::chrono::seconds(2);
-
-// After a failure to accept, for want of files: it would be asked again at once, without end.
-constexpr auto kDeafTime = std::chrono::milliseconds(200);
+// The time after an answer in which the client reads it and stops sending. If a connection were
+// closed while its bytes are unread, the answer would be lost.
+constexpr auto kCloseDelay = std::chrono::seconds(2);
 
 std::string HttpAnswer(const char* status, const std::string& content_type,
                        const std::string& body) {
@@ -41,7 +38,7 @@ std::string HttpRefusal(const char* status, const std::string& text) {
   return HttpAnswer(status, "text/plain; charset=utf-8", text + "\n");
 }
 
-// To the request's first line.
+// Returns the answer to a request, of which only the first line counts.
 std::string AnswerTo(const std::string& request, const HttpListener::Pages& pages) {
   const std::vector<std::string> words =
       absl::StrSplit(request.substr(0, request.find_first_of("\r\n")), ' ');
@@ -64,16 +61,17 @@ std::string AnswerTo(const std::string& request, const HttpListener::Pages& page
 
 }  // namespace
 
-/// What the listener's thread does.
+/// The loop of the listener's thread.
 class HttpListener::Loop {
  public:
   Loop(std::vector<FileDescriptor> listeners, FileDescriptor wake, Pages pages)
       : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {}
 
   void Run() {
-    bool goes_on = true;
-    while (goes_on) {
-      const absl::Status status = ContainVoid("/metrics", [&] { goes_on = Turn(); });
+    bool is_running = true;
+    while (is_running) {
+      const absl::Status status =
+          ContainVoid("serving /metrics", [&] { is_running = ServeOnce(); });
       if (!status.ok()) {
         LogFailure(status);
         connections_.clear();
@@ -81,17 +79,17 @@ class HttpListener::Loop {
     }
   }
 
-  /// Any thread.
+  /// Ends Run. Any thread.
   void Stop() { eventfd_write(wake_.get(), 1); }
 
  private:
-  /// Waits, and serves whoever can be; false when it is to stop.
-  bool Turn() {
+  /// Waits, and serves every connection that is ready. Returns false after Stop.
+  bool ServeOnce() {
     if (!Wait()) {
       return false;
     }
     const steady_clock::time_point now = steady_clock::now();
-    // Those that were asked: accepting adds others.
+    // Only connections that were polled: accepting adds others.
     const size_t known = connections_.size(), first = 1 + listeners_.size();
     for (size_t i = 0; i < known; ++i) {
       if (waits_[first + i].revents != 0 && !Advance(connections_[i])) {
@@ -117,15 +115,15 @@ class HttpListener::Loop {
     bool is_writing() const { return sent < answer.size(); }
   };
 
-  // Until something happens or a connection's time is over; false when it is to stop.
+  // Waits for an event, or until a connection's time is over. Returns false after Stop.
   bool Wait() {
     const steady_clock::time_point now = steady_clock::now();
-    const bool is_deaf = now < deaf_until_;
+    const bool is_pausing = now < pause_end_;
     waits_ = {{wake_.get(), POLLIN, 0}};
     for (const FileDescriptor& listener : listeners_) {
-      waits_.push_back({listener.get(), static_cast<short>(is_deaf ? 0 : POLLIN), 0});
+      waits_.push_back({listener.get(), static_cast<short>(is_pausing ? 0 : POLLIN), 0});
     }
-    steady_clock::time_point end = is_deaf ? deaf_until_ : now + kPatience;
+    steady_clock::time_point end = is_pausing ? pause_end_ : now + kPatience;
     for (const Connection& connection : connections_) {
       const short events = connection.is_writing() ? POLLOUT : POLLIN;
       waits_.push_back({connection.socket.get(), events, 0});
@@ -138,22 +136,21 @@ class HttpListener::Loop {
 
   void Accept(const FileDescriptor& listener) {
     while (true) {
-      FileDescriptor socket(
-          accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (socket.get() < 0) {
-        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-          deaf_until_ = steady_clock::now() + kDeafTime;
-        }
+      Accepted accepted = AcceptConnection(listener);
+      if (accepted.is_out_of_files) {
+        pause_end_ = steady_clock::now() + kPauseWithoutFiles;
+      }
+      if (accepted.connection.get() < 0) {
         return;
       }
       if (std::ssize(connections_) == kMaxConnections) {
         connections_.pop_front();
       }
-      connections_.push_back({std::move(socket), steady_clock::now() + kPatience});
+      connections_.push_back({std::move(accepted.connection), steady_clock::now() + kPatience});
     }
   }
 
-  // As far as it goes without waiting; false when the connection is over.
+  // Reads and writes without waiting. Returns false when the connection is over.
   bool Advance(Connection& connection) {
     if (connection.answer.empty() && !Read(connection)) {
       return false;
@@ -190,7 +187,7 @@ class HttpListener::Loop {
     connection.sent += static_cast<size_t>(count);
     if (!connection.is_writing()) {
       shutdown(connection.socket.get(), SHUT_WR);
-      connection.end = std::min(connection.end, steady_clock::now() + kFarewell);
+      connection.end = std::min(connection.end, steady_clock::now() + kCloseDelay);
     }
     return true;
   }
@@ -206,7 +203,7 @@ class HttpListener::Loop {
   const Pages pages_;
   std::deque<Connection> connections_;  // in order of their arrival
   std::vector<pollfd> waits_;           // wake, listeners, connections
-  steady_clock::time_point deaf_until_;
+  steady_clock::time_point pause_end_;
 };
 
 HttpListener::HttpListener(std::string address, std::unique_ptr<Loop> loop)
@@ -222,7 +219,7 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::str
   ASSIGN_OR_RETURN(ListeningSockets listening, ListenOn(address));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC));
   if (wake.get() < 0) {
-    return absl::UnavailableError("cannot listen: the system has no file to wake a thread with");
+    return absl::UnavailableError("cannot listen: the system has no free file descriptor");
   }
   auto loop =
       std::make_unique<Loop>(std::move(listening.sockets), std::move(wake), std::move(pages));

@@ -1,4 +1,4 @@
-// A small HTTP server for pages that monitoring reads: GET and HEAD of a few paths, nothing else.
+// A small HTTP server for monitoring: GET and HEAD of a few paths.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace attention {
 
 struct HttpPage {
   std::string content_type;
-  /// Called for each request, by the listener's thread.
+  /// Makes the body; called for each request, by the listener's thread.
   std::function<std::string()> body;
 };
 
-/// One thread, whatever clients do: a connection that is slow to ask, or to take its answer, costs
-/// its buffer for at most kPatience, and of kMaxConnections the oldest makes room for a new one, so
-/// that nobody can keep others out by holding connections. Each answer ends its connection.
+/// Serves pages on one thread. A slow connection costs its buffer for at most kPatience. At
+/// kMaxConnections the oldest connection is closed for a new one, so that no client can keep others
+/// out. A connection ends after its answer.
 class HttpListener {
  public:
   using Pages = std::map<std::string, HttpPage>;  // by path, "/metrics"
@@ -30,8 +30,9 @@ class HttpListener {
   static constexpr size_t kMaxRequestBytes = 8192;
   static constexpr auto kPatience = std::chrono::seconds(5);
 
-  /// Listens on HOST:PORT ([HOST]:PORT for an IPv6 address; port 0: any free one). INVALID_ARGUMENT
-  /// for what is no such address; UNAVAILABLE for one that cannot be listened on.
+  /// Listens on HOST:PORT ([HOST]:PORT for an IPv6 address; port 0: any free port).
+  /// INVALID_ARGUMENT for a text that is no address; UNAVAILABLE for an address that cannot be
+  /// listened on.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const std::string& address,
                                                              Pages pages);
   /// Closes all connections.
@@ -39,7 +40,7 @@ class HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  /// As given, with the port that was chosen for a port 0.
+  /// The address as given, with the chosen port in the place of port 0.
   const std::string& address() const { return address_; }
 
  private:

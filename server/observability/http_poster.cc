@@ -7,14 +7,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/configuration/url_secret.h"
+#include "server/observability/url_secret.h"
 
 namespace attention {
 namespace {
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
-// Before the first use, by one thread; never undone, as other libraries may use it too.
+// Initializes libcurl before its first use, on one thread. It is never uninitialized, since other
+// libraries may use it too.
 bool IsCurlReady() {
   static const bool is_ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return is_ready;

@@ -1,4 +1,4 @@
-// POST of a body to one URL.
+// Posts bodies to one URL.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,15 @@
 
 namespace attention {
 
-/// By libcurl, which does what every environment has of its own: TLS with the system's authorities,
-/// proxies, IPv6. One caller; Abort from any thread.
+/// Posts with libcurl, which supports what environments differ in: TLS with the system's
+/// authorities, proxies, IPv6. Used by one thread; Abort may be called from any thread.
 class HttpPoster {
  public:
-  /// Of a connection, and of a whole exchange.
+  /// The maximum time of a connection attempt, and of a whole exchange.
   static constexpr absl::Duration kConnectTimeout = absl::Seconds(3);
   static constexpr absl::Duration kTimeout = absl::Seconds(10);
 
-  /// INVALID_ARGUMENT for what is no URL of http or https.
+  /// INVALID_ARGUMENT for a text that is no URL of http or https.
   static absl::StatusOr<std::unique_ptr<HttpPoster>> Create(const std::string& url);
   ~HttpPoster();
   HttpPoster(const HttpPoster&) = delete;
@@ -27,18 +27,18 @@ class HttpPoster {
 
   struct Answer {
     int status = 0;
-    /// What the server asks for by Retry-After; zero: nothing.
+    /// The pause that the server asks for with Retry-After; zero: none.
     absl::Duration retry_after = absl::ZeroDuration();
-    /// At most its first kMaxBody bytes.
+    /// At most the first kMaxBody bytes of the body.
     std::string body = {};
   };
   static constexpr size_t kMaxBody = 16384;
 
-  /// Redirects are answers, and not followed. UNAVAILABLE when there is no answer.
-  /// `headers` are "Name: value".
+  /// Posts the body. `headers` are "Name: value". Redirects are not followed, but returned.
+  /// UNAVAILABLE when there is no answer.
   absl::StatusOr<Answer> Post(const std::string& body, const std::vector<std::string>& headers);
 
-  /// The post that is under way ends soon, and so do later ones.
+  /// Ends the current post soon, and later ones too.
   void Abort() { is_aborted_ = true; }
 
  private:

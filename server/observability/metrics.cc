@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/version.h"
 #include "core/runtime/cpu_budget.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/observability/metrics_text.h"
 #include "server/observability/process_usage.h"
 
@@ -36,27 +36,28 @@ struct Phase {
 
 constexpr Phase kPhases[] = {
     {"attend_request_seconds",
-     "From the arrival of a request until the transport had taken all of its answer, by model, rpc "
-     "and status code.",
+     "Seconds from the arrival of a request until the transport has taken its whole answer, by "
+     "model, rpc and status code.",
      [](const RequestSeries& s) -> const BucketCounts& { return s.counts.latency; }},
-    {"attend_queue_seconds", "From when all of a request was there until a batch took it.",
+    {"attend_queue_seconds", "Seconds from the receipt of a whole request until a batch takes it.",
      [](const RequestSeries& s) -> const BucketCounts& { return s.queue; }},
-    {"attend_compute_seconds", "From when a batch took a request until its last row was computed.",
+    {"attend_compute_seconds",
+     "Seconds from when a batch takes a request until its last row is computed.",
      [](const RequestSeries& s) -> const BucketCounts& { return s.compute; }},
     {"attend_first_block_seconds",
-     "From the arrival of a request for a stream until the first block of its answer was on its "
-     "way.",
+     "Seconds from the arrival of a streamed request until the first row block of its answer is "
+     "being sent.",
      [](const RequestSeries& s) -> const BucketCounts& { return s.first_block; }},
     {"attend_send_seconds",
-     "From when an answer was computed until the transport had taken all of it, of requests that "
-     "were answered.",
+     "Seconds from when an answer is computed until the transport has taken all of it, for "
+     "answered requests only.",
      [](const RequestSeries& s) -> const BucketCounts& { return s.send; }},
 };
 
 void WriteRequests(const RequestObserver& observer, MetricsText& text) {
   const AllSeries all = observer.counter().series();
   text.Family("attend_requests_total", "counter",
-              "Requests, and steps of sessions, that have ended.");
+              "Requests and steps of sessions that have ended.");
   for (const auto& [key, series] : all) {
     const RequestCounts& counts = series.counts;
     text.Sample(LabelsOf(key),
@@ -69,7 +70,7 @@ void WriteRequests(const RequestObserver& observer, MetricsText& text) {
     }
   }
   text.Family("attend_refused_total", "counter",
-              "Requests refused that might be answered at another time or by another server, by "
+              "Refused requests that another server, or this server later, might answer, by "
               "reason.");
   const auto refused = observer.counter().refused();
   for (int i = 0; i < kNumRefusalReasons; ++i) {
@@ -86,58 +87,62 @@ void WriteQueue(const ExecutorStatistics& executor, const QueueLimits& limits, M
   const QueueState& queue = executor.queue;
   text.Gauge("attend_queued_requests", "Requests that wait for a batch.",
              static_cast<double>(queue.requests));
-  text.Gauge("attend_queued_bytes", "Bytes of the requests that wait.",
+  text.Gauge("attend_queued_bytes", "Bytes of the requests that wait for a batch.",
              static_cast<double>(queue.bytes));
   text.Gauge("attend_queued_work_seconds",
-             "Estimated time that what waits takes to compute: what to scale by.",
+             "Estimated time to compute all waiting requests. Scale by this metric.",
              Seconds(queue.work_ns));
-  text.Gauge("attend_queue_limit_requests", "Requests that may wait (--max-queue-requests).",
+  text.Gauge("attend_queue_limit_requests",
+             "Maximum number of waiting requests (--max-queue-requests).",
              static_cast<double>(limits.max_requests));
-  text.Gauge("attend_queue_limit_bytes", "Bytes of requests that may wait (--max-queue-bytes).",
+  text.Gauge("attend_queue_limit_bytes", "Maximum bytes of waiting requests (--max-queue-bytes).",
              static_cast<double>(limits.max_bytes));
   text.Gauge("attend_queue_limit_seconds",
-             "Estimated time that what waits may take (--max-queue-wait).",
+             "Maximum estimated time to compute all waiting requests (--max-queue-wait).",
              Seconds(limits.max_wait_ns));
-  text.Gauge("attend_reply_bytes", "Memory of replies that are to be computed or sent.",
+  text.Gauge("attend_reply_bytes",
+             "Memory of the replies that the server has yet to compute or send.",
              static_cast<double>(executor.reply_bytes));
-  text.Gauge("attend_reply_limit_bytes", "Memory that replies may take (--max-reply-bytes).",
+  text.Gauge("attend_reply_limit_bytes", "Maximum memory of replies (--max-reply-bytes).",
              static_cast<double>(executor.max_reply_bytes));
-  text.Gauge("attend_running_requests", "Requests in the batches that run.",
+  text.Gauge("attend_running_requests", "Requests in the running batches.",
              static_cast<double>(executor.running_requests));
 }
 
 void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
-  text.Family("attend_batch_tokens", "histogram", "Query rows that were computed together.");
+  text.Family("attend_batch_tokens", "histogram", "Query rows of a batch.");
   text.Sample({}, executor.rows, 1);
-  text.Family("attend_batch_requests", "histogram", "Requests that were computed together.");
+  text.Family("attend_batch_requests", "histogram", "Requests of a batch.");
   text.Sample({}, executor.requests, 1);
-  text.Counter("attend_padding_tokens_total",
-               "Query rows that were computed and no request asked for: 0, as nothing is padded.",
-               static_cast<double>(executor.padding_tokens));
+  text.Counter(
+      "attend_padding_tokens_total",
+      "Query rows that were computed although no request asked for them: 0, since batches have no "
+      "padding.",
+      static_cast<double>(executor.padding_tokens));
   text.Counter("attend_interleaved_batches_total",
-               "Batches of short requests that ran between the parts of a longer one.",
+               "Batches of short requests that ran between the slices of a longer batch.",
                static_cast<double>(executor.interleaved_batches));
-  text.Counter("attend_busy_seconds_total", "Time for which batches ran on the compute threads.",
+  text.Counter("attend_busy_seconds_total", "Seconds for which the compute threads ran batches.",
                Seconds(executor.busy_ns));
-  text.Counter("attend_copied_bytes_total", "Bytes of requests that were copied into batches.",
+  text.Counter("attend_copied_bytes_total", "Bytes that were copied from requests into batches.",
                static_cast<double>(executor.copied_bytes));
 }
 
 void WriteSessions(const SessionStatistics& sessions, MetricsText& text) {
-  text.Gauge("attend_sessions", "Sessions of Decode, those that wait to be resumed included.",
+  text.Gauge("attend_sessions", "Sessions of Decode, including sessions that wait to be resumed.",
              static_cast<double>(sessions.sessions));
   text.Gauge("attend_parked_sessions", "Sessions that wait to be resumed.",
              static_cast<double>(sessions.parked));
   text.Gauge("attend_session_cache_bytes", "Memory of the keys and values of all sessions.",
              static_cast<double>(sessions.cache_bytes));
   text.Gauge("attend_session_cache_limit_bytes",
-             "Memory that keys and values of sessions may take (--max-cache-bytes).",
+             "Maximum memory of the keys and values of all sessions (--max-cache-bytes).",
              static_cast<double>(sessions.max_cache_bytes));
 }
 
 void WriteModels(const MetricsSources& sources, MetricsText& text) {
   const std::vector<std::shared_ptr<const Model>> models = sources.models.List();
-  text.Gauge("attend_models_loaded", "Versions of models that are served.",
+  text.Gauge("attend_models_loaded", "Served versions of models.",
              static_cast<double>(models.size()));
   int64_t failed = 0;
   if (sources.loader != nullptr) {
@@ -148,7 +153,7 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
   }
   text.Gauge("attend_models_failed", "Versions of models whose last attempt to load failed.",
              static_cast<double>(failed));
-  text.Family("attend_model_info", "gauge", "1 for each version of a model that is served.");
+  text.Family("attend_model_info", "gauge", "1 for each served version of a model.");
   for (const std::shared_ptr<const Model>& model : models) {
     const ModelInfo& info = model->info();
     text.Sample({{"model", info.name},
@@ -157,7 +162,8 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
                  {"weights_dtype", std::string(Name(info.weights_dtype))}},
                 1);
   }
-  text.Family("attend_model_memory_bytes", "gauge", "Memory that a version of a model takes.");
+  text.Family("attend_model_memory_bytes", "gauge",
+              "Memory of the weights of a version of a model.");
   for (const std::shared_ptr<const Model>& model : models) {
     const ModelInfo& info = model->info();
     text.Sample({{"model", info.name}, {"version", std::to_string(info.version)}},
@@ -166,50 +172,53 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
 }
 
 void WriteServer(const MetricsSources& sources, MetricsText& text) {
-  text.Gauge("attend_ready", "1 when health says SERVING of the server as a whole.",
+  text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
              sources.health.IsServing("").value_or(false) ? 1 : 0);
   text.Gauge("attend_all_models_served",
-             "1 when every model found at the start has served, as health says of model/*.",
+             "1 when every model found at the start has served, as health reports for model/*.",
              sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
-  text.Gauge("attend_draining", "1 when the server refuses what is new and ends what is under way.",
+  text.Gauge("attend_draining",
+             "1 while the server refuses new requests and finishes running ones.",
              sources.health.is_draining() ? 1 : 0);
   if (sources.connections) {
     text.Gauge("attend_connections", "Open connections of clients.",
                static_cast<double>(sources.connections()));
   }
   if (sources.refused_connections) {
-    text.Counter("attend_connections_refused_total",
-                 "Connections that were closed at once, as many as may be were open.",
-                 static_cast<double>(sources.refused_connections()));
+    text.Counter(
+        "attend_connections_refused_total",
+        "Connections that were closed at once because the limit was reached (--max-connections).",
+        static_cast<double>(sources.refused_connections()));
   }
   text.Counter("attend_log_lines_left_out_total",
-               "Lines of the log that were left out, as nobody read standard error in time.",
+               "Log lines that were dropped because standard error was not read in time.",
                static_cast<double>(LogLinesLeftOut()));
   if (sources.certificate_expiry) {
     if (const std::optional<double> expiry = sources.certificate_expiry()) {
       text.Gauge("attend_certificate_expiry_timestamp_seconds",
-                 "When the certificate that new connections are shown expires, in seconds since "
-                 "the epoch.",
+                 "Time at which the certificate for new connections expires, in seconds since the "
+                 "epoch.",
                  *expiry);
     }
   }
   const GemmCounts kernels = CountGemmKernels();
-  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels that are held.",
+  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.",
              static_cast<double>(kernels.held));
   text.Counter("attend_kernels_generated_total", "Matrix product kernels that were generated.",
                static_cast<double>(kernels.generated));
   text.Counter("attend_kernels_evicted_total",
-               "Matrix product kernels that were freed because others were needed.",
+               "Matrix product kernels that were freed to make room for others.",
                static_cast<double>(kernels.evicted));
   const Abilities& abilities = CurrentAbilities();
   text.Family("attend_processor_info", "gauge",
-              "1, with the instruction set that is used and how bf16 and 8-bit integers are "
-              "multiplied: by a matrix unit, by vectors, or emulated as 32-bit floats.");
+              "1, with the instruction set in use and how the processor multiplies bf16 and 8-bit "
+              "integers: by a matrix unit, by vectors, or emulated with 32-bit floats.");
   text.Sample({{"instruction_set", std::string(Name(abilities.isa))},
                {"bf16", std::string(Name(abilities.bf16))},
                {"int8", std::string(Name(abilities.int8))}},
               1);
-  text.Family("attend_build_info", "gauge", "1, with what the server was built from.");
+  text.Family("attend_build_info", "gauge",
+              "1, with the versions of the server, its compiler and its libraries.");
   text.Sample({{"version", sources.version},
                {"compiler", __VERSION__},
                {"onednn", OneDnnVersion()},
@@ -218,42 +227,40 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
 }
 
 void WriteTraces(const TraceStatistics& traces, MetricsText& text) {
-  text.Counter("attend_traced_requests_total", "Requests whose spans a collector has taken.",
+  text.Counter("attend_traced_requests_total", "Requests whose spans a collector has accepted.",
                static_cast<double>(traces.exported));
   text.Counter(
       "attend_untraced_requests_total",
-      "Requests whose spans were dropped: too many waited, or the collector (--otlp-endpoint)"
-      " did not take them.",
+      "Requests whose spans were dropped because too many waited, or because the collector "
+      "(--otlp-endpoint) did not accept them.",
       static_cast<double>(traces.dropped));
 }
 
 void WriteCpu(const Executor& executor, MetricsText& text) {
-  text.Gauge("attend_compute_threads", "Threads that compute (--threads).", executor.num_threads());
-  text.Gauge("attend_cpu_budget_cores", "Cores that the process may use: cgroup and affinity.",
-             CpuBudget());
+  text.Gauge("attend_compute_threads", "Compute threads (--threads).", executor.num_threads());
+  text.Gauge("attend_cpu_budget_cores",
+             "Cores that the process may use according to cgroup and affinity.", CpuBudget());
   const CpuThrottling throttling = CgroupThrottling("/");
   text.Counter("attend_cgroup_throttled_seconds_total",
-               "Time for which the cgroup's CPU quota kept threads from running.",
+               "Seconds for which the cgroup's CPU quota kept threads from running.",
                Seconds(throttling.duration_ns));
   text.Counter("attend_cgroup_throttled_periods_total",
                "Periods in which the cgroup's CPU quota was used up.",
                static_cast<double>(throttling.periods));
 }
 
-// Under the names that Prometheus' own client libraries use.
+// Writes the metrics of the process under the names of Prometheus' client libraries.
 void WriteProcess(MetricsText& text) {
   const ProcessUsage usage = ReadProcessUsage();
-  text.Counter("process_cpu_seconds_total", "Time of the process's threads on cores.",
-               Seconds(usage.cpu_ns));
-  text.Gauge("process_resident_memory_bytes", "Memory that the process has.",
+  text.Counter("process_cpu_seconds_total", "CPU seconds of the process.", Seconds(usage.cpu_ns));
+  text.Gauge("process_resident_memory_bytes", "Resident memory of the process.",
              static_cast<double>(usage.resident_bytes));
-  text.Gauge("process_virtual_memory_bytes", "Address space that the process has.",
+  text.Gauge("process_virtual_memory_bytes", "Address space of the process.",
              static_cast<double>(usage.virtual_bytes));
-  text.Gauge("process_start_time_seconds", "When the process began, in seconds since the epoch.",
+  text.Gauge("process_start_time_seconds", "Start time of the process, in seconds since the epoch.",
              usage.start_time_seconds);
-  text.Gauge("process_open_fds", "Files and sockets that are open.",
-             static_cast<double>(usage.open_files));
-  text.Gauge("process_max_fds", "Files and sockets that may be open.",
+  text.Gauge("process_open_fds", "Open files and sockets.", static_cast<double>(usage.open_files));
+  text.Gauge("process_max_fds", "Maximum number of open files and sockets.",
              static_cast<double>(usage.max_open_files));
 }
 

@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-// The shortest text that reads back as the same number.
+// Returns the shortest text that reads back as the same number.
 std::string Number(double value) {
   if (!std::isfinite(value)) {
     return std::isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";

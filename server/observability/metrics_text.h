@@ -8,27 +8,27 @@
 #include <utility>
 #include <vector>
 
-#include "server/observability/bucket_counts.h"
+#include "server/scheduling/bucket_counts.h"
 
 namespace attention {
 
 using MetricLabels = std::vector<std::pair<std::string_view, std::string>>;
 
-/// Families one after the other, each with its samples. Names follow Prometheus' rules, which
-/// `promtool check metrics` knows: tests/server/observability/metrics_test.py asks it.
+/// Writes families one after the other, each with its samples. Names follow Prometheus' rules,
+/// which `promtool check metrics` checks in tests/server/observability/metrics_test.py.
 class MetricsText {
  public:
   /// Begins a family of `type` "counter", "gauge" or "histogram".
   void Family(std::string_view name, std::string_view type, std::string_view help);
 
-  /// A sample of the family.
+  /// Adds a sample to the family.
   void Sample(const MetricLabels& labels, double value);
-  /// A histogram of the family, whose unit is so many of the values' (1e9: nanoseconds become
-  /// seconds).
-  /// Nothing when nothing was observed: what never happens in a series takes no room.
+  /// Adds a histogram to the family. Its unit is `unit` units of the counted values (1e9:
+  /// nanoseconds become seconds). An empty histogram is left out, so that unused series take no
+  /// room.
   void Sample(const MetricLabels& labels, const BucketCounts& histogram, double per_unit);
 
-  /// A family of one sample.
+  /// Add a family with one sample.
   void Counter(std::string_view name, std::string_view help, double value);
   void Gauge(std::string_view name, std::string_view help, double value);
 

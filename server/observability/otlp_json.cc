@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of opentelemetry.proto.trace.v1.
+// Constants of opentelemetry.proto.trace.v1.
 constexpr int kInternal = 1;
 constexpr int kServer = 2;
 constexpr int kError = 2;
@@ -36,12 +36,13 @@ std::string ServiceOf(const RequestRecord& record) {
   return "attention.v1.AttentionService";
 }
 
-// "Decode" of "Decode.step".
+// Returns the method: "Decode" for "Decode.step".
 std::string MethodOf(const RequestRecord& record) {
   return std::string(record.rpc.substr(0, record.rpc.find('.')));
 }
 
-// Whether it is the server's fault, by OpenTelemetry's conventions for servers of gRPC.
+// Returns whether the status is a fault of the server, by OpenTelemetry's conventions for gRPC
+// servers.
 bool IsServerError(const absl::Status& status) {
   return absl::IsUnknown(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsUnimplemented(status) || absl::IsInternal(status) || absl::IsUnavailable(status) ||
@@ -75,7 +76,7 @@ Json AttributesOf(const RequestRecord& r) {
   return attributes;
 }
 
-// Nanoseconds since the epoch.
+// An interval in nanoseconds since the epoch.
 struct Interval {
   int64_t begin = 0;
   int64_t end = 0;

@@ -10,25 +10,26 @@
 
 namespace attention {
 
-/// A request that has ended, with its trace and span.
+/// A finished request with its trace and span.
 struct TracedRequest {
   RequestRecord record;
   /// Nanoseconds since the epoch.
   int64_t end_unix_ns = 0;
 };
 
-/// An ExportTraceServiceRequest: for each request a server span, and below it one for each phase it
-/// came to: receive, queue, compute, send. `version` is the server program's.
+/// Returns an ExportTraceServiceRequest: for each request a server span, and below it a span for
+/// each phase that the request reached: receive, queue, compute, send. `version` is the version of
+/// the server.
 std::string ToOtlpJson(const std::vector<TracedRequest>& requests, const std::string& version);
 
-/// What a collector says of spans in a request that it has taken otherwise.
+/// The spans that a collector rejected in a request that it otherwise accepted.
 struct RejectedSpans {
   int64_t count = 0;
   std::string why = {};
 };
 
-/// The partialSuccess of an ExportTraceServiceResponse; nothing where there is none, or no such
-/// response.
+/// Reads the partialSuccess of an ExportTraceServiceResponse. Returns zero if there is none, or if
+/// the text is no such response.
 RejectedSpans ReadRejectedSpans(const std::string& response);
 
 }  // namespace attention

@@ -17,11 +17,11 @@
 namespace attention {
 namespace {
 
-// Of /proc/PID/stat, by the numbers of proc(5), where the state is field 3.
+// Fields of /proc/PID/stat, numbered as in proc(5), where the state is field 3.
 constexpr size_t kStartTimeField = 22;
 
-// Fields from 3 on: the second, the program's name, may contain anything and ends with the last
-// ')'.
+// Returns the fields from 3 on. Field 2, the program's name, may contain anything and ends with the
+// last ')'.
 std::vector<std::string> ReadStat() {
   std::ifstream file("/proc/self/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

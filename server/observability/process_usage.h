@@ -1,4 +1,4 @@
-// What this process takes of its machine.
+// The resources that this process uses.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace attention {
 
 struct ProcessUsage {
-  int64_t cpu_ns = 0;  // of all its threads, in user and kernel mode
+  int64_t cpu_ns = 0;  // CPU time of all threads, in user and kernel mode
   int64_t resident_bytes = 0;
   int64_t virtual_bytes = 0;
   int64_t open_files = 0;
@@ -14,7 +14,7 @@ struct ProcessUsage {
   double start_time_seconds = 0;  // since the epoch
 };
 
-/// Of now, from /proc; 0 for what cannot be read.
+/// Reads the current values from /proc; values that cannot be read are 0.
 ProcessUsage ReadProcessUsage();
 
 }  // namespace attention

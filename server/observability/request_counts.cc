@@ -26,7 +26,7 @@ void AddSums(const RequestCounts& from, RequestCounts& to) {
   to.received_bytes += from.received_bytes;
 }
 
-// Latencies are those of the ones that were answered.
+// Adds the outcomes. Latencies count answered requests only.
 void AddOutcomes(const RequestCounts& from, RequestCounts& to) {
   AddSums(from, to);
   if (from.succeeded > 0) {

@@ -1,4 +1,4 @@
-// Requests that have ended, counted.
+// Counts of finished requests.
 #pragma once
 
 #include <array>
@@ -10,63 +10,63 @@
 #include <utility>
 
 #include "core/runtime/mutex.h"
-#include "server/observability/bucket_counts.h"
 #include "server/observability/request_record.h"
+#include "server/scheduling/bucket_counts.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
 
-/// Sums over requests that have ended. Durations in nanoseconds.
+/// Sums over finished requests. Durations in nanoseconds.
 struct RequestCounts {
   int64_t succeeded = 0;
-  /// For want of room or time, or because the server drains.
+  /// Refused for lack of room or time, or because the server drains.
   int64_t refused = 0;
   int64_t failed = 0;
-  /// Of those that succeeded.
+  /// Sums over the succeeded requests.
   int64_t receive_ns = 0;
   int64_t queue_ns = 0;
   int64_t compute_ns = 0;
   int64_t send_ns = 0;
   int64_t tokens = 0;
-  /// From arrival until the transport had taken all of the answer.
+  /// The time from arrival until the transport had taken the whole answer.
   BucketCounts latency;
-  /// Batches that answered them: each has its part of the batch it was in.
+  /// The number of batches. Each request counts for its share of the batch it was in.
   double executions = 0;
-  /// Of those that did not.
+  /// The sum of the latencies of the requests that did not succeed.
   int64_t unsuccessful_ns = 0;
-  /// Milliseconds since the epoch, of the last that succeeded; 0: none.
+  /// The time of the last success, in milliseconds since the epoch; 0: none.
   int64_t last_ms = 0;
-  /// Of all.
+  /// The bytes of all requests.
   int64_t received_bytes = 0;
 };
 
-/// Requests of one rpc and model with one outcome.
+/// The requests of one rpc and model with one outcome.
 struct RequestSeries {
-  /// `latency` is of all of them, whatever the outcome.
+  /// The counts; `latency` includes all outcomes.
   RequestCounts counts;
-  /// Of those that came so far.
+  /// Durations of the requests that reached the phase.
   BucketCounts queue;
   BucketCounts compute;
   BucketCounts first_block;
-  /// Of those that succeeded.
+  /// Durations of the succeeded requests.
   BucketCounts send;
 };
 
-/// Thread-safe. To count a request is to take a lock that hardly anybody else wants, to find its
-/// series, and a dozen additions: tests/bench/README.md has the time it takes.
+/// Counts requests. Thread-safe. Counting takes a lock that is rarely contended, a look-up and a
+/// dozen additions: see tests/bench/README.md for the time.
 class RequestCounter {
  public:
   void Count(const RequestRecord& record);
 
   RequestCounts total() const;
-  /// By name and version.
+  /// Returns the counts by name and version.
   std::map<std::pair<std::string, int64_t>, RequestCounts> by_model() const;
 
-  /// What metrics are told apart by: rpc, model and code. At most kMaxSeries versions of models
-  /// have series of their own; what comes beyond those is under the model kOtherModels.
+  /// The labels of the metrics: rpc, model and code. At most kMaxSeries versions of models have
+  /// their own series; further models share the label kOtherModels.
   using Key = std::tuple<std::string_view, std::string, absl::StatusCode>;
   std::map<Key, RequestSeries> series() const;
-  /// Refused requests, by reason.
+  /// Returns the number of refused requests by reason.
   std::array<int64_t, kNumRefusalReasons> refused() const;
 
   static constexpr size_t kMaxSeries = 4096;

@@ -1,4 +1,4 @@
-// A request, or a step of a session, that has ended.
+// A finished request, or a finished step of a session.
 #pragma once
 
 #include <chrono>
@@ -11,32 +11,33 @@
 
 namespace attention {
 
-/// Durations in nanoseconds.
+/// The record. Durations in nanoseconds.
 struct RequestRecord {
-  /// "Attend": a literal, one of few.
+  /// "Attend": one of few literals.
   std::string_view rpc;
-  /// One that is served, or was when the request came; empty: attention without a model, or none
-  /// was found.
+  /// A model that serves or served when the request came; empty: attention without a model, or no
+  /// model was found.
   std::string model;
   int64_t model_version = 0;
   std::string request_id;
-  /// The caller's; no ids without one.
+  /// The trace of the caller; without ids if there is none.
   TraceContext trace;
   std::string tenant;
-  /// Of a request that failed: "ipv4:10.0.0.7:51234".
+  /// The caller's address, for a failed request only: "ipv4:10.0.0.7:51234".
   std::string peer;
   absl::Status status;
 
-  /// Of the call; of a request within a call, of its message.
+  /// The arrival of the call; for a request within a call, of its message.
   std::chrono::steady_clock::time_point arrival;
-  int64_t total_ns = 0;        // arrival until the transport had taken all of the answer
-  int64_t receive_ns = 0;      // arrival of the call until all of the request was there
-  int64_t queue_ns = 0;        // until a batch took it
-  int64_t compute_ns = 0;      // until its last row was computed
-  int64_t send_ns = 0;         // until the transport had taken all of the answer
-  int64_t first_block_ns = 0;  // of a stream: arrival until its first block was on its way
+  int64_t total_ns = 0;    // from arrival until the transport had taken the whole answer
+  int64_t receive_ns = 0;  // from the arrival of the call until the whole request was received
+  int64_t queue_ns = 0;    // from then until a batch took it
+  int64_t compute_ns = 0;  // from then until its last row was computed
+  int64_t send_ns = 0;     // from then until the transport had taken the whole answer
+  /// Streams only: from arrival until the first row block was being sent.
+  int64_t first_block_ns = 0;
   int64_t tokens = 0;
-  int64_t batch_id = 0;  // 0: it was in none
+  int64_t batch_id = 0;  // 0: it was in no batch
   int64_t batch_requests = 0;
   int64_t request_bytes = 0;
 };

@@ -11,7 +11,7 @@ namespace {
 
 double Milliseconds(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-// Callers that go away are no news.
+// Returns whether a request failed. Cancelled requests did not.
 bool IsFailure(const RequestRecord& record) {
   return !record.status.ok() && !absl::IsCancelled(record.status);
 }

@@ -1,11 +1,11 @@
-// What became of requests: counted, logged, traced.
+// Finished requests are counted, logged and traced.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "server/observability/line_limit.h"
-#include "server/observability/log.h"
+#include "server/log/line_limit.h"
+#include "server/log/log.h"
 #include "server/observability/request_counts.h"
 #include "server/observability/request_record.h"
 #include "server/observability/span_exporter.h"
@@ -15,20 +15,21 @@ namespace attention {
 /// Which requests have a line in the log.
 enum class LoggedRequests { kNone, kFailed, kAll };
 
-/// The line of a request.
+/// Returns the log line of a request.
 LogEvent EventOf(const RequestRecord& record);
 
-/// Thread-safe.
+/// Receives finished requests. Thread-safe.
 class RequestObserver {
  public:
   explicit RequestObserver(LoggedRequests logged) : logged_(logged) {}
 
-  /// Gets the traces, and outlives this; without one they go nowhere. REQUIRES: OnEnd comes later.
+  /// Sets the exporter of traces, which outlives this; without one, traces are not exported.
+  /// REQUIRES: called before OnEnd.
   void set_exporter(SpanExporter* exporter) { exporter_ = exporter; }
 
-  /// Does not block.
+  /// Counts, traces and logs a finished request. Does not block.
   void OnEnd(RequestRecord record);
-  /// A message of an answer is on its way.
+  /// Counts a message of an answer that is being sent.
   void OnSend(int64_t size_bytes) { sent_bytes_.fetch_add(size_bytes, std::memory_order_relaxed); }
 
   const RequestCounter& counter() const { return counter_; }

@@ -12,8 +12,8 @@
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
+#include "server/log/log.h"
 #include "server/observability/header_file.h"
-#include "server/observability/log.h"
 
 namespace attention {
 namespace {
@@ -32,7 +32,7 @@ std::string TracesUrl(const std::string& endpoint) {
   return absl::StrCat(endpoint, absl::EndsWith(endpoint, "/") ? "" : "/", "v1/traces");
 }
 
-// What the protocol says may be sent again: not now, rather than never.
+// Returns whether the protocol allows to send the batch again.
 bool MayRetry(int status) {
   return status == 429 || status == 502 || status == 503 || status == 504;
 }
@@ -130,10 +130,11 @@ absl::StatusOr<HttpPoster::Answer> SpanExporter::Post(const std::string& body) {
   return poster_->Post(body, headers);
 }
 
-void SpanExporter::TellOfFailure(const std::string& why) {
+void SpanExporter::LogFailureOnce(const std::string& why) {
   if (!std::exchange(is_failing_, true)) {
     Log(LogLevel::kWarning,
-        absl::StrCat("traces are dropped until --otlp-endpoint takes them: ", why));
+        absl::StrCat("traces are dropped until the collector (--otlp-endpoint) accepts them: ",
+                     why));
   }
 }
 
@@ -146,7 +147,7 @@ int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
     if (answer.ok() && answer->status / 100 == 2) {
       const RejectedSpans rejected = ReadRejectedSpans(answer->body);
       if (rejected.count > 0) {
-        TellOfFailure(absl::StrCat("it rejected ", rejected.count, " spans: ", rejected.why));
+        LogFailureOnce(absl::StrCat("it rejected ", rejected.count, " spans: ", rejected.why));
       } else {
         is_failing_ = false;
       }
@@ -163,7 +164,7 @@ int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
     }
     pause = std::min(2 * pause, kLongestPause);
   } while (steady_clock::now() < end);
-  TellOfFailure(why);
+  LogFailureOnce(why);
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// Traces of requests, sent to a collector beside serving.
+// Sends traces of requests to a collector, in the background.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@
 namespace attention {
 
 struct SpanExporterOptions {
-  /// Of a collector that speaks OTLP/HTTP; spans go to /v1/traces below it.
+  /// The URL of a collector that supports OTLP/HTTP; spans go to /v1/traces below it.
   std::string endpoint;
-  /// A file of headers to send, read for each batch; empty: none.
+  /// The file of headers, read for each batch; empty: none.
   std::string header_file = {};
-  /// Of requests that come without a trace: the share that begins one, 0 to 1. Others are as their
-  /// trace says.
+  /// The share of requests without a trace for which the server starts one, 0 to 1. Requests with a
+  /// trace are sampled as their trace says.
   double sample_ratio = 1;
-  /// Of the server program.
+  /// The version of the server.
   std::string version = {};
 };
 
 /// Counts of requests since the start.
 struct TraceStatistics {
   int64_t exported = 0;
-  /// Too many waited, or the collector would not have them.
+  /// Spans that were dropped because too many waited, or because the collector did not accept them.
   int64_t dropped = 0;
 };
 
-/// One thread sends what has ended, in batches. Whoever serves never waits for it: what waits is
-/// bounded, and the newest is dropped when there is no room. A batch that a collector cannot take
-/// now is tried again for kMaxRetryTime, with growing pauses or those that it asks for.
-/// Thread-safe.
+/// One thread sends finished requests in batches. No other thread waits for it: the number of
+/// waiting requests is bounded, and the newest is dropped when there is no room. A batch that the
+/// collector cannot accept now is retried for kMaxRetryTime, with growing pauses or with those that
+/// the collector asks for. Thread-safe.
 class SpanExporter {
  public:
   static constexpr size_t kMaxWaiting = 4096;  // requests
@@ -45,16 +45,16 @@ class SpanExporter {
   static constexpr absl::Duration kMaxDelay = absl::Seconds(1);
   static constexpr absl::Duration kMaxRetryTime = absl::Seconds(60);
 
-  /// INVALID_ARGUMENT for an endpoint or a ratio that cannot be.
+  /// INVALID_ARGUMENT for an invalid endpoint or ratio.
   static absl::StatusOr<std::unique_ptr<SpanExporter>> Create(const SpanExporterOptions& options);
-  /// Finishes.
+  /// Calls Finish.
   ~SpanExporter();
 
-  /// Gives the request a span when its trace is sampled, and a trace when it has none and this one
-  /// is; then queues it. REQUIRES: the record is complete.
+  /// Gives the request a span if its trace is sampled; starts a trace if it has none and the
+  /// sampling chooses it; then queues the request. REQUIRES: the record is complete.
   void Trace(RequestRecord& record);
 
-  /// Tries once to send what waits, for at most kTimeAtEnd. What comes later is dropped.
+  /// Tries once to send the waiting requests, for at most kTimeAtEnd. Later requests are dropped.
   void Finish();
   static constexpr absl::Duration kTimeAtEnd = absl::Seconds(2);
 
@@ -63,15 +63,16 @@ class SpanExporter {
  private:
   SpanExporter(const SpanExporterOptions& options, std::unique_ptr<HttpPoster> poster);
   void Run();
-  /// Waits until there is a batch, or time to send a smaller one; empty at the end.
+  /// Waits until a batch is full, or until it is time to send a smaller one. Returns an empty batch
+  /// at the end.
   std::vector<TracedRequest> TakeBatch();
-  /// How many of so many requests, `body`, the collector has in the end: of spans that it rejects,
-  /// each counts as a request.
+  /// Sends `body`, which holds the spans of `requests` requests, and returns how many of them the
+  /// collector accepted. Each rejected span counts as a request.
   int64_t Send(const std::string& body, int64_t requests);
-  /// Once for as long as it goes on.
-  void TellOfFailure(const std::string& why);
+  /// Logs the failure once, until a batch succeeds.
+  void LogFailureOnce(const std::string& why);
   absl::StatusOr<HttpPoster::Answer> Post(const std::string& body);
-  /// False when the end came first.
+  /// Returns false when Finish came first.
   bool Sleep(absl::Duration duration);
 
   const SpanExporterOptions options_;
@@ -82,7 +83,7 @@ class SpanExporter {
   TraceStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_failing_ = false;  // the thread's own: it has been logged
+  bool is_failing_ = false;  // used by the thread only: whether a failure was logged
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// What leaves the server about itself: /metrics for whoever asks, traces to a collector.
+// Metrics and traces of the server, as the options configure them.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,12 @@
 
 namespace attention {
 
-/// Null when the endpoint is empty: traces go nowhere. INVALID_ARGUMENT names the flag.
+/// Starts the export of traces. Returns null when the endpoint is empty. INVALID_ARGUMENT names the
+/// flag.
 absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOptions& options);
 
-/// Serves /metrics of the sources, which outlive it; null without an address. HttpListener's
-/// errors, which name the flag.
+/// Serves /metrics of the sources, which outlive the listener. Returns null without an address.
+/// Returns HttpListener's errors, which name the flag.
 absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& address,
                                                            const MetricsSources& sources);
 

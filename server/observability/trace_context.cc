@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-// version "-" trace-id "-" parent-id "-" flags
+// The length of: version "-" trace-id "-" parent-id "-" flags
 constexpr size_t kLength = 2 + 1 + 32 + 1 + 16 + 1 + 2;
 
 constexpr size_t kMaxStateLength = 512;

@@ -1,4 +1,4 @@
-// W3C Trace Context: which trace a request is part of (https://www.w3.org/TR/trace-context/).
+// W3C Trace Context: the trace that a request belongs to (https://www.w3.org/TR/trace-context/).
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,29 @@
 
 namespace attention {
 
-/// A request's place in a trace. Ids are lower-case hexadecimal, of 32 and 16 digits.
+/// The position of a request in a trace. Ids are lower-case hexadecimal numbers of 32 and 16
+/// digits.
 struct TraceContext {
   std::string trace_id;
   /// The caller's span; empty: the trace begins here.
   std::string parent_id;
-  /// The server's own span; empty: none is recorded.
+  /// The server's span; empty: none is recorded.
   std::string span_id;
-  /// Who began the trace wants it recorded.
+  /// Whether the trace is to be recorded, as its starter decided.
   bool is_sampled = false;
-  /// What tracing systems add for each other, as it came.
+  /// The `tracestate`, which is passed on unchanged.
   std::string state = {};
 };
 
-/// The caller's trace; null for what is no valid `traceparent`, which the specification says to
-/// take for none. Later versions of the header are read as far as the first one goes.
+/// Parses a `traceparent`. Returns null for an invalid one, which counts as absent by the
+/// specification. Later versions of the header are read as far as the first version defines them.
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
-/// `tracestate` as it may go on: nothing when it is longer than the 512 characters that everybody
-/// must pass on, or has others than printable ones.
+/// Returns the `tracestate` to pass on: empty if it is longer than 512 characters, which every
+/// system must pass on, or has characters that are not printable.
 std::string ParseTracestate(std::string_view text);
 
-/// Random ids, not all 0. Thread-safe.
+/// Return random ids that are not all 0. Thread-safe.
 std::string MakeTraceId();
 std::string MakeSpanId();
 

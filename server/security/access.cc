@@ -28,7 +28,7 @@ absl::StatusOr<std::string> BearerToken(const grpc::ServerContext& context) {
   return value.substr(sizeof(kScheme) - 1);
 }
 
-// The first of the certificate's alternative names, or else its common name.
+// Returns the first of the certificate's alternative names, or else its common name.
 std::string CertificateName(const grpc::ServerContext& context) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
   if (peer == nullptr || !peer->IsPeerAuthenticated()) {
@@ -68,7 +68,7 @@ absl::StatusOr<Caller> Access::Admit(const grpc::ServerContext& context, Right r
 }
 
 std::string AccountOf(const Caller& caller, const grpc::ServerContext& context) {
-  return caller.tenant.empty() ? absl::StrCat("whoever calls from ", HostOf(context.peer()))
+  return caller.tenant.empty() ? absl::StrCat("the host ", HostOf(context.peer()))
                                : absl::StrCat("tenant \"", caller.tenant, "\"");
 }
 

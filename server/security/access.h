@@ -1,4 +1,4 @@
-// Who may call what on a listener.
+// Which callers may call which methods of a listener.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -12,30 +12,30 @@
 
 namespace attention {
 
-/// Of a method.
+/// The right that a method needs.
 enum class Right {
-  kNone,  // everybody: health
+  kNone,  // any caller: health
   kCall,
   kAdmin,
 };
 
-/// Of one listener, outlives its calls; thread-safe.
+/// Checks the callers of one listener. Outlives its calls; thread-safe.
 class Access {
  public:
   struct Rules {
-    /// Null: no token is needed. Outlives this.
+    /// Null: callers need no token. Outlives this.
     TokenStore* tokens = nullptr;
-    /// Who reaches the listener is an administrator, and needs no token.
+    /// Every caller of the listener is an administrator, and needs no token.
     bool is_trusted = false;
   };
   explicit Access(const Rules& rules) : rules_(rules) {}
 
-  /// Where administrators are served; empty: nowhere. Before the first call.
+  /// Sets the address for administrators; empty: none. Called before the first call.
   void set_admin_address(const std::string& address) { admin_address_ = address; }
 
-  /// By the call's headers: its bearer token, or else the client's certificate. UNAUTHENTICATED
-  /// without a valid token where one is needed; PERMISSION_DENIED without the right that `rpc`
-  /// needs, which says where to ask.
+  /// Returns the caller of a call by its headers: its bearer token, or else the client's
+  /// certificate. UNAUTHENTICATED without a valid token where one is needed; PERMISSION_DENIED
+  /// without the right that `rpc` needs, with the address where the caller may call.
   absl::StatusOr<Caller> Admit(const grpc::ServerContext& context, Right right,
                                std::string_view rpc) const;
 
@@ -46,8 +46,8 @@ class Access {
   std::string admin_address_;
 };
 
-/// In whose shares counts what a call holds, to be read: the tenant that a token or a certificate
-/// names, or else all callers of its machine; never what the caller says of itself.
+/// Returns the account in whose shares a call counts, as a readable text: the tenant of a token or
+/// a certificate, or else the host of the caller. It never depends on unproven names.
 std::string AccountOf(const Caller& caller, const grpc::ServerContext& context);
 
 }  // namespace attention

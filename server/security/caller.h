@@ -1,4 +1,4 @@
-// Who calls, and what that allows. No gRPC.
+// A caller and its rights. No gRPC.
 #pragma once
 
 #include <algorithm>
@@ -11,26 +11,29 @@
 
 namespace attention {
 
-/// What attention over the caller's own query, key and value, without a model, is called.
+/// The name of attention over the caller's own query, key and value, without a model.
 inline constexpr char kBareAttention[] = "attention";
 
 struct Caller {
-  /// Empty: not known; the call's metadata may say.
+  /// The tenant. Empty: not known; the call's metadata may name one.
   std::string tenant = {};
-  /// Whose shares its requests and sessions count in, to be read: the tenant where somebody vouches
-  /// for it, or else all callers of a machine, whatever they call themselves.
+  /// The account in whose shares its requests and sessions count, as a readable text: the tenant if
+  /// it is proven, or else the host of the caller.
   std::string account = {};
   bool has_admin_right = false;
-  /// Patterns of the models that may be used, as in file names: "bert-*". Null: all.
+  /// The patterns of the models that the caller may use, as in file names: "bert-*". Null: all
+  /// models.
   std::shared_ptr<const std::vector<std::string>> models = nullptr;
-  /// A higher one that a call asks for becomes this. Only a token, or a listener of administrators
-  /// that asks for none, says more.
+  /// The highest priority of its calls; a higher one is lowered to it. Only a token, or a listener
+  /// of administrators that needs no token, allows more than the default.
   Priority max_priority = Priority::kNormal;
 
   bool MayUse(const std::string& model) const;
-  /// PERMISSION_DENIED, whether or not there is such a model. Empty: kBareAttention.
+  /// Returns PERMISSION_DENIED for a model that the caller may not use, whether or not it exists.
+  /// An empty name means kBareAttention.
   absl::Status CheckModel(const std::string& model) const;
-  /// `status` of a search for a model, without the names of models that may not be used.
+  /// Returns the `status` of a search for a model, without the names of models that the caller may
+  /// not use.
   absl::Status Conceal(const absl::Status& status) const;
   Priority Cap(Priority priority) const { return std::max(priority, max_priority); }
 };

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
@@ -59,7 +59,7 @@ absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
   return certificate;
 }
 
-// Nobody is there to type one.
+// Refuses keys with a password, which nobody could type.
 int NoPassword(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<KeyPointer> PrivateKey(const PemFile& file) {
@@ -134,8 +134,8 @@ std::shared_ptr<const Certificates> CertificateStore::Latest() {
       watch_.Forget();
     }
     if (std::exchange(failure_, status) != status && !status.ok()) {
-      Log(LogLevel::kError,
-          absl::StrCat("the certificate stays what it was: ", std::string(status.message())));
+      Log(LogLevel::kError, absl::StrCat("the certificate that was read before stays in use: ",
+                                         std::string(status.message())));
     }
   }
   return latest_;

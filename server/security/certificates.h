@@ -11,11 +11,11 @@
 
 namespace attention {
 
-/// Paths, in PEM form.
+/// The paths of files in PEM form.
 struct CertificateFiles {
   std::string certificate;
   std::string key;
-  /// Who signs the clients' certificates. Empty: clients need none.
+  /// The authorities that sign the certificates of clients. Empty: clients need no certificate.
   std::string client_ca = {};
 };
 
@@ -24,22 +24,23 @@ struct Certificates {
   std::string certificate;
   std::string key;
   std::string client_ca;
-  /// When the certificate expires.
+  /// The time when the certificate expires.
   absl::Time not_after;
 };
 
-/// INVALID_ARGUMENT names the flag, the file and what is wrong: no PEM text, a key that needs a
-/// password, a key that is not the certificate's.
+/// Reads and checks the files. INVALID_ARGUMENT names the flag, the file and the problem: no PEM
+/// text, a key that needs a password, a key of another certificate.
 absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files);
 
-/// Thread-safe.
+/// Keeps the latest valid certificates. Thread-safe.
 class CertificateStore {
  public:
-  /// Errors of ReadCertificates. An expired certificate is warned of in the log, and used.
+  /// Returns the errors of ReadCertificates. An expired certificate is used, with a warning in the
+  /// log.
   static absl::StatusOr<std::shared_ptr<CertificateStore>> Open(const CertificateFiles& files);
 
-  /// Looks at the files, and reads them when they have changed. While what they hold is wrong or
-  /// does not belong together, which the log says once, what there was before stays.
+  /// Checks the files, and reads them when they have changed. While they are invalid or do not
+  /// belong together, which is logged once, the last valid ones stay in use.
   std::shared_ptr<const Certificates> Latest();
 
   bool wants_client_certificates() const { return !files_.client_ca.empty(); }
@@ -52,7 +53,7 @@ class CertificateStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Certificates> latest_ ABSL_GUARDED_BY(mutex_);
-  /// Of the last look, which the log has.
+  /// The error of the last check, which has been logged.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/security/listen_address.h"
+#include "server/sockets/listen_address.h"
 
 namespace attention {
 namespace {
@@ -17,8 +17,8 @@ absl::Status CheckListener(const ServerOptions& options, const std::string& flag
   }
   return absl::InvalidArgumentError(absl::StrCat(
       flag, ": other machines would reach ", address,
-      " in plaintext: give it a certificate (--tls-certificate, --tls-key), listen on this machine "
-      "only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
+      " in plaintext: use a certificate (--tls-certificate, --tls-key), listen on this machine "
+      "only (127.0.0.1:PORT or unix:/PATH), or allow it (--insecure)"));
 }
 
 absl::Status CheckMetricsListener(const ServerOptions& options) {
@@ -29,8 +29,8 @@ absl::Status CheckMetricsListener(const ServerOptions& options) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("--metrics-listen: other machines would reach ", address,
-                   " in plaintext, and metrics speak nothing else: listen on this machine only "
-                   "(127.0.0.1:PORT), or say that this is meant (--metrics-insecure, --insecure)"));
+                   " in plaintext, and metrics have no TLS: listen on this machine only "
+                   "(127.0.0.1:PORT), or allow it (--metrics-insecure, --insecure)"));
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ absl::Status CheckExposure(const ServerOptions& options) {
   return absl::InvalidArgumentError(absl::StrCat(
       "--admin-listen: other machines would administer the server at ", options.admin_listen,
       ", and nothing tells administrators from other callers (a client certificate does not): "
-      "expect tokens, of which administrators' say \"admin\": true (--tokens), listen on this "
-      "machine only (127.0.0.1:PORT or unix:/PATH), or say that this is meant (--insecure)"));
+      "use tokens, those of administrators with \"admin\": true (--tokens), listen on this "
+      "machine only (127.0.0.1:PORT or unix:/PATH), or allow it (--insecure)"));
 }
 
 bool TrustsAdminListener(const ServerOptions& options) {

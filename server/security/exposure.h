@@ -1,4 +1,4 @@
-// What a configuration exposes to whom.
+// Checks which services a configuration exposes to which machines.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,13 +6,13 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT for an address that is none, and, without --insecure, for one that other
-/// machines reach in plaintext, or that lets them administer the server unasked; the text says the
-/// ways out.
+/// INVALID_ARGUMENT for an invalid address and, without --insecure, for an address that other
+/// machines reach in plaintext, or that lets them administer the server without a token. The text
+/// gives the alternatives.
 absl::Status CheckExposure(const ServerOptions& options);
 
-/// Who reaches the admin listener needs no token: only this machine does, or there are no tokens,
-/// which takes --insecure.
+/// Returns whether callers of the admin listener need no token: only this machine reaches it, or
+/// there are no tokens, which then needs --insecure.
 bool TrustsAdminListener(const ServerOptions& options);
 
 }  // namespace attention

@@ -6,15 +6,16 @@
 
 namespace attention {
 
-/// Tells whether files are others than before, by what stat says of them (a link is followed, so
-/// that a Kubernetes secret's swap is seen).
+/// Detects whether files have changed, by what stat says about them. Links are followed, so that
+/// the replacement of a Kubernetes secret is detected.
 class FileWatch {
  public:
   explicit FileWatch(std::vector<std::string> paths) : paths_(std::move(paths)) {}
 
-  /// True the first time, and when a file has changed, come or gone since the last time.
+  /// Returns true the first time, and when a file has changed, appeared or disappeared since the
+  /// last call.
   bool HasChanged();
-  /// They could not be read: the next look is as the first.
+  /// Makes the next call return true again, since the files could not be read.
   void Forget() { last_.clear(); }
 
  private:

@@ -1,4 +1,4 @@
-// What stands between the network and the services, as the options say.
+// The guards between the network and the services, as the options configure them.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -15,13 +15,13 @@ namespace attention {
 struct Guards {
   /// Null: no TLS.
   std::shared_ptr<CertificateStore> certificates = {};
-  /// Null: callers need none.
+  /// Null: callers need no token.
   std::unique_ptr<TokenStore> tokens = {};
-  /// Of the listeners; outlive them.
+  /// The credentials of the listeners, which they outlive.
   std::shared_ptr<grpc::ServerCredentials> credentials = {};
 };
 
-/// Errors of CheckExposure, CertificateStore and TokenStore.
+/// Opens the guards. Returns the errors of CheckExposure, CertificateStore and TokenStore.
 absl::StatusOr<Guards> OpenGuards(const ServerOptions& options);
 
 }  // namespace attention

@@ -1,12 +1,13 @@
-// The machine that a connection comes from.
+// The host that a connection comes from.
 #pragma once
 
 #include <string>
 
 namespace attention {
 
-/// Of grpc::ServerContext::peer(): the address without its port; of IPv6 the network of 64 bits,
-/// whose other half a machine chooses as it likes; "unix" for this machine's sockets.
+/// Returns the host of a grpc::ServerContext::peer(): the address without its port; for IPv6 the
+/// network of 64 bits, since a machine may choose the other half; "unix" for sockets of this
+/// machine.
 std::string HostOf(const std::string& peer);
 
 }  // namespace attention

@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-// Of one address: gRPC remembers a configuration per address.
+// The state of one address, since gRPC keeps one configuration per address.
 struct Address {
   CertificateStore& store;
   std::shared_ptr<const Certificates> in_use = nullptr;
@@ -28,14 +28,15 @@ grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
   const Certificates& certificates = *address.in_use;
   const grpc_ssl_pem_key_cert_pair pair = {certificates.key.c_str(),
                                            certificates.certificate.c_str()};
-  // gRPC insists on an authority also where clients are asked for nothing.
+  // gRPC needs an authority even if clients need no certificate.
   const std::string& authority =
       certificates.client_ca.empty() ? certificates.certificate : certificates.client_ca;
   *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }
 
-// The C library has credentials that fetch their certificate; the C++ library does not name them.
+// The C library has credentials that fetch their certificate, but the C++ library has no class for
+// them.
 class ReloadingCredentials final : public grpc::ServerCredentials {
  public:
   explicit ReloadingCredentials(std::shared_ptr<CertificateStore> store)

@@ -1,4 +1,4 @@
-// The certificate store as gRPC asks for it.
+// gRPC's interface to the certificate store.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -9,9 +9,9 @@
 
 namespace attention {
 
-/// Each connection's handshake has the store's latest; connections that are open keep theirs. With
-/// the clients' authority a client without a certificate signed by it is refused. The credentials
-/// outlive the server.
+/// Returns credentials that use the store's latest certificate for each handshake; open connections
+/// keep theirs. If there is an authority for clients, a client without a certificate signed by it
+/// is refused. The credentials outlive the server.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(std::shared_ptr<CertificateStore> store);
 
 }  // namespace attention

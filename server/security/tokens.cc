@@ -17,7 +17,7 @@
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
@@ -27,11 +27,11 @@ using nlohmann::json;
 constexpr size_t kMaxTokenFileBytes = size_t{16} << 20;
 constexpr size_t kHashDigits = size_t{2} * SHA256_DIGEST_LENGTH;
 constexpr std::chrono::seconds kLookInterval{1};
-// What is longer is no key that somebody misspelt.
+// The maximum length of an unknown key that an error quotes. A longer text is no misspelt key.
 constexpr size_t kMaxKeyBytes = 20;
 
-// What a value is, and nothing of what it says: it may be a token that was put into a wrong place,
-// and errors go into the log.
+// Returns the type of a value without its contents: the value may be a token in the wrong place,
+// and errors are logged.
 std::string KindOf(const json& value) {
   if (value.is_string()) {
     return absl::StrCat("a text of ", value.get_ref<const std::string&>().size(), " bytes");
@@ -120,10 +120,10 @@ absl::Status ReadEntry(const json& wire, TokenTable& table) {
     RETURN_IF_ERROR(ReadField(key, value, hash, entry));
   }
   if (hash.empty() || entry.caller.tenant.empty()) {
-    return absl::InvalidArgumentError("expected sha256 and tenant, found not both");
+    return absl::InvalidArgumentError("expected sha256 and tenant, found only one or neither");
   }
   if (!table.emplace(hash, std::move(entry)).second) {
-    return absl::InvalidArgumentError(absl::StrCat("sha256: ", hash, " is there already"));
+    return absl::InvalidArgumentError(absl::StrCat("sha256: ", hash, " already has an entry"));
   }
   return absl::OkStatus();
 }
@@ -170,7 +170,7 @@ std::shared_ptr<const TokenTable> TokenStore::Latest() {
       } else {
         watch_.Forget();
         if (std::exchange(failure_, table.status()) != table.status()) {
-          Log(LogLevel::kError, absl::StrCat("the tokens stay what they were: ",
+          Log(LogLevel::kError, absl::StrCat("the tokens that were read before stay in use: ",
                                              std::string(table.status().message())));
         }
       }

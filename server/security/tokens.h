@@ -1,4 +1,4 @@
-// Bearer tokens: the file that lists them, and whom each stands for. No gRPC.
+// Bearer tokens: the file that lists them, and their callers. No gRPC.
 #pragma once
 
 #include <chrono>
@@ -19,24 +19,24 @@ struct TokenEntry {
   absl::Time expires = absl::InfiniteFuture();
 };
 
-/// By the SHA-256 of a token, in hexadecimal. A token is 256 random bits, which nobody guesses from
-/// a hash, however fast it is to compute; and who compares hashes tells nobody by its time how much
-/// of a token was right.
+/// Callers by the SHA-256 of their tokens, in hexadecimal. A token has 256 random bits, so nobody
+/// can guess it from its hash, however fast the hash is to compute. The time to compare hashes does
+/// not show how much of a token was right.
 using TokenTable = std::map<std::string, TokenEntry>;
 
-/// A file of the form that README.md describes. NOT_FOUND, or INVALID_ARGUMENT which names file,
-/// entry and key, what was expected and what was found.
+/// Reads a file of the form that README.md describes. NOT_FOUND, or INVALID_ARGUMENT which names
+/// file, entry and key, what was expected and what was found.
 absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path);
 
-/// Thread-safe.
+/// Keeps the latest valid tokens. Thread-safe.
 class TokenStore {
  public:
-  /// Errors of ReadTokenFile.
+  /// Returns the errors of ReadTokenFile.
   static absl::StatusOr<std::unique_ptr<TokenStore>> Open(const std::string& path);
 
-  /// UNAUTHENTICATED for a token that is not in the file or has expired. The file is looked at
-  /// again at most once a second; while what it holds is wrong, which the log says once, what there
-  /// was before stays.
+  /// Returns the caller of a token. UNAUTHENTICATED for a token that is not in the file or has
+  /// expired. The file is checked at most once a second; while it is invalid, which is logged once,
+  /// the last valid tokens stay in use.
   absl::StatusOr<Caller> Find(const std::string& token);
 
  private:
@@ -47,12 +47,12 @@ class TokenStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point next_look_ ABSL_GUARDED_BY(mutex_);
-  /// Of the last look, which the log has.
+  /// The error of the last check, which has been logged.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const TokenTable> table_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// A new token and its entry of the file, to read.
+/// Returns a new token and its entry for the file, as a readable text.
 std::string MakeToken(const std::string& tenant);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-#include "server/configuration/url_secret.h"
+#include "server/observability/url_secret.h"
 
 namespace attention {
 
@@ -7,7 +7,7 @@ std::string WithoutSecret(const std::string& url) {
   if (scheme == std::string::npos) {
     return url;
   }
-  // Up to the last @ before the path: a password may have one, though it should not.
+  // The secret ends at the last @ before the path, since a password may contain one.
   const size_t host = scheme + 3;
   const std::string authority = url.substr(host, url.find_first_of("/?#", host) - host);
   const size_t at = authority.rfind('@');

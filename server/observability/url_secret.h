@@ -1,14 +1,14 @@
-// URLs that may be shown.
+// URLs without secrets.
 #pragma once
 
 #include <string>
 
 namespace attention {
 
-/// What a shown URL has in the place of user and password.
+/// The text that replaces user and password.
 inline constexpr char kHiddenSecret[] = "://hidden@";
 
-/// `url` with that in the place of theirs; other texts as they are.
+/// Returns `url` with user and password replaced; other texts are unchanged.
 std::string WithoutSecret(const std::string& url);
 
 }  // namespace attention
