@@ -23,14 +23,14 @@ std::string Megabytes(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
-// A file may demand more memory than there is; that must not end the server.
+// A file may need more memory than there is, which must not end the server.
 absl::StatusOr<LoadedModel> LoadWithoutExceptions(const VersionToLoad& version,
                                                   const LoadFunction& load) {
   try {
     return load(version.source, version.weights_dtype);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(version.source.folder, ": memory does not suffice to load it"));
+        absl::StrCat(version.source.folder, ": the memory does not suffice to load it"));
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(version.source.folder, ": ", error.what()));
   }

@@ -1,4 +1,4 @@
-// From a version's files to a model that can serve.
+// Loads a version of a model from its files, ready to serve.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace attention {
 
-/// LoadModel, or what a test puts in its place.
+/// LoadModel, or a replacement by a test.
 using LoadFunction =
     std::function<absl::StatusOr<LoadedModel>(const ModelSource& source, WeightsDtype dtype)>;
 
 struct ReadyModel {
   LoadedModel loaded;
-  /// Without the warm-up.
+  /// The time to load, without the warm-up.
   absl::Duration load_time = absl::ZeroDuration();
 };
 
 struct VersionToLoad {
   ModelSource source;
-  /// Of the files that are meant.
+  /// The fingerprint of the files to load.
   std::string fingerprint;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
 };
 
-/// Reads, checks and warms up on the calling thread. Errors of `load`; ABORTED when the files
-/// changed meanwhile; RESOURCE_EXHAUSTED when memory does not suffice.
+/// Reads, checks and warms up a model on the calling thread. Returns the errors of `load`; ABORTED
+/// when the files changed meanwhile; RESOURCE_EXHAUSTED when there is not enough memory.
 absl::StatusOr<ReadyModel> LoadVersion(const VersionToLoad& version, const LoadFunction& load);
 
-/// What the log says of it: size, time, speed, what was not used.
+/// Returns the description of a load for the log: size, time, speed, unused tensors.
 std::string DescribeLoad(const ReadyModel& model);
 
 }  // namespace attention

@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-// The version under which stands what is wrong with a name.
+// The version that stands for errors of a name as a whole.
 constexpr int64_t kWholeName = 0;
 
 template <typename Map>
@@ -96,7 +96,7 @@ absl::Status ModelCatalog::Refresh(Occasion occasion) {
       return FoundUnder(name, found) != FoundUnder(name, before);
     });
   }
-  // All of them before the first is loaded: from now on they are known.
+  // All names become known before the first model is loaded.
   for (const std::string& name : names) {
     Update(name, FoundUnder(name, found));
   }
@@ -152,11 +152,11 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
       unwanted.push_back(&version);
     }
     if (is_policys && policy.kind == VersionPolicy::Kind::kLatest) {
-      // One that was unloaded on request does not make way for an older one.
+      // A version that was unloaded on request is not replaced by an older one.
       is_satisfied = version.state().is_serving || version.is_wanted() == false;
     }
   }
-  // After what takes their place.
+  // Unwanted versions are withdrawn after their replacements serve.
   for (ServedVersion* version : unwanted) {
     version->Withdraw();
   }
@@ -169,7 +169,8 @@ void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {
   if (version.NeedsLoading(occasion) && environment_.go_on()) {
     version.SetLoading();
     Post(version.state().name);
-    // What an earlier one took the place of: a folder is never in memory twice.
+    // Frees the version that an earlier load has replaced, so that a folder is never in memory
+    // twice.
     environment_.free_unused();
     version.Load();
     Post(version.state().name);
@@ -207,7 +208,7 @@ absl::Status ModelCatalog::FailureOf(const Name& name, std::optional<int64_t> ve
     const bool is_meant =
         !version.has_value() || state.version == *version || state.version == kWholeName;
     if (is_meant && state.phase == ModelPhase::kFailed) {
-      // NOT_FOUND is said of names that are asked for, not of files.
+      // NOT_FOUND is for requested names, not for files.
       return absl::IsNotFound(state.error) ? absl::InvalidArgumentError(state.error.message())
                                            : state.error;
     }

@@ -1,4 +1,4 @@
-// The models of a folder: which are there, which are wanted, which serve.
+// The models of a folder: which exist, which are requested, which serve.
 #pragma once
 
 #include <cstdint>
@@ -12,57 +12,57 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/mutex.h"
+#include "server/health.h"
 #include "server/models/served_version.h"
 #include "server/models/version_policy.h"
-#include "server/observability/health.h"
 
 namespace attention {
 
 struct ModelFolder {
   std::string path = {};
   VersionPolicies versions = {};
-  /// Names of the server's own models, which a folder cannot have.
+  /// The names of the server's own models, which a folder cannot have.
   std::set<std::string> reserved_names = {};
 };
 
-/// Keeps a repository as the folder and the requests say. What changed is loaded beside what
-/// serves, and takes its place when it is ready; when it cannot be loaded, the old goes on serving.
+/// Keeps a repository in agreement with a folder and with requests. A changed version is loaded
+/// while the old one serves, and replaces it when it is ready; if it cannot be loaded, the old one
+/// continues to serve.
 ///
-/// All but States is for one thread. Each failure is logged once for the same files.
+/// All functions except States are for one thread. Each failure is logged once for the same files.
 class ModelCatalog {
  public:
   ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
                HealthRegistry& health);
 
-  /// Makes the names in the folder known, to States and health, before any of them is loaded.
-  /// Called once: health says kAllModels when each of these has served, or is gone or unloaded on
-  /// request. The error is that of a folder that cannot be read.
+  /// Makes the names in the folder known to States and to health, before any of them is loaded.
+  /// Called once: the health of kAllModels is SERVING when each of these has served, is gone, or
+  /// was unloaded on request. Returns an error for a folder that cannot be read.
   absl::Status Discover();
 
-  /// Makes everything as the folder is now; what is wrong with a model is in its state. The error
-  /// is Discover's, and changes nothing.
+  /// Loads and withdraws versions until the name is as requested.
   absl::Status Refresh(Occasion occasion);
 
-  /// With a version: serves it, whatever the policy says. Without: serves `name` by the policy
-  /// again. What failed is tried once more. NOT_FOUND for a name or version that the folder does
-  /// not have; FAILED_PRECONDITION for a name that is not the folder's to serve; otherwise the
-  /// loader's error.
+  /// With a version, serves that version whatever the policy says. Without, serves `name` by the
+  /// policy again. Failed versions are tried once more. NOT_FOUND for a name or version that the
+  /// folder does not have; FAILED_PRECONDITION for a name that does not belong to the folder;
+  /// otherwise the loader's error.
   absl::Status Load(const std::string& name, std::optional<int64_t> version);
 
-  /// Stops serving a version, or all of `name`, until Load. Errors as Load's.
+  /// Stops serving a version, or all of `name`, until Load. Returns errors as Load does.
   absl::Status Unload(const std::string& name, std::optional<int64_t> version);
 
-  /// What to read for another copy of a model that serves. FAILED_PRECONDITION for one that is not
-  /// the folder's; ABORTED when its files are others by now.
+  /// Returns what to read for another copy of a serving model. FAILED_PRECONDITION for a model that
+  /// is not of the folder; ABORTED when its files have changed.
   absl::StatusOr<VersionToLoad> SourceOf(const Model& model) const;
 
-  /// In order of name, then version. Thread-safe.
+  /// Returns the states in the order of name, then version. Thread-safe.
   std::vector<ModelState> States() const;
 
  private:
   struct Name {
     bool is_unloaded = false;
-    /// Found new or changed, and not tried yet.
+    /// True for a new or changed version that was not tried yet.
     bool is_pending = false;
     std::map<int64_t, ServedVersion> versions = {};
   };
@@ -73,14 +73,15 @@ class ModelCatalog {
 
   absl::Status CheckName(const std::string& name) const;
   absl::StatusOr<FoundModels> Scan() const;
-  /// Takes over what was found of a name; one that cannot be read keeps the versions it has.
+  /// Updates a name with what was found in the folder. A name that cannot be read keeps its
+  /// versions.
   void Update(const std::string& name, const FoundModel& found);
   /// Loads and withdraws versions until the name is as wanted.
   void Settle(const std::string& name, Occasion occasion);
   void EnsureServing(ServedVersion& version, Occasion occasion);
-  /// The highest version's, or that of `version`.
+  /// Returns the failure of the highest version, or of `version`.
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
-  /// Makes States, health and the repository say what is so.
+  /// Updates States, health and the repository.
   void Post(const std::string& name);
   void AwaitNoLonger(const std::string& name);
 
@@ -88,10 +89,10 @@ class ModelCatalog {
   const ServingEnvironment environment_;
   HealthRegistry& health_;
 
-  // Of the one thread.
+  // Used by the one thread only.
   FoundModels last_found_;
   std::map<std::string, Name> names_;
-  /// Found at the start, and not served yet.
+  /// The names that were found at the start and have not served yet.
   std::set<std::string> awaited_;
 
   mutable Mutex mutex_;

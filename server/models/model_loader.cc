@@ -12,7 +12,7 @@
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
@@ -22,18 +22,19 @@ using std::chrono::steady_clock;
 constexpr size_t kMaxTasks = 64;
 constexpr int kNiceness = 10;
 
-// Lowers the calling thread's priority, never raises it: on Linux, what setpriority calls a process
+// Lowers the priority of the calling thread, and never raises it. On Linux setpriority's "process"
 // is a thread.
 void LowerPriority() {
   const auto thread = static_cast<id_t>(gettid());
   const int niceness = std::max(kNiceness, getpriority(PRIO_PROCESS, thread));
   if (setpriority(PRIO_PROCESS, thread, niceness) != 0) {
-    Log(LogLevel::kWarning, "models are loaded at the priority of serving: setpriority failed");
+    Log(LogLevel::kWarning,
+        "setpriority failed: models are loaded at the priority of the serving threads");
   }
 }
 
-// Models are freed on the loader's thread: giving back a gigabyte takes tens of milliseconds, and
-// the last to let go of it may be a thread that serves.
+// Frees models on the loader's thread: freeing a gigabyte takes tens of milliseconds, and the last
+// owner may be a thread that serves.
 std::shared_ptr<const Model> Share(const std::shared_ptr<TaskQueue>& queue,
                                    std::unique_ptr<Model> model) {
   return {model.release(), [queue](const Model* unused) {
@@ -56,15 +57,15 @@ ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelReposit
           .free_unused = [queue] { queue->RunUrgent(); }};
 }
 
-// What is thrown past here is logged: the loader goes on.
+// Runs the work and logs its exceptions, after which the loader continues.
 template <typename Work>
-void Survive(Work work) {
+void RunLogged(Work work) {
   if (const absl::Status status = ContainVoid("the model loader", work); !status.ok()) {
     LogFailure(status);
   }
 }
 
-// A task that tells `done` what `work` came to.
+// Returns a task that calls `done` with the result of `work`.
 TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()> work,
                        ModelLoader::Done done) {
   return [is_cancelled = request.is_cancelled, work = std::move(work),
@@ -104,7 +105,7 @@ void ModelLoader::Close() { queue_->Close(); }
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
   LowerPriority();
   Refresh(Occasion::kRequest);
-  Survive([this] { WarnOfUnknownNames(); });
+  RunLogged([this] { WarnOfUnknownNames(); });
   if (!queue_->is_closed()) {
     on_loaded();
   }
@@ -115,7 +116,7 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
   TimePoint deadline = next_poll();
   while (!queue_->is_closed()) {
     if (const std::optional<TaskQueue::Task> task = queue_->Next(deadline)) {
-      Survive([&task] { (*task)(absl::OkStatus()); });
+      RunLogged([&task] { (*task)(absl::OkStatus()); });
     }
     if (steady_clock::now() >= deadline) {
       Refresh(Occasion::kPoll);
@@ -127,10 +128,10 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
 void ModelLoader::Refresh(Occasion occasion) {
   const absl::Status status =
       Contain("the model loader", [&] { return catalog_.Refresh(occasion); });
-  // Once for as long as the folder stays so.
+  // The same error of the folder is logged once.
   if (!status.ok() && status != last_error_) {
     Log(LogLevel::kError, absl::StrCat("--models: ", std::string(status.message()),
-                                       "; what was loaded before goes on serving"));
+                                       "; models that were loaded before stay in service"));
   }
   last_error_ = status;
 }
@@ -144,7 +145,7 @@ void ModelLoader::WarnOfUnknownNames() const {
     if (!known.contains(name)) {
       Log(LogLevel::kWarning,
           absl::StrCat("--model-versions: expected a name of ", options_.folder.path, ", found ",
-                       name, ", which is not there yet"));
+                       name, ", which does not exist yet"));
     }
   }
 }

@@ -20,49 +20,49 @@ namespace attention {
 struct ModelLoaderOptions {
   ModelFolder folder = {};
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Time between two looks at the folder; zero: it is looked at on request only.
+  /// The time between two checks of the folder; zero: the folder is checked on request only.
   absl::Duration poll_interval = absl::ZeroDuration();
   LoadFunction load = LoadModel;
 };
 
-/// Which model is meant; without a version, what ModelCatalog says.
+/// The model of a request; without a version, as ModelCatalog says.
 struct ModelRequest {
   std::string name;
   std::optional<int64_t> version = {};
-  /// Asked before the work begins, and now and then during long work; any thread.
+  /// Asked before the work begins, and repeatedly during long work; any thread.
   std::function<bool()> is_cancelled;
 };
 
 /// One thread of low priority reads, checks, packs and warms up models, one after the other, and
-/// frees those that nobody uses any more; so loading takes at most one core, and that only when
-/// serving leaves it. Thread-safe. A `done` is called once, by that thread, or by the caller's when
-/// it is refused: RESOURCE_EXHAUSTED when too many wait, UNAVAILABLE after Close. CANCELLED tells
-/// nobody, as it was asked for.
+/// frees unused ones. Loading therefore takes at most one core, and only time that serving leaves.
+/// Thread-safe. Each `done` is called once, by that thread, or by the caller's thread when the
+/// request is refused: RESOURCE_EXHAUSTED when too many wait, UNAVAILABLE after Close. CANCELLED
+/// has no reader, since the caller asked for it.
 class ModelLoader {
  public:
   using Done = std::function<void(const absl::Status& status)>;
   using VerifyDone = std::function<void(absl::StatusOr<ModelVerification> result)>;
 
-  /// The repository and the registry outlive it; the models that are published may outlive it too.
+  /// The repository and the registry outlive the loader; published models may outlive it too.
   ModelLoader(const ModelLoaderOptions& options, ModelRepository& repository,
               HealthRegistry& health);
-  /// Closes, and waits for what is under way.
+  /// Closes, and waits for the current task.
   ~ModelLoader();
 
-  /// ModelCatalog's Discover. REQUIRES: Start comes later.
+  /// Calls ModelCatalog::Discover. REQUIRES: Start comes later.
   absl::Status Discover() { return catalog_.Discover(); }
-  /// Begins; `on_loaded` is called once, when every model of the folder is loaded or has failed,
-  /// unless Close came first. Called once.
+  /// Starts the thread. `on_loaded` is called once, when every model of the folder is loaded or has
+  /// failed, unless Close came first. Called once.
   void Start(std::function<void()> on_loaded);
-  /// Begins nothing more; does not wait.
+  /// Starts no other task. Does not wait.
   void Close();
 
-  /// ModelCatalog's Load, Unload and Refresh.
+  /// Call ModelCatalog's Load, Unload and Refresh on the thread.
   void Load(const ModelRequest& request, Done done);
   void Unload(const ModelRequest& request, Done done);
   void Reload(const ModelRequest& request, Done done);
-  /// Loads the model's f32 copy for as long as it takes to compare the two. NOT_FOUND when the
-  /// model does not serve; errors of ModelCatalog::SourceOf and of loading.
+  /// Compares the model with its f32 copy, which is loaded meanwhile. NOT_FOUND when the model does
+  /// not serve; errors of ModelCatalog::SourceOf and of loading.
   void Verify(const ModelRequest& request, VerifyDone done);
 
   std::vector<ModelState> States() const { return catalog_.States(); }
@@ -75,10 +75,10 @@ class ModelLoader {
 
   const ModelLoaderOptions options_;
   ModelRepository& repository_;
-  /// Shared with the models, which come back to be destroyed.
+  /// Shared with the models, which are destroyed through it.
   const std::shared_ptr<TaskQueue> queue_;
   ModelCatalog catalog_;
-  /// Of the loader's thread.
+  /// Used by the loader's thread only.
   absl::Status last_error_;
   std::thread thread_;
 };

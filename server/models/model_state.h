@@ -1,4 +1,4 @@
-// What became of the models of a folder.
+// The states of the models of a folder.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/kernels/linear.h"
+#include "core/kernels/linear/linear.h"
 
 namespace attention {
 
@@ -15,20 +15,20 @@ enum class ModelPhase {
   kLoading,    // being read, checked and warmed
   kReady,      // served
   kFailed,     // the last attempt to load it failed
-  kUnloading,  // taken out; requests that began with it are still under way
+  kUnloading,  // withdrawn, but still used by running requests
 };
 
 struct ModelState {
   std::string name;
-  /// 0: what is wrong concerns the name as a whole.
+  /// 0: the error concerns the name as a whole.
   int64_t version = 0;
   ModelPhase phase = ModelPhase::kUnloaded;
-  /// Also true beside kLoading and kFailed, when what was loaded earlier still serves.
+  /// Also true with kLoading and kFailed, while the version that was loaded earlier still serves.
   bool is_serving = false;
-  /// Of kFailed.
+  /// The error of kFailed.
   absl::Status error = {};
 
-  // Of what serves, or served last.
+  // Properties of the model that serves, or served last.
   std::string model_type = {};
   WeightsDtype weights_dtype = WeightsDtype::kF32;
   int64_t weights_bytes = 0;

@@ -1,4 +1,4 @@
-// Small seeded problems for a model: to warm it up, and to compare two of them.
+// Small seeded problems for a model, to warm it up and to compare two models.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 namespace attention {
 
 struct Probe {
-  /// Tokens of the one sequence that is asked; its memory, where there is one, is as long.
+  /// The number of tokens of the one sequence, and of its memory if it has one.
   int64_t num_tokens = 0;
-  /// Asked between sublayers whether to go on; may be null.
+  /// Asked between sublayers whether to continue; may be null.
   std::function<bool()> go_on = nullptr;
 };
 
-/// How many of at most `max_tokens` tokens the model takes.
+/// Returns how many tokens, at most `max_tokens`, the model accepts.
 int64_t ProbeLength(const ModelInfo& info, int64_t max_tokens);
 
-/// Attention of a layer over N(0, 1)-like rows: f32 [num_tokens, d_model].
-/// REQUIRES: 0 <= layer < info().layers.size().
+/// Computes attention of a layer over N(0, 1)-like rows: f32 [num_tokens, d_model]. REQUIRES: 0 <=
+/// layer < info().layers.size().
 absl::StatusOr<Tensor> ProbeLayer(const Model& model, int64_t layer, const Probe& probe,
                                   Workspace& workspace);
 
-/// The whole stack over seeded token ids, or over N(0, 1)-like rows where it takes no ids: f32, of
-/// the extents of Model::OutputOf. REQUIRES: info().has_stack; logits only where has_logits.
+/// Computes the whole stack over seeded token ids, or over N(0, 1)-like rows if it takes no ids:
+/// f32, with the extents of Model::OutputOf. REQUIRES: info().has_stack; for logits has_logits.
 absl::StatusOr<Tensor> ProbeStack(const Model& model, ModelOutput wanted, const Probe& probe,
                                   Workspace& workspace);
 

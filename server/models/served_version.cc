@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
@@ -69,8 +69,9 @@ void ServedVersion::SetFailed(const absl::Status& error) {
   state_.error = error;
   failed_fingerprint_ = found_.fingerprint;
   Log(LogLevel::kError,
-      absl::StrCat(NameInLog(state_), ": ", std::string(error.message()),
-                   state_.is_serving ? "; what was loaded before goes on serving" : ""));
+      absl::StrCat(
+          NameInLog(state_), ": ", std::string(error.message()),
+          state_.is_serving ? "; the version that was loaded before stays in service" : ""));
 }
 
 void ServedVersion::Withdraw() {
@@ -86,7 +87,7 @@ void ServedVersion::Withdraw() {
 absl::StatusOr<VersionToLoad> ServedVersion::Source() const {
   if (FingerprintOf(found_.folder) != loaded_fingerprint_) {
     return absl::AbortedError(
-        absl::StrCat(NameInLog(state_), ": its files are others than those it was loaded from"));
+        absl::StrCat(NameInLog(state_), ": its files have changed since it was loaded"));
   }
   return VersionToLoad{.source = {state_.name, state_.version, found_.folder},
                        .fingerprint = loaded_fingerprint_,

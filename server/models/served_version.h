@@ -1,4 +1,4 @@
-// One version of a model in a folder: loaded when it changed, served, withdrawn.
+// One version of a model in a folder: loaded when it has changed, served, withdrawn.
 #pragma once
 
 #include <cstdint>
@@ -14,53 +14,54 @@
 
 namespace attention {
 
-/// Why the folder is looked at.
+/// The reason why the folder is checked.
 enum class Occasion {
   kRequest,
-  /// Passes over files that have not stayed the same since the look before, which may be half
-  /// written, and over those that failed before.
+  /// Skips files that have changed since the check before, which may be half written, and files
+  /// that failed before.
   kPoll,
 };
 
-/// What versions are loaded and served with; outlives them.
+/// The environment of versions, which outlives them.
 struct ServingEnvironment {
   ModelRepository& repository;
   LoadFunction load;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Asked before each load whether to go on.
+  /// Asked before each load whether to continue.
   std::function<bool()> go_on;
-  /// Makes the owner of a model that is to serve, and so decides where it is destroyed.
+  /// Makes the owner of a model that is to serve, and so decides which thread destroys it.
   std::function<std::shared_ptr<const Model>(std::unique_ptr<Model>)> share;
-  /// Called before each load and when a name is settled: destroys the models that `share` was given
-  /// and nobody uses any more.
+  /// Called before each load and when a name is settled: destroys the unused ones of the models
+  /// that `share` was given.
   std::function<void()> free_unused = [] {};
 };
 
-/// One thread.
+/// A version; used by one thread.
 class ServedVersion {
  public:
-  /// `number` 0 stands for what is wrong with the name as a whole.
+  /// `number` 0 stands for errors of the name as a whole.
   ServedVersion(const ServingEnvironment& environment, const std::string& name, int64_t number);
 
   const ModelState& state() const { return state_; }
-  /// What serves, or served last.
+  /// Returns the model that serves, or served last.
   const std::weak_ptr<const Model>& model() const { return model_; }
 
-  /// By request; empty: as the policy says.
+  /// Whether a request wants it; empty: the policy decides.
   std::optional<bool> is_wanted() const { return is_wanted_; }
   void set_wanted(std::optional<bool> is_wanted) { is_wanted_ = is_wanted; }
 
   void set_found(const FoundVersion& found) { found_ = found; }
-  /// Whether it does not serve as it was found, nor is known to fail so.
+  /// Returns whether the files that were found neither serve nor are known to fail.
   bool NeedsLoading(Occasion occasion) const;
-  /// Before Load, for those who ask meanwhile.
+  /// Called before Load, for callers that ask for the state meanwhile.
   void SetLoading() { state_.phase = ModelPhase::kLoading; }
-  /// Loads what was found, and serves it; when it fails, what served before goes on. Either is
-  /// logged.
+  /// Loads the files that were found, and serves them. If that fails, the model that served before
+  /// continues. Both are logged.
   void Load();
   void Withdraw();
 
-  /// What to read for another copy of what serves; ABORTED when the files are others by now.
+  /// Returns what to read for another copy of the serving model; ABORTED when the files have
+  /// changed.
   absl::StatusOr<VersionToLoad> Source() const;
 
  private:
@@ -70,7 +71,7 @@ class ServedVersion {
   const ServingEnvironment& environment_;
   ModelState state_;
   FoundVersion found_;
-  /// Fingerprints of what serves, and of what failed last.
+  /// The fingerprints of the files that serve, and of those that failed last.
   std::string loaded_fingerprint_;
   std::string failed_fingerprint_;
   std::weak_ptr<const Model> model_;

@@ -1,4 +1,4 @@
-// Tasks for one thread.
+// A queue of tasks for one thread.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace attention {
 /// Thread-safe.
 class TaskQueue {
  public:
-  /// Is called once: with OK to do its work, with UNAVAILABLE when that will not come.
+  /// A task is called once: with OK to do its work, or with an error if it will not run.
   using Task = std::function<void(const absl::Status& status)>;
 
   explicit TaskQueue(size_t max_tasks) : max_tasks_(max_tasks) {}
 
-  /// Errors, of which the task itself hears: RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE
-  /// after Close.
+  /// Queues the task. If that fails, calls the task with RESOURCE_EXHAUSTED when the queue is full,
+  /// or UNAVAILABLE after Close.
   void Push(Task task);
-  /// Goes before all others, however many there are.
+  /// Queues a task before all others, without a limit.
   void PushUrgent(Task task);
 
-  /// Runs the urgent tasks that wait, for a thread that is in the middle of another task.
+  /// Runs the waiting urgent tasks, on a thread that is in the middle of another task.
   void RunUrgent();
 
-  /// The next task; null when `deadline` passed without one, or after Close.
+  /// Returns the next task; null after `deadline`, or after Close.
   std::optional<Task> Next(TimePoint deadline);
 
-  /// Tells those that wait, on this thread.
+  /// Calls the waiting tasks with UNAVAILABLE, on this thread.
   void Close();
   bool is_closed() const;
 

@@ -44,7 +44,7 @@ double Top1Agreement(const Tensor& served, const Tensor& exact) {
   return static_cast<double>(agreed) / static_cast<double>(rows);
 }
 
-/// The two models, and what they are asked with.
+/// The two models, and the problem that both get.
 struct Comparison {
   const Model& served;
   const Model& exact;
@@ -85,7 +85,7 @@ absl::StatusOr<ModelVerification> CompareModels(const Model& served, const Model
   ModelVerification result = {.info = info, .num_tokens = probe.num_tokens};
   for (int64_t layer = 0; layer < std::ssize(info.layers); ++layer) {
     if (!go_on()) {
-      return absl::CancelledError("nobody waits for the answer any more");
+      return absl::CancelledError("the caller no longer waits for the answer");
     }
     ASSIGN_OR_RETURN(ModelDifference difference, CompareLayer(models, layer));
     result.differences.push_back(std::move(difference));

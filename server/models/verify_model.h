@@ -1,4 +1,4 @@
-// What it costs in accuracy to keep a model's weights as they are served.
+// The loss of accuracy by the element type in which a model's weights are served.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,28 @@
 
 namespace attention {
 
-/// How far one of a model's answers is from the same answer of its f32 copy.
+/// The difference between an output of a model and the same output of its f32 copy.
 struct ModelDifference {
-  /// "layer 3", "last hidden states" or "logits".
+  /// The compared output: "layer 3", "last hidden states" or "logits".
   std::string of;
   double max_abs_error = 0;
-  /// Norm of the difference over the norm of the f32 answer.
+  /// The norm of the difference divided by the norm of the f32 output.
   double relative_l2 = 0;
-  /// Of logits: the share of rows whose largest one is the same.
+  /// For logits: the share of rows whose largest logit is the same.
   std::optional<double> top1_agreement = {};
 };
 
 struct ModelVerification {
   ModelInfo info;
-  /// Of the sequence that was asked.
+  /// The number of tokens of the compared sequence.
   int64_t num_tokens = 0;
   /// Empty for weights in f32, which are exact.
   std::vector<ModelDifference> differences = {};
 };
 
-/// Asks both the same seeded problems: attention of each layer over N(0, 1)-like rows, then the
-/// stack. CANCELLED when `go_on` said so. REQUIRES: `exact` is a copy of `served` in f32.
+/// Gives both models the same seeded problems: attention of each layer over N(0, 1)-like rows, then
+/// the stack. CANCELLED when `go_on` returned false. REQUIRES: `exact` is a copy of `served` in
+/// f32.
 absl::StatusOr<ModelVerification> CompareModels(const Model& served, const Model& exact,
                                                 const std::function<bool()>& go_on);
 

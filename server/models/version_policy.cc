@@ -45,7 +45,8 @@ absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies
       (parts.size() == 1 && policy.kind == VersionPolicy::Kind::kSpecific)) {
     return BadPolicy(text);
   }
-  // Kept under the empty name, which no model has, so that it is seen when it is said twice.
+  // The default policy is kept under the empty name, which no model has, so that a second one is
+  // detected.
   if (!policies.by_name.emplace(name, policy).second) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected one policy for ", name.empty() ? "models that are not named" : name,

@@ -25,16 +25,16 @@ struct VersionPolicy {
 };
 
 struct VersionPolicies {
-  /// The policy of every model that is not named.
+  /// The policy of models that are not named.
   VersionPolicy others = {};
   std::map<std::string, VersionPolicy> by_name = {};
 
   const VersionPolicy& Of(const std::string& name) const;
 };
 
-/// Adds what `text` says: "latest" or "all", of the models that are not named; "NAME=latest",
-/// "NAME=all" or "NAME=1,3", of one. INVALID_ARGUMENT for other texts, and for a second one that
-/// says something of the same models.
+/// Adds a policy: "latest" or "all" for models that are not named; "NAME=latest", "NAME=all" or
+/// "NAME=1,3" for one model. INVALID_ARGUMENT for other texts, and for a second policy for the same
+/// models.
 absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies);
 
 }  // namespace attention

@@ -11,12 +11,12 @@
 namespace attention {
 namespace {
 
-// A streamed block is at most this large, unless it is one row.
+// The maximum size of a row block, unless it is one row.
 constexpr int64_t kMaxBlockBytes = 1 << 20;
-// Rows of a streamed block: enough for the products to run at full speed, few enough that the first
-// block is early.
+// The rows of a row block: enough for the products to run at full speed, and few enough that the
+// first row block is early.
 constexpr int64_t kStreamBlockRows = 256;
-// Memory that is kept for the next batch.
+// The maximum memory that is kept for the next batch.
 constexpr size_t kMaxIdleBytes = size_t{256} << 20;
 
 int64_t OutputRowBytes(const JobDescription& job) {
@@ -28,7 +28,7 @@ bool WantsRows(const Batch& batch) {
                      [](const std::shared_ptr<Job>& job) { return job->description().wants_rows; });
 }
 
-// Rows between two calls of on_rows: those of a slice, and of a streamed block.
+// Returns the rows between two calls of on_rows: those of a slice, and of a row block.
 int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const GoOn& go_on) {
   const auto tokens = static_cast<double>(std::max<int64_t>(1, batch.tokens));
   int64_t rows = RowsPerSlice(batch.flops / tokens, pool, go_on);
@@ -51,7 +51,7 @@ BatchStats StatsOf(const Batch& batch, const Job& job, TimePoint end) {
           .batch_tokens = batch.tokens};
 }
 
-// What the job is told of a batch that ended with `computed`.
+// Returns the status of a job in a batch that ended with `computed`.
 absl::Status StatusOfJob(const absl::Status& computed, const Job& job, TimePoint end) {
   if (!absl::IsCancelled(computed)) {
     return computed;
@@ -82,7 +82,7 @@ bool BatchRunner::IsDead(const Batch& batch) const {
 bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude,
                         BatchOutcome& outcome) const {
   const TimePoint begin = clock_();
-  // compute_ns is less than nothing by what others have had.
+  // compute_ns is negative by the time that other batches have had.
   const int64_t had_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
   bool is_alive = !IsDead(batch);
   while (is_alive && interlude(had_ns)) {

@@ -9,40 +9,41 @@
 
 namespace attention {
 
-/// What a batch took and was.
+/// The measurements of a batch.
 struct BatchOutcome {
   bool is_complete = false;
-  /// From the start of the batch to its last row, what others had in between apart.
+  /// The time from the start of the batch to its last row, without the time of other batches in
+  /// between.
   int64_t compute_ns = 0;
-  /// Rows in the packed inputs beyond those that the jobs have.
+  /// The rows of the packed inputs beyond those of the jobs.
   int64_t padding_tokens = 0;
-  /// From the jobs into the packed inputs.
+  /// The bytes copied from the jobs into the packed inputs.
   int64_t copied_bytes = 0;
 };
 
-/// One batch at a time, on the thread that calls Run and the pool's.
+/// Runs one batch at a time, on the thread that calls Run and on the pool's threads.
 class BatchRunner {
  public:
   using Clock = Batcher::Clock;
 
   BatchRunner(ThreadPool& pool, Clock clock);
 
-  /// Finishes every job of the batch: OK; CANCELLED or DEADLINE_EXCEEDED when the batch was given
-  /// up because nobody waits for it any more; UNAVAILABLE after Abort; RESOURCE_EXHAUSTED or
-  /// INTERNAL, named, when computing it threw, which is where that ends. Does not throw.
-  /// `interlude`, which may be
-  /// null, is called between the parts of a long batch with the nanoseconds that it has had so far:
-  /// the pool is free then, and it may run another batch on another runner. It is called again when
-  /// it returns true, as long as somebody waits for the long one.
+  /// Computes the batch and finishes each of its jobs: with OK; with CANCELLED or DEADLINE_EXCEEDED
+  /// if the batch was given up because no caller waits for it; with UNAVAILABLE after Abort; or
+  /// with RESOURCE_EXHAUSTED or INTERNAL if the computation threw, in which case the status names
+  /// the failure. Does not throw. `interlude` may be null. It is called between the slices of a
+  /// long batch with the nanoseconds that the batch has had so far. The pool is free then, so it
+  /// may run another batch on another runner. It is called again if it returns true, as long as a
+  /// caller waits for the long batch.
   using Interlude = std::function<bool(int64_t had_ns)>;
   BatchOutcome Run(const Batch& batch, const Interlude& interlude = nullptr);
 
-  /// The batch that runs stops at its next part, and later ones do not start. From any thread.
+  /// Stops the running batch at its next slice, and keeps later batches from starting. Any thread.
   void Abort() { is_aborted_ = true; }
 
  private:
   absl::Status Compute(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome);
-  /// Lets others pass; false when nobody waits for the batch any more.
+  /// Lets other batches pass. Returns false when no caller waits for the batch any more.
   bool Pause(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome) const;
   bool IsDead(const Batch& batch) const;
 

@@ -29,8 +29,8 @@ void FinishAsDead(Job& job, TimePoint now) {
 
 }  // namespace
 
-/// Which jobs make one batch. Dead jobs are taken too: a batch is the moment at which their room in
-/// the queue is given back.
+/// Selects the jobs of one batch. Jobs without a waiting caller are taken too, which frees their
+/// room in the queue.
 class Batcher::Selection {
  public:
   Selection(const BatchLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
@@ -45,7 +45,7 @@ class Batcher::Selection {
       return false;
     }
     if (key_.has_value() && !Fits(description)) {
-      is_full_ = true;  // smaller ones behind it do not pass it
+      is_full_ = true;  // smaller jobs behind it do not pass it
       return false;
     }
     key_ = description.key;
@@ -74,7 +74,7 @@ Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads
   limits_.max_flops *= num_threads;
 }
 
-// Allocates nothing, so that no job is lost.
+// Makes the batch without an allocation, so that no job is lost.
 Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   Batch batch;
   if (taken.empty()) {

@@ -1,4 +1,4 @@
-// Forms batches: whatever waits when the executor is free is computed together.
+// Forms batches from the jobs that wait when the executor is free.
 #pragma once
 
 #include <functional>
@@ -10,28 +10,29 @@
 
 namespace attention {
 
-/// Jobs of one key, in the queue's order.
+/// The jobs of a batch have one key, and are in the queue's order.
 struct Batch {
   uint64_t id = 0;
   std::vector<std::shared_ptr<Job>> jobs;
   int64_t sequences = 0;
   int64_t tokens = 0;
   double flops = 0;
-  /// A job beyond the limits, alone: others may pass it.
+  /// True for a single job beyond the limits. Other jobs may pass it.
   bool is_long = false;
-  /// When the batch was formed.
+  /// The time when the batch was formed.
   TimePoint start;
-  /// Where it stands in the queue's order: the start tag of its first job.
+  /// The position in the queue's order: the start tag of the first job.
   double position = 0;
 };
 
 struct BatchLimits {
-  /// Query rows; a job that has more goes alone.
+  /// The maximum number of query rows. A job that has more is computed alone.
   int64_t max_tokens = 4096;
-  /// Floating point operations for each thread, likewise: what a batch takes, all its requests wait
-  /// for, and much more does not make it more efficient.
+  /// The maximum number of floating point operations for each thread; a job that has more is
+  /// computed alone. All requests of a batch wait for its end, and a larger batch is not much more
+  /// efficient.
   double max_flops = 2e9;
-  /// How long a job waits for others when the executor is free.
+  /// The time that a job waits for others when the executor is free.
   std::chrono::nanoseconds max_delay{0};
 };
 
@@ -39,34 +40,37 @@ class Batcher {
  public:
   using Clock = std::function<TimePoint()>;
 
-  /// `queue` outlives this. `num_threads` compute.
+  /// `queue` outlives this. `num_threads` is the number of compute threads.
   Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock);
 
-  /// Waits for jobs, and not for more of them but for `max_delay`. The first in the queue's order
-  /// decides the key; jobs of the same key join it in order, up to one that does not fit, past jobs
-  /// of other keys. Jobs found expired or cancelled are finished with DEADLINE_EXCEEDED or
-  /// CANCELLED. A batch without jobs is the end: the queue is closed and empty. One caller.
+  /// Waits for a job, and for further jobs at most for `max_delay`. The first job in the queue's
+  /// order decides the key. Jobs of the same key join it in order, up to the first that does not
+  /// fit, past jobs of other keys. Expired and cancelled jobs are finished with DEADLINE_EXCEEDED
+  /// or CANCELLED. A batch without jobs means that the queue is closed and empty. Called by one
+  /// thread.
   Batch Next();
 
-  /// A batch of what waits now, of jobs that would be done by `position` in the queue's order: what
-  /// runs lets them pass when it has come there. Of jobs that are no long ones, if `allows_long` is
-  /// false. Without jobs when there are none. The caller of Next.
+  /// Forms a batch of the waiting jobs that would be done by `position` in the queue's order. The
+  /// running batch lets them pass when it has reached that position. With `allows_long` false, long
+  /// jobs are left out. The batch has no jobs when there are none. Called by the thread that calls
+  /// Next.
   Batch NextBefore(double position, bool allows_long);
 
-  /// A batch of what waits now, of jobs of `priority` or higher that take at most `max_ns` by
-  /// estimate, and no more together; without jobs when there are none. The caller of Next.
+  /// Forms a batch of the waiting jobs of `priority` or higher that take at most `max_ns` each by
+  /// estimate, and at most `max_ns` together. The batch has no jobs when there are none. Called by
+  /// the thread that calls Next.
   Batch NextShort(int64_t max_ns, Priority priority);
 
-  /// Finishes those that nobody waits for, wherever they stand: they leave the queue. The caller of
-  /// Next.
+  /// Finishes the jobs that no caller waits for, wherever they stand in the queue. Called by the
+  /// thread that calls Next.
   void FinishDead();
 
  private:
   class Selection;
-  /// Of the jobs that are not dead; ends those that are.
+  /// Forms a batch of the jobs whose callers still wait, and finishes the others.
   Batch MakeBatch(std::vector<std::shared_ptr<Job>> taken);
 
-  BatchLimits limits_;  // max_flops of all threads
+  BatchLimits limits_;  // max_flops is the sum over all threads
   RequestQueue& queue_;
   const Clock clock_;
   uint64_t next_id_ = 1;

@@ -1,4 +1,4 @@
-// Requests that are tried although they are not expected to meet their deadline.
+// Requests that are tried although they are not expected to meet their deadlines.
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,19 @@
 
 namespace attention {
 
-/// An estimate that is too large would refuse every request of its kind for its deadline, so that
-/// nothing of the kind would ever run and correct it. So each account may have one such request
-/// tried in each interval. It waits, and counts in its account's share, as what it is estimated
-/// to be, and ends at its deadline: nobody gains by asking for probes, or can use up another's.
-/// Thread-safe.
+/// An estimate that is too large would refuse every request of its kind for its deadline, so no
+/// request of the kind would ever run and correct it. Each account may therefore have one such
+/// request tried in each interval. A probe waits, counts in its account's share with its estimate,
+/// and ends at its deadline, so a caller gains nothing from probes, and cannot use up those of
+/// another account. Thread-safe.
 class DeadlineProbes {
  public:
   static constexpr std::chrono::seconds kInterval{1};
-  /// Accounts that had one within the interval; no more are let in.
+  /// The accounts that had a probe within the interval. When there are this many, no other gets
+  /// one.
   static constexpr size_t kMaxAccounts = 1024;
 
-  /// Whether a request of the account may be tried now.
+  /// Returns whether a request of the account may be tried now.
   bool Take(const std::string& account, TimePoint now);
 
  private:

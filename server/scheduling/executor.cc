@@ -8,19 +8,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
 
-// After the dispatcher found no memory to take a batch.
+// The pause after the dispatcher found no memory to take a batch.
 constexpr std::chrono::milliseconds kShortagePause{10};
 
-// Replies leave when their callers read.
+// The time after which a request may be retried that had no room for its reply. Replies leave when
+// their callers read them.
 constexpr int64_t kReplyRetryMs = 100;
 
-// So that one is free when a task of the other has a part that takes long.
+// Two, so that one is free while the other has a long step.
 constexpr int kSideThreads = 2;
 
 Priority HighestOf(const Batch& batch) {
@@ -53,12 +54,13 @@ absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) co
   const int64_t used_bytes = replies_.used_bytes();
   const bool is_share = used_bytes + std::max<int64_t>(1, bytes) <= replies_.max_bytes();
   const std::string text =
-      is_share ? absl::StrCat(account,
-                              " has its share of replies that are computed or sent: ", own_bytes,
-                              " bytes, ", bytes, " more would pass it (--max-reply-bytes)")
-               : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent, ", bytes,
-                              " more would pass the limit of ", replies_.max_bytes(),
-                              " (--max-reply-bytes)");
+      is_share
+          ? absl::StrCat(account,
+                         " has used its share of replies that are computed or sent: ", own_bytes,
+                         " bytes, ", bytes, " more would pass it (--max-reply-bytes)")
+          : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent, ", bytes,
+                         " more would pass the limit of ", replies_.max_bytes(),
+                         " (--max-reply-bytes)");
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = is_share ? RefusalReason::kTenantShare : RefusalReason::kReplyBytes,
                  .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});
@@ -123,7 +125,7 @@ void Executor::Dispatch() {
     const absl::Status status = ContainVoid("the dispatcher", [&] { is_open = RunNextBatch(); });
     if (!status.ok()) {
       LogFailure(status);
-      std::this_thread::sleep_for(kShortagePause);  // what waits still does
+      std::this_thread::sleep_for(kShortagePause);  // the jobs still wait
     }
   }
 }
@@ -138,7 +140,7 @@ bool Executor::RunNextBatch() {
   return true;
 }
 
-// Up to the runner nothing allocates: a batch that was taken is run.
+// Nothing allocates before the runner is called, so a batch that was taken always runs.
 void Executor::RunAt(size_t level, const Batch& batch) {
   const WorkEstimate work = speed_.Estimate(batch.jobs.front()->description().key, batch.flops);
   const std::chrono::nanoseconds expected(std::max(work.added_ns, work.alone_ns));
@@ -151,7 +153,7 @@ void Executor::RunAt(size_t level, const Batch& batch) {
     queue_.SetPosition(batch.position);
   }
   announce(0);
-  // What goes wrong with those that pass must not end the long batch.
+  // A failure of batches that pass must not end the long batch.
   const auto let_pass = [&](int64_t had_ns) {
     bool may_go_on = false;
     const absl::Status status =

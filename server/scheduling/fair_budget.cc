@@ -7,7 +7,7 @@ namespace attention {
 FairBudget::FairBudget(int64_t total) : total_(total) {}
 
 std::unique_ptr<FairBudget::Part> FairBudget::Take(const std::string& holder, int64_t amount) {
-  auto part = std::make_unique<Part>(state_, holder);  // of nothing yet
+  auto part = std::make_unique<Part>(state_, holder);  // holds nothing yet
   MutexLock lock(state_->mutex);
   int64_t& held = state_->by_holder.try_emplace(holder, 0).first->second;
   const int64_t free = total_ - state_->used;

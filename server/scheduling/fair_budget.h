@@ -1,4 +1,4 @@
-// An amount that callers share, of which none can hold all.
+// An amount that callers share, of which no caller can hold all.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace attention {
 
 /// A holder may have as much as it leaves free: alone it gets half, a second one a quarter, and so
-/// on, so that there is something left for whoever comes next. Thread-safe.
+/// on, so that something is left for the next one. Thread-safe.
 class FairBudget {
  public:
-  /// A part of the amount, given back when it is destroyed; it may outlive the budget.
+  /// A part of the amount, which is given back when it is destroyed. It may outlive the budget.
   class Part;
 
   explicit FairBudget(int64_t total);
 
-  /// Null when the holder would have more than it leaves free. Throws without memory, and has taken
-  /// nothing then.
+  /// Takes a part. Returns null when the holder would have more than it leaves free. Throws when
+  /// there is no memory; then nothing has changed.
   std::unique_ptr<Part> Take(const std::string& holder, int64_t amount);
 
   int64_t total() const { return total_; }
@@ -39,7 +39,7 @@ class FairBudget {
 
 class FairBudget::Part {
  public:
-  /// Of FairBudget::Take, which counts it.
+  /// Called by FairBudget::Take, which has counted the part.
   Part(std::shared_ptr<State> state, std::string holder);
   ~Part();
   Part(const Part&) = delete;

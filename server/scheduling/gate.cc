@@ -14,7 +14,8 @@ bool Gate::TryEnter() {
 void Gate::Leave() {
   MutexLock lock(mutex_);
   if (--inside_ == 0) {
-    // Under the lock: who waits may destroy the gate as soon as it sees nobody inside.
+    // Notifies under the lock, since the waiting thread may destroy the gate as soon as it is
+    // empty.
     left_.NotifyAll();
   }
 }

@@ -1,4 +1,4 @@
-// Counts what is inside, and can be closed to newcomers.
+// Counts the calls that are inside, and can be closed to new ones.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace attention {
 /// Thread-safe.
 class Gate {
  public:
-  /// False when closed; otherwise the caller owes one Leave.
+  /// Enters. Returns false when the gate is closed; otherwise the caller calls Leave once.
   bool TryEnter();
   void Leave();
   void Close();
-  /// Waits until everyone has left; false when `deadline` came first.
+  /// Waits until all have left. Returns false after `deadline`.
   bool WaitUntilEmpty(TimePoint deadline);
 
  private:
@@ -25,7 +25,7 @@ class Gate {
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-/// Is inside for as long as it lives. REQUIRES: the gate is never closed and outlives this.
+/// Is inside the gate as long as it lives. REQUIRES: the gate is never closed and outlives this.
 class Visit {
  public:
   explicit Visit(Gate& gate) : gate_(gate) { gate_.TryEnter(); }

@@ -1,4 +1,4 @@
-// One admitted request, as the scheduler sees it.
+// One admitted request in the scheduler.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@
 
 namespace attention {
 
-/// BatchKey::layer of what is no single layer.
+/// The BatchKey::layer of computations that are not a single layer.
 inline constexpr int64_t kWholeModel = -1;
 inline constexpr int64_t kEncoderAlone = -2;
 
-/// What requests must have in common to be computed together.
+/// The properties that requests must share to be computed together.
 struct BatchKey {
-  /// Null: attention without weights, described by the fields below (zero with a model).
+  /// Null: attention without a model, described by the fields below (which are zero with a model).
   const Model* model = nullptr;
   int64_t layer = 0;
-  /// Cross-attention, or an encoder beside the decoder. Always true without a model.
+  /// True for cross-attention, or for an encoder besides the decoder. Always true without a model.
   bool has_memory = false;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t value_head_dim = 0;
-  /// Of query, key and value.
+  /// The dtype of query, key and value.
   Dtype dtype = Dtype::kF32;
 
   bool operator==(const BatchKey&) const = default;
@@ -43,16 +43,16 @@ struct BatchKey {
 /// One sequence to compute; query_len > 0.
 struct JobSequence {
   int64_t query_len = 0;
-  /// Keys that come with the request: query_len for self-attention.
+  /// The number of keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
-  /// What came before, and what these rows' keys and values are appended to: one cache for each
-  /// layer that runs. Borrowed; null: none.
+  /// The earlier tokens of a session, one cache for each layer that runs. The keys and values of
+  /// these rows are appended to them. Borrowed; null: no session.
   std::vector<KvCache>* caches = nullptr;
 };
 
-/// Where the parts of an answer go that a sequence's caller wants beside the output; each may be
-/// off. As AttentionSequence's members of the same names; the last two are ModelSequence's, of a
-/// whole stack.
+/// The destinations of the parts of an answer that a sequence's caller wants besides the output;
+/// each may be absent. The members are those of AttentionSequence with the same names; the last two
+/// are those of ModelSequence, for a whole stack.
 struct ScoreOutputs {
   float* weights = nullptr;
   TopWeights top_weights = {};
@@ -61,13 +61,13 @@ struct ScoreOutputs {
   std::vector<float*> layer_weights = {};
 };
 
-/// The packed inputs of a batch. A model's rows, or embedded tokens, are its query; its memory is
-/// the key, and the value where a layer's values come from rows of their own.
+/// The packed inputs of a batch. For a model the query holds its rows or embedded tokens, the key
+/// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
 
 /// What the scheduler did with a job. Durations in nanoseconds.
 struct BatchStats {
-  int64_t queue_ns = 0;    // arrival until a batch took it
+  int64_t queue_ns = 0;    // from arrival until a batch took it
   int64_t compute_ns = 0;  // from then until its last row was computed
   uint64_t batch_id = 0;   // from 1; 0 when it never was in a batch
   int64_t batch_requests = 0;
@@ -75,25 +75,25 @@ struct BatchStats {
   int64_t batch_tokens = 0;
 };
 
-/// Fixed at admission.
+/// The description of a job, which is fixed at admission.
 struct JobDescription {
   BatchKey key;
   std::vector<JobSequence> sequences;
-  /// Sum of query_len.
+  /// The sum of query_len.
   int64_t tokens = 0;
-  /// Memory the request holds while it waits.
+  /// The memory that the request holds while it waits.
   int64_t size_bytes = 0;
-  /// Estimated from the shapes.
+  /// The number of operations, estimated from the shapes.
   double flops = 0;
   RequestClass request_class;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
-  /// Dtype and elements of an output row.
+  /// The dtype and the number of elements of an output row.
   Dtype output_dtype = Dtype::kF32;
   int64_t output_width = 0;
-  /// Of a whole stack.
+  /// The output of a whole stack.
   ModelOutput wanted = ModelOutput::kHiddenStates;
-  /// Rows are wanted as soon as they are computed.
+  /// Whether the caller wants rows as soon as they are computed.
   bool wants_rows = false;
 };
 
@@ -110,43 +110,46 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   const JobDescription& description() const { return description_; }
-  /// Nobody waits for the answer any more.
+  /// Returns whether the caller no longer waits for the answer.
   virtual bool is_cancelled() const = 0;
 
-  /// Of the reply's memory.
+  /// The size of the reply's memory.
   virtual int64_t reply_bytes() const { return 0; }
-  /// Holds on to `part` for as long as there is that memory, or may be, and tells it when the reply
-  /// has been computed. Before the job is queued.
+  /// Keeps `part` as long as the reply's memory exists or may exist, and notifies it when the reply
+  /// has been computed. Called before the job is queued.
   virtual void HoldReply(const std::shared_ptr<HeldReply>& /*part*/) {}
-  /// Ends the sending of a reply that nobody takes; may be called after the job's end.
+  /// Ends the sending of a reply that its caller does not read. May be called after the job's end.
   virtual std::function<void()> GiveUpReply() {
     return [] {};
   }
 
-  /// Makes the reply memory.
+  /// Allocates the memory of the reply.
   virtual void Prepare() = 0;
   /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
-  /// once per operand, possibly for several operands at a time.
+  /// once per operand, possibly for several operands at the same time.
   virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
-  /// The request's own bytes are not needed any more: what Options points to is the job's own.
+  /// Tells that the bytes of the request are not needed any more. What Options returns points to
+  /// memory of the job.
   virtual void DropInputs() = 0;
-  /// Where row 0 of the sequence's output goes; rows are dense. They are the query's, or as
-  /// `wanted` says.
+  /// Returns the destination of row 0 of the sequence's output; rows are dense. There is one row
+  /// per query row, or as `wanted` says.
   virtual void* Output(size_t sequence) = 0;
   virtual ScoreOutputs Scores(size_t sequence) = 0;
-  /// What the sequence asks for, but of a whole stack; borrows from the job.
+  /// Returns the options of the sequence, except for a whole stack. They borrow from the job.
   virtual AttentionOptions Options(size_t sequence) const = 0;
-  /// With wants_rows: these rows are final. Does not block. Does not throw: a failure to send them
-  /// is this job's alone.
+  /// Called with wants_rows when these rows are final. Does not block. Does not throw: a failure to
+  /// send them fails this job only.
   virtual void OnRows(const RowRange& rows) = 0;
-  /// The end, exactly once and last. May come without any other call before it. Does not throw.
+  /// Ends the job; called exactly once and last, possibly without any other call before it. Does
+  /// not throw.
   virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
 
  private:
   const JobDescription description_;
 };
 
-/// Nobody waits for its answer any more: cancelled, or past its deadline.
+/// Returns whether the caller no longer waits for the answer: the job is cancelled or past its
+/// deadline.
 inline bool IsDead(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
 }

@@ -2,14 +2,14 @@
 
 #include "core/layers/multi_head_attention.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/cache_line.h"
 
 namespace attention {
 namespace {
 
-// Below this, waking the other threads costs more than they copy.
+// The minimum size of a parallel copy. Below it, waking the other threads costs more than they
+// copy.
 constexpr size_t kMinParallelBytes = 256 * 1024;
-
-constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 HeadsView HeadsOf(const void* data, Dtype dtype, int64_t num_heads, int64_t head_dim) {
   return DenseHeads(data, dtype, 0, num_heads, head_dim);
@@ -187,7 +187,7 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
                    workspace_);
 }
 
-// Those that have a cache read their keys and values from there only.
+// Sequences with a cache read their keys and values from the cache only.
 absl::Status PackedBatch::AppendToCaches(std::vector<AttentionSequence>& sequences) {
   std::vector<absl::Status> statuses(sequences.size());
   workspace_.pool().ParallelFor(std::ssize(sequences), [&](int64_t i, int /*worker*/) {

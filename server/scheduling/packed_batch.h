@@ -13,28 +13,28 @@
 
 namespace attention {
 
-/// When rows of a sequence are announced, and how often; a whole stack announces them at its end.
-/// Null: the batch runs through.
+/// Rows of a sequence are announced when they are final; a whole stack announces them at its end.
+/// Null: the batch runs without interruption.
 struct RowBlocks {
   RowsCallback on_rows;
   int64_t block_rows = 0;
-  /// Asked by layers and whole stacks between the parts of their work.
+  /// Asked by layers and whole stacks between the slices of their work.
   std::function<bool()> go_on;
 };
 
 class PackedBatch {
  public:
-  /// Makes the jobs' reply memory and copies their inputs into `workspace`, both of which must
+  /// Allocates the memory of the jobs' replies and copies their inputs into `workspace`; both must
   /// outlive this. REQUIRES: batch.jobs is not empty.
   PackedBatch(const Batch& batch, Workspace& workspace);
 
-  /// Sequences of `RowRange` are counted over the whole batch.
+  /// Runs the computation. Sequences of `RowRange` are counted over the whole batch.
   absl::Status Compute(const RowBlocks& blocks);
 
   int64_t num_rows() const { return num_rows_; }
-  /// Of the operands, each rounded up to whole cache lines.
+  /// The size of the operands, each rounded up to whole cache lines.
   int64_t input_bytes() const { return static_cast<int64_t>(input_bytes_); }
-  /// The job of a batch's sequence, and the sequence's index within it.
+  /// The job of a sequence of the batch, and the sequence's index within it.
   std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
 
  private:
@@ -52,7 +52,7 @@ class PackedBatch {
 
   void LayOut(const Batch& batch);
   void ChooseOperands();
-  /// Reserves the operands' memory.
+  /// Reserves the memory of the operands.
   void PlaceOperands();
   void Gather();
   absl::Status RunLayer(const RowBlocks& blocks);
@@ -67,7 +67,7 @@ class PackedBatch {
   const BatchKey key_;
   std::vector<Sequence> sequences_;
   int64_t num_rows_ = 0;
-  int64_t num_keys_ = 0;  // of memory, or of bare attention
+  int64_t num_keys_ = 0;  // rows of the memory, or keys of bare attention
   int num_operands_ = 0;
   Rows operands_[3];
   size_t input_bytes_ = 0;

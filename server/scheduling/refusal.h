@@ -1,4 +1,4 @@
-// What a refusal tells beside its text.
+// The reason of a refusal, and when to retry, as data besides its text.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace attention {
 
-/// Why a request was refused that might have been answered at another time, or by another server.
+/// The reason why a request was refused that another server, or this server later, might answer.
 enum class RefusalReason {
-  /// Larger than something may be, or one more than there may be.
+  /// The request exceeds a limit of size or number.
   kLimit,
   kQueueRequests,
   kQueueBytes,
@@ -25,27 +25,27 @@ enum class RefusalReason {
 };
 inline constexpr int kNumRefusalReasons = static_cast<int>(RefusalReason::kUnavailable) + 1;
 
-/// "limit", "queue_requests", "queue_bytes", "queue_wait", "reply_bytes", "tenant_share",
-/// "deadline", "unavailable".
+/// Returns "limit", "queue_requests", "queue_bytes", "queue_wait", "reply_bytes", "tenant_share",
+/// "deadline" or "unavailable".
 std::string_view Name(RefusalReason reason);
 
-/// Times in milliseconds.
+/// The data of a refusal. Times in milliseconds.
 struct Refusal {
   RefusalReason reason = RefusalReason::kLimit;
-  /// When it is worth trying again.
+  /// The time after which the caller may retry.
   int64_t retry_after_ms = 0;
-  /// How long the request would have waited.
+  /// The time that the request would have waited.
   int64_t estimated_wait_ms = 0;
 };
 
-/// A status that carries `refusal`.
+/// Returns a status that carries `refusal`.
 absl::Status Refuse(absl::StatusCode code, const std::string& text, const Refusal& refusal);
 
-/// Null when the status carries none.
+/// Returns null when the status carries none.
 std::optional<Refusal> RefusalOf(const absl::Status& status);
 
-/// Of RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and UNAVAILABLE, whether they carry a refusal or not;
-/// null for all else.
+/// Returns the reason of RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and UNAVAILABLE, whether they carry
+/// a refusal or not; null for all other codes.
 std::optional<RefusalReason> ReasonOf(const absl::Status& status);
 
 }  // namespace attention

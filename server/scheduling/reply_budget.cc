@@ -7,7 +7,8 @@ namespace attention {
 
 std::shared_ptr<HeldReply> ReplyBudget::Take(const std::string& account, int64_t bytes,
                                              std::function<void()> give_up, TimePoint now) {
-  // Made before the lock, which its destructor takes; a part without bytes is none.
+  // The part is made before the lock is taken, since its destructor takes it; a part without bytes
+  // has no effect.
   auto part = std::make_shared<HeldReply>(state_, account, std::move(give_up));
   {
     MutexLock lock(state_->mutex);

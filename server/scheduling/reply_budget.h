@@ -1,4 +1,4 @@
-// The memory of replies, from when a request is accepted until the transport has let go of its
+// The memory of replies, from the acceptance of a request until the transport has released its
 // reply.
 #pragma once
 
@@ -21,20 +21,22 @@ class HeldReply;
 /// Thread-safe.
 class ReplyBudget {
  public:
-  /// A reply that is not taken for so long after it was computed makes room for others.
+  /// A reply that its caller has not read for this time after its computation makes room for
+  /// others.
   ReplyBudget(int64_t max_bytes, std::chrono::nanoseconds patience)
       : patience_(patience), state_(std::make_shared<State>(max_bytes)) {}
 
-  /// The bytes of one reply, until the part is destroyed, which may be after the budget. Null when
-  /// they do not fit, or pass the account's share, after GiveUpOverdue; a reply that is larger than
-  /// the budget fits when there is no other. `give_up` may be called after the reply's end.
+  /// Takes the bytes of one reply, until the part is destroyed, which may be after the budget.
+  /// Returns null when they do not fit, or exceed the account's share, even after GiveUpOverdue. A
+  /// reply that is larger than the budget fits when there is no other. `give_up` may be called
+  /// after the reply's end.
   std::shared_ptr<HeldReply> Take(const std::string& account, int64_t bytes,
                                   std::function<void()> give_up, TimePoint now);
 
-  /// Whether the account might have the smallest reply now.
+  /// Returns whether the account might have the smallest reply now.
   bool HasRoom(const std::string& account) const;
 
-  /// Calls give_up of those whose time is over, of each once, without a lock.
+  /// Calls `give_up` of the replies whose time is over, once for each, without holding a lock.
   void GiveUpOverdue(TimePoint now);
 
   int64_t used_bytes() const;
@@ -57,14 +59,14 @@ class ReplyBudget {
 
 class HeldReply {
  public:
-  /// Of Take, which gives it its bytes.
+  /// Called by Take, which gives the part its bytes.
   HeldReply(std::shared_ptr<ReplyBudget::State> state, std::string account,
             std::function<void()> give_up);
   ~HeldReply();
   HeldReply(const HeldReply&) = delete;
   HeldReply& operator=(const HeldReply&) = delete;
 
-  /// From now on the caller is to take it.
+  /// Tells that the reply is computed, so that its caller's time to read it begins.
   void SetComputed(TimePoint now);
 
  private:
@@ -72,8 +74,8 @@ class HeldReply {
 
   const std::shared_ptr<ReplyBudget::State> state_;
   const std::string account_;
-  std::optional<int64_t> bytes_;  // null: it has no place
-  // Under the state's lock, which annotations cannot say.
+  std::optional<int64_t> bytes_;  // null: it holds nothing
+  // Guarded by the state's lock, which annotations cannot express.
   std::list<HeldReply*>::iterator place_;
   std::function<void()> give_up_;
   std::optional<TimePoint> computed_;

@@ -1,4 +1,4 @@
-// Whose a request is, and how urgent.
+// The caller of a request, and its priority.
 #pragma once
 
 #include <string>
@@ -6,21 +6,22 @@
 
 namespace attention {
 
-/// Shares of the machine are 100 to 10 to 1 while all of them have work.
+/// The priorities share the machine by 100 to 10 to 1 while all of them have work.
 enum class Priority { kHigh, kNormal, kLow };
 
-/// "high", "normal", "low".
+/// Returns "high", "normal" or "low".
 std::string_view Name(Priority priority);
 
-/// The part of the machine that a priority has beside the others.
+/// Returns the share of the machine that a priority has.
 double ShareOf(Priority priority);
 
-/// Work of a priority is shared out evenly between its tenants.
+/// The tenants of a priority share its part of the machine evenly.
 struct RequestClass {
   Priority priority = Priority::kNormal;
   std::string tenant = {};
-  /// Whose shares of queue, replies and sessions it counts in: Caller::account. Several tenants of
-  /// callers whom nobody vouches for have one. Empty: nobody's.
+  /// The account in whose shares of queue, replies and sessions the request counts:
+  /// Caller::account. Several tenants whose names are not proven have one account. Empty: no
+  /// account.
   std::string account = {};
 };
 

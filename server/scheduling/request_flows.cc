@@ -7,10 +7,10 @@
 namespace attention {
 namespace {
 
-// Beyond these, half of those that have nothing waiting are forgotten.
+// The number of flows beyond which half of the flows without waiting jobs are forgotten.
 constexpr size_t kMaxFlows = 4096;
 
-// The key is of one of the flows of that priority and account.
+// Returns whether the key is of a flow of that priority and account.
 bool IsOf(const RequestClass& request_class,
           const std::tuple<Priority, std::string, std::string>& key) {
   return std::get<0>(key) == request_class.priority && std::get<1>(key) == request_class.account;
@@ -32,12 +32,12 @@ RequestFlows::Key RequestFlows::KeyOf(const RequestClass& request_class) const {
   if (request_class.account.empty() || flows_.contains(key)) {
     return key;
   }
-  int turns = 0;
+  int flows = 0;
   for (auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
        flow != flows_.end() && IsOf(request_class, flow->first); ++flow) {
-    turns += IsSettled(flow->second) ? 0 : 1;
+    flows += IsSettled(flow->second) ? 0 : 1;
   }
-  if (turns >= kMaxTurns - 1) {
+  if (flows >= kMaxFlowsOfAccount - 1) {
     std::get<2>(key).clear();
   }
   return key;
@@ -51,7 +51,7 @@ RequestFlows::Iterator RequestFlows::Enter(const RequestClass& request_class) {
   if (const auto found = flows_.find(key); found != flows_.end()) {
     return found;
   }
-  // An account has so few at a time that those of no more use can be looked for each time.
+  // An account has few flows at a time, so each look-up can search for unused ones.
   auto flow = flows_.lower_bound({request_class.priority, request_class.account, ""});
   while (!request_class.account.empty() && flow != flows_.end() &&
          IsOf(request_class, flow->first)) {
@@ -83,7 +83,7 @@ RequestFlows::Place RequestFlows::PlaceOf(const RequestClass& request_class, boo
     const auto work_ns = static_cast<double>(is_short ? flow.short_ns : flow.work_ns);
     if (other == key || flow.last_finish <= place.start) {
       place.waiting_ns += work_ns;
-    } else if (place.start > virtual_time_) {  // the part of the flow that stands before it
+    } else if (place.start > virtual_time_) {  // the part of the flow that precedes it
       place.waiting_ns +=
           work_ns * (place.start - virtual_time_) / (flow.last_finish - virtual_time_);
     }

@@ -12,11 +12,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Of what is left free: less than an account may have, so that one of its tenants leaves room for
-// another.
+// The share of the free amount that a tenant may hold. It is less than an account's, so that one
+// tenant of an account leaves room for another.
 constexpr double kShareOfTenant = 4;
 
-// Of the latest job in the means.
+// The weight of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
@@ -32,9 +32,10 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
     return running_ns + wait_ns;
   }
   if (is_short && candidate.request_class.priority <= *running_.passable) {
-    return kShortNs + 2 * wait_ns;  // what runs gets its half
+    return kShortNs + 2 * wait_ns;  // the running batch gets its half
   }
-  // It passes what runs when that has come as far as this one's end: see Batcher::NextBefore.
+  // The job passes the running batch when that has reached the end of the job: see
+  // Batcher::NextBefore.
   const double ahead =
       place.start - flows_.virtual_time() +
       static_cast<double>(candidate.work.added_ns) / ShareOf(candidate.request_class.priority);
@@ -71,10 +72,10 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (requests_.used() > 0 && work_ns_.used() + candidate.work.added_ns > limits_.max_wait_ns) {
     return RefuseFor(
         candidate, RefusalReason::kQueueWait,
-        absl::StrCat("the queue is full: what waits takes about ", Milliseconds(work_ns_.used()),
-                     " ms, this request ", Milliseconds(candidate.work.added_ns),
-                     " ms more, at most ", Milliseconds(limits_.max_wait_ns),
-                     " ms may wait (--max-queue-wait)"));
+        absl::StrCat("the queue is full: the waiting requests take about ",
+                     Milliseconds(work_ns_.used()), " ms, this request ",
+                     Milliseconds(candidate.work.added_ns), " ms more, at most ",
+                     Milliseconds(limits_.max_wait_ns), " ms may wait (--max-queue-wait)"));
   }
   return absl::OkStatus();
 }
@@ -108,9 +109,9 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   }
   return RefuseFor(
       candidate, RefusalReason::kTenantShare,
-      absl::StrCat(account, " has its share of a queue that fills: ", requests_.HeldBy(account),
-                   " requests of ", bytes_.HeldBy(account), " bytes and about ",
-                   Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
+      absl::StrCat(account, " has used its share of a queue that fills: ",
+                   requests_.HeldBy(account), " requests of ", bytes_.HeldBy(account),
+                   " bytes and about ", Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
 }
 
 absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
@@ -176,7 +177,7 @@ absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestCl
                          .deadline = TimePoint::max(),
                          .now = now}));
   auto held = std::make_unique<HeldBytes>(*this, request_class.account, bytes);
-  bytes_.Add(request_class.account, bytes);  // after all that can throw but itself
+  bytes_.Add(request_class.account, bytes);  // comes last, as it can throw
   return held;
 }
 
@@ -212,11 +213,11 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
                            .deadline = description.deadline,
                            .now = now}));
     for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
-      shares->Prepare(request_class.account);  // what is counted below does not throw
+      shares->Prepare(request_class.account);  // so that counting below does not throw
     }
     const RequestFlows::Iterator place = flows_.Enter(request_class);
     RequestFlow& flow = place->second;
-    const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first of all
+    const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first job
     flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
     flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
     const double start = flows_.StartOf(flow);

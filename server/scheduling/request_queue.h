@@ -27,32 +27,32 @@ namespace attention {
 struct QueueLimits {
   int64_t max_bytes = 0;
   int64_t max_requests = 0;
-  /// Of estimated work, in nanoseconds.
+  /// The maximum estimated work, in nanoseconds.
   int64_t max_wait_ns = std::numeric_limits<int64_t>::max();
 };
 
-/// Estimated nanoseconds of a job.
+/// The estimate of a job, in nanoseconds.
 struct WorkEstimate {
-  /// What it adds to a batch.
+  /// The time that it adds to a batch.
   int64_t added_ns = 0;
-  /// What it takes alone; 0 when nothing is known.
+  /// The time that it takes alone; 0 when it is not known.
   int64_t alone_ns = 0;
 };
 
-/// A job of no more estimated nanoseconds is short: it may pass longer ones that run. About as much
-/// as a part of those, so that each of the two gets at least half of the time.
+/// A job whose estimate is at most this is short: it may pass longer jobs that run. This is about a
+/// slice of those, so that each of the two gets at least half of the time.
 inline constexpr int64_t kShortNs = 10'000'000;
 
-/// What runs now.
+/// The running batch.
 struct RunningBatch {
-  /// By estimate.
+  /// The estimated end.
   TimePoint until = {};
-  /// Jobs pass it between its parts, at the positions that it reaches: a long batch of this
-  /// priority. Null: they wait until it ends.
+  /// The priority of a long batch, which lets jobs pass between its slices, at the positions that
+  /// it reaches. Null: jobs wait until it ends.
   std::optional<Priority> passable = {};
 };
 
-/// What waits. Nanoseconds are estimates.
+/// The waiting jobs. Nanoseconds are estimates.
 struct QueueState {
   int64_t requests = 0;
   int64_t bytes = 0;
@@ -61,10 +61,10 @@ struct QueueState {
 
 class RequestQueue;
 
-/// Bytes of a queue's budget, until this is destroyed. The queue outlives it.
+/// Bytes of a queue's budget, held until this is destroyed. The queue outlives it.
 class HeldBytes {
  public:
-  /// Of RequestQueue::Reserve, which has counted them.
+  /// Called by RequestQueue::Reserve, which has counted them.
   HeldBytes(RequestQueue& queue, const std::string& account, int64_t bytes)
       : queue_(queue), account_(account), bytes_(bytes) {}
   ~HeldBytes();
@@ -77,33 +77,34 @@ class HeldBytes {
   const int64_t bytes_;
 };
 
-/// Jobs in the order of their start tags (RequestFlows): first in, first out within a flow. Jobs
-/// that nobody waits for any more (IsDead) leave when they are in the way. Never blocks a producer.
-/// Thread-safe.
+/// Holds jobs in the order of their start tags (RequestFlows): first in, first out within a flow.
+/// Jobs without a waiting caller (IsDead) leave when others need their room. Never blocks a
+/// producer. Thread-safe.
 class RequestQueue {
  public:
   using JobPointer = std::shared_ptr<Job>;
 
   explicit RequestQueue(const QueueLimits& limits) : limits_(limits) {}
 
-  /// RESOURCE_EXHAUSTED when the job does not fit (an empty queue takes any job), would have to
-  /// wait too long for its deadline, or its account has more than its share of a queue that fills;
-  /// DEADLINE_EXCEEDED when it could not meet its deadline alone; UNAVAILABLE after Close. All but
-  /// the last carry a Refusal. The job is then not kept, and not finished.
+  /// Queues the job. RESOURCE_EXHAUSTED when the job does not fit (an empty queue takes any job),
+  /// would wait too long for its deadline, or its account has more than its share of a filling
+  /// queue; DEADLINE_EXCEEDED when it could not meet its deadline alone; UNAVAILABLE after Close.
+  /// All but the last carry a Refusal. A refused job is neither kept nor finished.
   absl::Status Push(JobPointer job, const WorkEstimate& work, TimePoint now);
 
-  /// Bytes of the budget for what is no job yet. Errors as Push gives them to a job without work.
+  /// Takes bytes of the budget for work that is no job yet. Returns the errors that Push gives to a
+  /// job without operations.
   absl::StatusOr<std::unique_ptr<HeldBytes>> Reserve(const RequestClass& request_class,
                                                      int64_t bytes, TimePoint now);
 
-  /// What Push would say of a short job, of which nothing but its class and deadline is known; it
-  /// is taken to be of the mean size of those that its own flow has had accepted of late.
+  /// Returns the error that Push would give to a short job of which only class and deadline are
+  /// known. Its size is taken to be the mean of the recently accepted jobs of its flow.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline, TimePoint now);
 
-  /// Waits until there is a job, and then, at most until `delay` after its arrival, for
-  /// `enough_tokens`; then takes those that `select` accepts, asked in order. An empty result says
-  /// that the queue is closed and empty. `select` is called under the queue's lock; it must accept
-  /// the first it sees. Without memory for the first job it throws, and takes none.
+  /// Waits for a job, and then for `enough_tokens`, at most until `delay` after the job's arrival.
+  /// Then takes the jobs that `select` accepts, asked in order. An empty result means that the
+  /// queue is closed and empty. `select` is called under the queue's lock, and must accept the
+  /// first job. When there is no memory for the first job it throws, and takes none.
   struct Patience {
     std::chrono::nanoseconds delay{0};
     int64_t enough_tokens = 0;
@@ -111,29 +112,29 @@ class RequestQueue {
   std::vector<JobPointer> WaitAndTake(const Patience& patience,
                                       absl::FunctionRef<bool(const Job&)> select);
 
-  /// Where a job stands.
+  /// The position of a job.
   struct Standing {
     int64_t added_ns = 0;
-    /// The tag at which it would be done, had it the machine's share that is its own.
+    /// The tag at which it would be done, if it had its own share of the machine.
     double finish = 0;
   };
-  /// As above, of what is there now.
+  /// Takes the waiting jobs that `select` accepts, without waiting.
   std::vector<JobPointer> Take(absl::FunctionRef<bool(const Job&, const Standing&)> select);
-  /// The start tag of the first of the jobs that were taken last.
+  /// Returns the start tag of the first of the jobs that were taken last.
   double taken_start() const;
 
-  /// What runs has reached this tag: what comes from now on starts there, or later.
+  /// Tells that the running batch has reached this tag: later jobs start there, or after it.
   void SetPosition(double position);
 
-  /// Takes out what nobody waits for any more; the taker is to finish it. Looks through the queue
-  /// at most once in kSweepInterval.
+  /// Takes the jobs without a waiting caller, which the caller of this function finishes. Searches
+  /// the queue at most once in kSweepInterval.
   std::vector<JobPointer> TakeDead(TimePoint now);
   static constexpr std::chrono::milliseconds kSweepInterval{10};
 
-  /// Of the batch that is computed now.
+  /// Sets the batch that is being computed.
   void SetRunning(const RunningBatch& running);
 
-  /// Refuses new jobs; those that wait can still be taken.
+  /// Refuses new jobs. Waiting jobs can still be taken.
   void Close();
 
   QueueState state() const;
@@ -141,14 +142,14 @@ class RequestQueue {
  private:
   friend class HeldBytes;
 
-  using Order = std::tuple<double, Priority, uint64_t>;  // start tag, ..., arrival
+  using Order = std::tuple<double, Priority, uint64_t>;  // start tag, ..., number of arrival
   struct Entry {
     JobPointer job;
     Standing standing;
-    RequestFlows::Iterator flow;  // which stays while it has requests
+    RequestFlows::Iterator flow;  // which exists as long as it has requests
   };
 
-  /// What asks to be let in.
+  /// A job that asks for admission.
   struct Candidate {
     const RequestClass& request_class;
     int64_t bytes = 0;
@@ -157,26 +158,27 @@ class RequestQueue {
     TimePoint now;
   };
 
-  /// All that may refuse it; what is dead does not stand in its way.
+  /// Applies all checks; jobs without a waiting caller do not count.
   absl::Status Check(const Candidate& candidate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckLive(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Of the tenant that a job names, in all priorities, what waits.
+  /// Returns the waiting jobs, in all priorities, of the tenant that a job names.
   QueueState HeldBy(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Whether it fits at all, beside its account's other jobs, and in time.
+  /// Checks whether it fits, besides the account's other jobs, and in time.
   absl::Status CheckFit(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckShare(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckDeadline(const Candidate& candidate) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Until it would be taken.
+  /// The time until it would be taken.
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Takes it out. Throws without memory, and has changed nothing then.
+  /// Removes the job. Throws when there is no memory; then nothing has changed.
   std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,
                                           std::vector<JobPointer>& taken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Moves what is dead out of the way. False when there was nothing, or it was too early to look.
+  /// Removes the jobs without a waiting caller. Returns false when there were none, or when it was
+  /// too early to search.
   bool Sweep(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, const Standing&)> select)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -186,7 +188,7 @@ class RequestQueue {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::vector<JobPointer> dead_ ABSL_GUARDED_BY(mutex_);  // taken out, to be finished
+  std::vector<JobPointer> dead_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished
   TimePoint next_sweep_ ABSL_GUARDED_BY(mutex_);
   RequestFlows flows_ ABSL_GUARDED_BY(mutex_);
   double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;

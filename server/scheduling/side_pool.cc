@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "core/runtime/contain.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/scheduling/batch_policy.h"
 
 namespace attention {
 namespace {
 
-// Owners that have nothing waiting are forgotten beyond these.
+// The number of owners beyond which those without waiting tasks are forgotten.
 constexpr size_t kMaxOwners = 1024;
 
-// What this thread runs; null outside of tasks.
+// The task that this thread runs; null outside of tasks.
 struct Running {
   const SidePool* pool;
   int64_t cost;
@@ -70,7 +70,7 @@ void SidePool::RunTask(Entry entry) {
   if (!status.ok()) {
     LogFailure(status);
   }
-  entry.task.run = nullptr;  // what it holds goes now
+  entry.task.run = nullptr;  // releases what it holds
   running = outer;
 }
 

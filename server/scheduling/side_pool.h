@@ -1,4 +1,4 @@
-// Threads for work beside computing that takes long: planning and encoding what is large.
+// Threads for long work besides computing: reading and encoding of large messages.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +14,40 @@
 namespace attention {
 
 struct SideTask {
-  /// Whose work it is: owners get equal shares, the tasks of one run in the order given.
+  /// The owner of the work. Owners get equal shares; the tasks of one owner run in the order given.
   std::string owner;
-  /// How much it is, in bytes that it works through, or anything that time is proportional to.
+  /// The amount of work, in bytes or in any other unit that is proportional to time.
   int64_t cost = 0;
   std::function<void()> run;
 };
 
 /// Runs tasks in the order of their finish tags (start-time fair queueing: Goyal, Vin & Cheng 1996)
-/// over their owners, so that a small task of one passes large ones of another. Tasks are not
-/// refused: who gives them has been let in before. Thread-safe.
+/// over their owners, so that a small task of one owner passes large tasks of another. Tasks are
+/// not refused: their callers were admitted before. Thread-safe.
 class SidePool {
  public:
-  /// The threads leave the core to those that route (BatchPolicy).
+  /// Starts the threads, which yield to threads that handle RPCs (BatchPolicy).
   explicit SidePool(int num_threads);
-  /// Runs what was given, then ends.
+  /// Runs all remaining tasks, then ends.
   ~SidePool();
   SidePool(const SidePool&) = delete;
   SidePool& operator=(const SidePool&) = delete;
 
   void Run(SideTask task);
 
-  /// What a long task calls between its parts: runs tasks that were given meanwhile, those that
-  /// come before it by their tags and are at most half as large. Does nothing in other threads.
+  /// Called by a long task between its steps. Runs tasks that were given meanwhile, precede it by
+  /// their tags and are at most half as large. Has no effect on other threads.
   void Yield();
 
-  /// Tasks that wait.
+  /// The number of waiting tasks.
   int64_t waiting() const;
 
  private:
-  /// Finish tag, and number in the order of arrival.
+  /// Finish tag, and number of arrival.
   using Order = std::tuple<int64_t, int64_t>;
   struct Entry {
     SideTask task;
-    int64_t start = 0;  // tags
+    int64_t start = 0;  // start tag
     int64_t finish = 0;
   };
 
@@ -58,9 +58,9 @@ class SidePool {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Order, Entry> waiting_ ABSL_GUARDED_BY(mutex_);
-  /// Finish tag of each owner's last task, while it is not past.
+  /// The finish tag of each owner's last task, until it is past.
   std::map<std::string, int64_t> last_finish_ ABSL_GUARDED_BY(mutex_);
-  /// Start tag of the latest task that began.
+  /// The start tag of the latest task that began.
   int64_t virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -5,17 +5,19 @@
 namespace attention {
 namespace {
 
-// What an older batch counts beside the one after it.
+// The weight of a batch relative to the next one.
 constexpr double kDecay = 0.9;
-// The same when the one after it took less than half of what was expected: then the older ones met
-// a hiccup, or a slower machine, and requests are refused for it.
-constexpr double kDecayAtGoodNews = 0.5;
-// Batches of a kind that come first generate code and touch memory for the first time.
+// The same weight when the next batch took less than half of the expected time. The older ones then
+// met a temporary delay or a slower machine, and their estimate would refuse requests.
+constexpr double kDecayWhenFaster = 0.5;
+// The first batches of a kind, which generate code and touch memory for the first time.
 constexpr int64_t kFirstBatches = 2;
-// Of one thread, before anything ran: of a fast machine, so that nothing is refused on a guess.
+// The estimate for one thread before any batch ran, of a fast machine, so that no request is
+// refused on a guess.
 constexpr double kGuessedNsPerFlop = 1.0 / 100;
-// Batches of less say more of what a batch costs to begin than of what more work costs.
-constexpr double kTellingFlops = 1e8;
+// The minimum operations of a batch from which the slope can be learned. Smaller batches show the
+// fixed cost.
+constexpr double kMinSlopeFlops = 1e8;
 
 }  // namespace
 
@@ -35,7 +37,7 @@ SpeedEstimate::Line SpeedEstimate::LineOf(const Sums& s) const {
   const double mean_ns = s.ns / s.weight;
   const double mean_flops = s.flops / s.weight;
   const double guess = kGuessedNsPerFlop / num_threads_;
-  if (mean_flops < kTellingFlops && mean_ns > mean_flops * guess) {
+  if (mean_flops < kMinSlopeFlops && mean_ns > mean_flops * guess) {
     return {mean_ns - mean_flops * guess, guess};
   }
   return {0, s.flops > 0 ? s.ns / s.flops : 0};
@@ -86,7 +88,7 @@ void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_n
   double decay = kDecay;
   if (s.weight > 0) {
     const Line line = LineOf(s);
-    decay = ns < (line.begin + flops * line.slope) / 2 ? kDecayAtGoodNews : kDecay;
+    decay = ns < (line.begin + flops * line.slope) / 2 ? kDecayWhenFaster : kDecay;
   }
   s = {s.batches,
        s.weight * decay + 1,

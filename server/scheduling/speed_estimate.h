@@ -1,4 +1,4 @@
-// How long computations take, learned from those that ran.
+// The duration of computations, learned from those that ran.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,22 @@
 
 namespace attention {
 
-/// For each kind of batch a line, ns = begin + flops * slope, by least squares over the batches
-/// that ran, of which later ones count more and the first not at all. Nothing but a batch that ran
-/// changes it. Thread-safe.
+/// Fits a line for each kind of batch, ns = begin + flops * slope, by least squares over the
+/// batches that ran. Later batches count more, and the first one does not count. Thread-safe.
 class SpeedEstimate {
  public:
-  /// Kinds that are remembered of models, and as many of attention without one, whose shapes
-  /// callers choose: those can never push out what is known of models.
+  /// The number of kinds that are remembered for models, and the same number for attention without
+  /// a model, whose shapes callers choose. The latter never replace the former.
   static constexpr size_t kMaxKinds = 4096;
 
-  /// REQUIRES: num_threads > 0. They decide what is thought of kinds that never ran.
+  /// REQUIRES: num_threads > 0. The number decides the estimates of kinds that never ran.
   explicit SpeedEstimate(int num_threads) : num_threads_(num_threads) {}
 
   WorkEstimate Estimate(const BatchKey& key, double flops) const;
   void Observe(const BatchKey& key, double flops, int64_t compute_ns);
 
  private:
-  /// Sums over past batches.
+  /// The sums over past batches.
   struct Sums {
     int64_t batches = 0;
     double weight = 0, flops = 0, flops_squared = 0, ns = 0, flops_ns = 0;
@@ -43,13 +42,13 @@ class SpeedEstimate {
   /// Forgets the kind that ran least recently when there are too many.
   class Kinds {
    public:
-    /// Null when the kind never ran, or is forgotten.
+    /// Returns null when the kind never ran, or is forgotten.
     const Sums* Find(const Kind& kind) const;
-    /// Of a kind that has run just now.
+    /// Returns the sums of a kind that has just run.
     Sums& Touch(const Kind& kind);
 
    private:
-    using Recent = std::list<std::pair<Kind, Sums>>;  // the latest first
+    using Recent = std::list<std::pair<Kind, Sums>>;  // the most recent first
     Recent recent_;
     std::map<Kind, Recent::iterator> by_kind_;
   };

@@ -1,4 +1,4 @@
-// Who holds how much of something that all callers share.
+// How much each account holds of an amount that all callers share.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,29 @@
 
 namespace attention {
 
-/// One limit, and what each account (RequestClass::account) holds of it. The rule is the same for
-/// everything that a caller can hold, time and bytes in the queue, replies, sessions, cache bytes:
-/// an account may hold eight times what is left free (dynamic thresholds: Choudhury & Hahne 1998).
-/// Alone it may have 8/9; another one always finds room. Not thread-safe.
+/// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
+/// for everything that a caller can hold, which is time and bytes in the queue, replies, sessions
+/// and cache bytes: an account may hold eight times what is left free (dynamic thresholds:
+/// Choudhury & Hahne 1998). Alone it may have 8/9, and another account always finds room. Not
+/// thread-safe.
 class TenantShares {
  public:
   explicit TenantShares(int64_t limit) : limit_(limit) {}
 
   static constexpr double kShareOfFree = 8;
 
-  /// The rule: whether who holds `own` of `limit`, of which all hold `used`, may have `more`. Who
-  /// holds nothing may.
+  /// The rule: returns whether an account that holds `own` may have `more`, where all accounts
+  /// together hold `used` of `limit`. An account that holds nothing may.
   static bool Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
                      double share_of_free = kShareOfFree);
-  /// The empty account, which is nobody's, may have anything.
+  /// Returns whether the account may have `more`. The empty account may have anything.
   bool Allows(const std::string& account, int64_t more) const;
 
-  /// From now on Add does not allocate for the account, and does not throw.
+  /// After this, Add does not allocate for the account, and does not throw.
   void Prepare(const std::string& account) { held_.try_emplace(account); }
-  /// Throws without memory, and has changed nothing then.
+  /// Throws when there is no memory; then nothing has changed.
   void Add(const std::string& account, int64_t amount);
-  /// Of what was added. Does not throw.
+  /// Removes a part of what was added. Does not throw.
   void Remove(const std::string& account, int64_t amount) { Add(account, -amount); }
 
   int64_t HeldBy(const std::string& account) const;
@@ -38,7 +39,7 @@ class TenantShares {
  private:
   const int64_t limit_;
   int64_t used_ = 0;
-  std::map<std::string, int64_t> held_;  // of those who hold something
+  std::map<std::string, int64_t> held_;  // of the accounts that hold something
 };
 
 }  // namespace attention

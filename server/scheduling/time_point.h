@@ -1,4 +1,4 @@
-// The clock that deadlines and durations are told by.
+// The clock of deadlines and durations.
 #pragma once
 
 #include <chrono>

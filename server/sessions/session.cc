@@ -63,7 +63,7 @@ size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens) {
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
   for (KvCache& cache : sequence.caches) {
     if (absl::Status status = cache.Reserve(tokens); !status.ok()) {
-      // What the others have reserved goes back.
+      // Gives back what the other caches have reserved.
       TruncateTokens(sequence, sequence.length).IgnoreError();
       return absl::ResourceExhaustedError(
           absl::StrCat(std::string(status.message()), " (--max-cache-bytes)"));

@@ -1,4 +1,4 @@
-// What a session keeps between the steps of a stream.
+// What a session keeps between its steps.
 #pragma once
 
 #include <cstdint>
@@ -17,43 +17,43 @@
 
 namespace attention {
 
-/// What its sequences run through.
+/// The model and layer that the sequences run through.
 struct SessionTarget {
-  /// Null: attention without weights.
+  /// Null: attention without a model.
   std::shared_ptr<const Model> model;
-  /// Of the model; null: its whole stack.
+  /// The layer of the model; null: the whole stack.
   std::optional<int64_t> layer;
   /// Makes the caches of an empty sequence, one for each layer that runs.
   std::function<absl::StatusOr<std::vector<KvCache>>()> make_caches;
 };
 
-/// What an opened session is.
+/// The properties of an open session.
 struct SessionPlan {
   SessionTarget target;
-  /// Its steps are requests with these fields: `options` and, of a model, `layer`; no input yet.
+  /// The fields that all steps have: `options` and, with a model, `layer`; no input.
   v1::AttendRequest step;
-  /// Without a model: what its tensors are like, defaults filled in.
+  /// Without a model: the shapes and dtype of its tensors, with defaults filled in.
   v1::AttentionHeads heads;
-  /// Zero: it ends with its stream, however that ends.
+  /// The time for which it can be resumed; zero: it ends with its stream.
   absl::Duration time_to_live;
 };
 
-/// Tokens, and their keys and values in each layer that runs. One action at a time: whoever makes
-/// it busy may touch the rest.
+/// A sequence: its tokens, and their keys and values in each layer that runs. It has one action at
+/// a time: only the action that makes it busy may use the other members.
 struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
   bool is_busy = false;
 };
 
-/// What a session holds; what forks share counts for each.
+/// What a session holds. Memory that forks share counts for each of them.
 struct SessionUse {
   int64_t sequences = 0;
   int64_t tokens = 0;
   int64_t cache_bytes = 0;
 };
 
-/// Not thread-safe, but for what is said to be.
+/// A session. Not thread-safe, except where noted.
 class Session {
  public:
   static constexpr int64_t kMaxSequences = 1024;
@@ -61,20 +61,21 @@ class Session {
 
   explicit Session(SessionPlan plan) : plan_(std::move(plan)) {}
 
-  /// From any thread.
+  /// Any thread.
   const SessionPlan& plan() const { return plan_; }
 
-  /// Makes an empty sequence. REQUIRES: it is not there.
+  /// Makes an empty sequence. REQUIRES: the number is free.
   absl::Status Add(int64_t number);
-  /// NOT_FOUND names the number.
+  /// Returns the sequence. NOT_FOUND names the number.
   absl::StatusOr<SessionSequence*> Find(int64_t number);
-  /// INVALID_ARGUMENT for a number out of range; ALREADY_EXISTS for one that is taken;
-  /// RESOURCE_EXHAUSTED past kMaxSequences. REQUIRES: `parent` is the caller's.
+  /// Copies a sequence. INVALID_ARGUMENT for a number out of range; ALREADY_EXISTS for a number in
+  /// use; RESOURCE_EXHAUSTED beyond kMaxSequences. REQUIRES: `parent` is busy with the caller's
+  /// action.
   absl::Status Fork(SessionSequence& parent, int64_t number);
-  /// Ends the sequence. REQUIRES: it is the caller's.
+  /// Ends the sequence. REQUIRES: it is busy with the caller's action.
   void Release(int64_t number) { sequences_.erase(number); }
 
-  /// Of sequences that are busy, what they were before.
+  /// Returns what the session holds. Busy sequences count as they were before.
   SessionUse use() const;
 
  private:
@@ -82,11 +83,12 @@ class Session {
   std::map<int64_t, SessionSequence> sequences_;
 };
 
-/// Room for `tokens` more in each cache, or in none. RESOURCE_EXHAUSTED as KvCache::Reserve.
+/// Reserves room for `tokens` more tokens in each cache, or in none. RESOURCE_EXHAUSTED as
+/// KvCache::Reserve.
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens);
-/// Of all caches of the sequence when it has so many more tokens.
+/// Returns the size of all caches of the sequence if it had `tokens` more tokens.
 size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens);
-/// INVALID_ARGUMENT for a length that the sequence does not have.
+/// Truncates the sequence. INVALID_ARGUMENT for a length beyond its own.
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length);
 
 }  // namespace attention

@@ -58,7 +58,7 @@ SessionTable::~SessionTable() {
     MutexLock lock(mutex_);
     forgotten.swap(waiting_);
   }
-  forgotten.clear();  // which leave the table
+  forgotten.clear();  // their places leave the table
 }
 
 absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter(
@@ -90,7 +90,7 @@ absl::Status SessionTable::RefusePlace(const std::string& account) const {
   const bool is_full = places_.used() >= limits_.max_sessions;
   const std::string found =
       is_full ? absl::StrCat(places_.used(), " sessions are open")
-              : absl::StrCat(account, " has its share of sessions, ", places_.HeldBy(account),
+              : absl::StrCat(account, " has used its share of sessions, ", places_.HeldBy(account),
                              " of the ", places_.used(), " that are open");
   return Refuse(
       absl::StatusCode::kResourceExhausted,
@@ -127,7 +127,7 @@ bool SessionTable::EndOneParkedFor(const std::string& account) {
 
 bool SessionTable::EndOneParked(const std::string& account,
                                 absl::FunctionRef<int64_t(const std::string&)> had_by) {
-  Parked ended;  // outside the lock: it leaves the table, and gives pages back
+  Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
   MutexLock lock(mutex_);
   const int64_t own = had_by(account);
   auto first = waiting_.end();
@@ -177,7 +177,7 @@ void SessionTable::EndIdle() {
     MutexLock lock(mutex_);
     for (Place* const place : live_) {
       if (place->end_ != nullptr && now - place->touched_.load() >= timeout) {
-        place->touched_ = now;  // who is busy is asked again after as long
+        place->touched_ = now;  // a busy session is checked again after the same time
         idle.push_back(place->end_);
       }
     }
@@ -204,7 +204,7 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   if (found == waiting_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected that of a session that waits to be resumed, found another: "
-        "its time may be over, or its old stream not ended yet");
+        "its time may be over, or its old stream has not ended yet");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);

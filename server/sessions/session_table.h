@@ -1,4 +1,5 @@
-// The sessions of the server: how many, how much memory, and those that wait to be resumed.
+// The sessions of the server: their number, their memory, and those that wait to be resumed (parked
+// sessions).
 #pragma once
 
 #include <atomic>
@@ -25,28 +26,28 @@ namespace attention {
 struct SessionLimits {
   int64_t max_sessions = 0;
   int64_t max_cache_bytes = 0;
-  /// After so long without an action a session's stream is ended; infinite: never.
+  /// The time without an action after which a session's stream is ended; infinite: never.
   absl::Duration idle_timeout = absl::InfiniteDuration();
-  /// Of actions that wait for another on their sequence.
+  /// The maximum memory of actions that wait for another on their sequence.
   int64_t max_waiting_bytes = 0;
 };
 
 struct SessionStatistics {
-  int64_t sessions = 0;  // parked ones too
+  int64_t sessions = 0;  // including parked ones
   int64_t parked = 0;
   int64_t cache_bytes = 0;
   int64_t max_cache_bytes = 0;
 };
 
-/// Thread-safe.
+/// All sessions. Thread-safe.
 class SessionTable {
  public:
   using Clock = std::function<TimePoint()>;
   explicit SessionTable(const SessionLimits& limits, Clock clock = std::chrono::steady_clock::now);
-  /// Forgets what is parked. REQUIRES: no session is open.
+  /// Ends the parked sessions. REQUIRES: no session is open.
   ~SessionTable();
 
-  /// A session's place, for as long as it lives.
+  /// The place of a session in the table, as long as the session lives.
   class Place {
    public:
     Place(SessionTable& table, const std::string& account);
@@ -54,13 +55,13 @@ class SessionTable {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    /// In whose shares the session counts.
+    /// The account in whose shares the session counts.
     const std::string& account() const { return account_; }
 
-    /// An action has come, or is answered.
+    /// Notes that an action has come, or is answered.
     void Touch() { touched_ = table_.clock_(); }
-    /// What ends the stream of a session that is idle; it returns false when an action is under
-    /// way. Null: the session has no stream.
+    /// Sets the function that ends the stream of an idle session; it returns false when the session
+    /// has a running action. Null: the session has no stream.
     void SetEnd(std::function<bool()> end);
 
    private:
@@ -71,36 +72,38 @@ class SessionTable {
     std::function<bool()> end_;  // under the table's lock
   };
 
-  /// RESOURCE_EXHAUSTED, a Refusal, when there are as many sessions as may be, or the account has
-  /// its share of them, and no parked one can make room.
+  /// Makes a place. RESOURCE_EXHAUSTED, with a Refusal, when the limit of sessions is reached, or
+  /// the account has used its share of them, and no parked session can make room.
   absl::StatusOr<std::shared_ptr<Place>> Enter(const std::string& account);
 
-  /// What the caches of an account's sessions take their pages from: no more than its share of all.
+  /// Returns the memory from which the caches of an account's sessions take their pages, which is
+  /// at most the account's share.
   std::shared_ptr<KvMemory> memory(const std::string& account);
 
-  /// The memory of actions, of all sessions, that wait for another on their sequence.
+  /// The memory of the actions of all sessions that wait for another on their sequence.
   FairBudget& waiting_bytes() { return waiting_bytes_; }
 
-  /// A session with its place, and what resumes it.
+  /// A session with its place, and what is needed to resume it.
   struct Parked {
     std::shared_ptr<Session> session;
     std::shared_ptr<Place> place;
-    /// Whose it is; empty: not known.
+    /// The tenant; empty: not known.
     std::string tenant = {};
   };
-  /// Keeps it until it is taken, or its time_to_live is over. `token` is of MakeToken.
+  /// Keeps the session until it is taken, or its time_to_live is over. `token` comes from
+  /// MakeToken.
   void Park(const std::string& token, Parked parked);
-  /// NOT_FOUND when nothing is parked under the token (any more), or it is another tenant's; what
-  /// `check` says of the session, which then stays.
+  /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
+  /// belongs to another tenant; the errors of `check`, after which the session stays parked.
   absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
                               absl::FunctionRef<absl::Status(const Session&)> check);
-  /// Makes room in the memory: of the account's own parked sessions and those of accounts that have
-  /// more memory than it has, ends the one whose time is over first. False when there is none.
+  /// Makes room in the memory: of the parked sessions of the account and of accounts that have more
+  /// memory, ends the one whose time is over first. Returns false when there is none.
   bool EndOneParkedFor(const std::string& account);
-  /// 128 bits that nobody can guess, in hexadecimal.
+  /// Returns 128 random bits in hexadecimal.
   static std::string MakeToken();
 
-  /// Ends the streams of sessions that are idle. A thread of the table's calls it when it is time.
+  /// Ends the streams of idle sessions. Called by the table's own thread.
   void EndIdle();
   absl::Duration idle_timeout() const { return limits_.idle_timeout; }
 
@@ -114,15 +117,14 @@ class SessionTable {
 
   void Join(Place& place);
   void Leave(Place& place);
-  /// When the first of the sessions will have been idle for too long, should nothing happen.
+  /// Returns the time at which the first of the sessions will have been idle for too long.
   TimePoint NextIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// The same as EndOneParkedFor, by any measure of what accounts have, which is asked for under
-  /// the lock.
+  /// EndOneParkedFor with any measure of what accounts have; the measure is called under the lock.
   bool EndOneParked(const std::string& account,
                     absl::FunctionRef<int64_t(const std::string&)> had_by);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefusePlace(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Ends those whose time is over.
+  /// Ends the parked sessions whose time is over.
   void Expire();
 
   const SessionLimits limits_;
@@ -133,7 +135,7 @@ class SessionTable {
   CondVar changed_;
   std::set<Place*> live_ ABSL_GUARDED_BY(mutex_);
   TenantShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
-  /// By account; those that no session uses are forgotten.
+  /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
