@@ -1,8 +1,16 @@
 #include "server/command_line.h"
 
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/runtime/nearest_name.h"
+#include "core/runtime/status_macros.h"
 #include "server/configuration/option_table.h"
+#include "server/configuration/schema.h"
+#include "server/security/tokens.h"
 
 namespace attention {
 namespace {
@@ -12,64 +20,133 @@ constexpr char kVersion[] = ATTEND_VERSION;
 constexpr char kDescription[] =
     R"(attend-server: multi-head attention as a service (gRPC, attention.v1.AttentionService).
 
-Serves the models of a folder (--models), the built-in model "demo", attention over your own
-query, key and value, the same by the Open Inference Protocol v2 (inference.GRPCInferenceService),
-health (grpc.health.v1) and reflection. Prints one line "attend-server listening on ADDRESS" per
-address on standard output when it listens, and "attend-server admin on ADDRESS"; models are loaded
-beside that, and health is SERVING when all are. Logs to standard error. SIGTERM or SIGINT: refuse new requests, finish those under
-way, exit 0; a second one: exit at once.)";
+The server offers the models of a folder (--models), the built-in model "demo", attention over your
+own query, key and value, the same by the Open Inference Protocol v2
+(inference.GRPCInferenceService), health (grpc.health.v1) and reflection. When it listens, it prints
+a line "attend-server listening on ADDRESS" per address on standard output, and a line
+"attend-server admin on ADDRESS". It loads models while it serves; health is SERVING when all models
+are loaded. It logs to standard error. On SIGTERM or SIGINT it refuses new requests, finishes
+running ones and exits with 0; on a second signal it exits at once.)";
 
 constexpr char kExamples[] =
-    R"(Every option can also stand in the environment and in a file: --max-queue-wait is
-ATTEND_MAX_QUEUE_WAIT, and "max_queue_wait" in the JSON object that --config names. A flag wins over
-the environment, that over the file. Values of a repeatable option have ";" between them in the
-environment, and are an array in the file.
+    R"(Every option can also be set in the environment and in a file: --max-queue-wait is
+ATTEND_MAX_QUEUE_WAIT, and "max_queue_wait" in the JSON object of the file that --config names. A
+flag overrides the environment, which overrides the file. Values of a repeatable option are
+separated by ";" in the environment, and are an array in the file.
 
 Examples:
   attend-server
-  attend-server --listen=0.0.0.0:8001 --tls-certificate=tls.crt --tls-key=tls.key --tokens=tokens.json
+  attend-server --listen=0.0.0.0:8001 --tls-certificate=tls.crt --tls-key=tls.key --tokens=t.json
   attend-server --listen=unix:/run/attend.sock --threads=8
   attend-server --models=/srv/models --models-poll=10s --weights-dtype=bf16
   attend-server --config=/etc/attend.json --check-config
   attend-server --listen 127.0.0.1:0 --random-model big:d_model=768,num_heads=12,dtype=bf16)";
 
+// The help has at most 100 columns, and descriptions begin at column 30.
+constexpr size_t kDescriptionColumns = 70;
+
+// Returns the text with line breaks between words, besides those that it has.
+std::string Wrapped(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const std::string& given : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    std::string line;
+    for (const std::string& word : std::vector<std::string>(absl::StrSplit(given, ' '))) {
+      if (!line.empty() && line.size() + 1 + word.size() > kDescriptionColumns) {
+        lines.push_back(std::exchange(line, ""));
+      }
+      absl::StrAppend(&line, line.empty() ? "" : " ", word);
+    }
+    lines.push_back(line);
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
 void AddActions(CLI::App& app, CommandLine::Actions& actions) {
   app.add_option("--config", actions.config,
-                 "Read options from this file, a JSON object; --print-config shows one with all")
+                 Wrapped("Read options from this file, a JSON object; --print-config prints one "
+                         "with all options"))
       ->type_name("FILE")
       ->group("Configuration");
-  app.add_flag("--check-config", actions.check,
-               "Check all options and the files they name, and exit: 0 when a server would start")
+  app.add_flag(
+         "--check-config", actions.check,
+         Wrapped(
+             "Check all options and the files that they name, and exit: 0 if a server would start"))
       ->group("Configuration");
   app.add_flag("--print-config", actions.print,
-               "Print the options in effect, as a file for --config, and exit")
+               Wrapped("Print the options in effect, as a file for --config, and exit"))
       ->group("Configuration");
   app.add_flag("--print-config-schema", actions.print_schema,
-               "Print a JSON Schema of such files, and exit")
+               Wrapped("Print the JSON Schema of a file for --config, and exit"))
       ->group("Configuration");
   app.add_option("--make-token", actions.token_for,
-                 "Print a new token for this tenant and its entry for --tokens, and exit")
+                 Wrapped("Print a new token for this tenant and its entry for --tokens, and exit"))
       ->type_name("TENANT")
       ->group("Configuration");
 }
 
-// Values are checked when all sources are known, by what the option itself says.
+// Adds a flag without checking its values: Apply checks them when all sources are known.
 void AddFlag(CLI::App& app, const Option& option, const std::string& section) {
   const std::string name = absl::StrCat("--", option.name);
   const auto accept = [](const CLI::results_t&) { return true; };
   CLI::Option* const flag =
       option.type == Option::Type::kSwitch
           ? app.add_flag_callback(
-                name, [] {}, option.help)
-          : app.add_option(name, accept, option.help)->type_name(option.placeholder);
+                name, [] {}, Wrapped(option.help))
+          : app.add_option(name, accept, Wrapped(option.help))->type_name(option.placeholder);
   flag->group(section);
   if (option.is_repeatable) {
-    // One value per occurrence, so that a stray word is an error and not another value.
+    // Each occurrence takes one value, so that a stray word is an error and not another value.
     flag->expected(1)->take_all();
   }
   if (option.type != Option::Type::kSwitch && !option.default_values.empty()) {
     flag->default_str(absl::StrJoin(option.default_values, " "));
   }
+}
+
+Settings FlagsOf(const CLI::App& app) {
+  Settings settings;
+  for (const OptionSection& section : OptionSections()) {
+    for (const Option& option : section.options) {
+      const std::string name = absl::StrCat("--", option.name);
+      if (const CLI::Option& flag = *app.get_option(name); !flag.empty()) {
+        settings[option.name] = {flag.results(), name};
+      }
+    }
+  }
+  return settings;
+}
+
+absl::Status Unexpected(const CLI::App& app, const std::string& argument) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : app.get_options()) {
+    names.push_back(option->get_name());
+  }
+  const std::string name = argument.substr(0, argument.find('='));
+  return absl::InvalidArgumentError(absl::StrCat(
+      argument, absl::StartsWith(argument, "-") ? ": no option has this name" : ": not expected",
+      NearestHint(name, names), "; see attend-server --help"));
+}
+
+absl::Status Complete(const CommandLine& line, const Environment& environment,
+                      ParsedCommandLine& parsed) {
+  Settings settings = FlagsOf(line.app());
+  ASSIGN_OR_RETURN(Settings variables, ReadEnvironment(environment, parsed.warnings));
+  settings.merge(std::move(variables));
+  std::string config = line.actions().config;
+  if (const auto found = environment.find(VariableOf("config"));
+      config.empty() && found != environment.end()) {
+    config = found->second;
+  }
+  if (!config.empty()) {
+    ASSIGN_OR_RETURN(Settings file, ReadConfigurationFile(config));
+    settings.merge(std::move(file));
+  }
+  RETURN_IF_ERROR(Apply(settings, parsed.options));
+  parsed.options.is_default_admin_listen = !settings.contains("admin-listen");
+  parsed.options.is_default_metrics_listen = !settings.contains("metrics-listen");
+  parsed.is_check = line.actions().check;
+  parsed.text = line.actions().print ? ToJson(settings) : "";
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -84,6 +161,37 @@ CommandLine::CommandLine() : app_(kDescription, "attend-server") {
       AddFlag(app_, option, section.title);
     }
   }
+}
+
+absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                                   const Environment& environment) {
+  ParsedCommandLine parsed;
+  CommandLine line;
+  CLI::App& app = line.app();
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    parsed.text = app.help();
+    return parsed;
+  } catch (const CLI::CallForVersion& version) {
+    parsed.text = absl::StrCat(version.what(), "\n");
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; see attend-server --help"));
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    return Unexpected(app, extras.front());
+  }
+  if (!line.actions().token_for.empty()) {
+    parsed.text = MakeToken(line.actions().token_for);
+    return parsed;
+  }
+  if (line.actions().print_schema) {
+    parsed.text = ConfigurationSchema();
+    return parsed;
+  }
+  RETURN_IF_ERROR(Complete(line, environment, parsed));
+  return parsed;
 }
 
 }  // namespace attention

@@ -8,21 +8,21 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/services/calls/unknown_call.h"
+#include "server/sockets/listen_address.h"
 
 namespace attention {
 namespace {
 
-// From the TCP connection to the first HTTP/2 frames; who takes longer only holds a connection.
+// The time from the TCP connection to the first HTTP/2 frames. A slower client holds a connection
+// and nothing else, and is disconnected.
 constexpr int kHandshakeTimeoutMs = 10'000;
-constexpr std::string_view kUnixScheme = "unix:";
 constexpr int kPostedUnknownCalls = 2;
 
-// A library that is linked may add itself to every server of the process.
+// Keeps linked libraries from adding themselves to every server of the process.
 class NoPlugins final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -35,7 +35,7 @@ void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
   const ConnectionLimits& limits = options.limits;
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);  // replies are refused before they are computed
-  // gRPC would inflate a message whole before it looked at its size: see proto/codec/inflate.
+  // gRPC would inflate a whole message before it checked its size: see proto/codec/inflate.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_header_bytes);
@@ -52,18 +52,18 @@ void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
 }
 
 void SetTransport(grpc::ServerBuilder& builder) {
-  // Clients behind a balancer that forgets idle connections ping them; without this they are told
-  // "too_many_pings".
+  // Allows pings of idle clients, which clients behind some balancers send; otherwise gRPC would
+  // answer "too_many_pings".
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // Otherwise each stream begins with a window of 64 KiB, and a tensor comes in as many turns as it
-  // has of them.
+  // Each stream begins with a window of 4 MiB. With the default of 64 KiB a tensor would take many
+  // round trips.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
-  // And no more than that: on a fast connection gRPC would let each stream send up to 32 MiB that
-  // nobody has asked for. A message that is being read has a window of its own size.
+  // The window does not grow: on a fast connection gRPC would otherwise let each stream send up to
+  // 32 MiB that no call has asked for. A message that is being read has a window of its own size.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  // A client that vanished must not hold its answer's memory.
+  // Detects clients that vanished, so that they do not hold the memory of their answers.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
 }
@@ -117,9 +117,10 @@ void Listener::StartThreads(int num_threads) {
 
 void Listener::RemoveSockets() const {
   for (const std::string& address : addresses_) {
-    if (address.starts_with(kUnixScheme)) {
+    const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
+    if (parsed.ok() && parsed->is_unix()) {
       std::error_code ignored;  // it may be gone already
-      std::filesystem::remove(address.substr(kUnixScheme.size()), ignored);
+      std::filesystem::remove(parsed->path, ignored);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Addresses with services behind them: one gRPC server, with a completion queue of its own.
+// One gRPC server with the addresses and services of a flag, and a completion queue of its own.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -21,38 +21,40 @@
 namespace attention {
 
 struct ListenerOptions {
-  /// What the addresses were given by: "--listen".
+  /// The flag that gave the addresses: "--listen".
   std::string flag;
   std::vector<std::string> addresses;
   std::shared_ptr<grpc::ServerCredentials> credentials;
   int64_t max_message_bytes = 0;
   ConnectionLimits limits;
-  /// Whether reflection is served, which asks nobody for a token.
+  /// Whether reflection is served. Reflection needs no token.
   bool has_reflection = false;
-  /// Every call is inside.
+  /// Counts the calls that exist.
   Gate& live_calls;
 };
 
 class Listener {
  public:
-  /// Listens; calls wait until somebody asks the queue for them. The services outlive it.
+  /// Listens. Calls wait until the queue is asked for them. The services outlive the listener.
   /// UNAVAILABLE for an address that cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
       const ListenerOptions& options, const std::vector<grpc::Service*>& services);
   /// REQUIRES: no operation is started any more.
   ~Listener();
 
-  /// As given, with the port that was chosen for a port 0.
+  /// The addresses as given, with the chosen port in the place of port 0.
   const std::vector<std::string>& addresses() const { return addresses_; }
   grpc::ServerCompletionQueue* queue() { return threads_->queue(); }
-  /// Begins to accept, and to deliver what the queue was asked for. Called once.
+  /// Starts to accept connections, and to deliver the calls that the queue is asked for. Called
+  /// once.
   void StartThreads(int num_threads);
-  /// Open ones of clients, and how many were refused as there were too many. After StartThreads.
+  /// The number of open connections of clients, and of those that were refused because of the
+  /// limit. Called after StartThreads.
   int64_t CountConnections() const { return acceptor_->CountOpen(); }
   int64_t refused_connections() const { return acceptor_->refused(); }
-  /// Takes unix sockets out of the file system; their connections stay.
+  /// Removes unix sockets from the file system. Their connections stay open.
   void RemoveSockets() const;
-  /// Closes connections when their calls have ended, or at the latest after `flush_time`.
+  /// Closes each connection when its calls have ended, at the latest after `flush_time`.
   void Close(absl::Duration flush_time);
 
  private:
@@ -64,9 +66,9 @@ class Listener {
   grpc::AsyncGenericService unknown_methods_;
   std::vector<std::string> addresses_;
   std::unique_ptr<CompletionThreads> threads_;
-  /// The acceptor's, once there is one.
+  /// Moved to the acceptor when it starts.
   std::vector<FileDescriptor> sockets_;
-  /// Of gRPC; ends with the server.
+  /// Owned by gRPC; it ends with the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;

@@ -17,10 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/onednn/isa.h"
-#include "server/observability/line_limit.h"
-#include "server/observability/log.h"
+#include "server/command_line.h"
+#include "server/log/line_limit.h"
+#include "server/log/log.h"
 #include "server/server.h"
-#include "server/server_options.h"
 
 namespace attention {
 namespace {
@@ -35,7 +35,8 @@ Environment OwnEnvironment() {
   return variables;
 }
 
-// Blocks the signals in this thread and in those it starts later, so that only sigwait sees them.
+// Blocks the signals in this thread and in threads that it starts later, so that only sigwait gets
+// them.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -59,7 +60,7 @@ void AllowManyFiles() {
   }
 }
 
-// A line as the log's are where those are JSON: both often end in one place.
+// Prints a line; as JSON if the log is JSON, since both are often collected together.
 void PrintAddress(LogFormat format, const char* listener, const std::string& address) {
   if (address.empty()) {
     return;
@@ -71,20 +72,20 @@ void PrintAddress(LogFormat format, const char* listener, const std::string& add
   std::fputs(line.c_str(), stdout);
 }
 
-// What it quotes may be as long as a client likes.
+// gRPC quotes texts of clients, which may be of any length.
 constexpr size_t kMaxGrpcText = 300;
 
-// What gRPC has to say goes the way of everything else, what is no error at the level debug.
-// Whoever connects can make it say something.
+// Logs a message of gRPC: errors as errors, everything else at the level debug. Clients can cause
+// such messages, so their number is limited.
 void LogForGrpc(gpr_log_func_args* event) {
   const bool is_error = event->severity == GPR_LOG_SEVERITY_ERROR;
   const LogLevel level = is_error ? LogLevel::kError : LogLevel::kDebug;
   if (level < CurrentLogLevel()) {
     return;
   }
-  // gRPC talks to the end of the process.
+  // Never destroyed: gRPC logs until the process ends.
   static LineLimit& errors = *new LineLimit("gRPC's errors");
-  static LineLimit& others = *new LineLimit("what gRPC does");
+  static LineLimit& others = *new LineLimit("messages of gRPC");
   if ((is_error ? errors : others).Take()) {
     Log({.level = level,
          .text = absl::StrCat("grpc: ", std::string(event->message).substr(0, kMaxGrpcText)),
@@ -92,19 +93,19 @@ void LogForGrpc(gpr_log_func_args* event) {
   }
 }
 
-// To a manager that started it and asked to be told (NOTIFY_SOCKET): sd_notify(3). Nobody, mostly.
-void TellManager(const std::string& state) { sd_notify(0, state.c_str()); }
+// Notifies the service manager, if one asked for it (NOTIFY_SOCKET): sd_notify(3).
+void NotifyManager(const std::string& state) { sd_notify(0, state.c_str()); }
 
-// More than any loading takes; until then the manager's own patience decides.
+// Longer than any model takes to load. The service manager has a limit of its own.
 constexpr absl::Duration kLoadingTime = absl::Hours(24);
 
-// What is loaded serves at once; a unit has started when all is, or has failed.
-void TellManagerWhenReady(Server& server) {
-  TellManager("STATUS=loading models");
+// Notifies the service manager when every model is loaded or has failed.
+void NotifyManagerWhenReady(Server& server) {
+  NotifyManager("STATUS=loading models");
   std::thread([&server] {
     if (server.WaitUntilReady(kLoadingTime)) {
-      TellManager(absl::StrCat("READY=1\nSTATUS=serving on ",
-                               absl::StrJoin(server.listening_addresses(), ", ")));
+      NotifyManager(absl::StrCat("READY=1\nSTATUS=serving on ",
+                                 absl::StrJoin(server.listening_addresses(), ", ")));
     }
   }).detach();  // the process never ends before its server: see Serve
 }
@@ -114,7 +115,7 @@ int Serve(const ServerOptions& options) {
   StartAsyncLog();
   gpr_set_log_function(LogForGrpc);
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);
-  // The caller hears of bytes that are no message; it must not be able to fill the log with them.
+  // Callers get an error for bytes that are no message, and must not fill the log with them.
   google::protobuf::SetLogHandler(nullptr);
   AllowManyFiles();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
@@ -125,7 +126,7 @@ int Serve(const ServerOptions& options) {
   }
   const Abilities& abilities = CurrentAbilities();
   Log({.level = LogLevel::kInfo,
-       .text = "processor",
+       .text = "the server uses this processor",
        .fields = {{"instruction_set", std::string(Name(abilities.isa))},
                   {"bf16_products", std::string(Name(abilities.bf16))},
                   {"int8_products", std::string(Name(abilities.int8))}}});
@@ -136,19 +137,19 @@ int Serve(const ServerOptions& options) {
   PrintAddress(options.log_format, "health", (*server)->health_address());
   PrintAddress(options.log_format, "metrics", (*server)->metrics_address());
   std::fflush(stdout);
-  TellManagerWhenReady(**server);
+  NotifyManagerWhenReady(**server);
   AwaitSignal(signals);
-  TellManager("STOPPING=1\nSTATUS=draining");
+  NotifyManager("STOPPING=1\nSTATUS=draining");
   Log(LogLevel::kInfo,
-      absl::StrCat("draining for at most ", absl::FormatDuration(options.grace_period)));
+      absl::StrCat("the server drains for at most ", absl::FormatDuration(options.grace_period)));
   std::thread([signals] {
     AwaitSignal(signals);
-    Log(LogLevel::kWarning, "second signal: exit without draining");
+    Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
     FlushLog();
     _exit(EXIT_FAILURE);
   }).detach();
   (*server)->Drain(options.grace_period);
-  Log(LogLevel::kInfo, "drained");
+  Log(LogLevel::kInfo, "the server has drained");
   FlushLog();
   _exit(EXIT_SUCCESS);  // see Server::Shutdown: late callers find a closed connection, UNAVAILABLE
 }

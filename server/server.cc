@@ -12,11 +12,12 @@
 namespace attention {
 namespace {
 
-// For what is still on its way out when everything has been answered; then connections are closed.
+// The time for answers that are still being sent when all requests are answered, before connections
+// are closed.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
 
-// The library then never shuts down: its shutdown now and then waits 10 s for a poller of its own,
-// which would be 10 s between the last answer and the end of the process.
+// Keeps gRPC from shutting down: its shutdown sometimes waits 10 s for a poller of its own, which
+// would delay the end of the process.
 void KeepGrpcLoaded() {
   static const bool is_loaded = (grpc_init(), true);
   static_cast<void>(is_loaded);
@@ -37,7 +38,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   RETURN_IF_ERROR(state->Listen());
   RETURN_IF_ERROR(state->ListenForMetrics());
   if (state->loader != nullptr) {
-    // Beside serving: what is there can be asked for meanwhile, and health tells when all is.
+    // Models are loaded while the server serves: loaded models can be used at once, and health
+    // reports when all are loaded.
     state->loading.TryEnter();
     state->loader->Start([&state = *state] {
       state.SetReady(true);
@@ -56,7 +58,7 @@ Server::~Server() {
 }
 
 const std::vector<std::string>& Server::listening_addresses() const {
-  return state_->everybody->listener()->addresses();
+  return state_->all_callers->listener()->addresses();
 }
 
 std::string Server::admin_address() const {

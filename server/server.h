@@ -1,4 +1,4 @@
-// The server's life: models, executor, services, listening, draining.
+// The life of a server: models, executor, services, listeners, draining.
 #pragma once
 
 #include <memory>
@@ -13,39 +13,41 @@ namespace attention {
 
 struct ServerState;
 
-/// Serves from Start until Shutdown or destruction (a Shutdown without grace). Shutdown is called
-/// once, from any thread.
+/// Serves from Start until Shutdown or destruction (which is a Shutdown without grace). Shutdown is
+/// called once, from any thread.
 class Server {
  public:
-  /// INVALID_ARGUMENT for a model or an address that cannot be; ALREADY_EXISTS for two models of
-  /// one name; UNAVAILABLE for an address that cannot be listened on; NOT_FOUND for a folder of
-  /// models that is not there. What is wrong inside that folder is no error of the server.
+  /// Starts a server. INVALID_ARGUMENT for an invalid model or address; ALREADY_EXISTS for two
+  /// models of one name; UNAVAILABLE for an address that cannot be listened on; NOT_FOUND for a
+  /// folder of models that does not exist. Invalid files inside that folder are no error of the
+  /// server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
-  /// Start's error, short of listening.
+  /// Returns the error that Start would return, without listening.
   static absl::Status Check(const ServerOptions& options);
   ~Server();
 
-  /// As given, with the port that was chosen for a port 0.
+  /// The addresses as given, with the chosen port in the place of port 0.
   const std::vector<std::string>& listening_addresses() const;
-  /// Of the listeners for administrators, for health and for /metrics; empty where there is none.
+  /// The addresses of the listeners for administrators, for health and for /metrics; empty when the
+  /// listener does not exist.
   std::string admin_address() const;
   std::string health_address() const;
   std::string metrics_address() const;
-  /// When the certificate in use expires; the infinite future without one.
+  /// The time at which the certificate in use expires; the infinite future without a certificate.
   absl::Time CertificateExpiry() const;
 
-  /// Waits until every model that was found at start is loaded or has failed; until then health
-  /// says NOT_SERVING of the server as a whole, while what is loaded serves. False after
+  /// Waits until every model that was found at the start is loaded or has failed. Until then the
+  /// server's health is NOT_SERVING, while loaded models already serve. Returns false after
   /// `patience`.
   bool WaitUntilReady(absl::Duration patience);
 
-  /// From now on health says NOT_SERVING and new requests are refused with UNAVAILABLE. Returns
-  /// when the requests under way are answered, or after `grace`, when those that are left have been
-  /// given up. Connections stay open, and go on being refused.
+  /// Sets health to NOT_SERVING and refuses new requests with UNAVAILABLE. Returns when the running
+  /// requests are answered, or after `grace`, when the remaining ones have been ended. Connections
+  /// stay open, and new requests on them are refused.
   void Drain(absl::Duration grace);
 
-  /// Drains, then closes all connections. gRPC answers a call that arrives in the instant between
-  /// with CANCELLED; a process that ends after Drain instead makes it UNAVAILABLE.
+  /// Drains, then closes all connections. gRPC answers a call that arrives in between with
+  /// CANCELLED; if the process ends after Drain instead, the call gets UNAVAILABLE.
   void Shutdown(absl::Duration grace);
 
  private:

@@ -1,118 +1,101 @@
-// What a server can be told, and how: by flags, in the environment, in a file.
+// The options of a server.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/models/model.h"
+#include "server/log/log.h"
 #include "server/models/model_loader.h"
-#include "server/observability/log.h"
 #include "server/observability/requests.h"
 
 namespace attention {
 
-/// Of connections; a time of zero is none.
+/// The limits of connections. A time of zero means that there is no limit.
 struct ConnectionLimits {
-  /// Open at once, of each address option.
+  /// The maximum number of open connections of each listener.
   int64_t max_connections = 16384;
-  /// Calls under way.
+  /// The maximum number of concurrent calls of a connection.
   int max_streams = 1024;
-  /// Of a call's headers.
+  /// The maximum size of the headers of a call.
   int max_header_bytes = 16384;
-  /// From then on its calls have max_age_grace to end, and new ones go elsewhere. gRPC varies the
-  /// age by a tenth, so that connections do not all end at once.
+  /// The age at which a connection takes no new calls, which then go to other connections. Its
+  /// calls have `max_age_grace` to end. gRPC varies the age by a tenth, so that connections do not
+  /// all end at once.
   absl::Duration max_age = absl::ZeroDuration();
   absl::Duration max_age_grace = absl::ZeroDuration();
-  /// Without a call.
+  /// The time without a call after which a connection is closed.
   absl::Duration max_idle = absl::Minutes(30);
 };
 
 struct ServerOptions {
-  /// host:port (port 0: any free one) or unix:/path.
+  /// HOST:PORT (port 0: any free port) or unix:/PATH.
   std::vector<std::string> listen = {"127.0.0.1:8001"};
-  /// Where administrators are served too; empty: nowhere.
+  /// The address that also serves administrators; empty: none.
   std::string admin_listen = {};
-  /// Nobody asked for that address: where it is taken the server does without, and says so.
+  /// True if no option set that address. The server then starts without this listener when the
+  /// address is taken, and logs it.
   bool is_default_admin_listen = false;
-  /// Where health is served in plaintext, and nothing else; empty: nowhere.
+  /// The address that serves only health, in plaintext; empty: none.
   std::string health_listen = {};
-  /// Plaintext may be spoken with other machines, on every address.
+  /// Whether plaintext is allowed on addresses that other machines can reach.
   bool insecure = false;
-  /// Files in PEM form; both or none. With them every address but health_listen speaks TLS.
+  /// The files of certificate and key in PEM form; both or none. With them every address but
+  /// `health_listen` uses TLS.
   std::string tls_certificate = {};
   std::string tls_key = {};
-  /// Clients show a certificate that was signed by one of this file. Empty: they need none.
+  /// The file of the authorities that sign the certificates of clients. Empty: clients need no
+  /// certificate.
   std::string tls_client_ca = {};
-  /// File of the tokens that callers need; empty: they need none.
+  /// The file of the tokens that callers need. Empty: callers need no token.
   std::string tokens = {};
   ConnectionLimits connections = {};
-  /// Served beside the built-in model.
+  /// Models that are served besides the built-in model.
   std::vector<SeededModelSpec> random_models = {};
-  /// `path` is empty when no folder of models is served.
+  /// The folder of models; `path` is empty if there is none.
   ModelLoaderOptions models = {};
-  /// Compute threads; 0: as many as this process may use cores.
+  /// The number of compute threads; 0: as many as this process may use cores.
   int threads = 0;
   int64_t max_message_bytes = int64_t{256} << 20;
   int64_t max_queue_bytes = int64_t{1} << 30;
   int64_t max_queue_requests = 8192;
-  /// Of replies that are to be computed or on their way out.
+  /// The maximum memory of replies that are not sent yet, computed or not.
   int64_t max_reply_bytes = int64_t{1} << 30;
-  /// From when a reply has been computed until it may be given up, where others need its room.
+  /// The time after which a computed reply may be dropped when others need its memory.
   absl::Duration reply_patience = absl::Seconds(30);
-  /// Estimated time that what waits takes.
+  /// The maximum estimated time to compute all waiting requests.
   absl::Duration max_queue_wait = absl::Seconds(5);
   int64_t max_batch_tokens = 4096;
   int64_t max_batch_delay_us = 0;
   LoggedRequests logged_requests = LoggedRequests::kFailed;
-  /// Of the process; the program applies them.
+  /// Settings of the process, which the program applies.
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
-  /// host:port where /metrics is; empty: nowhere. The flag's default is an address.
+  /// HOST:PORT of /metrics; empty: none. The default of the flag is an address.
   std::string metrics_listen = {};
-  /// Other machines may reach it, in plaintext: its readers speak nothing else.
+  /// Whether other machines may reach /metrics, which has no TLS.
   bool metrics_insecure = false;
-  /// As is_default_admin_listen.
+  /// The same as `is_default_admin_listen`, for /metrics.
   bool is_default_metrics_listen = false;
-  /// URL of a collector of traces; empty: none.
+  /// The URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};
-  /// File of headers for it; empty: none.
+  /// The file of headers for the collector; empty: none.
   std::string otlp_headers = {};
-  /// Of requests without a trace of their own: the share that begins one.
+  /// The share of requests without a trace for which the server starts one, 0 to 1.
   double trace_sample_ratio = 1;
-  /// Of the keys and values of all sessions.
+  /// The maximum memory of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
   int64_t max_sessions = 16384;
-  /// Without an action, until a session's stream is ended; zero: it never is.
+  /// The time without an action after which a session's stream is ended; zero: never.
   absl::Duration session_idle_timeout = absl::Hours(1);
-  /// Clients may name shared memory of this machine for the server to read and write.
+  /// Whether clients may name shared memory of this machine for the server to read and write.
   bool allow_shared_memory = false;
-  /// How often messages on their way in are looked at; no option: tests make it short.
+  /// The interval at which incoming messages are checked. There is no such option; tests make it
+  /// short.
   absl::Duration receive_tick = absl::Seconds(1);
   absl::Duration grace_period = absl::Seconds(30);
 };
-
-/// Variables by name.
-using Environment = std::map<std::string, std::string>;
-
-/// What a command line asks for.
-struct ParsedCommandLine {
-  /// Not empty: print this and exit with success (--help, --version, --print-config).
-  std::string text;
-  /// Say whether a server would start with these options, and exit (--check-config).
-  bool is_check = false;
-  ServerOptions options;
-  /// To log: variables that look like options and are none.
-  std::vector<std::string> warnings;
-};
-
-/// Flags win over the environment, that over the file (--config), that over the defaults.
-/// INVALID_ARGUMENT names flag, variable, or file and key, what was expected and what was found;
-/// NOT_FOUND: the file is not there.
-absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
-                                                   const Environment& environment = {});
 
 }  // namespace attention

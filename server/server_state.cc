@@ -9,13 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/security/exposure.h"
 
 namespace attention {
 namespace {
 
-// A health check is a name.
+// The maximum size of a health check, which is a name.
 constexpr int64_t kMaxHealthMessageBytes = 4096;
 
 v1::ModelLimits LimitsOf(const ServerOptions& options) {
@@ -45,27 +45,29 @@ ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
           .reply_patience = absl::ToChronoNanoseconds(options.reply_patience)};
 }
 
-// Null without a folder.
+// Returns null without a folder.
 std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepository& models,
                                         HealthRegistry& health) {
   if (options.models.folder.path.empty()) {
     return nullptr;
   }
   ModelLoaderOptions loader = options.models;
-  loader.folder.reserved_names = {kBareAttention, "*"};  // which is all of them, to health
+  // "*" stands for all models in health checks.
+  loader.folder.reserved_names = {kBareAttention, "*"};
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     loader.folder.reserved_names.insert(spec.name);
   }
   return std::make_unique<ModelLoader>(loader, models, health);
 }
 
-// A listener that nobody asked for, whose address is taken, is left out.
+// Ignores the error of a default listener whose address is taken: the server starts without it.
 absl::Status WithoutDefault(bool is_default, const absl::Status& status) {
   if (!is_default || !absl::IsUnavailable(status)) {
     return status;
   }
-  Log(LogLevel::kWarning, absl::StrCat(std::string(status.message()),
-                                       "; it is turned off, as nobody asked for that address"));
+  Log(LogLevel::kWarning,
+      absl::StrCat(std::string(status.message()),
+                   "; the server starts without this listener, which no option asked for"));
   return absl::OkStatus();
 }
 
@@ -168,7 +170,7 @@ absl::Status ServerState::ListenForAdmins() {
     admin.reset();
     return WithoutDefault(options.is_default_admin_listen, status);
   }
-  for (ServiceSet* const set : {everybody.get(), admin.get()}) {
+  for (ServiceSet* const set : {all_callers.get(), admin.get()}) {
     set->access().set_admin_address(admin->listener()->addresses().front());
   }
   return absl::OkStatus();
@@ -186,18 +188,18 @@ absl::Status ServerState::ListenForMetrics() {
 
 absl::Status ServerState::Listen() {
   receiving.Start(absl::ToChronoNanoseconds(options.receive_tick));
-  everybody = MakeServices(/*is_trusted=*/false);
-  ListenerOptions for_everybody = ListenerOptionsOf("--listen");
-  for_everybody.addresses = options.listen;
-  for_everybody.has_reflection = guards.tokens == nullptr;
-  RETURN_IF_ERROR(everybody->Open(for_everybody));
+  all_callers = MakeServices(/*is_trusted=*/false);
+  ListenerOptions for_callers = ListenerOptionsOf("--listen");
+  for_callers.addresses = options.listen;
+  for_callers.has_reflection = guards.tokens == nullptr;
+  RETURN_IF_ERROR(all_callers->Open(for_callers));
   RETURN_IF_ERROR(ListenForAdmins());
   if (!options.health_listen.empty()) {
     RETURN_IF_ERROR(ListenForHealth());
     health_service.Start(health_listener->queue());
     health_listener->StartThreads(1);
   }
-  everybody->Start(std::clamp(CpuBudget(), 1, 4));
+  all_callers->Start(std::clamp(CpuBudget(), 1, 4));
   if (admin != nullptr) {
     admin->Start(1);
   }
@@ -205,7 +207,7 @@ absl::Status ServerState::Listen() {
 }
 
 std::vector<std::unique_ptr<Listener>*> ServerState::Listeners() {
-  std::vector<std::unique_ptr<Listener>*> listeners = {&everybody->listener()};
+  std::vector<std::unique_ptr<Listener>*> listeners = {&all_callers->listener()};
   if (admin != nullptr) {
     listeners.push_back(&admin->listener());
   }

@@ -1,4 +1,4 @@
-// What a server consists of, and how it comes up.
+// The parts of a server, and how they start.
 #pragma once
 
 #include <memory>
@@ -15,25 +15,25 @@
 
 namespace attention {
 
-/// In the order in which they need each other: destruction goes the other way.
+/// The parts in the order in which they depend on each other. They are destroyed in reverse order.
 struct ServerState {
   explicit ServerState(const ServerOptions& given);
 
-  /// Whatever can go wrong before anybody can see it.
+  /// Creates the parts that need no listener. Errors in options and files appear here.
   absl::Status Prepare();
   absl::Status AddSeededModels();
   void SetReady(bool is_ready);
   std::unique_ptr<ServiceSet> MakeServices(bool is_trusted);
   absl::Status Listen();
-  /// The listener of a flag, not yet of its addresses.
+  /// The options of the listener of a flag, without its addresses.
   ListenerOptions ListenerOptionsOf(const std::string& flag);
   absl::Status ListenForHealth();
   absl::Status ListenForAdmins();
-  /// The last of all: it reads everything.
+  /// Starts the listener of /metrics after all others, since it reads all parts.
   absl::Status ListenForMetrics();
-  /// Those there are.
+  /// The listeners that exist.
   std::vector<std::unique_ptr<Listener>*> Listeners();
-  /// Of all listeners. REQUIRES: they serve.
+  /// The sum over all listeners. REQUIRES: they serve.
   int64_t SumOf(int64_t (Listener::*count)() const);
   MetricsSources Sources();
 
@@ -42,12 +42,12 @@ struct ServerState {
   HealthRegistry health;
   Gate admission;
   Gate live_calls;
-  /// Somebody is inside until every model found at start is loaded or has failed.
+  /// Entered until every model that was found at the start is loaded or has failed.
   Gate loading;
   Executor executor;
   /// Null without a folder of models.
   const std::unique_ptr<ModelLoader> loader;
-  /// Null: traces go nowhere.
+  /// Null: traces are not exported.
   std::unique_ptr<SpanExporter> exporter;
   RequestObserver observer;
   SessionTable sessions;
@@ -55,12 +55,12 @@ struct ServerState {
   OpenStreams open_streams;
   ReceiveWatch receiving;
   Guards guards;
-  /// Null until they listen, and where there is none.
+  /// Null until the listener is started, and if it does not exist.
   std::unique_ptr<ServiceSet> admin;
-  std::unique_ptr<ServiceSet> everybody;
+  std::unique_ptr<ServiceSet> all_callers;
   HealthService health_service;
   std::unique_ptr<Listener> health_listener;
-  /// Null: off. Reads all of the above.
+  /// Null: disabled. It reads all members above.
   std::unique_ptr<HttpListener> metrics;
   bool is_shut_down = false;
 };

@@ -1,4 +1,4 @@
-// Everything that is served, to the callers of one listener.
+// The services of one listener.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@ namespace attention {
 
 class ServiceSet {
  public:
-  /// What all sets share; outlives them.
+  /// The parts that all sets share; they outlive the sets.
   struct Shared {
     const ModelRepository& models;
     Executor& executor;
-    /// Null: no folder of models is served.
+    /// Null: there is no folder of models.
     ModelLoader* loader;
     RequestObserver& observer;
     SessionTable& sessions;
     HealthRegistry& health;
-    /// Null: switched off.
+    /// Null: shared memory is disabled.
     SharedMemory* shared_memory;
     OpenStreams& open_streams;
     ReceiveWatch& receiving;
@@ -35,9 +35,9 @@ class ServiceSet {
 
   ServiceSet(const Shared& shared, const Access::Rules& rules, const v1::ModelLimits& limits);
 
-  /// Listener::Open's errors.
+  /// Opens the listener. Returns the errors of Listener::Open.
   absl::Status Open(const ListenerOptions& options);
-  /// Begins to serve. REQUIRES: Open.
+  /// Starts to serve. REQUIRES: Open.
   void Start(int num_threads);
 
   Access& access() { return access_; }
@@ -50,7 +50,7 @@ class ServiceSet {
   AttentionService attention_;
   OpenInferenceService open_inference_;
   HealthService health_;
-  /// None: reflection is not served.
+  /// Empty: reflection is not served.
   std::optional<ReflectionService> reflection_;
   std::unique_ptr<Listener> listener_;
 };

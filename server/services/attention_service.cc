@@ -12,8 +12,8 @@
 namespace attention {
 namespace {
 
-// Calls that wait for each method: a burst must not find fewer than the completion threads can pick
-// up between two posts, and each costs a few kilobytes.
+// The number of calls that wait for each method. A burst needs at least as many as the completion
+// threads can accept between two posts; each costs a few kilobytes.
 constexpr int kPostedAttends = 16;
 
 NativeEnvironment MakeEnvironment(AttentionAsyncService& service,

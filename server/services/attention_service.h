@@ -1,4 +1,4 @@
-// attention.v1.AttentionService on a completion queue of ours.
+// attention.v1.AttentionService on a completion queue of its own.
 #pragma once
 
 #include "server/services/admin/model_admin.h"
@@ -10,28 +10,28 @@ namespace attention {
 
 class AttentionService {
  public:
-  /// What the service works with; all outlive it.
+  /// The parts that the service uses; all outlive it.
   struct Dependencies {
     const ModelRepository& models;
     Executor& executor;
-    /// Null: no folder of models is served.
+    /// Null: there is no folder of models.
     ModelLoader* loader;
     RequestObserver& observer;
     SessionTable& sessions;
     Gate& admission;
     Gate& live_calls;
     ReceiveWatch& receiving;
-    /// Who may call.
+    /// The rights of callers.
     const Access& access;
   };
 
   AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits);
 
-  /// To register with a server's builder. Outlives the server.
+  /// The service to register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
-  /// once.
+  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
+  /// Called once.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:

@@ -7,12 +7,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
@@ -20,12 +19,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// After a failure to accept, for want of files: it would be asked again at once, without end.
-constexpr milliseconds kTimeWithoutFiles{200};
-// At the limit every connection would look at all.
+// At the limit every new connection would check all others.
 constexpr milliseconds kTimeBetweenSweeps{100};
 constexpr std::chrono::seconds kTimeBetweenWarnings{10};
-// Unacknowledged for so long, a connection is over: as gRPC would have it of its own ones.
+// A connection whose data is not acknowledged for this time ends, as gRPC's own connections do.
 constexpr int kUserTimeoutMs = 20'000;
 
 uint64_t InodeOf(int file) {
@@ -34,7 +31,7 @@ uint64_t InodeOf(int file) {
 }
 
 void SetOptions(int connection) {
-  const int on = 1;  // neither is for unix sockets, which refuse them
+  const int on = 1;  // unix sockets refuse both options, and need neither
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
 }
@@ -77,42 +74,44 @@ void ConnectionAcceptor::Run() {
     if (waits[0].revents != 0) {
       return;
     }
-    for (size_t i = 1; i < waits.size(); ++i) {
-      bool goes_on = false;  // as without files: a connection that failed is closed
-      if (waits[i].revents != 0) {
-        ContainVoid("accepting a connection", [&] { goes_on = Accept(waits[i].fd); }).IgnoreError();
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (waits[1 + i].revents == 0) {
+        continue;
       }
-      if (waits[i].revents != 0 && !goes_on) {
-        poll(waits.data(), 1, static_cast<int>(kTimeWithoutFiles.count()));
+      bool can_go_on = false;  // stays false when memory is exhausted: the connection is closed
+      ContainVoid("accepting a connection", [&] {
+        can_go_on = Accept(listeners_[i]);
+      }).IgnoreError();
+      if (!can_go_on) {
+        poll(waits.data(), 1, static_cast<int>(kPauseWithoutFiles.count()));
       }
     }
   }
 }
 
-bool ConnectionAcceptor::Accept(int listener) {
-  FileDescriptor connection(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (connection.get() < 0) {
-    return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  }
-  if (HasRoom()) {
-    SetOptions(connection.get());
+bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
+  Accepted accepted = AcceptConnection(listener);
+  const int connection = accepted.connection.get();
+  if (connection >= 0 && HasRoom()) {
+    SetOptions(connection);
     {
       MutexLock lock(mutex_);
-      connections_.push_back({connection.get(), InodeOf(connection.get())});
+      connections_.push_back({connection, InodeOf(connection)});
     }
-    take_(listener, connection.Release());
+    take_(listener.get(), accepted.connection.Release());
   }
-  return true;
+  return !accepted.is_out_of_files;
 }
 
 bool ConnectionAcceptor::HasRoom() {
   MutexLock lock(mutex_);
   const steady_clock::time_point now = steady_clock::now();
-  if (std::ssize(connections_) >= max_connections_ && now - swept_ >= kTimeBetweenSweeps) {
+  if (std::ssize(connections_) >= max_connections_ && now - last_sweep_ >= kTimeBetweenSweeps) {
     std::erase_if(connections_, [](const Connection& one) { return !one.is_open(); });
-    swept_ = now;
-    if (std::ssize(connections_) >= max_connections_ && now - told_ >= kTimeBetweenWarnings) {
-      told_ = now;
+    last_sweep_ = now;
+    if (std::ssize(connections_) >= max_connections_ &&
+        now - last_warning_ >= kTimeBetweenWarnings) {
+      last_warning_ = now;
       Log(LogLevel::kWarning, absl::StrCat("connections are refused: ", max_connections_,
                                            " are open (--max-connections)"));
     }

@@ -1,4 +1,4 @@
-// Accepts connections for somebody else, and not too many.
+// Accepts connections up to a limit, and passes them on.
 #pragma once
 
 #include <chrono>
@@ -12,34 +12,35 @@
 
 namespace attention {
 
-/// One thread accepts; what comes when `max_connections` are open is closed at once. Thread-safe.
+/// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
+/// are open is closed at once. Thread-safe.
 class ConnectionAcceptor {
  public:
-  /// Called by that thread with a connection that does not block; closes it some time.
+  /// Called by that thread with a connection that does not block. The callee closes it later.
   using Take = std::function<void(int listener, int connection)>;
 
   ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections, Take take);
-  /// Accepts no more; those that were taken stay.
+  /// Stops accepting. Connections that were passed on stay open.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
-  /// Taken and not closed yet.
+  /// The number of connections that were passed on and are still open.
   int64_t CountOpen();
-  /// Since the start.
+  /// The number of connections that were closed at once, since the start.
   int64_t refused() const;
 
  private:
   struct Connection {
     int file = -1;
-    uint64_t inode = 0;  // of the socket: the number of its file may be another's meanwhile
+    uint64_t inode = 0;  // of the socket, since another file may have got its number meanwhile
 
     bool is_open() const;
   };
 
   void Run();
-  /// One; false when the system has no files.
-  bool Accept(int listener);
+  /// Accepts one connection. Returns false if the system cannot open files.
+  bool Accept(const FileDescriptor& listener);
   bool HasRoom();
 
   const std::vector<FileDescriptor> listeners_;
@@ -47,11 +48,11 @@ class ConnectionAcceptor {
   const Take take_;
   const FileDescriptor wake_;
   mutable Mutex mutex_;
-  /// All that are open, and some that are no more.
+  /// All open connections, and some that have been closed meanwhile.
   std::vector<Connection> connections_ ABSL_GUARDED_BY(mutex_);
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::chrono::steady_clock::time_point swept_ ABSL_GUARDED_BY(mutex_);
-  std::chrono::steady_clock::time_point told_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point last_sweep_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point last_warning_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

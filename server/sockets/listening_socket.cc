@@ -10,17 +10,14 @@
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/sockets/listen_address.h"
 
 namespace attention {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-constexpr char kUnixPrefix[] = "unix:";
 
 struct SocketAddress {
   sockaddr_storage bytes = {};
@@ -28,30 +25,24 @@ struct SocketAddress {
 
   int family() const { return bytes.ss_family; }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
-  // The port stands at the same place for both families.
+  // Returns the port, which has the same position for both families.
   uint16_t& port() { return reinterpret_cast<sockaddr_in*>(&bytes)->sin_port; }
 };
-
-// "[::1]" as a resolver takes it: "::1".
-std::string WithoutBrackets(const std::string& host) {
-  return host.size() > 2 && host.front() == '[' && host.back() == ']'
-             ? host.substr(1, host.size() - 2)
-             : host;
-}
 
 absl::Status CannotListen(const std::string& address, const std::string& why) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ", why));
 }
 
-absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& address, size_t colon) {
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& text,
+                                                   const ListenAddress& address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(WithoutBrackets(address.substr(0, colon)).c_str(),
-                                address.substr(colon + 1).c_str(), &hints, &found);
+  const int error =
+      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (error != 0) {
-    return CannotListen(address, gai_strerror(error));
+    return CannotListen(text, gai_strerror(error));
   }
   const AddressList list(found, &freeaddrinfo);
   std::vector<SocketAddress> addresses;
@@ -68,7 +59,7 @@ bool IsIpv4Wildcard(const SocketAddress& address) {
          reinterpret_cast<const sockaddr_in*>(&address.bytes)->sin_addr.s_addr == INADDR_ANY;
 }
 
-// [::], which with IPV6_V6ONLY off takes connections of IPv4 too.
+// Returns [::] with the port. With IPV6_V6ONLY off it accepts connections of IPv4 too.
 SocketAddress BothFamilies(SocketAddress ipv4) {
   SocketAddress both;
   both.bytes.ss_family = AF_INET6;
@@ -77,7 +68,7 @@ SocketAddress BothFamilies(SocketAddress ipv4) {
   return both;
 }
 
-// Its number is negative, and errno says why, when it cannot be.
+// Returns a listening socket. If that fails, its number is negative, and errno gives the reason.
 FileDescriptor TryListen(const SocketAddress& address) {
   FileDescriptor listener(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (listener.get() < 0) {
@@ -85,7 +76,7 @@ FileDescriptor TryListen(const SocketAddress& address) {
   }
   const int on = 1, off = 0;
   if (address.family() != AF_UNIX) {
-    // What a server that ended a moment ago has left does not keep this one out.
+    // Connections of a server that ended a moment ago do not keep this one from the port.
     setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   }
   if (address.family() == AF_INET6) {
@@ -108,14 +99,15 @@ uint16_t PortOf(const FileDescriptor& socket) {
   return bound.port();
 }
 
-absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& address, size_t colon) {
-  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, Resolve(address, colon));
+absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
+                                              const ListenAddress& address) {
+  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, Resolve(text, address));
   ListeningSockets listening;
   int error = 0;
   uint16_t port = 0;
   for (SocketAddress& one : addresses) {
     if (one.port() == 0) {
-      one.port() = port;  // the one that was chosen for the first
+      one.port() = port;  // the port that was chosen for the first address
     }
     FileDescriptor listener = IsIpv4Wildcard(one) ? TryListenOnWildcard(one) : TryListen(one);
     if (listener.get() < 0) {
@@ -126,26 +118,24 @@ absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& address, size_t
     listening.sockets.push_back(std::move(listener));
   }
   if (listening.sockets.empty()) {
-    return CannotListen(address, std::strerror(error));
+    return CannotListen(text, std::strerror(error));
   }
-  listening.address = absl::StrCat(address.substr(0, colon), ":", ntohs(port));
+  listening.address = absl::StrCat(text.substr(0, text.rfind(':')), ":", ntohs(port));
   return listening;
 }
 
-// Whether the path is a socket that nobody listens on any more.
+// Returns whether the path is a socket that no process listens on any more.
 bool IsLeftBehind(const SocketAddress& address) {
   const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return connect(probe.get(), address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 
-absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& address) {
-  const std::string path = address.substr(std::strlen(kUnixPrefix));
+absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std::string& path) {
   SocketAddress own;
   auto& name = reinterpret_cast<sockaddr_un&>(own.bytes);
   if (path.size() >= sizeof(name.sun_path)) {
-    return CannotListen(address,
-                        absl::StrCat("expected a path of at most ", sizeof(name.sun_path) - 1,
-                                     " bytes, found ", path.size()));
+    return CannotListen(text, absl::StrCat("expected a path of at most ", sizeof(name.sun_path) - 1,
+                                           " bytes, found ", path.size()));
   }
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.data(), path.size());
@@ -156,9 +146,9 @@ absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& address) {
     listener = TryListen(own);
   }
   if (listener.get() < 0) {
-    return CannotListen(address, std::strerror(errno));
+    return CannotListen(text, std::strerror(errno));
   }
-  ListeningSockets listening{.sockets = {}, .address = address};
+  ListeningSockets listening{.sockets = {}, .address = text};
   listening.sockets.push_back(std::move(listener));
   return listening;
 }
@@ -171,18 +161,17 @@ FileDescriptor::~FileDescriptor() {
   }
 }
 
+Accepted AcceptConnection(const FileDescriptor& listener) {
+  FileDescriptor connection(
+      accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const bool is_none_waiting = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+  const bool is_out_of_files = connection.get() < 0 && !is_none_waiting;
+  return {std::move(connection), is_out_of_files};
+}
+
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address) {
-  if (absl::StartsWith(address, kUnixPrefix)) {
-    return ListenOnPath(address);
-  }
-  const size_t colon = address.rfind(':');
-  int port = -1;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected HOST:PORT with a port of 0 to 65535, found ", address));
-  }
-  return ListenOnHost(address, colon);
+  ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
+  return parsed.is_unix() ? ListenOnPath(address, parsed.path) : ListenOnHost(address, parsed);
 }
 
 }  // namespace attention

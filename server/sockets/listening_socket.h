@@ -1,6 +1,7 @@
 // A file descriptor with an owner, and sockets that listen.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace attention {
 
-/// Closes it.
+/// Owns a file descriptor, and closes it.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int number = -1) : number_(number) {}
@@ -21,24 +22,37 @@ class FileDescriptor {
   }
 
   int get() const { return number_; }
-  /// Somebody else's from now on.
+  /// Gives the descriptor away: the caller closes it.
   int Release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
 };
 
-/// None of them blocks.
+/// The result of one attempt to accept a connection.
+struct Accepted {
+  /// Does not block. Negative if no connection was waiting, or if it has ended meanwhile.
+  FileDescriptor connection;
+  /// True if the system could not open a file. The connection keeps waiting, so the caller pauses
+  /// for kPauseWithoutFiles before the next attempt.
+  bool is_out_of_files = false;
+};
+inline constexpr std::chrono::milliseconds kPauseWithoutFiles{200};
+
+/// Accepts one connection of a socket that does not block. Thread-safe.
+Accepted AcceptConnection(const FileDescriptor& listener);
+
+/// Sockets that listen on one address; none of them blocks.
 struct ListeningSockets {
   std::vector<FileDescriptor> sockets;
-  /// As asked for, with the port that was chosen for a port 0.
+  /// As requested, with the chosen port in the place of port 0.
   std::string address;
 };
 
-/// HOST:PORT, or [HOST]:PORT for an IPv6 address: on every address that the host has, those that
-/// cannot be listened on left out; 0.0.0.0 and [::] are every address of both families.
-/// unix:/PATH: a socket that a process has left behind is replaced. INVALID_ARGUMENT for what is no
-/// such address; UNAVAILABLE for one that cannot be listened on.
+/// Listens on HOST:PORT, or [HOST]:PORT for an IPv6 address: on every address that the host has,
+/// except those that fail; 0.0.0.0 and [::] stand for every address of both families. Also listens
+/// on unix:/PATH, where it replaces a socket that another process has left behind. INVALID_ARGUMENT
+/// for a text that is no address; UNAVAILABLE if listening fails.
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address);
 
 }  // namespace attention

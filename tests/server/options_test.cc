@@ -127,6 +127,11 @@ TEST_F(OptionsTest, EachKindAgreesWithTheReference) {
       {Options("causal: true window: 3"), {.causal = true, .window = 3}},
       {Options("window: 2 window_right: 1"), {.window = 2, .window_right = 1}},
       {Options("window: 9223372036854775807 window_right: 9223372036854775807"), {}},
+      {Options("window: 5 window_right: 4 window_dilation: 2"),
+       {.window = 5, .window_right = 4, .window_dilation = 2}},
+      {Options("window: 9223372036854775807 window_dilation: 3"),
+       {.window = 100, .window_dilation = 3}},
+      {Options("window: 3 window_dilation: 1"), {.window = 3}},
       {Options("causal: true prefix: 5"), {.causal = true, .prefix = 5}},
       {Options("window: 1 window_right: 1 global_tokens: [0, 3]"),
        {.window = 1, .window_right = 1, .global_tokens = {0, 3}}},
@@ -220,9 +225,11 @@ TEST_F(OptionsTest, MinusInfinityInABiasHidesTheKey) {
 TEST_F(OptionsTest, SequencesDifferInWhatTheySee) {
   const v1::AttendResponse response = Attend(
       Request(Options("causal: true window: 2 sequences { causal: false window: 0 window_right: 1 }"
-                      "sequences { prefix: 2 global_tokens: 3 }")));
+                      "sequences { window: 4 window_dilation: 2 prefix: 2 global_tokens: 3 }")));
   ExpectSequence(response, 0, {.window_right = 1});
-  ExpectSequence(response, 1, {.causal = true, .window = 2, .prefix = 2, .global_tokens = {3}});
+  ExpectSequence(
+      response, 1,
+      {.causal = true, .window = 4, .window_dilation = 2, .prefix = 2, .global_tokens = {3}});
 }
 
 // Packed, so that Sq and Sk of bias and mask are the longest lengths: 4 rows, 6 keys.

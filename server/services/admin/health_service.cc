@@ -45,7 +45,7 @@ struct WatchMethod {
   grpc::ServerCompletionQueue* queue;
 };
 
-// Tells a state as soon as it differs from the last one told.
+// Sends the status whenever it differs from the last one sent.
 class WatchCall final : public HealthListener,
                         public MessageReceiver,
                         public std::enable_shared_from_this<WatchCall> {
@@ -68,13 +68,14 @@ class WatchCall final : public HealthListener,
   }
 
   void OnHealthChange() override {
-    if (const absl::Status status = ContainVoid("telling health", [&] { Advance(); });
+    if (const absl::Status status = ContainVoid("reporting health", [&] { Advance(); });
         !status.ok()) {
       OnFailure(status);
     }
   }
 
-  // A watcher that was not told of a change must not believe that there was none.
+  // Ends the call when a change cannot be sent, since the watcher would believe that there was
+  // none.
   void OnFailure(const absl::Status& status) noexcept {
     LogFailure(status);
     {
@@ -127,7 +128,7 @@ class WatchCall final : public HealthListener,
     Advance();
   }
 
-  // Before anything is told.
+  // Ends the call before anything is sent.
   void Fail(const absl::Status& status) {
     {
       MutexLock lock(mutex_);
@@ -142,7 +143,7 @@ class WatchCall final : public HealthListener,
   void OnWritten(bool ok) {
     {
       MutexLock lock(mutex_);
-      is_busy_ = !ok;  // a call that broke is not written to again
+      is_busy_ = !ok;  // a broken call is not written to again
     }
     Advance();
   }
@@ -162,9 +163,9 @@ class WatchCall final : public HealthListener,
     if (is_busy_) {
       return;
     }
-    if (status != told_) {  // also when all is over: the last state is told before the end
+    if (status != last_sent_) {  // also at the end: the last status is sent before the call ends
       is_busy_ = true;
-      told_ = status;
+      last_sent_ = status;
       HealthCheckResponse response;
       response.set_status(status);
       grpc::ByteBuffer message;
@@ -194,9 +195,9 @@ class WatchCall final : public HealthListener,
   CallTag<WatchCall> on_done_{this, &WatchCall::OnDone};
 
   Mutex mutex_;
-  /// True for good once the call is over.
+  /// Stays true when the call is over.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<HealthCheckResponse::ServingStatus> told_ ABSL_GUARDED_BY(mutex_);
+  std::optional<HealthCheckResponse::ServingStatus> last_sent_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// grpc.health.v1 on a completion queue of ours. (The library's own is callback-based, and stalls
-// when idle.)
+// grpc.health.v1 on a completion queue of its own. (The library's service uses callbacks, whose
+// threads are slow to wake up when idle.)
 #pragma once
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
-#include "server/observability/health.h"
+#include "server/health.h"
 #include "server/scheduling/gate.h"
 #include "server/services/calls/headers_first.h"
 #include "server/services/calls/open_streams.h"
@@ -13,7 +13,7 @@ namespace attention {
 
 class HealthService {
  public:
-  /// All outlive this.
+  /// The parts that the service uses; all outlive it.
   struct Dependencies {
     HealthRegistry& registry;
     RequestObserver& observer;
@@ -24,11 +24,11 @@ class HealthService {
 
   explicit HealthService(const Dependencies& dependencies);
 
-  /// To register with a server's builder. Outlives the server.
+  /// The service to register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
-  /// once.
+  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
+  /// Called once.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:

@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-// Administrators come one at a time.
+// Two suffice, since administrators' calls are rare.
 constexpr int kPostedAdminCalls = 2;
 
 v1::ModelState::Phase ToWire(ModelPhase phase) {
@@ -40,7 +40,8 @@ void ToWire(const ModelState& state, v1::ModelState& wire) {
   wire.set_num_unused_tensors(state.num_unused_tensors);
 }
 
-/// Those of `name` that the caller may use; of all models when it is empty.
+/// Returns the states of the versions of `name` that the caller may use; with an empty name, of all
+/// models.
 v1::ModelStates StatesOf(const ModelLoader& loader, const std::string& name, const Caller& caller) {
   v1::ModelStates wire;
   for (const ModelState& state : loader.States()) {
@@ -85,7 +86,8 @@ absl::Status NoFolder() {
   return absl::FailedPreconditionError("the server has no folder of models (--models)");
 }
 
-/// An administrator's token may be limited to models, too. Without a name: all models.
+/// Checks the right to the model; a token of an administrator may be limited to models. Without a
+/// name the caller needs the right to all models.
 absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
   if (request.name.empty()) {
     return caller.models == nullptr
@@ -97,7 +99,7 @@ absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
   return caller.CheckModel(request.name);
 }
 
-/// Has the loader do `operation`, then answers with the states.
+/// Runs `operation` on the loader, then answers with the states.
 template <typename Call>
 auto Changing(ModelLoader* loader,
               void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {

@@ -1,4 +1,4 @@
-// The calls that say which models of the folder are served.
+// The calls that list models and decide which models of the folder are served.
 #pragma once
 
 #include "server/models/model_loader.h"
@@ -9,10 +9,10 @@ namespace attention {
 
 class ModelAdmin {
  public:
-  /// Outlive this.
+  /// The parts that the calls use; all outlive this.
   struct Dependencies {
     AttentionAsyncService& service;
-    /// Null: no folder of models is served.
+    /// Null: there is no folder of models.
     ModelLoader* loader;
     const Access& access;
     RequestObserver& observer;
@@ -23,8 +23,8 @@ class ModelAdmin {
 
   explicit ModelAdmin(const Dependencies& dependencies);
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
-  /// once.
+  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
+  /// Called once.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:

@@ -1,5 +1,11 @@
 #include "server/services/admin/model_info.h"
 
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "core/kernels/onednn/isa.h"
 #include "proto/codec/tensor.h"
 
 namespace attention {
@@ -17,6 +23,23 @@ void DescribeStack(const Model& model, v1::Model& wire) {
   wire.set_has_tokenizer(model.tokenizer() != nullptr);
   wire.set_weights_dtype(std::string(Name(info.weights_dtype)));
   wire.set_weights_bytes(info.weights_bytes);
+}
+
+bool IsEmulated(std::string_view dtype) {
+  return dtype == "int8"
+             ? !MultipliesInt8()
+             : dtype == "fp16" || (dtype == "bf16" && ComputeDtype(Dtype::kBf16) != Dtype::kBf16);
+}
+
+void DescribeEmulation(const Model& model, v1::Model& wire) {
+  const std::set<std::string> dtypes = {
+      absl::AsciiStrToLower(std::string(Name(model.layer(0).dtype()))),
+      std::string(Name(model.info().weights_dtype))};
+  for (const std::string& dtype : dtypes) {
+    if (IsEmulated(dtype)) {
+      wire.add_emulated_dtypes(dtype);
+    }
+  }
 }
 
 void DescribeLayer(const ModelLayerInfo& layer, v1::Layer& wire) {
@@ -52,6 +75,7 @@ v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits) {
     info.set_seed(model.info().seeded->seed);
   }
   DescribeStack(model, info);
+  DescribeEmulation(model, info);
   for (const ModelLayerInfo& layer : model.info().layers) {
     DescribeLayer(layer, *info.add_layers());
   }

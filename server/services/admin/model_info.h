@@ -1,4 +1,4 @@
-// A model as the API describes it.
+// The description of a model in the API.
 #pragma once
 
 #include "core/models/model.h"

@@ -28,7 +28,7 @@ void SetError(absl::StatusCode code, const std::string& text, ServerReflectionRe
   error.set_error_message(text);
 }
 
-// The file and what it imports, each once, in the order in which they are met.
+// Adds the file and its imports, each once, in the order in which they are found.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
              ServerReflectionResponse& response) {
   if (!added.insert(&file).second) {
@@ -42,7 +42,7 @@ void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
   }
 }
 
-// `file` is null when nothing declares `what`.
+// Sets the file; it is null when no file declares `what`.
 void SetFile(const FileDescriptor* file, const std::string& what,
              ServerReflectionResponse& response) {
   if (file == nullptr) {

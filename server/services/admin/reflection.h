@@ -1,5 +1,5 @@
-// What the server reflection protocol (grpc.reflection.v1) answers: the services of a listener, and
-// the files that declare their messages.
+// The answers of the server reflection protocol (grpc.reflection.v1): the services of a listener,
+// and the files that declare their messages.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace attention {
 
-/// `services` are the full names of what the listener serves. What is not found is an error within
-/// the response, by the protocol. Depends on nothing but what is compiled in.
+/// Answers a request. `services` are the full names of the listener's services. Unknown names are
+/// errors within the response, as the protocol demands. The answer depends only on compiled-in
+/// descriptors.
 grpc::reflection::v1::ServerReflectionResponse AnswerReflection(
     const grpc::reflection::v1::ServerReflectionRequest& request,
     const std::vector<std::string>& services);

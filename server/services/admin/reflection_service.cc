@@ -29,7 +29,7 @@ struct ReflectionMethod {
   const ReflectionService::Dependencies& dependencies;
 };
 
-// One request at a time: the next is read when the answer to this one has gone.
+// Answers one request at a time: it reads the next one when the answer is sent.
 class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall> {
  public:
   static void Post(const std::shared_ptr<const ReflectionMethod>& method) {
@@ -41,7 +41,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
   explicit ReflectionCall(std::shared_ptr<const ReflectionMethod> method)
       : method_(std::move(method)), visit_(method_->dependencies.live_calls) {}
 
-  // Cancelled when not even the error can be sent.
+  // Cancels the call when not even the error can be sent.
   void OnFailure(const absl::Status& status) noexcept {
     const absl::Status ended = ContainVoid("ending the call", [&] { Finish(status); });
     if (!ended.ok()) {

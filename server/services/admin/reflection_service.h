@@ -1,4 +1,4 @@
-// Server reflection, v1 and v1alpha, on a completion queue of ours. (The library's own is
+// Server reflection, v1 and v1alpha, on a completion queue of its own. (The library's service is
 // synchronous: each open stream would hold a thread.)
 #pragma once
 
@@ -15,24 +15,24 @@
 
 namespace attention {
 
-/// Of one listener.
+/// The reflection service of one listener.
 class ReflectionService {
  public:
-  /// All outlive this.
+  /// The parts that the service uses; all outlive it.
   struct Dependencies {
     RequestObserver& observer;
     OpenStreams& open_streams;
     Gate& live_calls;
   };
 
-  /// `services` are the full names of what is served beside this.
+  /// `services` are the full names of the other services of the listener.
   ReflectionService(const Dependencies& dependencies, std::vector<std::string> services);
 
-  /// To register with a server's builder. Outlive the server.
+  /// The services to register with a server's builder. They outlive the server.
   std::vector<grpc::Service*> grpc_services() { return {&v1_, &v1alpha_}; }
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
-  /// once.
+  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
+  /// Called once.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:

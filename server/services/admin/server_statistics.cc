@@ -13,7 +13,7 @@ void Describe(const BucketCounts& histogram, v1::LatencyHistogram& wire) {
   wire.mutable_counts()->Assign(histogram.counts().begin(), histogram.counts().end());
 }
 
-// Of all requests, or of a model's.
+// Writes the counts of all requests, or of a model's.
 template <typename Statistics>
 void DescribeRequests(const RequestCounts& counts, Statistics& wire) {
   wire.set_succeeded(counts.succeeded);

@@ -1,4 +1,4 @@
-// GetStatistics: what the server has done, and what it is at.
+// GetStatistics: counts since the start, and the current state of the server.
 #pragma once
 
 #include "proto/attention/v1/attention.pb.h"
@@ -16,7 +16,7 @@ struct StatisticsSources {
   TimePoint start;
 };
 
-/// Of the models, those that the caller may use.
+/// Returns the statistics, with those models that the caller may use.
 v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources, const Caller& caller);
 
 }  // namespace attention

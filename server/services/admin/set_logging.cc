@@ -3,12 +3,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
 
-// The values stand in the same order.
+// The enumerators are in the same order.
 LogLevel FromWire(v1::Logging::Level level) { return static_cast<LogLevel>(level); }
 LoggedRequests FromWire(v1::Logging::Requests requests) {
   return static_cast<LoggedRequests>(requests);
@@ -46,14 +46,14 @@ absl::StatusOr<v1::Logging> SetLogging(const v1::SetLoggingRequest& request,
   const LogEvent event = {.text = "logging was changed",
                           .fields = {{"log_level", v1::Logging::Level_Name(now.level())},
                                      {"log_requests", v1::Logging::Requests_Name(now.requests())}}};
-  // Who reads the log hears of it by the level before or after, whichever says more.
-  const bool is_heard_before = CurrentLogLevel() <= event.level;
-  if (is_heard_before) {
+  // The event is logged at the old level or at the new one, whichever logs more.
+  const bool is_logged_before = CurrentLogLevel() <= event.level;
+  if (is_logged_before) {
     Log(event);
   }
   SetLogLevel(FromWire(now.level()));
   observer.set_logged(FromWire(now.requests()));
-  if (!is_heard_before) {
+  if (!is_logged_before) {
     Log(event);
   }
   return now;

@@ -1,4 +1,4 @@
-// SetLogging: what the server logs, changed while it runs.
+// SetLogging changes what the server logs while it runs.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,8 @@
 
 namespace attention {
 
-/// Applies the request and says what is logged now. INVALID_ARGUMENT for a value that is none of
-/// the enum's; nothing has changed then.
+/// Applies the request and returns the new settings. INVALID_ARGUMENT for a value that is not in
+/// the enum, after which nothing has changed.
 absl::StatusOr<v1::Logging> SetLogging(const v1::SetLoggingRequest& request,
                                        RequestObserver& observer);
 

@@ -78,7 +78,8 @@ void AttendCall::OnMessage(bool ok) {
   }
 }
 
-// Meanwhile its bytes are of the queue's budget as if it waited there.
+// Admits the request on a side thread. Meanwhile its bytes count in the queue's budget as if it
+// waited there.
 void AttendCall::AdmitAside(int64_t cost) {
   absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
       metadata_.request_class, static_cast<int64_t>(request_.Length()));
@@ -107,7 +108,7 @@ void AttendCall::AdmitOrEnd() {
   }
 }
 
-// What is reserved goes when it is planned, before the job is counted.
+// Plans the request. Reservations are released afterwards, before the job is counted.
 absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
   const std::unique_ptr<HeldBytes> held = std::move(held_);
   PlanAccount account(environment_.executor, {.request_class = metadata_.request_class,
@@ -120,7 +121,7 @@ absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
   return Plan(request_, terms);
 }
 
-// After a success the dispatcher may already have ended the call.
+// Admits the request. After a success the dispatcher may already have ended the call.
 absl::Status AttendCall::Admit() {
   record_.request_bytes = static_cast<int64_t>(request_.Length());
   ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount());
@@ -207,7 +208,8 @@ void AttendCall::End(Start start) {
   }
 }
 
-// The request is cancelled when not even its error can be sent; what it holds goes with the call.
+// Ends the call, and cancels it when not even the error can be sent; its memory is released with
+// the call.
 void AttendCall::OnFailure(const absl::Status& status) noexcept {
   const absl::Status ended = ContainVoid("ending the call", [&] { EndWith(status); });
   if (!ended.ok()) {
@@ -226,7 +228,7 @@ void AttendCall::Settle() {
   const absl::Status recorded = ContainVoid("recording the call", [&] {
     Record(metadata_, record_);
     if (record_.status.ok() && is_given_up_) {
-      record_.status = NobodyTakesIt();
+      record_.status = ReplyNotRead();
     } else if (record_.status.ok() && is_cancelled_) {
       record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
     } else if (lacks_message_ && is_cancelled_) {
@@ -251,8 +253,8 @@ AttendCall::~AttendCall() {
 
 void AttendCall::OnFinish(bool) {
   record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
-  // A message that did not come is the caller's error, or the caller is gone: OnDone knows, after
-  // which the call ends.
+  // A missing message is the caller's error, or the caller is gone: OnDone knows, after which the
+  // call ends.
   if (!lacks_message_) {
     Settle();
   }

@@ -1,5 +1,5 @@
-// A call that carries one request to compute: headers > room > read > decode > admit > submit >
-// encode > finish exactly once.
+// A call with one request to compute. Its stages are: headers > room > read > decode > admit >
+// submit > encode > finish exactly once.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -25,26 +25,26 @@
 
 namespace attention {
 
-/// Shared by all calls that compute, outlives them.
+/// The environment of all calls that compute; outlives them.
 struct CallEnvironment {
   grpc::ServerCompletionQueue* queue = nullptr;
   const ModelRepository& models;
   Executor& executor;
-  /// Closed when the server drains; requests being worked on are inside.
+  /// The gate of running requests; closed when the server drains.
   Gate& admission;
-  /// Every call object is inside.
+  /// Counts all call objects.
   Gate& live_calls;
-  /// Of requests, while they are on their way.
+  /// Watches requests while they are received.
   ReceiveWatch& receiving;
-  /// Who may call.
+  /// The rights of callers.
   const Access& access;
   RequestObserver& observer;
   ReplyLimit unary_limit;
   ReplyLimit stream_limit;
 };
 
-/// Everything up to the answer, and the end. Of the virtual functions the first three are called by
-/// completion threads, those of AttendSink by the dispatcher's.
+/// Everything up to the answer, and the end of the call. The first three of the virtual functions
+/// are called by completion threads, those of AttendSink by the dispatcher's threads.
 class AttendCall : public AttendSink,
                    public MessageReceiver,
                    public std::enable_shared_from_this<AttendCall> {
@@ -52,13 +52,13 @@ class AttendCall : public AttendSink,
   ~AttendCall() override;
   bool is_cancelled() const override { return is_cancelled_; }
   std::function<void()> GiveUp() override;
-  /// Ends the call, unless its end is on its way. Does not throw.
+  /// Ends the call, unless it is ending already. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
   std::string Holder() const override;
   void StopReceiving(const absl::Status& status) noexcept override { OnFailure(status); }
 
  protected:
-  /// `rpc`, a literal, is what log and metrics call it.
+  /// `rpc` is a literal, which log and metrics use.
   AttendCall(const CallEnvironment& environment, std::string_view rpc, bool wants_rows);
 
   /// Waits for a call. `service` is a HeadersFirst.
@@ -73,28 +73,29 @@ class AttendCall : public AttendSink,
 
   /// Waits for another call of the method.
   virtual void PostNext() = 0;
-  /// What Plan would take, in bytes: more than kSmallPlanBytes are left to the side threads.
+  /// Returns the cost of Plan in bytes. If it is more than kSmallPlanBytes, a side thread plans.
   virtual int64_t PlanningCost(const grpc::ByteBuffer& request) const = 0;
-  /// What the request asks for. Its bytes may go afterwards.
+  /// Plans the request. Its bytes may be released afterwards.
   virtual absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request,
                                           const PlanTerms& terms) = 0;
-  /// Said of the request's tenant and priority by more than the metadata; may refuse.
+  /// Changes tenant, priority and deadline by what the request itself says; may refuse the request.
   virtual absl::Status Refine(CallMetadata&, TimePoint&) { return absl::OkStatus(); }
 
-  /// Starts the one operation that ends the call: the last message of the answer, or an error.
-  /// After the end nothing happens; without memory for it it throws, and has not happened.
+  /// Starts the one operation that ends the call: the last message of the answer, or an error. If
+  /// the call has ended, nothing happens. Throws when there is no memory; then the call has not
+  /// ended.
   void EndWith(const grpc::ByteBuffer& last_message);
   void EndWith(const absl::Status& error);
-  /// Before either of them: what the scheduler said, and that from now on the answer is sent.
+  /// Sets the scheduler's measurements, and marks the begin of sending. Called before EndWith.
   void SetComputed(const BatchStats& stats);
 
-  /// A block of the answer, or all of it, is on its way.
+  /// Counts a part of the answer that is being sent.
   void CountBlock(const grpc::ByteBuffer& message);
 
-  /// For the log and the counts, also of a request whose plan fails.
+  /// Sets the model for the log and the counts, also for a request whose plan fails.
   void SetModel(const std::string& name, int64_t version);
 
-  /// Does what takes long beside computing by another thread, which keeps the call alive.
+  /// Runs long work on a side thread, which keeps the call alive.
   void RunAside(int64_t cost, std::function<void()> run);
 
   void set_cancelled() { is_cancelled_ = true; }
@@ -104,7 +105,7 @@ class AttendCall : public AttendSink,
   const ReplyLimit& limit() const;
 
   const CallEnvironment& environment_;
-  const Visit visit_;  // leaves last, when nothing of the call is left
+  const Visit visit_;  // destroyed last
   grpc::ServerContext context_;
   RawStream stream_{&context_};
 
@@ -121,7 +122,7 @@ class AttendCall : public AttendSink,
   /// Starts the end, once: `start` arms on_finish_, or throws.
   template <typename Start>
   void End(Start start);
-  /// Says what became of the request, and leaves the admission gate; once. Does not throw.
+  /// Reports the finished request, and leaves the admission gate; once. Does not throw.
   void Settle();
 
   Reception reception_;
@@ -141,7 +142,7 @@ class AttendCall : public AttendSink,
   TimePoint deadline_ = TimePoint::max();
   TimePoint computed_;
   RequestRecord record_;
-  std::unique_ptr<HeldBytes> held_;  // until it is planned
+  std::unique_ptr<HeldBytes> held_;  // held until the request is planned
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
 };

@@ -25,7 +25,7 @@ std::string ValueOf(const grpc::ServerContext& context, const char* key) {
   return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
 }
 
-// Of a header that may come several times, as one list: RFC 9110, section 5.3.
+// Returns the values of a header that may be repeated, as one list: RFC 9110, section 5.3.
 std::string ValuesOf(const grpc::ServerContext& context, const char* key) {
   const auto [begin, end] = context.client_metadata().equal_range(key);
   return absl::StrJoin(begin, end, ",", [](std::string* out, const auto& entry) {
@@ -42,7 +42,7 @@ std::optional<Priority> ParsePriority(const std::string& text) {
   return text.empty() ? std::optional(Priority::kNormal) : std::nullopt;
 }
 
-// Unlike any other of this process, and most likely of any other process.
+// Returns an id that is unique in this process, and very likely among processes.
 std::string MakeRequestId() {
   static const uint32_t process = std::random_device()();
   static std::atomic<uint64_t> next = 0;
@@ -126,9 +126,9 @@ void Record(const BatchStats& stats, RequestRecord& record) {
   record.batch_requests = stats.batch_requests;
 }
 
-absl::Status NobodyTakesIt() {
+absl::Status ReplyNotRead() {
   return absl::ResourceExhaustedError(
-      "the caller did not take the answer in time (--reply-patience), and others need its room "
+      "the caller did not read the answer in time (--reply-patience), and others need its memory "
       "(--max-reply-bytes)");
 }
 
@@ -149,7 +149,7 @@ std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& meta
 // gRPC counts deadlines by the wall clock.
 TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now) {
   const auto deadline = context.deadline();
-  // Beyond what the clock's nanoseconds can count, a deadline is none.
+  // A deadline that the clock cannot represent counts as none.
   if (context.raw_deadline().tv_sec > kLastSecond ||
       deadline == std::chrono::system_clock::time_point::max()) {
     return TimePoint::max();

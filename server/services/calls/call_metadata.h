@@ -1,4 +1,4 @@
-// What a call's metadata says about it.
+// The metadata of a call.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -19,44 +19,45 @@ namespace attention {
 struct CallMetadata {
   Caller caller;
   RequestClass request_class;
-  /// `x-request-id`, or, where that is none, made here.
+  /// The `x-request-id`; if there is none, an id that is made here.
   std::string request_id;
-  /// Of `traceparent`; no ids when it is absent or malformed.
+  /// The trace of `traceparent`; without ids if it is absent or malformed.
   TraceContext trace;
 };
 
-/// What a call that is refused has, too: its id and its trace.
+/// Returns the part that refused calls have too: the id and the trace.
 CallMetadata IdentifyCall(const grpc::ServerContext& context);
 
-/// Adds the rest. The tenant is the caller's, or else `attend-tenant`. Errors of Access;
-/// INVALID_ARGUMENT for an `attend-priority` that is none, or a value that is too long. `rpc` is
-/// what errors call it.
+/// Adds the rest. The tenant is the caller's, or else `attend-tenant`. Returns the errors of
+/// Access; INVALID_ARGUMENT for an invalid `attend-priority`, or a value that is too long. Errors
+/// name `rpc`.
 absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
                           std::string_view rpc, CallMetadata& metadata);
 
-/// As asked for, or as high as the caller may have it.
+/// Sets the priority, at most to the caller's highest.
 void SetPriority(Priority priority, CallMetadata& metadata);
 
-/// What of a record the metadata and the scheduler know.
+/// Set the parts of a record that metadata and scheduler know.
 void Record(const CallMetadata& metadata, RequestRecord& record);
-/// Who it is that failed; nothing for a record of success.
+/// Sets the peer of a failed request; does nothing for a success.
 void RecordPeer(const grpc::ServerContext& context, RequestRecord& record);
 void Record(const BatchStats& stats, RequestRecord& record);
 
-/// A call that ended without a record of its own, refused or failed. `rpc` is a literal.
+/// Returns the record of a call that failed or was refused without a record of its own. `rpc` is a
+/// literal.
 RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc, TimePoint arrival,
                        const absl::Status& status);
 
-/// Of an answer that was given up: nobody took it in time.
-absl::Status NobodyTakesIt();
+/// Returns the error of an answer that was dropped because its caller did not read it in time.
+absl::Status ReplyNotRead();
 
-/// Trailers of a refusal: when to try again, and what was estimated. Nothing for other errors.
+/// Adds the trailers of a refusal: when to retry, and the estimated wait. Other errors have none.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 
-/// Whose work a call's is where callers share: its tenant's, or without one its connection's.
+/// Returns the owner of a call's work for fair sharing: the tenant, or without one the connection.
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata);
 
-/// The call's deadline by the steady clock; TimePoint::max() without one.
+/// Returns the call's deadline by the steady clock; TimePoint::max() without one.
 TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now);
 
 }  // namespace attention

@@ -23,7 +23,7 @@ CompletionThreads::~CompletionThreads() {
   for (std::thread& thread : threads_) {
     thread.join();
   }
-  // A queue must be empty when it goes, even when no thread ever ran.
+  // A queue must be empty before it is destroyed, even if no thread ever ran.
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) {

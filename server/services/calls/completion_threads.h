@@ -1,5 +1,5 @@
-// Completion queues of our own, with their threads. (The callback API's threads sleep when idle and
-// make the next call wait for it.)
+// Completion queues with threads. (The threads of the callback API sleep when idle, which delays
+// the next call.)
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -12,14 +12,15 @@
 
 #include "absl/status/status.h"
 #include "core/runtime/contain.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 
 namespace attention {
 
-/// What a completion queue's tag points to.
+/// The object that a tag of a completion queue points to.
 class CompletionTag {
  public:
-  /// `ok` as grpc::CompletionQueue::Next gives it. Called by a completion thread.
+  /// Delivers the event, with `ok` as grpc::CompletionQueue::Next gives it. Called by a completion
+  /// thread.
   void Deliver(bool ok) {
     is_armed_.load(std::memory_order_acquire);
     OnEvent(ok);
@@ -28,35 +29,34 @@ class CompletionTag {
  protected:
   ~CompletionTag() = default;
 
-  /// Does not block. What it throws is logged, and nothing else.
+  /// Handles the event. Does not block. Exceptions are logged only.
   virtual void OnEvent(bool ok) = 0;
   void SetArmed() { is_armed_.store(true, std::memory_order_release); }
 
  private:
-  /// The queue orders what comes before SetArmed before Deliver already, in a library that
-  /// ThreadSanitizer does not see into.
+  /// Repeats an ordering that the queue guarantees already, in a library that ThreadSanitizer
+  /// cannot analyse: code before SetArmed happens before Deliver.
   std::atomic<bool> is_armed_ = false;
 };
 
-/// A tag that calls a member function of a call, and keeps the call alive while the operation is
-/// under way. Call derives from std::enable_shared_from_this.
+/// A tag that calls a member function of a call, and keeps the call alive during the operation.
+/// Call derives from std::enable_shared_from_this.
 ///
-/// What the function throws becomes Call::OnFailure(status), which ends that call, once, and no
-/// other.
+/// An exception of the function becomes Call::OnFailure(status), which ends this call only, once.
 template <typename Call>
 class CallTag final : public CompletionTag {
  public:
   CallTag(Call* call, void (Call::*handler)(bool ok)) : call_(call), handler_(handler) {}
 
-  /// The tag to start one operation with.
+  /// Returns the tag to start one operation with.
   void* Arm() {
     keep_alive_ = call_->shared_from_this();
     SetArmed();
     return static_cast<CompletionTag*>(this);
   }
-  /// The operation will never complete.
+  /// Tells that the operation will never complete.
   void Disarm() { keep_alive_.reset(); }
-  /// Calls start(tag), which starts one operation; not armed any more when that throws.
+  /// Calls start(tag), which starts one operation. If that throws, the tag is not armed any more.
   template <typename Start>
   void ArmFor(Start start) {
     void* const tag = Arm();
@@ -82,8 +82,8 @@ class CallTag final : public CompletionTag {
   std::shared_ptr<void> keep_alive_;
 };
 
-/// Calls post(), which has a call wait for the next client, again until there is memory for it: no
-/// client could call the method otherwise. Returns after some seconds without.
+/// Calls post(), which waits for the next client of a method, and repeats it until there is memory
+/// for it: otherwise no client could call the method again. Gives up after some seconds.
 template <typename Post>
 void PostSurely(Post post) noexcept {
   constexpr int kMaxTries = 1000;
@@ -104,7 +104,7 @@ class CompletionThreads {
   /// Shuts the queue down and waits for the threads. REQUIRES: no operation is started any more.
   ~CompletionThreads();
 
-  /// REQUIRES: the server has started.
+  /// Starts threads. REQUIRES: the server has started.
   void Start(int num_threads);
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 

@@ -12,11 +12,12 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Of one call: enough that a client need not wait for answers, few enough that it leaves room for
-// others.
+// The maximum number of running requests of a call: enough that a client need not wait for answers,
+// and few enough to leave room for others.
 constexpr int kMaxUnderWay = 64;
 constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
-// Of requests that wait for each other; of all calls there is a budget (DecodeCall).
+// The maximum bytes of requests of a call that wait for each other; the sum over all calls has a
+// budget (DecodeCall).
 constexpr int64_t kMaxUnderWayBytes = int64_t{16} << 20;
 
 }  // namespace
@@ -64,15 +65,15 @@ bool DuplexCall::MayRead() const {
          under_way_bytes_ < kMaxUnderWayBytes && unsent_bytes_ < kMaxUnsentBytes;
 }
 
-// A token that was taken back or has expired ends the call, and so does a large message for which
-// there is no room: what it was about is not known yet.
+// Admits a message. A token that was revoked or has expired ends the call, and so does a large
+// message without room: which request it belongs to is not known yet.
 absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
   message_metadata_ = metadata_;
   RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, rpc_, message_metadata_));
   if (message_metadata_.caller.tenant != metadata_.caller.tenant) {
     return absl::UnauthenticatedError(
-        "authorization: expected a token of the tenant who made the call, found one that is "
-        "another's by now");
+        "authorization: expected a token of the tenant who made the call, found one that now "
+        "belongs to another tenant");
   }
   const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
   planning_cost_ = inflating > 0 ? inflating : PlanningCost(message);
@@ -127,7 +128,7 @@ void DuplexCall::Take(const grpc::ByteBuffer& message) {
   }
 }
 
-// The next message must not pass this one: reading ends when it is taken.
+// Handles the message. Reading ends when it is handled, so that the next message does not pass it.
 void DuplexCall::TakeNow(const grpc::ByteBuffer& message, TimePoint arrival) {
   {
     const Hold hold(*this);
@@ -242,7 +243,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     record.send_ns = sent.count();
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
-      record.status = NobodyTakesIt();
+      record.status = ReplyNotRead();
     }
     RecordPeer(context_, record);
     environment_.observer.OnEnd(std::move(record));
@@ -291,7 +292,7 @@ void DuplexCall::OnDone(bool) {
   }
 }
 
-// Whether the client is gone is certain only now: a read that ends says no more than that it ended.
+// Only the end of the call shows whether the client is gone; the end of reading does not.
 void DuplexCall::OnFinish(bool ok) { OnEnd(ok && is_closed_by_client_ && !is_cancelled_); }
 
 void DuplexCall::Advance() {
@@ -336,7 +337,7 @@ std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
     queue_.pop_front();
     is_writing_ = true;
   }
-  // A client that hears of the end need not have ended its requests: that read fails then.
+  // A client that receives the end need not have finished its requests: the read then fails.
   const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
   if (is_over && under_way_ == 0 && !is_writing_ && queue_.empty()) {
     has_ended_ = true;
@@ -374,7 +375,7 @@ void DuplexCall::Abandon(const absl::Status& status) noexcept {
   ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
 }
 
-// Of OnRequest and OnRead, before there is a request; the others do not throw.
+// Called for OnRequest and OnRead, before there is a request; the other handlers do not throw.
 void DuplexCall::OnFailure(const absl::Status& status) noexcept {
   {
     MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// A call with many requests and many answers, each on its own.
+// A call with many requests and many answers.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -17,25 +17,25 @@
 
 namespace attention {
 
-/// Reads while few requests are under way and the client takes its answers: a client that does not
-/// read, or asks too much at once, is not read from. Every request enters the admission gate, and
-/// leaves it when its last message has gone, or will never go.
+/// Reads requests while few are running and the client reads its answers; a client that does not
+/// read, or sends too many requests at once, is not read from. Every request enters the admission
+/// gate, and leaves it when its last message is sent, or will never be.
 class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
  public:
   virtual ~DuplexCall() = default;
-  /// Of a handler: the call ends with `status`. Does not throw.
+  /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
-  /// The client is gone, or takes no answer any more.
+  /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return is_cancelled_; }
-  /// What ends the call, whose client takes no answers; may be called after its end.
+  /// Returns a function that ends the call of a client that does not read answers. It may be called
+  /// after the call's end.
   std::function<void()> GiveUp();
-  /// Does what takes long beside computing, or may not be done here, by another thread; without
-  /// memory for that, here. REQUIRES: a request is under way until `run` has begun; `run` does not
-  /// throw.
+  /// Runs long work on a side thread; without memory for that, on this thread. REQUIRES: a request
+  /// is running until `run` has begun; `run` does not throw.
   void RunAside(int64_t cost, const std::function<void()>& run);
 
  protected:
-  /// `rpc`, a literal, is what errors, log and metrics call it.
+  /// `rpc` is a literal, which errors, log and metrics use.
   DuplexCall(const CallEnvironment& environment, const char* rpc);
 
   /// Waits for a call. `service` is a HeadersFirst.
@@ -50,22 +50,22 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
 
   /// Waits for another call of the method.
   virtual void PostNext() = 0;
-  /// What OnMessage would take, as AttendCall::PlanningCost.
+  /// Returns the cost of OnMessage, as AttendCall::PlanningCost.
   virtual int64_t PlanningCost(const grpc::ByteBuffer& message) const = 0;
-  /// One request, which is answered by any number of Sends, the last with its record, whose
-  /// request_bytes are the message's. One at a time, by completion threads, or side threads where
-  /// it takes long; may Send. Does not throw. message_metadata() is its own.
+  /// Handles one request. It is answered by any number of Sends, the last with its record, whose
+  /// request_bytes are the message's. Called for one message at a time, by completion threads, or
+  /// by side threads for long work; may Send. Does not throw. message_metadata() belongs to the
+  /// message.
   virtual void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) = 0;
-  /// Once, the last of all, when nothing is under way any more; `is_clean` when the client said
-  /// that it was done, and was there to the end.
+  /// Called once and last, when no request is running any more; `is_clean` if the client finished
+  /// its requests and stayed to the end.
   virtual void OnEnd(bool is_clean) = 0;
 
-  /// Any thread; does not block. With `ended`, the request is answered; the record gets its send_ns
-  /// and goes to the observer. Does not throw: without memory for the message the call ends with
-  /// that error.
+  /// Sends a message. With `ended`, the request is answered; the record gets its send_ns and goes
+  /// to the observer. Any thread; does not block. Does not throw: without memory for the message,
+  /// the call ends with that error.
   void Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended = std::nullopt);
-  /// OnEnd does not come while one of these lives. REQUIRES: a request is under way, or another one
-  /// lives.
+  /// Delays OnEnd while it lives. REQUIRES: a request is running, or another Hold lives.
   class Hold {
    public:
     explicit Hold(DuplexCall& call) : call_(call) { call_.ChangeUnderWay(1); }
@@ -80,34 +80,35 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
     DuplexCall& call_;
   };
 
-  /// The request is over without a further message. Any thread; does not block or throw.
+  /// Ends a request without a further message. Any thread; does not block or throw.
   void EndWithoutMessage(RequestRecord ended);
 
-  /// The terms on which a request is planned. REQUIRES: the account's end comes before the call's.
+  /// Returns the caller for the terms on which a request is planned. REQUIRES: the account's end
+  /// comes before the call's.
   PlanCaller AsPlanCaller();
 
-  /// Nothing is read any more, and when what is under way is answered the call ends with `status`.
-  /// Does not throw.
+  /// Stops reading; when the running requests are answered, the call ends with `status`. Does not
+  /// throw.
   void Close(const absl::Status& status);
 
-  /// The request of the message, which OnMessage was to answer, ends the call. Does not throw.
+  /// Ends the call because of the request that OnMessage was to answer. Does not throw.
   void RefuseMessage(const grpc::ByteBuffer& message, TimePoint arrival,
                      const absl::Status& status);
-  /// Closes, and records what no request does.
+  /// Closes, and records the error, which belongs to no request.
   void Refuse(const absl::Status& status);
-  /// Whether requests are under way.
+  /// Returns whether requests are running.
   bool is_busy();
 
-  /// Of the message that OnMessage is given, with the caller's rights as they are now.
+  /// The metadata of the message that OnMessage is given, with the caller's current rights.
   const CallMetadata& message_metadata() const { return message_metadata_; }
-  /// As it was when the call came.
+  /// The metadata at the arrival of the call.
   const CallMetadata& metadata() const { return metadata_; }
-  /// Of the call.
+  /// The deadline of the call.
   TimePoint deadline() const { return deadline_; }
 
   const CallEnvironment& environment_;
   const char* const rpc_;
-  const Visit visit_;  // leaves last, when nothing of the call is left
+  const Visit visit_;  // destroyed last
   grpc::ServerContext context_;
 
  private:
@@ -119,19 +120,20 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
 
   void OnRequest(bool ok);
   void OnRead(bool ok);
-  /// UNAUTHENTICATED where the token was taken back, has expired, or is another tenant's by now.
+  /// Returns UNAUTHENTICATED if the token was revoked, has expired, or now belongs to another
+  /// tenant.
   absl::Status AdmitMessage(const grpc::ByteBuffer& message);
   void Take(const grpc::ByteBuffer& message);
   void TakeNow(const grpc::ByteBuffer& message, TimePoint arrival);
-  /// Of a compressed message, what it says.
+  /// Inflates a compressed message.
   absl::StatusOr<grpc::ByteBuffer> InflateOnAccount(const grpc::ByteBuffer& message);
   void EndRead();
   void OnWritten(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
-  /// Starts whatever can be started now. Does not throw.
+  /// Starts every operation that can be started now. Does not throw.
   void Advance();
-  /// What Advance found to start.
+  /// The operations that Advance may start.
   struct Steps {
     bool reads = false;
     bool writes = false;
@@ -140,9 +142,9 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   std::optional<Steps> NextSteps();
   void StartWrite();
   void StartEnd(const absl::Status& status);
-  /// Nothing can be told to the client any more: the call is cancelled.
+  /// Cancels the call, because nothing can be sent to the client any more.
   void Abandon(const absl::Status& status) noexcept;
-  /// The request behind a message that has gone, or never will, is over. Does not throw.
+  /// Ends the request of a message that was sent, or never will be. Does not throw.
   void EndRequest(Outgoing& outgoing);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropQueue();
@@ -155,15 +157,15 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   CallTag<DuplexCall> on_done_{this, &DuplexCall::OnDone};
   CallTag<DuplexCall> on_finish_{this, &DuplexCall::OnFinish};
   CallMetadata metadata_;
-  CallMetadata message_metadata_;  // of the message that is being taken
+  CallMetadata message_metadata_;  // of the message that is being handled
   TimePoint deadline_ = TimePoint::max();
-  grpc::ByteBuffer message_;         // being read
+  grpc::ByteBuffer message_;         // the message that is being read
   int64_t planning_cost_ = 0;        // of the message that was read
-  std::unique_ptr<HeldBytes> held_;  // while it waits to be taken
+  std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
   Outgoing writing_;                 // being written
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
-  bool is_closed_by_client_ = false;  // once the end is on its way
+  bool is_closed_by_client_ = false;  // valid when the end is being sent
 
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
-// A generated service whose methods deliver a call at its headers, before any of the request has
-// been read: what is refused then has cost the server next to nothing.
+// A generated service whose methods deliver a call at its headers, before any of the request is
+// read, so that a call that is refused then costs the server almost nothing.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -12,14 +12,14 @@
 
 namespace attention {
 
-/// On the wire every call is a stream of messages each way; a unary one has one of each.
+/// A call on the wire is a stream of messages each way; a unary call has one message each way.
 using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// `Definition` is a generated service's; `Base` may have asynchronous methods.
+/// `Definition` is the generated service; `Base` may have asynchronous methods.
 template <typename Definition, typename Base = typename Definition::Service>
 class HeadersFirst : public Base {
  public:
-  /// What RequestCall knows a method by. REQUIRES: the .proto has it.
+  /// Returns the index of a method for RequestCall. REQUIRES: the .proto has it.
   static int IndexOf(const std::string& method) {
     return google::protobuf::DescriptorPool::generated_pool()
         ->FindServiceByName(Definition::service_full_name())
@@ -27,11 +27,11 @@ class HeadersFirst : public Base {
         ->index();
   }
 
-  /// Serves a method that way; others are UNIMPLEMENTED. Once per method, before the service is
-  /// registered.
+  /// Serves a method at its headers; other methods are UNIMPLEMENTED. Called once per method,
+  /// before the service is registered.
   void Serve(const std::string& method) { this->MarkMethodStreamed(IndexOf(method), nullptr); }
 
-  /// Waits for one call of such a method.
+  /// Waits for one call of a method.
   void RequestCall(int method, grpc::ServerContext& context, RawStream& stream,
                    grpc::ServerCompletionQueue* queue, void* tag) {
     this->RequestAsyncBidiStreaming(method, &context, &stream, queue, queue, tag);

@@ -1,4 +1,4 @@
-// How large a message may be that is no request for attention, by what it can hold.
+// The maximum sizes of messages that are no requests for attention.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -15,17 +15,17 @@
 
 namespace attention {
 
-/// Of a call that needs no token: a name at most.
+/// The maximum for a call that needs no token: its message has one name.
 inline constexpr int64_t kMaxOpenMessageBytes = int64_t{4} << 10;
-/// Of a call that asks about models or administers: names and parameters.
+/// The maximum for a call about models or administration: its message has names and parameters.
 inline constexpr int64_t kMaxNamesMessageBytes = int64_t{64} << 10;
 
 inline int64_t MaxMessageBytes(Right right) {
   return right == Right::kNone ? kMaxOpenMessageBytes : kMaxNamesMessageBytes;
 }
 
-/// RESOURCE_EXHAUSTED when `wire` has more than `max_bytes`, compressed or not, before any of it is
-/// parsed; INVALID_ARGUMENT when it is no such message.
+/// Parses a message. RESOURCE_EXHAUSTED when `wire` has more than `max_bytes`, compressed or not,
+/// before any of it is parsed; INVALID_ARGUMENT when it is no such message.
 template <typename Request>
 absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
   const std::string& type = Request::descriptor()->full_name();

@@ -117,7 +117,8 @@ void AttendStreamCall::Advance() {
   Fail(sent);
   {
     MutexLock lock(mutex_);
-    is_busy_ = end_.has_value();  // nothing is under way: the job's end, if it comes, ends the call
+    is_busy_ =
+        end_.has_value();  // no operation is running: the job's end, if it comes, ends the call
     if (!is_busy_) {
       return;
     }
@@ -147,7 +148,8 @@ void AttendStreamCall::SendNext() {
     is_busy_ = true;
     reply = reply_;
   }
-  // Outside the lock: the dispatcher never waits for a write that a completion thread starts.
+  // Written without the lock, so that the dispatcher never waits for a write that a completion
+  // thread starts.
   if (part.empty()) {
     SendEnd();
   } else {

@@ -15,13 +15,13 @@ namespace attention {
 
 using AttentionAsyncService = HeadersFirst<v1::AttentionService>;
 
-/// Of all calls of one service; outlives them.
+/// The environment of all calls of one service; outlives them.
 struct NativeEnvironment {
   AttentionAsyncService& service;
   CallEnvironment calls;
 };
 
-/// What the two have in common.
+/// The common part of both calls.
 class NativeCall : public AttendCall {
  protected:
   NativeCall(const NativeEnvironment& environment, std::string_view rpc, bool wants_rows)
@@ -35,7 +35,7 @@ class NativeCall : public AttendCall {
 
 class AttendUnaryCall final : public NativeCall {
  public:
-  /// Waits for one call; each call that comes posts its successor.
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const NativeEnvironment& environment);
   explicit AttendUnaryCall(const NativeEnvironment& environment)
       : NativeCall(environment, "Attend", /*wants_rows=*/false) {}
@@ -48,8 +48,8 @@ class AttendUnaryCall final : public NativeCall {
   void PostNext() override { Post(native_); }
 };
 
-/// One write at a time; what waits to be written are ranges of the reply's memory, so a reader that
-/// is slow costs that memory and no thread.
+/// Writes one message at a time. Ranges of the reply's memory wait to be written, so a slow reader
+/// costs that memory and no thread.
 class AttendStreamCall final : public NativeCall {
  public:
   static void Post(const NativeEnvironment& environment);
@@ -68,11 +68,11 @@ class AttendStreamCall final : public NativeCall {
 
   void PostNext() override { Post(native_); }
   void OnWritten(bool ok);
-  /// Starts the next operation, if there is something to send and none is under way. Does not
+  /// Starts the next operation, if there is something to send and no operation is running. Does not
   /// throw.
   void Advance();
   void SendNext();
-  /// The answer cannot be sent: nothing more of it is, and the call's end will say so.
+  /// Stops the answer after a failure to send it; the end of the call reports it.
   void Fail(const absl::Status& status);
   ReplyPart TakePart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendEnd();
@@ -86,7 +86,7 @@ class AttendStreamCall final : public NativeCall {
   ScoreRange last_scores_ ABSL_GUARDED_BY(mutex_);
   std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  /// True for good once the end is on its way.
+  /// Stays true when the end is being sent.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -1,5 +1,5 @@
-// A bound on the calls that need no token and stay open for as long as their caller likes: Watch
-// and reflection.
+// A limit for calls that need no token and stay open as long as their caller likes: Watch and
+// reflection.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -14,7 +14,7 @@
 
 namespace attention {
 
-/// Of all listeners; thread-safe.
+/// The streams of all listeners. Thread-safe.
 class OpenStreams {
  public:
   static constexpr int64_t kDefaultMax = 4096;
@@ -22,8 +22,8 @@ class OpenStreams {
 
   explicit OpenStreams(int64_t max = kDefaultMax) : places_(max) {}
 
-  /// A place for as long as the stream is open. RESOURCE_EXHAUSTED, with a time to try again, when
-  /// the caller's account has as many open as it leaves free; `rpc` is what the error calls it.
+  /// Takes a place while the stream is open. RESOURCE_EXHAUSTED, with a time to retry, when the
+  /// caller's account has used its share. The error names `rpc`.
   absl::StatusOr<Place> Enter(const grpc::ServerContext& context, std::string_view rpc);
 
   int64_t count() const { return places_.used(); }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
@@ -29,7 +29,7 @@ void ReceiveWatch::Start(std::chrono::nanoseconds tick) {
   thread_ = std::thread([this, tick] { Run(tick); });
 }
 
-// Nothing wakes it while no message is on its way, and otherwise at most one message each tick.
+// The thread sleeps while no message arrives, and otherwise wakes up once each tick.
 void ReceiveWatch::Run(std::chrono::nanoseconds tick) {
   while (true) {
     {
@@ -54,12 +54,11 @@ void ReceiveWatch::Run(std::chrono::nanoseconds tick) {
 
 absl::Status ReceiveWatch::Charge(Entry& entry, const MessageReceiver& receiver) {
   if (++entry.ticks == 1) {
-    return absl::OkStatus();  // it may have come just before the tick
+    return absl::OkStatus();  // it may have arrived just before the tick
   }
   if (entry.ticks > entry.max_ticks) {
-    return absl::DeadlineExceededError(absl::StrCat("the message: expected to be whole within ",
-                                                    entry.max_ticks,
-                                                    " s, found it still on its way"));
+    return absl::DeadlineExceededError(absl::StrCat("the message: expected all of it within ",
+                                                    entry.max_ticks, " s, found a part"));
   }
   const std::string holder = receiver.Holder();
   entry.units.push_back(units_.Take(holder, 1));
@@ -67,8 +66,8 @@ absl::Status ReceiveWatch::Charge(Entry& entry, const MessageReceiver& receiver)
     return absl::OkStatus();
   }
   return Refuse(absl::StatusCode::kResourceExhausted,
-                absl::StrCat("too many messages are slow to come: after ", entry.ticks, " s, ",
-                             holder, " has as much of the time for them as it leaves free"),
+                absl::StrCat("too many messages arrive slowly: after ", entry.ticks, " s, ", holder,
+                             " has used its share of the time for them"),
                 {.reason = RefusalReason::kTenantShare, .retry_after_ms = kRetrySlowMs});
 }
 
@@ -77,7 +76,7 @@ void ReceiveWatch::Tick() {
     std::shared_ptr<MessageReceiver> receiver;
     absl::Status status;
   };
-  // Let go of without the lock: where it is the last owner, the call's end takes the lock itself.
+  // Released without the lock: if this is the last owner, the call's end takes the lock.
   std::vector<Visited> visited;
   {
     MutexLock lock(mutex_);

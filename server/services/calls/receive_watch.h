@@ -1,4 +1,4 @@
-// Messages on their way in, and what becomes of those that take long.
+// Limits for messages that take long to arrive.
 #pragma once
 
 #include <chrono>
@@ -20,37 +20,39 @@ namespace attention {
 /// A call that is receiving a message.
 class MessageReceiver {
  public:
-  /// Who is charged for the time that the message takes.
+  /// Returns the account that is charged for the time that the message takes.
   virtual std::string Holder() const = 0;
-  /// Ends the call: its message is not waited for any longer. By the watch's thread; does not
-  /// block, and does not throw.
+  /// Ends the call, because its message is no longer awaited. Called by the watch's thread; does
+  /// not block, and does not throw.
   virtual void StopReceiving(const absl::Status& status) noexcept = 0;
 
  protected:
   ~MessageReceiver() = default;
 };
 
-/// gRPC tells nobody how much of a message is there before it is whole, so what is counted is time.
-/// A message that is whole within a tick costs nothing; for each tick more, its call holds one unit
-/// more of a budget that all callers share, of which none can hold all. Who does not get the unit,
-/// or has had as many as the message's permitted size is worth, is ended. Thread-safe.
+/// Limits the time of messages that arrive, since gRPC does not report the size of a message before
+/// it is complete. A message that is complete within a tick costs nothing; for each further tick
+/// its call holds one more unit of a budget that all callers share, of which no caller can hold
+/// all. A call that does not get the unit, or that has as many units as its permitted size allows,
+/// is ended. Thread-safe.
 class ReceiveWatch {
  public:
   static constexpr int64_t kMaxUnits = 4096;
-  /// Any message may take so many ticks, and one more for each of so many bytes that it may have.
+  /// The number of ticks that any message may take, and the permitted bytes that give one more
+  /// tick.
   static constexpr int64_t kBaseTicks = 20;
   static constexpr int64_t kBytesPerTick = int64_t{1} << 20;
 
   explicit ReceiveWatch(int64_t max_units = kMaxUnits) : units_(max_units) {}
   ~ReceiveWatch();
 
-  /// Ticks from now on, while messages are on their way. Called once.
+  /// Starts the ticks, which happen while messages arrive. Called once.
   void Start(std::chrono::nanoseconds tick);
-  /// One tick is over.
+  /// Handles the end of one tick.
   void Tick();
 
   int64_t num_receiving() const;
-  /// Units that are held.
+  /// The number of held units.
   int64_t used_units() const { return units_.used(); }
 
  private:
@@ -64,9 +66,9 @@ class ReceiveWatch {
   };
 
   std::list<Entry>::iterator Add(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes);
-  /// Whether it was not stopped.
+  /// Returns whether the call was not stopped.
   bool Remove(std::list<Entry>::iterator entry);
-  /// OK: it may go on. Throws without memory.
+  /// Takes a unit; the call may continue if OK. Throws when there is no memory.
   absl::Status Charge(Entry& entry, const MessageReceiver& receiver);
   void Run(std::chrono::nanoseconds tick);
 
@@ -79,7 +81,7 @@ class ReceiveWatch {
   std::thread thread_;
 };
 
-/// One message of a call; a member of it.
+/// The reception of one message; a member of its call.
 class Reception {
  public:
   explicit Reception(ReceiveWatch& watch) : watch_(watch) {}
@@ -87,11 +89,12 @@ class Reception {
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  /// The call has begun to read a message of at most so many bytes. Once.
+  /// Begins the reading of a message of at most `max_bytes`. Called once.
   void Begin(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes) {
     entry_ = watch_.Add(std::move(receiver), max_bytes);
   }
-  /// The read is over. False: StopReceiving has been called or will be, and ends the call.
+  /// Ends the reading. Returns false if StopReceiving has been called or will be, and ends the
+  /// call.
   bool End() {
     const auto entry = std::exchange(entry_, std::nullopt);
     return !entry.has_value() || watch_.Remove(*entry);

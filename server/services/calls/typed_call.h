@@ -1,5 +1,5 @@
-// A unary call whose request and reply are messages: answered on the spot by the completion thread,
-// or later by another thread; meanwhile it holds none.
+// A unary call whose request and reply are messages. The completion thread answers it at once, or
+// another thread does later; meanwhile the call holds no thread.
 #pragma once
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -28,32 +28,34 @@
 
 namespace attention {
 
-/// `Service` is a HeadersFirst.
+/// A call of a method. `Service` is a HeadersFirst.
 template <typename Service, typename Request, typename Reply>
 class TypedCall final : public MessageReceiver,
                         public std::enable_shared_from_this<TypedCall<Service, Request, Reply>> {
  public:
-  /// One method of one service, shared by its calls. All outlive them.
+  /// One method of one service, shared by its calls. The members outlive the calls.
   struct Method {
     Service& service;
-    /// Of Service::Serve; a literal.
+    /// The name for Service::Serve; a literal.
     const char* name;
     Right right;
-    /// Does not block; sees to it that Finish is called once, at any time, by any thread.
+    /// Begins the call without blocking, and ensures that Finish is called once, at any time, by
+    /// any thread.
     std::function<void(const std::shared_ptr<TypedCall>& call)> begin;
     const Access& access;
-    /// Hears of calls that fail.
+    /// Receives the records of calls that fail.
     RequestObserver& observer;
-    /// Closed when the server drains; calls that are not yet answered are inside. Null: those that
-    /// are answered meanwhile too.
+    /// The gate of unanswered calls; closed when the server drains. Null: calls are answered during
+    /// draining too.
     Gate* admission;
     Gate& live_calls;
-    /// Of the request, while it is on its way.
+    /// Watches the request while it is received.
     ReceiveWatch& receiving;
     grpc::ServerCompletionQueue* queue = nullptr;
   };
 
-  /// A Method's `begin` that answers at once, with answer(request) or answer(request, caller).
+  /// Returns a Method's `begin` that answers at once, with answer(request) or answer(request,
+  /// caller).
   template <typename Answer>
   static auto AtOnce(Answer answer) {
     return [answer = std::move(answer)](const std::shared_ptr<TypedCall>& call) {
@@ -65,7 +67,7 @@ class TypedCall final : public MessageReceiver,
     };
   }
 
-  /// Waits for one call; each call that comes posts its successor.
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const Method& method) {
     const auto call = std::make_shared<TypedCall>(method);
     call->on_done_.ArmFor([&](void*) {
@@ -83,10 +85,11 @@ class TypedCall final : public MessageReceiver,
 
   const Request& request() const { return request_; }
   const Caller& caller() const { return caller_; }
-  /// Nobody waits for the answer: cancelled, past its deadline, or gone.
+  /// Returns whether no caller waits for the answer: the call is cancelled, past its deadline, or
+  /// gone.
   bool is_cancelled() const { return is_cancelled_; }
 
-  /// Does not throw.
+  /// Answers the call. Does not throw.
   void Finish(const absl::StatusOr<Reply>& reply) noexcept {
     if (has_end_.exchange(true)) {
       return;

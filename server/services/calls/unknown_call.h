@@ -1,5 +1,5 @@
-// Calls of methods that nobody serves. (What the library does about them, a server without
-// synchronous methods leaves waiting until their deadline.)
+// Calls of unknown methods. (Without this, a gRPC server that has no synchronous methods leaves
+// them waiting until their deadline.)
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -13,14 +13,14 @@ namespace attention {
 
 class UnknownCall : public std::enable_shared_from_this<UnknownCall> {
  public:
-  /// All outlive the calls.
+  /// The parts that the calls use; they outlive the calls.
   struct Method {
     grpc::AsyncGenericService& service;
     grpc::ServerCompletionQueue* queue;
     Gate& live_calls;
   };
 
-  /// Waits for one call; each call that comes posts its successor.
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const Method& method);
   explicit UnknownCall(const Method& method) : method_(method), visit_(method.live_calls) {}
 

@@ -13,16 +13,16 @@
 
 namespace attention {
 
-/// An action and what is known of it so far.
+/// An action and its state.
 struct DecodeAction {
   Received<v1::DecodeRequest> request;
   RequestRecord record;
-  /// Whose it is, with the rights that it came with.
+  /// The caller, with its rights at the arrival of the action.
   Caller caller = {};
   RequestClass request_class = {};
-  /// Once it has one.
+  /// The session; null before `open`.
   std::shared_ptr<const Session> session = nullptr;
-  /// While it waits for the action before it on its sequence.
+  /// Held while the action waits for the action before it on its sequence.
   std::unique_ptr<FairBudget::Part> waiting_bytes = nullptr;
 };
 

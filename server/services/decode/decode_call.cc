@@ -20,7 +20,7 @@ namespace {
 
 using Action = v1::DecodeRequest;
 
-// What errors of memory say that failed.
+// The name of the work in errors of memory.
 constexpr std::string_view kWork = "the action";
 
 const char* NameOf(const Action& request) {
@@ -133,11 +133,11 @@ void DecodeCall::Enter(const ActionPointer& action) {
   if (!sequence.ok()) {
     Answer(action, sequence.status());
   } else if (*sequence != nullptr) {
-    Carry(action, **sequence);
+    RunAction(action, **sequence);
   }
 }
 
-void DecodeCall::Carry(const ActionPointer& action, SessionSequence& sequence) {
+void DecodeCall::RunAction(const ActionPointer& action, SessionSequence& sequence) {
   action->waiting_bytes.reset();
   const v1::DecodeRequest& request = action->request.message;
   if (request.has_release()) {
@@ -197,7 +197,7 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
   v1::DecodeResponse response;
   Encoder encoder;
   bool is_built = false;
-  // A step that cannot be answered has failed, too, and leaves nothing behind.
+  // A step that cannot be answered has failed, and leaves nothing behind.
   const absl::Status end = Contain("answering the step", [&] {
     v1::Summary& summary = *response.mutable_result()->mutable_summary();
     summary = ToWire(stats);
@@ -254,13 +254,13 @@ absl::StatusOr<grpc::ByteBuffer> DecodeCall::EncodeResult(const DecodeAction& ac
 }
 
 void DecodeCall::Proceed(int64_t number) {
-  const StreamSession::Turn next = session_.Next(number);
+  const StreamSession::NextAction next = session_.Next(number);
   if (next.action == nullptr) {
     return;
   }
   const auto carry = [this, next] {
     const Hold hold(*this);
-    Carry(next.action, *next.sequence);
+    RunAction(next.action, *next.sequence);
   };
   const absl::Status given =
       ContainVoid(kWork, [&] { RunAside(next.action->record.request_bytes, carry); });

@@ -13,16 +13,16 @@
 
 namespace attention {
 
-/// Of all Decode calls; outlives them.
+/// The environment of all Decode calls; outlives them.
 struct DecodeEnvironment {
   AttentionAsyncService& service;
   const CallEnvironment& calls;
   SessionTable& sessions;
 };
 
-/// Actions on one sequence have their turn one after the other; the scheduler sees steps only.
-/// Those that waited are carried out by side threads (Executor::side): the dispatcher plans
-/// nothing. It does end steps, unless StepSink finds that this takes long.
+/// Runs actions on one sequence one after the other; the scheduler gets steps only. Side threads
+/// (Executor::side) run actions that have waited, so the dispatcher plans nothing. It does end
+/// steps, unless StepSink finds that this takes long.
 class DecodeCall final : public DuplexCall {
  public:
   static void Post(const DecodeEnvironment& environment);
@@ -39,40 +39,41 @@ class DecodeCall final : public DuplexCall {
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool is_clean) override;
 
-  /// Now, or when the action before it on its sequence is done.
+  /// Runs the action now, or after the action before it on its sequence.
   void Enter(const ActionPointer& action);
-  /// REQUIRES: the sequence is busy with the action.
-  void Carry(const ActionPointer& action, SessionSequence& sequence);
-  /// Ends the stream, whose session is then kept or not as if it had broken. False when it is busy.
+  /// Runs the action. REQUIRES: the sequence is busy with it.
+  void RunAction(const ActionPointer& action, SessionSequence& sequence);
+  /// Ends the stream as if it had broken, which decides whether its session is kept. Returns false
+  /// when the session is busy.
   bool EndIdle();
-  /// In the initial metadata, which goes out with the first answer.
+  /// Adds the timeout to the initial metadata, which is sent with the first answer.
   void AnnounceIdleTimeout();
-  /// What SessionTable::Place::SetEnd wants.
+  /// Returns the function for SessionTable::Place::SetEnd.
   std::function<bool()> IdleEnd();
-  /// OK: OnStepDone will be called.
+  /// Submits a step. If OK, OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
   absl::StatusOr<AttendPlan> PlanOnAccount(const DecodeAction& action, SessionSequence& sequence);
-  /// A step has been computed, or not.
+  /// Answers a step that was computed, or has failed.
   void OnStepDone(const ActionPointer& action, const AttendReply& reply, const absl::Status& status,
                   const BatchStats& stats);
 
-  /// Sends the last message of the answer, `response`, with what is so now.
+  /// Sends the last message of the answer, `response`, with the current state.
   void Answer(const ActionPointer& action, const absl::Status& status, v1::DecodeResponse& response,
               Encoder& encoder);
   void Answer(const ActionPointer& action, const absl::Status& status);
   absl::StatusOr<grpc::ByteBuffer> EncodeResult(const DecodeAction& action,
                                                 const absl::Status& status,
                                                 v1::DecodeResponse& response, Encoder& encoder);
-  /// Without memory for the answer to an action: the call ends with `status`.
+  /// Ends the call with `status` when there is no memory for the answer to an action.
   void EndUnanswered(RequestRecord record, const absl::Status& status);
-  /// Has another thread begin what waits for the sequence.
+  /// Lets a side thread begin the next action that waits for the sequence.
   void Proceed(int64_t number);
-  /// What waits for the sequence finds it gone.
+  /// Ends the sequence; the actions that wait for it get NOT_FOUND.
   void Release(const ActionPointer& action);
 
   const DecodeEnvironment& decode_;
   StreamSession session_;
-  bool has_met_action_ = false;  // of OnMessage's
+  bool has_met_action_ = false;  // used by OnMessage only
 };
 
 }  // namespace attention

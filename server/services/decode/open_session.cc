@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_request.h"
-#include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {
@@ -46,7 +46,7 @@ absl::Status CheckOptions(const v1::AttentionOptions& options) {
   return absl::OkStatus();
 }
 
-// The heads with their defaults.
+// Returns the heads with their defaults.
 absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
   v1::AttentionHeads heads = open.heads();
   if (!open.has_heads() || heads.num_heads() < 1 || heads.head_dim() < 1) {
@@ -65,7 +65,7 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
   return heads;
 }
 
-// A step without tokens, which has everything else that can be wrong.
+// Returns a step without tokens, in which everything else is checked.
 v1::AttendRequest EmptyStep(const SessionPlan& plan) {
   v1::AttendRequest request = plan.step;
   const auto set = [](v1::Tensor& tensor, v1::DataType dtype,
@@ -109,7 +109,7 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     return absl::OkStatus();
   }
   plan.target.make_caches = [model, storage, memory] { return model->MakeCaches(storage, memory); };
-  return plan.target.make_caches().status();  // which says why a model does not decode
+  return plan.target.make_caches().status();  // the error tells why the model has no sessions
 }
 
 void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {

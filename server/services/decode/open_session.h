@@ -1,4 +1,4 @@
-// What a client opens a session for, checked.
+// Checks a request to open a session.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT names the field of `open` that is wrong, what was expected and what was found;
-/// errors of FindModel.
+/// Plans a session. INVALID_ARGUMENT names the field of `open` that is wrong, what was expected and
+/// what was found; errors of FindModel.
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
                                         const std::shared_ptr<KvMemory>& memory);
 

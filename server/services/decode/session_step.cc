@@ -70,7 +70,7 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
   return absl::OkStatus();
 }
 
-// The step as a request of one sequence.
+// Returns the step as a request of one sequence.
 Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRequest request) {
   const v1::DecodeStep& step = received.step;
   switch (step.input_case()) {
@@ -114,7 +114,7 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
   return request;
 }
 
-// A rotation that does not grow past a length does not shrink past it either.
+// Checks a truncation. Rotations that may not grow beyond a length may not shrink below it either.
 absl::Status CheckSessionTruncation(const SessionPlan& session, int64_t length,
                                     int64_t new_length) {
   const std::shared_ptr<const Model>& model = session.target.model;

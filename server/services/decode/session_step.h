@@ -1,4 +1,4 @@
-// What a client asks of an open session, checked.
+// Checks the actions on an open session.
 #pragma once
 
 #include <memory>
@@ -9,24 +9,25 @@
 
 namespace attention {
 
-/// A step and the message that its payloads lie in.
+/// A step and the message that holds its payloads.
 struct ReceivedStep {
   const v1::DecodeStep& step;
   const std::shared_ptr<const ReceivedBytes>& bytes;
 };
 
-/// How large its answer may be, and on what terms it is planned.
+/// The maximum size of its answer, and the terms on which it is planned.
 struct StepTerms {
   ReplyLimit limit;
   PlanTerms planning;
 };
 
-/// The step as a request that follows what the sequence has. INVALID_ARGUMENT names the field that
-/// is wrong, what was expected and what was found; other errors are PlanStep's.
+/// Plans the step as a request that follows the tokens of the sequence. INVALID_ARGUMENT names the
+/// field that is wrong, what was expected and what was found; other errors are PlanStep's.
 absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const SessionPlan& session,
                                            SessionSequence& sequence, const StepTerms& terms);
 
-/// INVALID_ARGUMENT for a sequence whose rotations are not those of a shorter one.
+/// Checks a truncation. INVALID_ARGUMENT for a sequence whose rotations differ from those of a
+/// shorter one.
 absl::Status CheckSessionTruncation(const SessionPlan& session, int64_t length, int64_t new_length);
 
 }  // namespace attention

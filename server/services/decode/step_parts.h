@@ -1,4 +1,4 @@
-// What the answer to a step of a session consists of.
+// The parts of the answer to a step of a session.
 #pragma once
 
 #include "absl/functional/function_ref.h"

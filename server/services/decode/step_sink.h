@@ -1,4 +1,4 @@
-// What hears of the answer to a step of a session.
+// The receiver of the answer to a step of a session.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -12,16 +12,16 @@
 
 namespace attention {
 
-/// Tells when a step has been computed: the dispatcher's thread does, or, when a vocabulary is to
-/// be searched for its largest logits, a completion thread, or, when the answer has many messages,
-/// a side thread.
+/// Calls `done` when a step has been computed: on the dispatcher's thread; on a completion thread
+/// if a vocabulary must be searched for its largest logits; on a side thread if the answer has many
+/// messages.
 class StepSink final : public AttendSink, public std::enable_shared_from_this<StepSink> {
  public:
-  /// Does not throw. The call lives.
+  /// Does not throw. The call is alive.
   using Done =
       std::function<void(const AttendReply&, const absl::Status& status, const BatchStats& stats)>;
 
-  /// `queue` is one of the server's, which outlives the call.
+  /// `queue` is one of the server's queues, and outlives the call.
   StepSink(std::shared_ptr<DuplexCall> call, grpc::ServerCompletionQueue* queue, bool is_search,
            Done done)
       : call_(std::move(call)), queue_(queue), is_search_(is_search), done_(std::move(done)) {}
@@ -31,7 +31,7 @@ class StepSink final : public AttendSink, public std::enable_shared_from_this<St
   void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override;
-  /// `done` does not throw, so there is nothing that it could be told.
+  /// Logs the failure. It has no other receiver, since `done` does not throw.
   void OnFailure(const absl::Status& status) noexcept { LogFailure(status); }
 
  private:
@@ -43,7 +43,7 @@ class StepSink final : public AttendSink, public std::enable_shared_from_this<St
   const Done done_;
   std::shared_ptr<const AttendReply> reply_;
   BatchStats stats_;
-  /// Fires at once: takes the search away from the dispatcher.
+  /// Fires at once, to move the search away from the dispatcher's thread.
   grpc::Alarm alarm_;
   CallTag<StepSink> on_search_{this, &StepSink::OnSearch};
 };

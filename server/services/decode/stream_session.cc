@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-// What an action that waits takes beside its message.
+// The memory of a waiting action besides its message.
 constexpr int64_t kWaitingActionBytes = 4096;
 constexpr int64_t kRetryWaitingMs = 100;
 
@@ -105,18 +105,18 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
   return sequence;
 }
 
-StreamSession::Turn StreamSession::Next(int64_t number) {
+StreamSession::NextAction StreamSession::Next(int64_t number) {
   MutexLock lock(mutex_);
-  Turn turn;
-  turn.sequence = *session_->Find(number);
+  NextAction next;
+  next.sequence = *session_->Find(number);
   const auto waiting = waiting_.find(number);
   if (waiting == waiting_.end() || waiting->second.empty()) {
-    turn.sequence->is_busy = false;
-    return turn;
+    next.sequence->is_busy = false;
+    return next;
   }
-  turn.action = std::move(waiting->second.front());
+  next.action = std::move(waiting->second.front());
   waiting->second.pop_front();
-  return turn;
+  return next;
 }
 
 std::list<StreamSession::ActionPointer> StreamSession::Release(int64_t number) {
@@ -139,7 +139,7 @@ absl::Status StreamSession::ReserveWaiting(DecodeAction& action) const {
     return absl::OkStatus();
   }
   return Refuse(absl::StatusCode::kResourceExhausted,
-                absl::StrCat("too much waits for steps of sessions: ", all.used(), " of ",
+                absl::StrCat("too many bytes wait for steps of sessions: ", all.used(), " of ",
                              all.total(), " bytes, of which ", holder,
                              " may have no more than it leaves free; send "
                              "fewer actions ahead"),

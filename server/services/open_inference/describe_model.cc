@@ -161,7 +161,7 @@ std::vector<RepositoryIndexResponse::ModelIndex> DescribeIndex(
     if (entry.name().empty()) {
       entry = Entry(state.name, state.version, StateName(state));
     }
-    // Beside what serves, too: the last attempt to load something newer failed.
+    // Also when an older version serves: the last attempt to load a newer one failed.
     if (state.phase == ModelPhase::kFailed) {
       entry.set_reason(std::string(state.error.message()));
     } else if (state.phase == ModelPhase::kUnloaded) {

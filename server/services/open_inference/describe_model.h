@@ -1,4 +1,4 @@
-// Models as the Open Inference Protocol describes them.
+// The descriptions of models in the Open Inference Protocol.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace attention {
 
 inference::ServerMetadataResponse DescribeServer(bool has_shared_memory);
 
-/// None; NOT_FOUND for a name.
+/// Returns no description; NOT_FOUND for a name.
 absl::StatusOr<inference::CudaSharedMemoryStatusResponse> DescribeCudaMemory(
     const inference::CudaSharedMemoryStatusRequest& request);
 
-/// `versions`: all that are served.
+/// Describes a model. `versions` are all served versions.
 inference::ModelMetadataResponse DescribeMetadata(const InferTarget& target,
                                                   const std::vector<std::string>& versions);
 inference::ModelConfig DescribeConfig(const InferTarget& target);
@@ -26,7 +26,7 @@ inference::ModelConfig DescribeConfig(const InferTarget& target);
 inference::ModelStatistics DescribeStatistics(const InferTarget& target,
                                               const RequestCounts& counts);
 
-/// Whatever serves, and of the folder's models also what does not.
+/// Lists all served models, and the models of the folder that do not serve.
 std::vector<inference::RepositoryIndexResponse::ModelIndex> DescribeIndex(
     const std::vector<InferTarget>& served, const std::vector<ModelState>& states);
 

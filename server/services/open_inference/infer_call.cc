@@ -26,7 +26,7 @@ void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
                                            : Priority::kLow,
                 metadata);
   }
-  // A time that the clock cannot reach is none.
+  // A deadline that the clock cannot represent counts as none.
   const TimePoint now = std::chrono::steady_clock::now();
   using std::chrono::microseconds;
   const auto longest = std::chrono::duration_cast<microseconds>(TimePoint::max() - now);

@@ -1,4 +1,4 @@
-// ModelInfer, and what it has in common with ModelStreamInfer.
+// ModelInfer, and its common parts with ModelStreamInfer.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace attention {
 
 using OpenInferenceAsyncService = HeadersFirst<inference::GRPCInferenceService>;
 
-/// Of all calls of the service; outlives them.
+/// The environment of all calls of the service; outlives them.
 struct InferEnvironment {
   OpenInferenceAsyncService& service;
   CallEnvironment calls;
-  /// Null: switched off.
+  /// Null: shared memory is disabled.
   const SharedMemory* shared_memory = nullptr;
 
-  /// Of requests of either method.
+  /// Returns the limits for requests of both methods.
   InferLimits LimitsOf(const Caller& caller, const PlanTerms& terms) const;
 };
 
-/// The class that the protocol's priorities stand for (1: high, 2: normal, from 3 on: low; 0: what
-/// the metadata say), and the earlier deadline of the two.
+/// Applies the protocol's priority (1: high; 2: normal; 3 and more: low; 0: as the metadata say),
+/// and the earlier of the two deadlines.
 void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
                      TimePoint& deadline);
 
 class InferCall final : public AttendCall {
  public:
-  /// Waits for one call; each call that comes posts its successor.
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const InferEnvironment& environment);
   explicit InferCall(const InferEnvironment& environment)
       : AttendCall(environment.calls, "ModelInfer", /*wants_rows=*/false), infer_(environment) {}

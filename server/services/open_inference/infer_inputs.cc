@@ -13,7 +13,7 @@
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
@@ -41,7 +41,8 @@ absl::Status CheckShape(const std::string& owner, const Shape& shape, const Shap
              : Wrong(owner, ": expected shape ", ShapeText(expected), ", found ", ShapeText(shape));
 }
 
-// Every partial product is checked, so a lie about the shape cannot wrap around to a small number.
+// Returns the size in bytes. Every partial product is checked, so that a wrong shape cannot
+// overflow to a small number.
 absl::StatusOr<int64_t> SizeBytes(const std::string& owner, const InferInput& input) {
   if (std::find(input.shape.begin(), input.shape.end(), 0) != input.shape.end()) {
     return 0;
@@ -56,7 +57,7 @@ absl::StatusOr<int64_t> SizeBytes(const std::string& owner, const InferInput& in
   return size;
 }
 
-// The field of typed contents that a datatype has.
+// The field of typed contents for a datatype.
 struct TypedContents {
   const char* field = nullptr;  // null: none
   int64_t count = 0;
@@ -76,7 +77,7 @@ TypedContents ContentsOf(const InferTensorContents& contents, const std::string&
   return {};
 }
 
-// The name of a field that is set, other than `field`; null when there is none.
+// Returns the name of a set field other than `field`; null when there is none.
 const std::string* OtherField(const InferTensorContents& contents, const char* field) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   contents.GetReflection()->ListFields(contents, &fields);
@@ -151,7 +152,8 @@ class InputReader {
     return is_raw ? FromRaw(owner, input, size_bytes) : FromContents(owner, wire, size_bytes);
   }
 
-  // Entries stand for the inputs that are not in shared memory, in their order.
+  // Returns an input's entry of raw_input_contents. The entries are those of the inputs that are
+  // not in shared memory, in their order.
   absl::StatusOr<wire::PayloadReference> FromRaw(const std::string& owner, const InferInput& input,
                                                  int64_t size_bytes) {
     const int index = next_raw_++;
@@ -213,14 +215,14 @@ class InputReader {
                                       absl::StrCat(owner, ": ", std::string(status.message())));
   }
 
-  // Has `fill` write `size_bytes` behind the message.
+  // Appends `size_bytes` bytes to the message, which `fill` writes.
   template <typename Fill>
   absl::StatusOr<wire::PayloadReference> Append(const std::string& owner, int64_t size_bytes,
                                                 const Fill& fill) {
     if (size_bytes == 0) {
       return wire::PayloadReference();
     }
-    // References count in 32 bits.
+    // References have 32 bits.
     const int64_t room =
         std::min<int64_t>(sources_.max_appended_bytes,
                           int64_t{std::numeric_limits<uint32_t>::max()} - message_bytes_) -
@@ -295,7 +297,7 @@ int64_t BytesToRead(const inference::ModelInferRequest& request) {
       bytes += std::clamp<int64_t>(range->second.int64_param(), 0, kMost);
     } else if (next_raw < request.raw_input_contents_size()) {
       const auto raw = wire::FromField(request.raw_input_contents(next_raw++));
-      // An integer costs no more than two bytes that protobuf parses.
+      // An integer costs at most as much as two bytes that protobuf parses.
       bytes += absl::StartsWith(input.datatype(), "INT") ? raw.size_bytes / 4 : 0;
     }
   }

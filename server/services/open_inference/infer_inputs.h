@@ -1,4 +1,4 @@
-// The input tensors of an Open Inference request: believed only when name, datatype, shape and size
+// The input tensors of an Open Inference request. Their names, datatypes, shapes and sizes must
 // agree, wherever their bytes are.
 #pragma once
 
@@ -23,43 +23,43 @@ namespace attention {
 struct InferInput {
   std::string datatype;
   Shape shape;
-  /// Bytes of InferInputs::bytes, as many as datatype and shape ask for.
+  /// The bytes of the input in InferInputs::bytes, whose size agrees with datatype and shape.
   wire::PayloadReference reference;
 };
 
 struct InferInputs {
   std::map<std::string, InferInput> by_name;
-  /// The message, followed by what was not in it as packed bytes.
+  /// The message, followed by the tensors that were not in it as packed bytes.
   std::shared_ptr<const ReceivedBytes> bytes;
-  /// Bytes of the latter.
+  /// The size of those tensors.
   int64_t appended_bytes = 0;
 
-  /// Null when the request has none of the name.
+  /// Returns null when the request has no input of this name.
   const InferInput* Find(const std::string& name) const;
-  /// Elements of an INT32 or INT64 input.
+  /// Returns the elements of an INT32 or INT64 input.
   std::vector<int64_t> Integers(const InferInput& input) const;
 };
 
-/// What inputs are read from.
+/// The sources of inputs.
 struct InputSources {
   /// The encoded request.
   const grpc::ByteBuffer& wire;
-  /// Whose request it is.
+  /// The caller.
   const Caller& caller;
-  /// Null: switched off.
+  /// Null: shared memory is disabled.
   const SharedMemory* shared_memory = nullptr;
-  /// Of InferInputs::appended_bytes.
+  /// The maximum of InferInputs::appended_bytes.
   int64_t max_appended_bytes = 0;
   const PlanTerms& terms;
 };
 
-/// What it costs to read those inputs that are read when the request is planned, in bytes:
-/// integers, and what is in shared memory.
+/// Returns the cost, in bytes, of reading the inputs that planning reads: integers, and inputs in
+/// shared memory.
 int64_t BytesToRead(const inference::ModelInferRequest& request);
 
-/// `request` is the decoded envelope of `sources.wire`. INVALID_ARGUMENT names the input, what was
-/// expected and what was found; RESOURCE_EXHAUSTED for too many bytes in shared memory or as typed
-/// contents; errors of SharedMemory and CheckSharedMemory.
+/// Reads the inputs. `request` is the decoded envelope of `sources.wire`. INVALID_ARGUMENT names
+/// the input, what was expected and what was found; RESOURCE_EXHAUSTED for too many bytes in shared
+/// memory or as typed contents; errors of SharedMemory and CheckSharedMemory.
 absl::StatusOr<InferInputs> ReadInputs(const inference::ModelInferRequest& request,
                                        const InferTarget& target, const InputSources& sources);
 

@@ -7,28 +7,31 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/option_parameters.h"
 #include "server/services/open_inference/native_errors.h"
 
 namespace attention {
 namespace {
 
+using google::protobuf::FieldDescriptor;
 using inference::InferParameter;
 
-// Of a parameter, with what errors say of it.
+// A parameter, with its name in errors.
 struct Parameter {
   std::string owner;  // `parameter "layer"`
   const InferParameter& wire;
 };
 
-// A double does not look like an integer: 0.0, not 0.
+// Returns a text that does not look like an integer: 0.0, not 0.
 std::string DoubleText(double value) {
   const std::string text = absl::StrCat(value);
   const bool is_whole = text.find_first_not_of("-0123456789") == std::string::npos;
   return is_whole ? text + ".0" : text;
 }
 
-// With its type: `an int64 0`.
+// Returns the value with its type: `an int64 0`.
 std::string ValueText(const InferParameter& wire) {
   switch (wire.parameter_choice_case()) {
     case InferParameter::kBoolParam:
@@ -103,7 +106,7 @@ absl::StatusOr<int64_t> ReadCount(const Parameter& parameter) {
   return count >= 0 ? absl::StatusOr<int64_t>(count) : Expected("0 or more", parameter);
 }
 
-// What asks for a sequence that the server keeps between requests.
+// Refuses parameters that ask for a sequence that the server keeps between requests.
 absl::Status ExpectNoSequence(const Parameter& parameter) {
   const InferParameter& wire = parameter.wire;
   const bool asks = wire.bool_param() || wire.int64_param() != 0 || wire.uint64_param() != 0 ||
@@ -125,18 +128,32 @@ absl::Status Store(absl::StatusOr<T> value, Target& target) {
   return absl::OkStatus();
 }
 
+absl::Status ReadOption(const Parameter& parameter, const FieldDescriptor& field,
+                        v1::AttentionOptions& options) {
+  const auto& reflection = *options.GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+    ASSIGN_OR_RETURN(const bool value, ReadBool(parameter));
+    reflection.SetBool(&options, &field, value);
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+    ASSIGN_OR_RETURN(const int64_t value, ReadIntegerOrText(parameter));
+    reflection.SetInt64(&options, &field, value);
+  } else {
+    ASSIGN_OR_RETURN(const double value, ReadNumber(parameter));
+    reflection.SetDouble(&options, &field, value);
+  }
+  return absl::OkStatus();
+}
+
+std::string OptionNames() {
+  return absl::StrJoin(OptionParameters(), ", ", [](std::string* text, const auto* field) {
+    absl::StrAppend(text, field->name());
+  });
+}
+
 using Reader = absl::Status (*)(const Parameter& parameter, InferParameters& result);
 
 const std::map<std::string, Reader>& Readers() {
   static const std::map<std::string, Reader> readers = {
-      {"causal",
-       [](const Parameter& p, InferParameters& r) { return Store(ReadBool(p), r.causal); }},
-      {"scale",
-       [](const Parameter& p, InferParameters& r) { return Store(ReadNumber(p), r.scale); }},
-      {"softcap",
-       [](const Parameter& p, InferParameters& r) { return Store(ReadNumber(p), r.softcap); }},
-      {"window", [](const Parameter& p,
-                    InferParameters& r) { return Store(ReadIntegerOrText(p), r.window); }},
       {"layer",
        [](const Parameter& p, InferParameters& r) { return Store(ReadIntegerOrText(p), r.layer); }},
       {"priority",
@@ -150,14 +167,14 @@ const std::map<std::string, Reader>& Readers() {
       {"sequence_id", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
       {"sequence_start", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
       {"sequence_end", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
-      // Of the protocol over HTTP; they change nothing here.
+      // Parameters of the protocol over HTTP, which have no effect here.
       {"headers", [](const Parameter&, InferParameters&) { return absl::OkStatus(); }},
       {"binary_data_output", [](const Parameter&, InferParameters&) { return absl::OkStatus(); }},
   };
   return readers;
 }
 
-// In order of name, so that of several errors always the same is told.
+// Returns the parameters in order of name, so that of several errors always the same is returned.
 std::map<std::string, const InferParameter*> Sorted(const ParameterMap& parameters) {
   std::map<std::string, const InferParameter*> sorted;
   for (const auto& [name, parameter] : parameters) {
@@ -172,16 +189,18 @@ absl::StatusOr<InferParameters> ReadParameters(const ParameterMap& parameters) {
   InferParameters result;
   for (const auto& [name, wire] : Sorted(parameters)) {
     const auto reader = Readers().find(name);
-    if (reader != Readers().end()) {
+    const FieldDescriptor* const option = FindOptionParameter(name);
+    if (option != nullptr) {
+      RETURN_IF_ERROR(ReadOption({ParameterName(name), *wire}, *option, result.options));
+    } else if (reader != Readers().end()) {
       RETURN_IF_ERROR(reader->second({ParameterName(name), *wire}, result));
     } else if (absl::StartsWith(name, "triton_")) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parameters: names that begin with \"triton_\" are reserved, found \"", name, "\""));
     } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameters: expected causal, layer, scale, softcap, window or one of the "
-                       "protocol's own, found \"",
-                       name, "\""));
+      return absl::InvalidArgumentError(absl::StrCat("parameters: expected layer, ", OptionNames(),
+                                                     " or one of the protocol's own, found \"",
+                                                     name, "\""));
     }
   }
   return result;
@@ -205,7 +224,7 @@ absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& p
       RETURN_IF_ERROR(Store(ReadCount(parameter), range.offset));
       has_offset = true;
     } else if (name != "binary_data_size" && name != "binary_data") {
-      // Those two say how the bytes travel over HTTP, and clients set them over gRPC, too.
+      // These two tell how the bytes travel over HTTP; clients set them over gRPC too.
       return absl::InvalidArgumentError(
           absl::StrCat(owner,
                        " parameters: expected shared_memory_region, shared_memory_byte_size "

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/attention/v1/attention.pb.h"
 #include "proto/inference/open_inference.pb.h"
 
 namespace attention {
@@ -15,31 +16,29 @@ namespace attention {
 using ParameterMap = google::protobuf::Map<std::string, inference::InferParameter>;
 
 struct InferParameters {
-  // Of the attention that is asked for; those not given are absent.
-  std::optional<bool> causal = {};
-  std::optional<double> scale = {};
-  std::optional<double> softcap = {};
-  std::optional<int64_t> window = {};
+  /// OptionParameters alone.
+  v1::AttentionOptions options;
   std::optional<int64_t> layer = {};
-  // The protocol's own. 0: the usual priority; otherwise 1 is the most urgent.
+  // Parameters of the protocol. Priority 0: the usual one; otherwise 1 is the highest.
   uint64_t priority = 0;
-  /// Microseconds from arrival; 0: none.
+  /// The timeout in microseconds from arrival; 0: none.
   int64_t timeout_us = 0;
   bool wants_empty_final_response = false;
 };
 
-/// INVALID_ARGUMENT names the parameter, what was expected and what was found.
+/// Reads the parameters of a request. INVALID_ARGUMENT names the parameter, what was expected and
+/// what was found.
 absl::StatusOr<InferParameters> ReadParameters(const ParameterMap& parameters);
 
-/// A part of a shared-memory region: bytes from `offset` on.
+/// A range of bytes in a shared-memory region.
 struct RegionRange {
   std::string region;
   int64_t offset = 0;
   int64_t byte_size = 0;
 };
 
-/// Where the parameters of the tensor `owner`, as errors name it, say that it lies: null without
-/// any. INVALID_ARGUMENT as above.
+/// Reads the shared-memory range of a tensor from its parameters; null without any. Errors name the
+/// tensor `owner`. INVALID_ARGUMENT as above.
 absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& parameters,
                                                            const std::string& owner);
 

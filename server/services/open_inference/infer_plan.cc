@@ -7,23 +7,11 @@
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/native_request.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
+#include "server/services/plan/saturating.h"
 
 namespace attention {
 namespace {
-
-int64_t SaturatingProduct(const Shape& factors, int64_t element) {
-  int64_t product = element;
-  for (const int64_t factor : factors) {
-    if (factor == 0) {
-      return 0;
-    }
-    if (__builtin_mul_overflow(product, factor, &product)) {
-      product = std::numeric_limits<int64_t>::max();
-    }
-  }
-  return product;
-}
 
 absl::StatusOr<std::vector<InferOutput>> ReadOutputs(const inference::ModelInferRequest& request) {
   std::vector<InferOutput> outputs;
@@ -53,11 +41,11 @@ bool WantsWeights(const std::vector<InferOutput>& outputs) {
   return false;
 }
 
-// Where the rows that count stand: tokens were packed, which their outputs are not; other rows do
-// not begin with the first where the padding is on the left.
+// Places the rows in the padded output. Tokens were packed, and their output is not; other rows
+// start behind the padding if that is on the left.
 void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
   if (plan.is_token_request && native.rows.empty()) {
-    plan.sequences.clear();  // no ids at all look like one sequence without any
+    plan.sequences.clear();  // an empty list of ids would be one empty sequence
   }
   for (size_t i = 0; i < native.rows.size() && i < plan.sequences.size(); ++i) {
     PlannedSequence& sequence = plan.sequences[i];
@@ -78,7 +66,8 @@ void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
 }
 
 Shape WeightsShape(const AttendPlan& plan, const NativeRequest& native) {
-  const bool has_own_keys = plan.key.has_memory;  // memory, or the key of bare attention
+  const bool has_own_keys =
+      plan.key.has_memory;  // rows of the memory, or the key of bare attention
   const int64_t keys = has_own_keys ? plan.operands[1].shape[1] : native.extents.seq_len;
   return {plan.output_shape[0], plan.num_heads, plan.output_shape[1], keys + plan.extra_keys};
 }
@@ -119,7 +108,8 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
     output.shape = output.is_weights ? WeightsShape(plan.attend, native) : plan.attend.output_shape;
     const Dtype dtype = output.is_weights ? Dtype::kF32 : plan.attend.output_dtype;
     output.datatype = std::string(Name(dtype));
-    output.size_bytes = SaturatingProduct(output.shape, static_cast<int64_t>(SizeOf(dtype)));
+    output.size_bytes =
+        SaturatingProduct({SaturatingProduct(output.shape), static_cast<int64_t>(SizeOf(dtype))});
     if (__builtin_add_overflow(reply_bytes, output.size_bytes, &reply_bytes)) {
       reply_bytes = std::numeric_limits<int64_t>::max();
     }
@@ -185,7 +175,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
   native.attend.message.mutable_options()->set_return_weights(wants_weights);
   absl::StatusOr<AttendPlan> attend =
-      PlanAttend(native.attend, limits.models, limits.reply, limits.terms);
+      PlanAttendOn(target.model, native.attend, limits.reply, limits.terms);
   if (!attend.ok()) {
     return InOpenInferenceWords(attend.status());
   }

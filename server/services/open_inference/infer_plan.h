@@ -1,4 +1,4 @@
-// What a ModelInferRequest asks for: an AttendPlan, and what the reply says around its answer.
+// The plan of a ModelInferRequest: an AttendPlan, and what the reply adds to its answer.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -19,25 +19,26 @@
 
 namespace attention {
 
-/// What requests are checked against; all outlive it.
+/// The limits of requests; all outlive the plan.
 struct InferLimits {
   const ModelRepository& models;
-  /// Whose request it is.
+  /// The caller.
   Caller caller = {};
-  /// Null: switched off.
+  /// Null: shared memory is disabled.
   const SharedMemory* shared_memory = nullptr;
   ReplyLimit reply;
-  /// Of inputs that are not in the message as packed bytes.
+  /// The maximum size of inputs that are not in the message as packed bytes.
   int64_t max_appended_bytes = 0;
   PlanTerms terms = {};
 };
 
-/// What ReadInfer would take, in bytes that it works through: all but tensors of floats that are in
-/// the message as packed bytes. 0 when that is little. `has_shared_memory`: requests may name some.
+/// Returns the cost of ReadInfer in bytes: all inputs except floats that are in the message as
+/// packed bytes. Returns 0 when it is small. `has_shared_memory` tells whether requests may name
+/// shared memory.
 int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory);
 
-/// Where a sequence's weights, [heads, rows, keys] and the layer's own keys, stand in the padded
-/// tensor.
+/// The position of a sequence's weights, [heads, rows, keys] and the layer's extra keys, in the
+/// padded tensor.
 struct WeightsPlace {
   int64_t first_row = 0;
   int64_t rows = 0;
@@ -50,20 +51,20 @@ struct InferOutput {
   std::string datatype;
   Shape shape;
   int64_t size_bytes = 0;
-  /// In shared memory:
+  /// For an output in shared memory:
   std::optional<RegionRange> range = {};
   std::shared_ptr<const SharedRegion> region = {};
 };
 
-/// What becomes the reply, together with the memory of the answer.
+/// The parts of the reply besides the memory of the answer.
 struct InferAnswer {
   std::string model_name;
   std::string model_version;
   std::string id;
-  /// At least one.
+  /// The outputs; at least one.
   std::vector<InferOutput> outputs;
   std::vector<WeightsPlace> weights_places;  // by sequence
-  /// The layer's own, the last columns of the weights.
+  /// The number of extra keys of the layer, which are the last columns of the weights.
   int64_t extra_keys = 0;
 };
 
@@ -73,13 +74,13 @@ struct InferPlan {
   InferParameters parameters;
 };
 
-/// A received request: the message, its tensors' bytes still in `wire`.
+/// A received request: the message, whose tensors' bytes are still in `wire`.
 struct ReceivedInfer {
   inference::ModelInferRequest message;
   grpc::ByteBuffer wire;
 };
 
-/// Whose request it is, as far as it could be understood.
+/// The identity of a request, as far as it could be read.
 struct InferIdentity {
   std::string id;
   /// Empty: no model was found.
@@ -87,14 +88,14 @@ struct InferIdentity {
   int64_t version = 0;
 };
 
-/// Decodes and plans a request. Errors as PlanInfer and FindTarget.
+/// Decodes and plans a request. Errors of PlanInfer and FindTarget.
 absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
                                     InferIdentity& identity);
 
-/// The parts of it. INVALID_ARGUMENT when `wire` is no ModelInferRequest.
+/// Decodes a request. INVALID_ARGUMENT when `wire` is no ModelInferRequest.
 absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire);
 
-/// `target` is the model of `request`. Errors as the .proto lists them, in its words.
+/// Plans a request for the model `target`. Errors as the .proto lists them, in its terms.
 absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,
                                     const InferLimits& limits);
 

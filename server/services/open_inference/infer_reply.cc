@@ -16,7 +16,8 @@ namespace {
 
 constexpr char kFinalResponse[] = "triton_final_response";
 
-// One sequence's table in the padded tensor, whose last columns are the layer's own keys.
+// Copies one sequence's table into the padded tensor, whose last columns are the layer's extra
+// keys.
 void PlaceWeights(const float* table, const WeightsPlace& place, int64_t extra_keys,
                   const Shape& shape, float* padded) {
   const int64_t keys = shape[3];

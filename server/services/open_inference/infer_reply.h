@@ -9,20 +9,20 @@
 
 namespace attention {
 
-/// Whether to make the reply takes time beside that of its messages: weights are padded, outputs
-/// copied to shared memory.
+/// Returns whether making the reply takes more time than encoding its messages: weights are padded,
+/// or outputs are copied to shared memory.
 bool NeedsCopies(const InferAnswer& answer);
 
-/// Writes the outputs that go to shared memory, and makes the message, which refers to the memory
-/// of `reply` for the others. Errors of SharedRegion::Write.
+/// Writes the outputs in shared memory, and makes the message, which refers to the memory of
+/// `reply` for the others. Errors of SharedRegion::Write.
 absl::StatusOr<grpc::ByteBuffer> EncodeInfer(const InferAnswer& answer, const AttendReply& reply);
 
-/// The same as a message of a stream, which says whether it is the request's last.
+/// Makes the same as a message of a stream, which tells whether it is the request's last.
 absl::StatusOr<grpc::ByteBuffer> EncodeStreamInfer(const InferAnswer& answer,
                                                    const AttendReply& reply, bool is_final);
 
-/// The other messages of a stream: an error, and the end of a request whose reply was not its last
-/// message.
+/// Make the other messages of a stream: an error, and the end of a request whose reply was not its
+/// last message.
 grpc::ByteBuffer EncodeStreamError(const std::string& id, const absl::Status& status);
 grpc::ByteBuffer EncodeStreamEnd(const InferAnswer& answer);
 

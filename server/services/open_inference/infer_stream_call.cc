@@ -55,7 +55,7 @@ class InferStreamCall::Request final : public AttendSink,
     return ReadInfer(message, call_->infer_.LimitsOf(caller, terms), identity_);
   }
 
-  // After a success the dispatcher may already have answered the request.
+  // Admits the request. After a success the dispatcher may already have answered it.
   absl::Status Admit(const grpc::ByteBuffer& message, TimePoint arrival) {
     CallMetadata metadata = call_->message_metadata();
     record_.arrival = arrival;
@@ -99,7 +99,7 @@ class InferStreamCall::Request final : public AttendSink,
     }
   }
 
-  // Without memory for the message the stream ends.
+  // Answers with an error; without memory for the message the stream ends.
   void Fail(const absl::Status& status) noexcept {
     std::vector<grpc::ByteBuffer> messages;
     ContainVoid("sending an error", [&] {
@@ -148,7 +148,7 @@ void InferStreamCall::Put(int64_t number, Answer answer) {
     MutexLock lock(mutex_);
     ready_.find(number)->second = std::move(answer);
     if (is_sending_) {
-      return;  // who sends sees it
+      return;  // the sending thread takes it
     }
     is_sending_ = true;
   }

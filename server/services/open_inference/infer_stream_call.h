@@ -13,19 +13,19 @@
 
 namespace attention {
 
-/// A request's error is one message of the stream, or, where the client wants that
-/// (`triton_grpc_error: true`), the stream's end.
+/// A stream of requests. An error of a request is one message of the stream or, if the client asks
+/// for it (`triton_grpc_error: true`), the end of the stream.
 class InferStreamCall final : public DuplexCall {
  public:
-  /// Waits for one call; each call that comes posts its successor.
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const InferEnvironment& environment);
   explicit InferStreamCall(const InferEnvironment& environment)
       : DuplexCall(environment.calls, "ModelStreamInfer"), infer_(environment) {}
 
  private:
   class Request;
-  /// What became of a request: its messages, or an error that ends the stream. Without messages
-  /// the stream ends, too.
+  /// The answer to a request: its messages, or an error that ends the stream. Without messages the
+  /// stream ends, too.
   struct Answer {
     std::vector<grpc::ByteBuffer> messages;
     RequestRecord record;
@@ -38,23 +38,23 @@ class InferStreamCall final : public DuplexCall {
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   void OnEnd(bool) override {}
 
-  /// Nobody wants the answers any more.
+  /// Returns whether the client no longer waits for answers.
   bool is_over() const { return is_cancelled() || has_failed_; }
   bool ErrorsEndTheStream() const;
-  /// Sends the answers whose turn it is. Any thread; does not block.
+  /// Sends the answers that are next in order. Any thread; does not block.
   void Put(int64_t number, Answer answer);
   std::optional<Answer> TakeNext();
   void SendOne(Answer answer);
 
   const InferEnvironment& infer_;
-  int64_t num_requests_ = 0;  // of OnMessage's
+  int64_t num_requests_ = 0;  // used by OnMessage only
   std::atomic<bool> has_failed_ = false;
 
   Mutex mutex_;
-  /// Of each request that is not answered yet, by its number; null: not ready.
+  /// The answers to unanswered requests, by their numbers; null: not ready.
   std::map<int64_t, std::optional<Answer>> ready_ ABSL_GUARDED_BY(mutex_);
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  /// Some thread is in Put's loop.
+  /// True while a thread is in the loop of Put.
   bool is_sending_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -6,7 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLengthsInput(const InferInputs& inputs,
 
 absl::StatusOr<std::vector<SequenceRows>> ReadInputRows(const InferInputs& inputs,
                                                         const PaddedExtents& extents) {
-  RETURN_IF_ERROR(CheckNumSequences(extents.batch_size, "inputs"));
+  RETURN_IF_ERROR(CheckNumSequences(extents.batch_size, {"inputs"}));
   const bool has_lengths = inputs.Find("lengths") != nullptr;
   const bool has_mask = inputs.Find("attention_mask") != nullptr;
   if (has_lengths && has_mask) {

@@ -1,4 +1,4 @@
-// Which rows of padded inputs count.
+// The rows of padded inputs that are no padding.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace attention {
 
-/// Leading extents of the input whose rows are meant: `[B, S, ...]`.
+/// The leading extents of an input: `[B, S, ...]`.
 struct PaddedExtents {
   int64_t batch_size = 0;
   int64_t seq_len = 0;
 };
 
-/// Values of the optional input `name`, INT32 [B], one for each sequence; none without it.
+/// Returns the values of the optional input `name`, INT32 [B], one for each sequence; empty without
+/// it.
 absl::StatusOr<std::vector<int64_t>> ReadLengthsInput(const InferInputs& inputs,
                                                       const std::string& name, int64_t batch_size);
 
-/// By `lengths`, by `attention_mask`, or all rows. For each sequence its one run of rows, counted
-/// from the sequence's first. INVALID_ARGUMENT for both, for values out of range, and for a mask
-/// whose ones are not one run, which names its row and position; RESOURCE_EXHAUSTED for more than
-/// kMaxSequences.
+/// Returns the rows of each sequence, which are contiguous and counted from the sequence's first,
+/// by `lengths`, by `attention_mask`, or all rows. INVALID_ARGUMENT for both inputs, for values out
+/// of range, and for a mask whose ones are not contiguous, which names its row and position;
+/// RESOURCE_EXHAUSTED for more than kMaxSequences.
 absl::StatusOr<std::vector<SequenceRows>> ReadInputRows(const InferInputs& inputs,
                                                         const PaddedExtents& extents);
 

@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/open_inference/native_errors.h"
 #include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_run.h"
 
@@ -15,14 +14,14 @@ namespace attention {
 namespace {
 
 constexpr int64_t kAny = -1;
-// As Triton's clients name it.
+// The name of the highest version by Triton's clients.
 constexpr char kLatestVersion[] = "-1";
 
 const std::vector<std::string>& Floats() {
   static const std::vector<std::string> datatypes = {"FP32", "BF16", "FP16"};
   return datatypes;
 }
-// As clients of Hugging Face send them.
+// The integer datatypes, first the one that clients of Hugging Face send.
 const std::vector<std::string>& Integers() {
   static const std::vector<std::string> datatypes = {"INT64", "INT32"};
   return datatypes;
@@ -42,7 +41,7 @@ ModelInterface BareInterface() {
           .outputs = {{"output", Floats(), shape}, {"weights", {"FP32"}, shape}}};
 }
 
-// The value that all layers have in common; none: any.
+// Returns the value that all layers share; -1 if they differ.
 template <typename Value>
 int64_t CommonOf(const std::vector<ModelLayerInfo>& layers, Value value) {
   const auto differs = [&](const ModelLayerInfo& layer) {
@@ -60,7 +59,7 @@ void AddTokenInputs(const ModelInfo& info, ModelInterface& interface) {
   }
 }
 
-// Where some layer, or an encoder, takes them.
+// Adds the inputs of memory if a layer or an encoder takes them.
 void AddMemoryInputs(const ModelInfo& info, ModelInterface& interface) {
   const auto is_cross = [](const ModelLayerInfo& layer) { return layer.is_cross; };
   if (info.has_stack && !info.has_encoder &&
@@ -120,11 +119,10 @@ absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std:
                                        const std::string& version) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> number, ReadVersion(version));
   if (name != kBareAttention) {
-    const absl::StatusOr<std::shared_ptr<const Model>> model = FindModel(models, name, number);
-    if (!model.ok()) {
-      return InOpenInferenceWords(model.status());
-    }
-    return InferTarget{name, (*model)->info().version, *model};
+    ASSIGN_OR_RETURN(std::shared_ptr<const Model> model,
+                     FindModel(models, name, number, {"model_name", {kBareAttention}}));
+    const int64_t found = model->info().version;
+    return InferTarget{name, found, std::move(model)};
   }
   if (number.value_or(kBareAttentionVersion) != kBareAttentionVersion) {
     return absl::NotFoundError(absl::StrCat("model_version: expected one of ",

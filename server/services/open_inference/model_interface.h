@@ -1,4 +1,4 @@
-// Inputs and outputs of what is served, as the Open Inference Protocol names them.
+// The inputs and outputs of models, as the Open Inference Protocol names them.
 #pragma once
 
 #include <cstdint>
@@ -13,44 +13,46 @@
 
 namespace attention {
 
-/// Of kBareAttention, the only one.
+/// The only version of kBareAttention.
 inline constexpr int64_t kBareAttentionVersion = 1;
 
 struct TensorInterface {
   std::string name;
-  /// All that are taken, the usual one first; of an output: its own, or as the input's.
+  /// The accepted datatypes, the usual one first; for an output, its own, or those of the input.
   std::vector<std::string> datatypes;
-  /// The batch comes first; -1: any extent.
+  /// The shape, with the batch first; -1: any extent.
   Shape shape;
   bool is_optional = false;
-  /// Metadata call it required all the same: what they do is answered without any other input.
+  /// Whether metadata call it required although it is optional: clients that follow them get an
+  /// answer without other inputs.
   bool is_usual = false;
 };
 
 struct ModelInterface {
-  /// Also those that exclude each other, which are optional then.
+  /// The inputs, including those that exclude each other, which are then optional.
   std::vector<TensorInterface> inputs;
-  /// That every request can ask for. With parameter `layer` a whole stack has `weights`, too.
+  /// The outputs that every request can ask for. With the parameter `layer` a whole stack also has
+  /// `weights`.
   std::vector<TensorInterface> outputs;
 };
 
-/// What a request is for.
+/// The model of a request.
 struct InferTarget {
   std::string name;
   int64_t version = 0;
-  /// Null: attention without weights.
+  /// Null: attention without a model.
   std::shared_ptr<const Model> model;
 };
 
-/// `version` is a decimal number, or empty or "-1" for the highest there is. NOT_FOUND names the
-/// models or versions there are; UNAVAILABLE for a model that is being loaded; INVALID_ARGUMENT for
-/// a version that is no number.
+/// Finds a model. `version` is a decimal number, or empty or "-1" for the highest version.
+/// NOT_FOUND names the models or versions that exist; UNAVAILABLE for a model that is being loaded;
+/// INVALID_ARGUMENT for a version that is no number.
 absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std::string& name,
                                        const std::string& version);
 
 ModelInterface InterfaceOf(const InferTarget& target);
 
-/// `model "gpt2"`.
+/// Returns `model "gpt2"`.
 std::string NameInErrors(const InferTarget& target);
 
 }  // namespace attention

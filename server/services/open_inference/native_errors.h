@@ -1,4 +1,4 @@
-// Errors of the native API's requests, said of what an Open Inference request has.
+// Names in errors, and errors of native requests in the terms of Open Inference requests.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace attention {
 
-/// `input "query"`, `output "weights"`, `parameter "layer"`: how errors name what a request has.
+/// The names that errors use: `input "query"`, `output "weights"`, `parameter "layer"`.
 std::string InputName(const std::string& name);
 std::string OutputName(const std::string& name);
 std::string ParameterName(const std::string& name);
 
-/// `status` with the field that it begins with, and those it ends with, renamed.
+/// Returns the error of a native request with the names that its fields have in an Open Inference
+/// request.
 absl::Status InOpenInferenceWords(const absl::Status& status);
 
 }  // namespace attention

@@ -6,7 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
@@ -25,18 +25,7 @@ void SetTensor(const InferInput* input, v1::Tensor* (*field)(v1::AttendRequest&)
   tensor.set_data(wire::ToField(input->reference));
 }
 
-void SetOptions(const InferParameters& parameters, v1::AttentionOptions& options) {
-  if (parameters.causal.has_value()) {
-    options.set_causal(*parameters.causal);
-  }
-  if (parameters.scale.has_value()) {
-    options.set_scale(*parameters.scale);
-  }
-  options.set_softcap(parameters.softcap.value_or(0));
-  options.set_window(parameters.window.value_or(0));
-}
-
-// Inputs that say something of another one, which is not there.
+// Refuses inputs that belong to another one, which is absent.
 absl::Status ExpectAbsent(const InferInputs& inputs, std::initializer_list<const char*> names,
                           const std::string& needed) {
   for (const char* const name : names) {
@@ -71,7 +60,7 @@ absl::Status FillBare(const InferInputs& inputs, const InferParameters& paramete
   return absl::OkStatus();
 }
 
-// Of the integers of `name`, `[B, S]`, those in the rows that count, each in 0..end-1.
+// Packs the integers of `name`, `[B, S]`, without padding. Each is in 0..end-1.
 struct TokenInput {
   std::string name;
   int64_t end = 0;
@@ -101,6 +90,16 @@ absl::StatusOr<std::vector<int32_t>> PackTokens(const InferInputs& inputs, const
   return packed;
 }
 
+absl::Status CheckPositions(const std::vector<SequenceRows>& rows, const ModelInfo& info) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].rows > info.max_positions.value_or(rows[i].rows)) {
+      return Wrong(InputName("input_ids"), ": expected at most ", *info.max_positions,
+                   " positions, found a sequence that ends at ", rows[i].rows, " in sequence ", i);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FillTokens(const InferInputs& inputs, const ModelInfo& info, NativeRequest& native) {
   RETURN_IF_ERROR(ExpectAbsent(inputs, {"memory", "memory_lengths", "memory_values"},
                                "input \"hidden_states\""));
@@ -116,7 +115,7 @@ absl::Status FillTokens(const InferInputs& inputs, const ModelInfo& info, Native
   for (const SequenceRows& rows : native.rows) {
     tokens.add_lengths(rows.rows);
   }
-  return absl::OkStatus();
+  return CheckPositions(native.rows, info);
 }
 
 absl::Status FillHiddenStates(const InferInputs& inputs, NativeRequest& native) {
@@ -177,7 +176,7 @@ absl::StatusOr<NativeRequest> MakeNativeRequest(const InferInputs& inputs,
   NativeRequest native;
   native.attend.bytes = inputs.bytes;
   v1::AttendRequest& request = native.attend.message;
-  SetOptions(parameters, *request.mutable_options());
+  *request.mutable_options() = parameters.options;
   if (target.model == nullptr) {
     RETURN_IF_ERROR(FillBare(inputs, parameters, request));
     return native;

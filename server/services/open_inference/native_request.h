@@ -1,4 +1,4 @@
-// An Open Inference request as one of the native API.
+// Converts an Open Inference request to a request of the native API.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ namespace attention {
 
 struct NativeRequest {
   Received<v1::AttendRequest> attend;
-  /// Of input_ids or hidden_states: `[B, S]`, and which rows of each sequence count; nothing where
-  /// the request has neither.
+  /// The extents `[B, S]` of input_ids or hidden_states, and the rows of each sequence that are no
+  /// padding; empty if the request has neither.
   PaddedExtents extents;
   std::vector<SequenceRows> rows;
 };
 
-/// Tokens are packed without their padding; all else stays where it is, with lengths, as if it were
-/// padded on the right. INVALID_ARGUMENT names the input.
+/// Makes the native request. Tokens are packed without their padding. Other inputs stay where they
+/// are, with lengths, as if they were padded on the right. INVALID_ARGUMENT names the input.
 absl::StatusOr<NativeRequest> MakeNativeRequest(const InferInputs& inputs,
                                                 const InferParameters& parameters,
                                                 const InferTarget& target);

@@ -13,7 +13,7 @@
 namespace attention {
 namespace {
 
-// Calls that wait for each method, as AttentionService has them.
+// The number of calls that wait for each method, as in AttentionService.
 constexpr int kPostedInferCalls = 16;
 constexpr int kPostedInferences = 4;
 

@@ -1,12 +1,12 @@
-// inference.GRPCInferenceService on a completion queue of ours.
+// inference.GRPCInferenceService on a completion queue of its own.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "server/health.h"
 #include "server/models/model_loader.h"
-#include "server/observability/health.h"
 #include "server/services/calls/typed_call.h"
 #include "server/services/open_inference/infer_stream_call.h"
 
@@ -14,30 +14,30 @@ namespace attention {
 
 class OpenInferenceService {
  public:
-  /// What the service works with; all outlive it.
+  /// The parts that the service uses; all outlive it.
   struct Dependencies {
     const ModelRepository& models;
     Executor& executor;
-    /// Null: no folder of models is served.
+    /// Null: there is no folder of models.
     ModelLoader* loader;
     RequestObserver& observer;
     HealthRegistry& health;
     Gate& admission;
     Gate& live_calls;
     ReceiveWatch& receiving;
-    /// Who may call.
+    /// The rights of callers.
     const Access& access;
-    /// Null: switched off.
+    /// Null: shared memory is disabled.
     SharedMemory* shared_memory;
   };
 
   OpenInferenceService(const Dependencies& dependencies, int64_t max_message_bytes);
 
-  /// To register with a server's builder. Outlives the server.
+  /// The service to register with a server's builder. Outlives the server.
   grpc::Service& grpc_service() { return service_; }
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its own. Called
-  /// once.
+  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
+  /// Called once.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:
@@ -50,17 +50,17 @@ class OpenInferenceService {
   void AddModelMethods();
   void AddStatistics();
   void AddRepositoryMethods();
-  /// Load and Unload, which the loader answers when it is done.
+  /// Adds Load or Unload, which the loader answers when it is done.
   template <typename Request, typename Reply>
   void AddChange(const char* name,
                  void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done));
   template <typename Call>
   void Begin(typename Call::Method method, int posted_calls);
   void AddSharedMemoryMethods();
-  /// What clients ask before they begin; there is no CUDA memory.
+  /// Adds the methods that clients call before they begin. There is no CUDA memory.
   void AddCudaMemoryMethods();
 
-  /// That the caller may use.
+  /// Returns the models that the caller may use.
   std::vector<InferTarget> Served(const Caller& caller) const;
   std::vector<ModelState> States(const Caller& caller) const;
   absl::StatusOr<InferTarget> Find(const std::string& name, const std::string& version,
@@ -69,7 +69,7 @@ class OpenInferenceService {
   const Dependencies dependencies_;
   Service service_;
   InferEnvironment infer_;
-  /// Each begins to serve a method.
+  /// Functions that begin to serve a method.
   std::vector<std::function<void(grpc::ServerCompletionQueue* queue)>> starters_;
 };
 

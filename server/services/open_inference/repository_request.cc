@@ -12,7 +12,7 @@ absl::Status CheckFolder(bool has_folder) {
              : absl::FailedPreconditionError("the server has no folder of models (--models)");
 }
 
-// Alone, it is the model's name.
+// A name in this field alone is the model's.
 template <typename Request>
 absl::Status CheckRepositoryOf(const Request& request) {
   return request.model_name().empty() ? absl::OkStatus()

@@ -1,4 +1,4 @@
-// Requests that change which models are served, checked.
+// Checks requests that change which models are served.
 #pragma once
 
 #include <string>
@@ -8,16 +8,18 @@
 
 namespace attention {
 
-/// UNIMPLEMENTED for a name: there is one repository, without a name.
+/// Returns UNIMPLEMENTED for the name of a repository: there is one repository, without a name.
 absl::Status CheckRepositoryName(const std::string& name);
 
-/// Triton's clients name the model in field 2, KServe's in field 1, Triton's name of a repository.
+/// Returns the model's name, which Triton's clients put into field 2, and KServe's into field 1,
+/// where Triton has the name of a repository.
 template <typename Request>
 const std::string& ModelNameOf(const Request& request) {
   return request.model_name().empty() ? request.repository_name() : request.model_name();
 }
 
-/// INVALID_ARGUMENT names the parameter; FAILED_PRECONDITION without a folder of models.
+/// Checks the request. INVALID_ARGUMENT names the parameter; FAILED_PRECONDITION without a folder
+/// of models.
 absl::Status CheckChange(const inference::RepositoryModelLoadRequest& request, bool has_folder);
 absl::Status CheckChange(const inference::RepositoryModelUnloadRequest& request, bool has_folder);
 

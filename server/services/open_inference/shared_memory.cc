@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-// Each holds a file descriptor, which connections need too.
+// The maximum number of regions. Each holds a file descriptor, which connections need too.
 constexpr size_t kMaxRegions = 256;
 constexpr size_t kMaxKeyBytes = 255;
 
@@ -54,8 +54,8 @@ absl::StatusOr<int> OpenObject(const std::string& key) {
   }
 }
 
-// Calls `transfer(done)` for what is left until all of `count` bytes went; false when it went
-// short, with errno 0 at the object's end.
+// Calls `transfer(done)` until all `count` bytes are transferred. Returns false when it ends early,
+// with errno 0 at the object's end.
 template <typename Transfer>
 bool TransferAll(int64_t count, Transfer transfer) {
   int64_t done = 0;
@@ -137,7 +137,7 @@ absl::Status SharedRegion::Read(int64_t offset, int64_t count, void* target) con
   return absl::OkStatus();
 }
 
-// Past its end, the object would grow again.
+// A write beyond the object's end would make it grow again.
 absl::Status SharedRegion::Write(int64_t offset, int64_t count, const void* source) const {
   const auto transfer = [&](int64_t done) {
     return pwrite(file_, static_cast<const std::byte*>(source) + done,
@@ -157,7 +157,7 @@ absl::Status SharedMemory::Register(const SharedRegionSpec& spec) {
   if (spec.name.empty()) {
     return absl::InvalidArgumentError("name: expected a name for the region, found none");
   }
-  // A name that is taken is told before what else may be wrong.
+  // A name in use is reported before other errors.
   MutexLock lock(mutex_);
   if (regions_.contains(spec.name)) {
     return absl::AlreadyExistsError(
@@ -220,7 +220,7 @@ absl::Status CheckSharedMemory(const SharedMemory* memory, const Caller& caller)
     return absl::UnimplementedError(
         "shared memory is off: the server was started without --allow-shared-memory");
   }
-  // A region's name is no secret, and what is in it may be another's.
+  // Region names are no secret, and a region may hold data of another caller.
   return caller.has_admin_right
              ? absl::OkStatus()
              : absl::PermissionDeniedError(

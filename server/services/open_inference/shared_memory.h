@@ -1,4 +1,4 @@
-// System shared memory that clients put tensors into, and take them out of.
+// System shared memory for tensors, which clients write and read.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace attention {
 
 struct SharedRegionSpec {
   std::string name;
-  /// What shm_open knows the object by.
+  /// The name of the object for shm_open.
   std::string key;
-  /// Bytes, within the object.
+  /// The range of bytes within the object.
   uint64_t offset = 0;
   uint64_t byte_size = 0;
 };
 
 /// A part of an object that a client has made and can change at any time. It is read and written by
-/// copies, never mapped: an object that its client makes shorter would end the process with SIGBUS.
+/// copies, never mapped: if the client made a mapped object shorter, SIGBUS would end the process.
 /// Immutable; thread-safe.
 class SharedRegion {
  public:
-  /// Opens the object. NOT_FOUND when there is none; PERMISSION_DENIED; INVALID_ARGUMENT for a key
-  /// that is no plain name, or a region that is empty or goes past the object's end.
+  /// Opens the object. NOT_FOUND when it does not exist; PERMISSION_DENIED; INVALID_ARGUMENT for a
+  /// key that is no plain name, or a region that is empty or exceeds the object.
   static absl::StatusOr<std::shared_ptr<const SharedRegion>> Open(const SharedRegionSpec& spec);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
@@ -38,10 +38,10 @@ class SharedRegion {
 
   const SharedRegionSpec& spec() const { return spec_; }
 
-  /// INVALID_ARGUMENT when the range goes past the region's end.
+  /// Checks a range. INVALID_ARGUMENT when it exceeds the region.
   absl::Status CheckRange(const RegionRange& range) const;
-  /// INVALID_ARGUMENT when the object has become too short; RESOURCE_EXHAUSTED when the system has
-  /// no memory to write to. REQUIRES: offset + count is within the region.
+  /// Copy bytes. INVALID_ARGUMENT when the object has become too short; RESOURCE_EXHAUSTED when the
+  /// system has no memory to write to. REQUIRES: offset + count is within the region.
   absl::Status Read(int64_t offset, int64_t count, void* target) const;
   absl::Status Write(int64_t offset, int64_t count, const void* source) const;
 
@@ -57,16 +57,16 @@ class SharedRegion {
 /// The regions, by name. Thread-safe.
 class SharedMemory {
  public:
-  /// ALREADY_EXISTS for a name that is taken; RESOURCE_EXHAUSTED for too many regions;
+  /// Registers a region. ALREADY_EXISTS for a name in use; RESOURCE_EXHAUSTED for too many regions;
   /// SharedRegion's errors.
   absl::Status Register(const SharedRegionSpec& spec);
-  /// All with an empty name. One that is not there is no error, as clients clean up at their start.
-  /// Requests that began with a region finish with it.
+  /// Removes a region, or all with an empty name. An unknown name is no error, as clients clean up
+  /// at their start. Requests that use a region finish with it.
   void Unregister(const std::string& name);
-  /// All with an empty name. NOT_FOUND.
+  /// Returns a region, or all with an empty name. NOT_FOUND for an unknown name.
   absl::StatusOr<std::vector<SharedRegionSpec>> List(const std::string& name) const;
 
-  /// The region that `range` lies in. NOT_FOUND; SharedRegion::CheckRange's error.
+  /// Returns the region of `range`. NOT_FOUND; the errors of SharedRegion::CheckRange.
   absl::StatusOr<std::shared_ptr<const SharedRegion>> Find(const RegionRange& range) const;
 
  private:
@@ -76,8 +76,8 @@ class SharedMemory {
   std::map<std::string, std::shared_ptr<const SharedRegion>> regions_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// UNIMPLEMENTED where it is off, which null says; PERMISSION_DENIED for callers without the admin
-/// right.
+/// Returns UNIMPLEMENTED when shared memory is disabled, which null means; PERMISSION_DENIED for
+/// callers without the admin right.
 absl::Status CheckSharedMemory(const SharedMemory* memory, const Caller& caller);
 
 }  // namespace attention

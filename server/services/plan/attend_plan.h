@@ -1,4 +1,4 @@
-// What an AttendRequest asks for, in the core's terms.
+// The plan of an AttendRequest, in the core's terms.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 
 namespace attention {
 
-/// One sequence of the request, in request order. Without query rows there is nothing to compute.
+/// One sequence of the request, in request order. A sequence without query rows has nothing to
+/// compute.
 struct PlannedSequence {
   SequenceRows query;  // in the query operand
   SequenceRows key;    // in key and value; equals `query` for self-attention
@@ -26,10 +27,10 @@ struct PlannedSequence {
   std::optional<int64_t> query_offset = {};
 };
 
-/// Memory of a token of a text: what a person reads, its id and its type.
+/// The memory of a token of a text: its piece of the text, its id and its type.
 inline constexpr int64_t kTextTokenBytes = sizeof(std::string) + 2 * sizeof(int32_t);
 
-/// Extents of one sequence's weights in one layer.
+/// The extents of one sequence's weights in one layer.
 struct WeightsExtents {
   int64_t num_heads = 0;
   int64_t rows = 0;
@@ -40,62 +41,64 @@ struct AttendPlan {
   /// Null for query_key_value.
   std::shared_ptr<const Model> model;
   BatchKey key;
-  /// Of a whole stack; without layers: no weights.
+  /// The output and the weights of a whole stack; without layers: no weights.
   ModelOutput wanted = ModelOutput::kHiddenStates;
   WeightsChoice weights_choice;
   std::vector<PlannedSequence> sequences;
-  /// By Operand; those that the request does not have are empty. A token request has `ids` instead,
-  /// with `type_ids` as many or none.
+  /// The operands by Operand; absent ones are empty. A token request has `ids` instead, with as
+  /// many `type_ids` or none.
   ReceivedTensor operands[3];
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;
   bool is_token_request = false;
-  /// Of a request of texts.
+  /// The texts of a request of texts.
   std::shared_ptr<const std::vector<TokenizedText>> texts;
-  /// Of a step of a session, whose one sequence follows so many tokens; null: no step.
+  /// The caches of a step of a session, whose one sequence follows `cached_len` tokens; null: no
+  /// step.
   std::vector<KvCache>* caches = nullptr;
   int64_t cached_len = 0;
 
   Dtype output_dtype = Dtype::kF32;
   Shape output_shape;
-  /// Elements of one output row.
+  /// The number of elements of one output row.
   int64_t output_width = 0;
   int64_t num_heads = 0;
   int64_t head_dim = 0;
-  /// Of the layer, behind each sequence's own.
+  /// The number of extra keys of the layer, behind the keys of each sequence.
   int64_t extra_keys = 0;
-  /// Rows and keys of the longest sequence; of padded tensors, their own.
+  /// The rows and keys of the longest sequence; for padded tensors, their extents.
   int64_t longest_query = 0;
   int64_t longest_key = 0;
   PlannedOptions options;
-  /// Memory that the request holds beside its message.
+  /// The memory that the request holds besides its message.
   int64_t extra_bytes = 0;
-  /// Memory that the reply takes beside its output and tables: of copies of those.
+  /// The memory of the reply besides its output and tables: copies of those.
   int64_t copied_reply_bytes = 0;
 
-  /// Columns of the weights of a layer, or of bare attention.
+  /// Returns the number of columns of the weights of a layer, or of bare attention.
   int64_t KeysOf(const PlannedSequence& sequence) const {
     return cached_len + sequence.key.rows + extra_keys;
   }
-  /// How many weights of each row are returned as its largest.
+  /// Returns how many weights of each row are returned as its largest.
   int64_t TopKOf(const PlannedSequence& sequence) const {
     return std::min(options.wire->weights_top_k(), KeysOf(sequence));
   }
-  /// Of a layer in a run of the whole stack.
+  /// Returns the extents of a layer's weights when the whole stack runs.
   WeightsExtents WeightsOf(int64_t layer, const PlannedSequence& sequence) const;
-  /// Of the reply: each sequence has as many, whether it has rows or not.
+  /// Returns the number of tables in the reply. Each sequence has the same number, with or without
+  /// rows.
   int64_t NumTables() const;
-  /// `model "gpt2"`.
+  /// Returns `model "gpt2"`.
   std::string ModelName() const;
-  /// What of the model runs: `model "gpt2"`, or `layer 3 of model "gpt2"`.
+  /// Returns the part of the model that runs: `model "gpt2"`, or `layer 3 of model "gpt2"`.
   std::string RunName() const;
 };
 
-/// How many of the layers are the encoder's: they come in the order encoder, then (self, cross) of
-/// each decoder block.
+/// Returns the number of the encoder's layers. The layers are in the order encoder, then (self,
+/// cross) of each decoder block.
 int64_t NumEncoderLayers(const ModelInfo& info);
 
-/// Sequences whose keys are their own rows.
+/// Plans sequences whose keys are their own rows.
 void PlanSelfAttention(const std::vector<SequenceRows>& rows, const RowLayout& layout,
                        AttendPlan& plan);
 

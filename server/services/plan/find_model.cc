@@ -9,21 +9,26 @@
 namespace attention {
 namespace {
 
-absl::Status NoSuchModel(const ModelRepository& models, const std::string& name) {
-  std::set<std::string> names;
+absl::Status NoSuchModel(const ModelRepository& models, const std::string& name,
+                         const ModelField& field) {
+  std::set<std::string> served;
   for (const std::shared_ptr<const Model>& model : models.List()) {
-    names.insert(absl::StrCat("\"", model->name(), "\""));
+    served.insert(model->name());
   }
-  return absl::NotFoundError(absl::StrCat("model: expected one of ", absl::StrJoin(names, ", "),
-                                          ", found \"", name, "\""));
+  std::vector<std::string> names = field.other_names;
+  names.insert(names.end(), served.begin(), served.end());
+  return absl::NotFoundError(absl::StrCat(field.path, ": expected one of \"",
+                                          absl::StrJoin(names, "\", \""), "\", found \"", name,
+                                          "\""));
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
                                                        const std::string& name,
-                                                       std::optional<int64_t> version) {
-  // First: what arrives meanwhile is then found.
+                                                       std::optional<int64_t> version,
+                                                       const ModelField& field) {
+  // Asked first, so that a model that arrives meanwhile is found.
   const bool is_expected = models.IsExpected(name);
   if (std::shared_ptr<const Model> model = models.Find(name, version)) {
     return model;
@@ -38,7 +43,7 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
     return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
   }
   if (versions.empty() || !version.has_value()) {
-    return NoSuchModel(models, name);
+    return NoSuchModel(models, name, field);
   }
   return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
                                           absl::StrJoin(versions, ", "), " of model \"", name,

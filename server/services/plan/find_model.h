@@ -5,16 +5,26 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/models/model_repository.h"
 
 namespace attention {
 
-/// UNAVAILABLE for a model that is being loaded. NOT_FOUND names the models, or the versions, there
-/// are. Without a version: the highest.
+/// How a protocol names a model.
+struct ModelField {
+  /// The field of the request.
+  std::string path = "model";
+  /// Names that the field may have besides those of the models.
+  std::vector<std::string> other_names = {};
+};
+
+/// Finds a version of a model; without `version` the highest. UNAVAILABLE if the model is being
+/// loaded; NOT_FOUND lists the models, or the versions, that exist.
 absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& models,
                                                        const std::string& name,
-                                                       std::optional<int64_t> version);
+                                                       std::optional<int64_t> version,
+                                                       const ModelField& field = {});
 
 }  // namespace attention

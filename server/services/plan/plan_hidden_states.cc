@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/field_error.h"
 #include "server/services/plan/plan_run.h"
 #include "server/services/plan/row_lengths.h"
 #include "server/services/plan/tensor_field.h"
@@ -15,19 +16,24 @@ namespace {
 
 constexpr size_t kPaddedStatesRank = 3;
 
-absl::Status CheckWidth(const ReceivedTensor& tensor, int64_t expected, const std::string& path) {
+constexpr char kTensorPath[] = "hidden_states.tensor";
+constexpr char kLengthsPath[] = "hidden_states.lengths";
+constexpr char kMemoryPath[] = "hidden_states.memory";
+constexpr char kMemoryLengthsPath[] = "hidden_states.memory_lengths";
+constexpr char kMemoryValuesPath[] = "hidden_states.memory_values";
+
+absl::Status CheckWidth(const ReceivedTensor& tensor, int64_t expected, const FieldPath& path) {
   if (tensor.shape.back() != expected) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".shape: expected rows of ", expected,
-                                                   ", found ", ShapeText(tensor.shape)));
+    return Wrong(path, ".shape: expected rows of ", expected, ", found ", ShapeText(tensor.shape));
   }
   return absl::OkStatus();
 }
 
-// Of the rows that enter.
+// The widths of the input rows.
 struct RowWidths {
   int64_t rows = 0;
   int64_t memory = 0;
-  int64_t memory_value = 0;  // 0: they are memory's
+  int64_t memory_value = 0;  // 0: the values come from memory
 };
 
 RowWidths WidthsOf(const AttendPlan& plan) {
@@ -38,15 +44,13 @@ RowWidths WidthsOf(const AttendPlan& plan) {
   return {shape.d_model, shape.d_memory, shape.has_memory_values() ? shape.d_memory_value : 0};
 }
 
-absl::Status MissingRows(const std::string& path, int64_t width, const AttendPlan& plan) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected rows of ", width, " for ", plan.RunName(), ", found none"));
+absl::Status MissingRows(const FieldPath& path, int64_t width, const AttendPlan& plan) {
+  return Wrong(path, ": expected rows of ", width, " for ", plan.RunName(), ", found none");
 }
 
-absl::Status ExpectNone(bool is_present, const std::string& path, const AttendPlan& plan) {
+absl::Status ExpectNone(bool is_present, const FieldPath& path, const AttendPlan& plan) {
   return !is_present ? absl::OkStatus()
-                     : absl::InvalidArgumentError(absl::StrCat(path, ": expected none for ",
-                                                               plan.RunName(), ", found one"));
+                     : Wrong(path, ": expected none for ", plan.RunName(), ", found one");
 }
 
 std::string TensorText(Dtype dtype, const Shape& shape) {
@@ -54,29 +58,27 @@ std::string TensorText(Dtype dtype, const Shape& shape) {
 }
 
 absl::Status CheckMemoryAgrees(const ReceivedTensor& memory, const ReceivedTensor& rows) {
+  const FieldPath tensor = {kTensorPath};
   if (memory.dtype != rows.dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hidden_states.memory.dtype: expected ", std::string(Name(rows.dtype)),
-                     " as hidden_states.tensor, found ", std::string(Name(memory.dtype))));
+    return Wrong(FieldPath{kMemoryPath}, ".dtype: expected ", std::string(Name(rows.dtype)), " as ",
+                 tensor, ", found ", std::string(Name(memory.dtype)));
   }
   if (memory.shape.size() != rows.shape.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hidden_states.memory.shape: expected rank ", rows.shape.size(),
-                     " as hidden_states.tensor, found ", ShapeText(memory.shape)));
+    return Wrong(FieldPath{kMemoryPath}, ".shape: expected rank ", rows.shape.size(), " as ",
+                 tensor, ", found ", ShapeText(memory.shape));
   }
   if (rows.shape.size() == kPaddedStatesRank && memory.shape[0] != rows.shape[0]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hidden_states.memory.shape: expected a batch of ", rows.shape[0],
-                     " as hidden_states.tensor, found ", ShapeText(memory.shape)));
+    return Wrong(FieldPath{kMemoryPath}, ".shape: expected a batch of ", rows.shape[0], " as ",
+                 tensor, ", found ", ShapeText(memory.shape));
   }
   return absl::OkStatus();
 }
 
-// The width of the last extent is the layer's; the others are memory's.
+// Plans memory_values. Their last extent is the layer's width; the others are those of memory.
 absl::Status PlanMemoryValues(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
   const v1::HiddenStates& input = request.message.hidden_states();
   const int64_t width = WidthsOf(plan).memory_value;
-  const std::string path = "hidden_states.memory_values";
+  const FieldPath path = {kMemoryValuesPath};
   if (width == 0) {
     return ExpectNone(input.has_memory_values(), path, plan);
   }
@@ -88,27 +90,27 @@ absl::Status PlanMemoryValues(const Received<v1::AttendRequest>& request, Attend
   Shape expected = plan.operands[1].shape;
   expected.back() = width;
   if (plan.operands[2].dtype != plan.operands[1].dtype || plan.operands[2].shape != expected) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": expected ", TensorText(plan.operands[1].dtype, expected), " beside memory, found ",
-        TensorText(plan.operands[2].dtype, plan.operands[2].shape)));
+    return Wrong(path, ": expected ", TensorText(plan.operands[1].dtype, expected),
+                 " beside memory, found ",
+                 TensorText(plan.operands[2].dtype, plan.operands[2].shape));
   }
   return absl::OkStatus();
 }
 
 absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& plan) {
   const v1::HiddenStates& input = request.message.hidden_states();
-  const std::string path = "hidden_states.memory";
+  const FieldPath path = {kMemoryPath};
+  const FieldPath lengths_path = {kMemoryLengthsPath};
   ASSIGN_OR_RETURN(ReceivedTensor memory,
                    ReadPresentTensor(request, {input.memory(), true, path}, kPaddedStatesRank));
   RETURN_IF_ERROR(CheckMemoryAgrees(memory, plan.operands[0]));
   RETURN_IF_ERROR(CheckWidth(memory, WidthsOf(plan).memory, path));
   const RowLayout layout = LayoutOf(memory.shape, kPaddedStatesRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
-                   ReadLengths(input.memory_lengths(), layout, path + "_lengths"));
+                   ReadLengths(input.memory_lengths(), layout, lengths_path));
   if (rows.size() != plan.sequences.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, "_lengths: expected ", plan.sequences.size(),
-                     " values, one for each sequence, found ", input.memory_lengths().size()));
+    return Wrong(lengths_path, ": expected ", plan.sequences.size(),
+                 " values, one for each sequence, found ", input.memory_lengths().size());
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     plan.sequences[i].key = rows[i];
@@ -122,44 +124,38 @@ absl::Status PlanMemory(const Received<v1::AttendRequest>& request, AttendPlan& 
 absl::Status CheckMemoryUse(const v1::HiddenStates& input, const AttendPlan& plan) {
   const MemoryUse use = MemoryUseOf(plan);
   if (use == MemoryUse::kAlways && !input.has_memory()) {
-    return MissingRows("hidden_states.memory", WidthsOf(plan).memory, plan);
+    return MissingRows({kMemoryPath}, WidthsOf(plan).memory, plan);
   }
-  RETURN_IF_ERROR(
-      ExpectNone(use == MemoryUse::kNever && input.has_memory(), "hidden_states.memory", plan));
+  RETURN_IF_ERROR(ExpectNone(use == MemoryUse::kNever && input.has_memory(), {kMemoryPath}, plan));
   if (!input.has_memory() && !input.memory_lengths().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hidden_states.memory_lengths: expected none without memory, found ",
-                     input.memory_lengths().size(), " values"));
+    return Wrong(FieldPath{kMemoryLengthsPath}, ": expected none without memory, found ",
+                 input.memory_lengths().size(), " values");
   }
-  return ExpectNone(!input.has_memory() && input.has_memory_values(), "hidden_states.memory_values",
-                    plan);
+  return ExpectNone(!input.has_memory() && input.has_memory_values(), {kMemoryValuesPath}, plan);
 }
 
 absl::Status CheckEncoderAlone(const v1::HiddenStates& input, const AttendPlan& plan) {
   if (!input.lengths().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hidden_states.lengths: expected none without tensor, found ",
-                     input.lengths().size(), " values"));
+    return Wrong(FieldPath{kLengthsPath}, ": expected none without tensor, found ",
+                 input.lengths().size(), " values");
   }
-  return ExpectNone(input.has_memory_values(), "hidden_states.memory_values", plan);
+  return ExpectNone(input.has_memory_values(), {kMemoryValuesPath}, plan);
 }
 
-// Where the rows of what runs stand in the request.
+// The field that holds the rows, and the field of their lengths.
 struct RowsField {
   TensorField tensor;
   const Lengths& lengths;
-  std::string lengths_path;
+  FieldPath lengths_path;
 };
 
 RowsField RowsFieldOf(const v1::HiddenStates& input, const AttendPlan& plan) {
   if (plan.key.layer == kEncoderAlone) {
-    return {{input.memory(), input.has_memory(), "hidden_states.memory"},
+    return {{input.memory(), input.has_memory(), {kMemoryPath}},
             input.memory_lengths(),
-            "hidden_states.memory_lengths"};
+            {kMemoryLengthsPath}};
   }
-  return {{input.tensor(), input.has_tensor(), "hidden_states.tensor"},
-          input.lengths(),
-          "hidden_states.lengths"};
+  return {{input.tensor(), input.has_tensor(), {kTensorPath}}, input.lengths(), {kLengthsPath}};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Requests for a model with rows of its own.
+// Plans requests for a model with rows.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace attention {
 
-/// The rows, and those of `memory`, as a part of the plan. REQUIRES: PlanRun was OK.
+/// Plans the rows and the rows of `memory`. REQUIRES: PlanRun was OK.
 absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 
 }  // namespace attention

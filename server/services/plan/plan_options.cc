@@ -9,35 +9,36 @@
 #include "absl/strings/str_cat.h"
 #include "core/attention/check_options.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/field_error.h"
 #include "server/services/plan/read_options.h"
-#include "server/services/plan/wrong.h"
 
 namespace attention {
 namespace {
 
-/// `path` is where the options stand: "", or that of a sequence.
+/// Checks the options at `path`, which is "" or that of a sequence.
 absl::Status Check(const AttentionOptions& options, const OptionsFit& fit,
                    const std::string& path) {
   const std::optional<OptionError> error = CheckOptions(options, fit);
-  return error.has_value() ? Wrong("options.", path, error->field, ": ", error->text)
+  return error.has_value() ? Wrong(OptionPath(path + error->field), ": ", error->text)
                            : absl::OkStatus();
 }
 
-/// What a sequence says of itself, and what that must go with.
-AttentionOptions OwnOptions(const v1::SequenceOptions& own, const AttentionOptions& shared) {
-  return {
-      .window = own.window(),
-      .window_right = own.window_right(),
-      .prefix = own.prefix(),
-      .global_tokens = {own.global_tokens().data(), static_cast<size_t>(own.global_tokens_size())},
-      .similarity = shared.similarity,
-      .bandwidth = shared.bandwidth};
+/// The visibility rules of sequence `index`, with what they must go with. Global tokens are those
+/// of the sequence itself, none when it names none.
+AttentionOptions RulesOfSequence(const PlannedOptions& planned, int index) {
+  AttentionOptions rules{.similarity = planned.shared.similarity,
+                         .bandwidth = planned.shared.bandwidth};
+  for (const VisibilityNumber& number : kVisibilityNumbers) {
+    rules.*number.value = planned.shared.*number.value;
+  }
+  ReadVisibility(planned.wire->sequences(index), rules);
+  return rules;
 }
 
 absl::Status CheckNumOptions(const v1::AttentionOptions& wire, const OptionExtents& extents) {
   if (!wire.sequences().empty() && wire.sequences_size() != std::ssize(extents.kv_lens)) {
-    return Wrong("options.", "sequences: expected none or one for each of ", extents.kv_lens.size(),
-                 " sequences, found ", wire.sequences_size());
+    return Wrong(OptionPath("sequences"), ": expected none or one for each of ",
+                 extents.kv_lens.size(), " sequences, found ", wire.sequences_size());
   }
   return absl::OkStatus();
 }
@@ -45,33 +46,29 @@ absl::Status CheckNumOptions(const v1::AttentionOptions& wire, const OptionExten
 absl::Status CheckSequences(const PlannedOptions& planned, const std::vector<int64_t>& kv_lens) {
   const v1::AttentionOptions& wire = *planned.wire;
   for (int i = 0; i < wire.sequences_size(); ++i) {
-    RETURN_IF_ERROR(Check(OwnOptions(wire.sequences(i), planned.shared), {.kv_len = kv_lens[i]},
+    RETURN_IF_ERROR(Check(RulesOfSequence(planned, i), {.kv_len = kv_lens[i]},
                           absl::StrCat("sequences[", i, "].")));
   }
   return absl::OkStatus();
-}
-
-template <typename Part>
-std::span<const int64_t> GlobalTokens(const Part& part, int64_t kv_len) {
-  const auto& tokens = part.global_tokens();
-  const auto end = std::lower_bound(tokens.begin(), tokens.end(), kv_len);
-  return {tokens.data(), static_cast<size_t>(end - tokens.begin())};
 }
 
 std::string OneOr(int64_t extent) { return extent == 1 ? "1" : absl::StrCat("1 or ", extent); }
 
 absl::StatusOr<ScoreTensor> ReadScores(const v1::Tensor& wire, Payload payload, v1::DataType dtype,
                                        const OptionExtents& extents, const char* field) {
-  const std::string path = absl::StrCat("options.", field);
-  ASSIGN_OR_RETURN(ReceivedElements received, ReadElements(wire, std::move(payload), dtype, path));
+  const FieldPath path = OptionPath(field);
+  absl::StatusOr<ReceivedElements> read = ReadElements(wire, std::move(payload), dtype, path.path);
+  if (!read.ok()) {
+    return AboutField(path, read.status());
+  }
+  ReceivedElements received = *std::move(read);
   const Shape& shape = received.shape;
   if (shape.size() != 4 || (shape[0] != 1 && shape[0] != std::ssize(extents.kv_lens)) ||
       (shape[1] != 1 && shape[1] != extents.num_heads) || shape[2] != extents.query_len ||
       shape[3] != extents.kv_len) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".shape: expected [", OneOr(std::ssize(extents.kv_lens)), ", ",
-                     OneOr(extents.num_heads), ", ", extents.query_len, ", ", extents.kv_len,
-                     "], found ", ShapeText(shape)));
+    return Wrong(path, ".shape: expected [", OneOr(std::ssize(extents.kv_lens)), ", ",
+                 OneOr(extents.num_heads), ", ", extents.query_len, ", ", extents.kv_len,
+                 "], found ", ShapeText(shape));
   }
   return ScoreTensor{std::move(received.shape), std::move(received.payload), AlignedBuffer()};
 }
@@ -99,7 +96,7 @@ ScoreView<T> ViewOf(const ScoreTensor& scores, int64_t sequence) {
 
 absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& request,
                                            const OptionExtents& extents) {
-  // First: the others are copied.
+  // The number is checked first, since the others are copied.
   RETURN_IF_ERROR(CheckNumOptions(request.message.options(), extents));
   PlannedOptions options;
   options.wire = std::make_unique<const v1::AttentionOptions>(request.message.options());
@@ -123,7 +120,7 @@ absl::StatusOr<PlannedOptions> PlanOptions(const Received<v1::AttendRequest>& re
                                               extents, "mask"));
   }
   if (wire.weights_top_k() < 0) {
-    return Wrong("options.", "weights_top_k: expected 0 or more, found ", wire.weights_top_k());
+    return Wrong(OptionPath("weights_top_k"), ": expected 0 or more, found ", wire.weights_top_k());
   }
   return options;
 }
@@ -142,16 +139,13 @@ void KeepScoreTensors(PlannedOptions& options) {
 
 AttentionOptions OptionsOfSequence(const PlannedOptions& planned, int64_t index, int64_t kv_len) {
   const v1::AttentionOptions& wire = *planned.wire;
-  const v1::SequenceOptions& own = wire.sequences().empty()
-                                       ? v1::SequenceOptions::default_instance()
-                                       : wire.sequences(static_cast<int>(index));
   AttentionOptions options = planned.shared;
-  options.causal = own.has_causal() ? own.causal() : options.causal;
-  options.window = own.has_window() ? own.window() : options.window;
-  options.window_right = own.has_window_right() ? own.window_right() : options.window_right;
-  options.prefix = own.has_prefix() ? own.prefix() : options.prefix;
-  options.global_tokens =
-      own.global_tokens().empty() ? GlobalTokens(wire, kv_len) : GlobalTokens(own, kv_len);
+  if (!wire.sequences().empty()) {
+    ReadVisibility(wire.sequences(static_cast<int>(index)), options);
+  }
+  const std::span<const int64_t> tokens = options.global_tokens;
+  const auto end = std::lower_bound(tokens.begin(), tokens.end(), kv_len);
+  options.global_tokens = tokens.first(end - tokens.begin());
   options.bias = ViewOf<float>(planned.bias, index);
   options.mask = ViewOf<uint8_t>(planned.mask, index);
   return options;

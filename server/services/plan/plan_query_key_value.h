@@ -1,4 +1,4 @@
-// Requests for attention without weights.
+// Plans requests for attention without a model.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace attention {
 
-/// Query, key and value, and what they have in common, as a part of the plan.
+/// Plans query, key and value, and their common extents.
 absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 
 }  // namespace attention

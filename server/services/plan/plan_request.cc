@@ -8,32 +8,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_hidden_states.h"
 #include "server/services/plan/plan_query_key_value.h"
 #include "server/services/plan/plan_run.h"
 #include "server/services/plan/plan_tokens.h"
+#include "server/services/plan/saturating.h"
 
 namespace attention {
 namespace {
-
-int64_t SaturatingSum(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
-
-int64_t SaturatingProduct(std::initializer_list<int64_t> factors) {
-  int64_t product = 1;
-  for (const int64_t factor : factors) {
-    if (factor == 0) {
-      return 0;
-    }
-    if (__builtin_mul_overflow(product, factor, &product)) {
-      product = std::numeric_limits<int64_t>::max();
-    }
-  }
-  return product;
-}
 
 OptionExtents ExtentsOf(const AttendPlan& plan) {
   OptionExtents extents = {
@@ -50,7 +34,7 @@ OptionExtents ExtentsOf(const AttendPlan& plan) {
   return extents;
 }
 
-// What the reply has for one sequence beside its output.
+// Returns the size of the reply for one sequence besides its output.
 int64_t ScoreBytes(const AttendPlan& plan, const PlannedSequence& sequence) {
   const v1::AttentionOptions& wanted = *plan.options.wire;
   const int64_t row_elements =
@@ -64,8 +48,8 @@ int64_t ScoreBytes(const AttendPlan& plan, const PlannedSequence& sequence) {
   return SaturatingProduct({elements, int64_t{sizeof(float)}});
 }
 
-// Memory of a run of the whole stack that its answer need not have: of the rows that a pooled one
-// is made of, and of all heads of a layer of which some are chosen.
+// Returns the memory of a run of the whole stack that is not part of the answer: the rows that are
+// pooled, and all heads of a layer of which some are chosen.
 int64_t RunBytes(const AttendPlan& plan, int64_t tokens) {
   const ModelInfo& info = plan.model->info();
   int64_t most = SaturatingProduct({tokens, info.d_model});
@@ -139,8 +123,9 @@ absl::Status PlanInput(const Received<v1::AttendRequest>& request, const PlanTer
     case v1::AttendRequest::kQueryKeyValue:
       return PlanQueryKeyValue(request, plan);
     default:
-      return absl::InvalidArgumentError(
-          "input: expected hidden_states, token_ids, text or query_key_value, found none of them");
+      return Wrong(
+          FieldPath{"input"},
+          ": expected hidden_states, token_ids, text or query_key_value, found none of them");
   }
 }
 
@@ -159,16 +144,16 @@ absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
   return plan;
 }
 
-// A message of a step's answer, encoded and waiting to be sent, beside the memory that it refers
-// to.
+// The memory of a message of a step's answer, encoded and waiting to be sent, besides the memory
+// that it refers to.
 constexpr int64_t kStepMessageBytes = 1024;
 
-// Weights and their like are sent by heads, as many messages at least.
+// Returns the minimum number of messages. Weights and other tables are sent by heads.
 int64_t StepMessages(const AttendPlan& plan) {
   return SaturatingProduct({plan.NumTables(), plan.num_heads});
 }
 
-// What says that there are several sequences, or more than the sequence.
+// Refuses fields that would make several sequences, or more than the sequence.
 absl::Status CheckStepInput(const v1::AttendRequest& request) {
   const auto expect_none = [](bool is_there, const char* field) {
     return is_there ? absl::InvalidArgumentError(
@@ -190,14 +175,22 @@ absl::Status CheckStepInput(const v1::AttendRequest& request) {
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit,
                                       const PlanTerms& terms) {
-  AttendPlan plan;
+  std::shared_ptr<const Model> model;
   if (!request.message.has_query_key_value()) {
     std::optional<int64_t> version;
     if (request.message.has_model_version()) {
       version = request.message.model_version();
     }
-    ASSIGN_OR_RETURN(plan.model, FindModel(models, request.message.model(), version));
+    ASSIGN_OR_RETURN(model, FindModel(models, request.message.model(), version));
   }
+  return PlanAttendOn(std::move(model), request, limit, terms);
+}
+
+absl::StatusOr<AttendPlan> PlanAttendOn(std::shared_ptr<const Model> model,
+                                        const Received<v1::AttendRequest>& request,
+                                        const ReplyLimit& limit, const PlanTerms& terms) {
+  AttendPlan plan;
+  plan.model = std::move(model);
   return PlanRest(request, limit, terms, std::move(plan));
 }
 
@@ -215,7 +208,7 @@ absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
         absl::StrCat("step: expected one sequence, found ", plan.sequences.size()));
   }
   PlannedSequence& sequence = plan.sequences[0];
-  sequence.query_offset.reset();  // it follows what is cached
+  sequence.query_offset.reset();  // it follows from the cached tokens
   if (sequence.key.rows != sequence.query.rows) {
     return absl::InvalidArgumentError(
         absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",

@@ -1,4 +1,4 @@
-// A request as its plan: everything that shapes alone decide.
+// Makes the plan of a request, with everything that follows from shapes.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,26 @@
 
 namespace attention {
 
-/// The largest reply that may be made, and the flag that says so.
+/// The maximum size of a reply, and the flag that sets it.
 struct ReplyLimit {
   int64_t max_bytes = 0;
   std::string flag;
 };
 
-/// INVALID_ARGUMENT names the first field that is wrong, what was expected and what was found;
-/// NOT_FOUND the model or version; RESOURCE_EXHAUSTED a reply past `limit`, or more than kMaxTokens
-/// rows, kMaxSequences sequences or kMaxScoreTables tables; what `terms` say.
+/// Plans a request. INVALID_ARGUMENT names the first field that is wrong, what was expected and
+/// what was found; NOT_FOUND for an unknown model or version; RESOURCE_EXHAUSTED for a reply beyond
+/// `limit`, or more than kMaxTokens rows, kMaxSequences sequences or kMaxScoreTables tables; the
+/// errors of `terms`.
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit,
                                       const PlanTerms& terms = {});
 
-/// What a step runs, and what it follows.
+/// Plans a request for a known model, which is null for query_key_value. Errors as PlanAttend's.
+absl::StatusOr<AttendPlan> PlanAttendOn(std::shared_ptr<const Model> model,
+                                        const Received<v1::AttendRequest>& request,
+                                        const ReplyLimit& limit, const PlanTerms& terms = {});
+
+/// The model of a step, and the tokens that it follows.
 struct StepTarget {
   /// Null for query_key_value.
   std::shared_ptr<const Model> model;
@@ -36,8 +42,9 @@ struct StepTarget {
   int64_t cached_len = 0;
 };
 
-/// A step of a session as a request of one sequence, whose `model` is a name for errors only. As
-/// PlanAttend, and INVALID_ARGUMENT for more than one sequence, or lengths, offsets or memory.
+/// Plans a step of a session as a request of one sequence, whose `model` is used in errors only.
+/// Errors as PlanAttend's, and INVALID_ARGUMENT for more than one sequence, or for lengths, offsets
+/// or memory.
 absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
                                     const StepTarget& target, const ReplyLimit& limit,
                                     const PlanTerms& terms = {});

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
 
-// In the order of the wire's.
+// The enumerators are in the order of the wire's.
 static_assert(static_cast<int>(ModelOutput::kHiddenStates) == v1::LAST_HIDDEN_STATES &&
               static_cast<int>(ModelOutput::kMeanPooled) == v1::MEAN_POOLED &&
               static_cast<int>(ModelOutput::kFirstPooled) == v1::CLS_POOLED &&
@@ -22,41 +22,43 @@ bool IsLogits(ModelOutput output) {
   return output == ModelOutput::kLogits || output == ModelOutput::kLastLogits;
 }
 
-// `why` says what the request asks for: "with layer".
+// Refuses fields for a whole stack; `why` names the reason: "with layer".
 absl::Status ExpectNoStackFields(const v1::AttendRequest& request, const std::string& why) {
   if (request.model_output() != v1::LAST_HIDDEN_STATES) {
-    return Wrong("model_output: expected LAST_HIDDEN_STATES ", why, ", found ",
+    return Wrong(FieldPath{"model_output"}, ": expected LAST_HIDDEN_STATES ", why, ", found ",
                  v1::ModelOutput_IsValid(request.model_output())
                      ? v1::ModelOutput_Name(request.model_output())
                      : absl::StrCat(static_cast<int>(request.model_output())));
   }
   if (request.has_weights_choice()) {
-    return Wrong("weights_choice: expected none ", why, ", found one");
+    return Wrong(FieldPath{"weights_choice"}, ": expected none ", why, ", found one");
   }
   return absl::OkStatus();
 }
 
 absl::Status ExpectNoModel(const v1::AttendRequest& request) {
   if (!request.model().empty()) {
-    return Wrong("model: expected none with query_key_value, found \"", request.model(), "\"");
+    return Wrong(FieldPath{"model"}, ": expected none with query_key_value, found \"",
+                 request.model(), "\"");
   }
   if (request.has_layer()) {
-    return Wrong("layer: expected none with query_key_value, found ", request.layer());
+    return Wrong(FieldPath{"layer"}, ": expected none with query_key_value, found ",
+                 request.layer());
   }
   if (request.has_model_version()) {
-    return Wrong("model_version: expected none with query_key_value, found ",
+    return Wrong(FieldPath{"model_version"}, ": expected none with query_key_value, found ",
                  request.model_version());
   }
   return ExpectNoStackFields(request, "with query_key_value");
 }
 
-// Of the field of the request's options that is set first.
+// Refuses options; names the first that is set.
 absl::Status ExpectNoOptions(const v1::AttentionOptions& options, const AttendPlan& plan) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   options.GetReflection()->ListFields(options, &fields);
   if (!fields.empty()) {
-    return Wrong("options.", fields.front()->name(),
-                 ": goes with layer: expected none for the whole stack of ", plan.ModelName(),
+    return Wrong(FieldPath{absl::StrCat("options.", fields.front()->name())}, ": goes with ",
+                 FieldPath{"layer"}, ": expected none for the whole stack of ", plan.ModelName(),
                  ", found one");
   }
   return absl::OkStatus();
@@ -65,16 +67,16 @@ absl::Status ExpectNoOptions(const v1::AttentionOptions& options, const AttendPl
 absl::Status ChooseOutput(const v1::AttendRequest& request, AttendPlan& plan) {
   if (!v1::ModelOutput_IsValid(request.model_output())) {
     return Wrong(
-        "model_output: expected LAST_HIDDEN_STATES (0), MEAN_POOLED (1), CLS_POOLED (2), LOGITS "
-        "(3) "
-        "or LAST_LOGITS (4), found ",
+        FieldPath{"model_output"},
+        ": expected LAST_HIDDEN_STATES (0), MEAN_POOLED (1), CLS_POOLED (2), LOGITS (3) or "
+        "LAST_LOGITS (4), found ",
         static_cast<int>(request.model_output()));
   }
   plan.wanted = static_cast<ModelOutput>(request.model_output());
   if (IsLogits(plan.wanted) && !plan.model->info().has_logits) {
-    return Wrong("model_output: expected LAST_HIDDEN_STATES, MEAN_POOLED or CLS_POOLED of ",
-                 plan.ModelName(), ", which has no logits, found ",
-                 v1::ModelOutput_Name(request.model_output()));
+    return Wrong(FieldPath{"model_output"},
+                 ": expected LAST_HIDDEN_STATES, MEAN_POOLED or CLS_POOLED of ", plan.ModelName(),
+                 ", which has no logits, found ", v1::ModelOutput_Name(request.model_output()));
   }
   return absl::OkStatus();
 }
@@ -85,8 +87,9 @@ absl::Status CheckAscending(const Numbers& numbers, int64_t end, const char* fie
   int64_t next = 0;
   for (int i = 0; i < numbers.size(); ++i) {
     if (numbers[i] < next || numbers[i] >= end) {
-      return Wrong("weights_choice.", field, "[", i, "]: expected ascending numbers, here ", next,
-                   " to ", end - 1, ", found ", numbers[i]);
+      return Wrong(FieldPath{absl::StrCat("weights_choice.", field)}, "[", i,
+                   "]: expected ascending numbers, here ", next, " to ", end - 1, ", found ",
+                   numbers[i]);
     }
     next = numbers[i] + 1;
   }
@@ -96,7 +99,7 @@ absl::Status CheckAscending(const Numbers& numbers, int64_t end, const char* fie
 absl::Status ChooseWeights(const v1::WeightsChoice& choice, AttendPlan& plan) {
   const ModelInfo& info = plan.model->info();
   if (choice.layers().empty()) {
-    return Wrong("weights_choice.layers: expected at least one, found none");
+    return Wrong(FieldPath{"weights_choice.layers"}, ": expected at least one, found none");
   }
   const bool is_encoder_alone = plan.key.layer == kEncoderAlone;
   RETURN_IF_ERROR(CheckAscending(
@@ -128,9 +131,9 @@ absl::Status PlanLayer(const v1::AttendRequest& request, AttendPlan& plan) {
   const std::vector<ModelLayerInfo>& layers = plan.model->info().layers;
   const int64_t layer = request.has_layer() ? request.layer() : 0;
   if (layer < 0 || layer >= std::ssize(layers)) {
-    return Wrong("layer: expected 0 to ", layers.size() - 1, " of the ", layers.size(),
-                 layers.size() == 1 ? " layer" : " layers", " of ", plan.ModelName(), ", found ",
-                 layer);
+    return Wrong(FieldPath{"layer"}, ": expected 0 to ", layers.size() - 1, " of the ",
+                 layers.size(), layers.size() == 1 ? " layer" : " layers", " of ", plan.ModelName(),
+                 ", found ", layer);
   }
   RETURN_IF_ERROR(ExpectNoStackFields(
       request, request.has_layer()

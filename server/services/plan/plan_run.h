@@ -1,4 +1,5 @@
-// What a request runs: bare attention, one layer of a model, or its whole stack.
+// The part of a model that a request runs: one layer, or the whole stack; or attention without a
+// model.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,17 +9,17 @@
 
 namespace attention {
 
-/// The first part of a plan: what runs, of which model (`plan.model`, null without).
+/// Makes the first part of a plan: what runs, of which model (`plan.model`, null without).
 absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan);
 
-/// The output of a whole stack, where it is not one row for each row of the input.
+/// Plans the output of a whole stack, if it is not one row for each row of the input.
 void PlanStackOutput(AttendPlan& plan);
 
-/// Whether what runs takes keys and values, or an encoder's input, from `memory`.
+/// Whether the run takes keys and values, or an encoder's input, from `memory`.
 enum class MemoryUse { kNever, kOptional, kAlways };
 MemoryUse MemoryUseOf(const AttendPlan& plan);
-/// Whether the layer always takes `memory`: for cross-attention, or since its keys or values are of
-/// another width than its rows.
+/// Returns whether the layer always takes `memory`: for cross-attention, or because its keys or
+/// values have another width than its rows.
 bool NeedsMemory(const ModelLayerInfo& layer);
 
 }  // namespace attention

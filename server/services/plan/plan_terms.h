@@ -1,4 +1,4 @@
-// On what terms a request is planned: what large ones ask while they are.
+// The terms on which a large request is planned.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -18,13 +18,12 @@
 
 namespace attention {
 
-/// Planning that takes more, in bytes of the message beside its tensors, is left to the side
-/// threads (Executor::side); so is encoding of more bytes.
+/// The maximum cost of planning, in bytes of the message besides its tensors, that stays on a
+/// completion thread; side threads (Executor::side) do more. The same for encoding.
 inline constexpr int64_t kSmallPlanBytes = int64_t{16} << 10;
 inline constexpr int64_t kSmallReplyBytes = int64_t{64} << 10;
 
-/// What it takes to plan a message of type M, whose tensors are not looked at; 0 when that is
-/// little.
+/// Returns the cost of planning a message of type M, without its tensors; 0 when it is small.
 template <typename M>
 int64_t EnvelopeCost(const grpc::ByteBuffer& wire) {
   return HasLargeEnvelope(wire, PayloadFieldsOf<M>(), kSmallPlanBytes)
@@ -32,15 +31,15 @@ int64_t EnvelopeCost(const grpc::ByteBuffer& wire) {
              : 0;
 }
 
-/// What it takes to inflate a message that its sender has compressed, which may have `max_bytes`; 0
-/// for any other.
+/// Returns the cost of inflating a compressed message of at most `max_bytes`; 0 for any other
+/// message.
 int64_t InflatingCost(const grpc::ByteBuffer& wire, int64_t max_bytes);
 
-/// Null functions: there are no terms.
+/// The terms. Null functions: there are none.
 struct PlanTerms {
-  /// Asked between the parts of what takes long. An error ends it, and is the plan's.
+  /// Called between the steps of long work. An error ends the plan.
   std::function<absl::Status()> check = nullptr;
-  /// Asked before much memory is taken; an error is the plan's.
+  /// Called before much memory is allocated; an error ends the plan.
   std::function<absl::Status(int64_t bytes)> reserve = nullptr;
 
   absl::Status Check() const { return check == nullptr ? absl::OkStatus() : check(); }
@@ -49,21 +48,21 @@ struct PlanTerms {
   }
 };
 
-/// What a compressed message says, of at most `max_bytes` (--max-message-bytes), its memory
-/// reserved on the terms; any other one as it is. Errors of Inflate and of the terms.
+/// Returns the inflated message, of at most `max_bytes` (--max-message-bytes), with its memory
+/// reserved on the terms; other messages as they are. Errors of Inflate and of the terms.
 absl::StatusOr<grpc::ByteBuffer> InflateRequest(const grpc::ByteBuffer& wire, int64_t max_bytes,
                                                 const PlanTerms& terms);
 
-/// Whoever waits for a plan.
+/// The caller that waits for a plan.
 struct PlanCaller {
-  /// As the scheduler knows them.
+  /// The class of the request, for the scheduler.
   RequestClass request_class;
   TimePoint deadline = TimePoint::max();
   std::function<bool()> is_cancelled;
 };
 
-/// The terms of a request that one of these threads plans: it goes on while its caller waits, lets
-/// smaller ones pass, and what it reserves is of the queue's budget until this is destroyed.
+/// The terms of a request that a side thread plans: planning continues while the caller waits, lets
+/// smaller tasks pass, and holds its reservations in the queue's budget until this is destroyed.
 class PlanAccount {
  public:
   /// The executor outlives this.
@@ -72,7 +71,7 @@ class PlanAccount {
   PlanAccount(const PlanAccount&) = delete;
   PlanAccount& operator=(const PlanAccount&) = delete;
 
-  /// Borrow from this.
+  /// Returns the terms, which borrow from this.
   PlanTerms terms();
 
  private:

@@ -11,14 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/tokenizer.h"
+#include "server/services/plan/field_error.h"
 #include "server/services/plan/plan_run.h"
 #include "server/services/plan/row_lengths.h"
 
 namespace attention {
 namespace {
 
-// Memory that cutting a text takes meanwhile at most, for each of its bytes: as
-// tests/core/tokenizer/tokenizer_memory_test.cc has it.
+// The maximum memory of cutting a text into tokens, for each of its bytes, as measured in
+// tests/core/tokenizer/tokenizer_memory_test.cc.
 constexpr int64_t kBytesToCutOne = 25;
 
 absl::Status WithPlace(const absl::Status& status, const std::string& before,
@@ -28,9 +29,8 @@ absl::Status WithPlace(const absl::Status& status, const std::string& before,
 
 absl::Status ExpectNoMemory(const char* found, const AttendPlan& plan) {
   if (MemoryUseOf(plan) == MemoryUse::kAlways) {
-    return absl::InvalidArgumentError(absl::StrCat("input: expected hidden_states for ",
-                                                   plan.RunName(), ", which needs memory, found ",
-                                                   found));
+    return Wrong(FieldPath{"input"}, ": expected hidden_states for ", plan.RunName(),
+                 ", which needs memory, found ", FieldPath{found});
   }
   return absl::OkStatus();
 }
@@ -45,7 +45,7 @@ absl::Status ValidateSequence(const SequenceRows& rows, const AttendPlan& plan) 
   return plan.model->ValidateTokens(tokens);
 }
 
-// Sequences over plan.ids.
+// Plans sequences over plan.ids.
 void PlanTokens(const std::vector<SequenceRows>& rows, AttendPlan& plan) {
   const int64_t num_tokens = std::ssize(plan.ids);
   PlanSelfAttention(rows, {.is_padded = false, .batch_size = 1, .seq_len = num_tokens}, plan);
@@ -64,16 +64,16 @@ absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) 
   if (input.texts().empty()) {
     return absl::InvalidArgumentError("text.texts: expected at least one text, found none");
   }
-  return CheckNumSequences(input.texts_size(), "text.texts");
+  return CheckNumSequences(input.texts_size(), {"text.texts"});
 }
 
-// Texts that a tokenizer cuts, on the terms of whoever asks.
+// Cuts texts into tokens on the terms of their caller.
 class TextCutter {
  public:
   TextCutter(const AttendPlan& plan, const PlanTerms& terms)
       : plan_(plan), tokenizer_(*plan.model->tokenizer()), terms_(terms) {}
 
-  /// By their lengths alone: a text that cannot become as few tokens as may be; and memory for the
+  /// Refuses, by its length alone, a text that must become too many tokens; reserves memory for the
   /// others.
   absl::Status CheckLengths(const v1::TextInput& input) const {
     const std::optional<int64_t> positions = plan_.model->info().max_positions;
@@ -93,7 +93,7 @@ class TextCutter {
     return bytes <= kSmallPlanBytes ? absl::OkStatus() : terms_.Reserve(MemoryToCut(bytes));
   }
 
-  /// One text after the other as long as they stay within the bound of a request.
+  /// Cuts one text after the other, as long as their tokens stay within the bound of a request.
   absl::StatusOr<std::vector<TokenizedText>> Cut(const v1::TextInput& input) const {
     std::vector<TokenizedText> texts;
     int64_t tokens = 0;
@@ -111,7 +111,7 @@ class TextCutter {
   }
 
  private:
-  // What the texts may become, and what cutting them takes meanwhile.
+  // Returns the maximum memory of the tokens, and of cutting the texts.
   static int64_t MemoryToCut(int64_t bytes) {
     return std::min(bytes, kMaxTokens) * kTextTokenBytes + bytes * kBytesToCutOne;
   }
@@ -139,13 +139,12 @@ class TextCutter {
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan) {
   RETURN_IF_ERROR(ExpectNoMemory("token_ids", plan));
   if (!input.type_ids().empty() && input.type_ids_size() != input.ids_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("token_ids.type_ids: expected no value or one for each of the ",
-                     input.ids_size(), " ids, found ", input.type_ids_size()));
+    return Wrong(FieldPath{"token_ids.type_ids"}, ": expected no value or one for each of the ",
+                 input.ids_size(), " ids, found ", input.type_ids_size());
   }
   ASSIGN_OR_RETURN(
       const std::vector<SequenceRows> rows,
-      ReadLengths(input.lengths(), {.seq_len = input.ids_size()}, "token_ids.lengths"));
+      ReadLengths(input.lengths(), {.seq_len = input.ids_size()}, {"token_ids.lengths"}));
   plan.ids.assign(input.ids().begin(), input.ids().end());
   plan.type_ids.assign(input.type_ids().begin(), input.type_ids().end());
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -1,4 +1,4 @@
-// Requests for a model with token ids, or texts that become token ids.
+// Plans requests for a model with token ids, or with texts that become token ids.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace attention {
 
-/// The ids, or those that the texts become, as a part of the plan. REQUIRES: PlanRun was OK.
+/// Plan the ids, or the ids that the texts become. REQUIRES: PlanRun was OK.
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
 absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
 

@@ -4,34 +4,33 @@
 #include <string>
 
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/wrong.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
 
-// In the order of the wire's.
+// The enumerators are in the order of the wire's.
 static_assert(static_cast<int>(Similarity::kLinear) == v1::LINEAR &&
               static_cast<int>(Similarity::kTriangular) == v1::TRIANGULAR &&
               static_cast<int>(Similarity::kBox) == v1::BOX &&
               static_cast<int>(Rotary::Scaling::kLlama3) == v1::Rotary::LLAMA3 &&
               static_cast<int>(Rotary::Scaling::kLinear) == v1::Rotary::LINEAR);
 
-/// What FP32 cannot hold would be another number in the core's words.
+/// Reads a number. A number that FP32 cannot hold would be another number in the core's options.
 absl::StatusOr<float> ReadFloat(double value, const std::string& field) {
   const auto result = static_cast<float>(value);
   if (std::isfinite(value) && !std::isfinite(result)) {
-    return Wrong("options.", field, ": expected a finite FP32 number, found ", value);
+    return Wrong(OptionPath(field), ": expected a finite FP32 number, found ", value);
   }
   return result;
 }
 
 absl::Status ReadSimilarity(const v1::AttentionOptions& wire, AttentionOptions& options) {
   if (!v1::Similarity_IsValid(wire.similarity())) {
-    return Wrong(
-        "options.",
-        "similarity: expected DOT_PRODUCT (0), GAUSSIAN (1), BOX (2), TRIANGULAR (3) or LINEAR "
-        "(4), found ",
-        static_cast<int>(wire.similarity()));
+    return Wrong(OptionPath("similarity"),
+                 ": expected DOT_PRODUCT (0), GAUSSIAN (1), BOX (2), TRIANGULAR (3) or LINEAR "
+                 "(4), found ",
+                 static_cast<int>(wire.similarity()));
   }
   options.similarity = static_cast<Similarity>(wire.similarity());
   options.bandwidth = wire.bandwidth();
@@ -44,7 +43,8 @@ absl::Status ReadLogits(const v1::AttentionOptions& wire, AttentionOptions& opti
   }
   ASSIGN_OR_RETURN(options.softcap, ReadFloat(wire.softcap(), "softcap"));
   if (options.softcap == 0 && wire.softcap() != 0) {  // which would mean none
-    return Wrong("options.softcap: expected a number that FP32 can hold, found ", wire.softcap());
+    return Wrong(OptionPath("softcap"), ": expected a number that FP32 can hold, found ",
+                 wire.softcap());
   }
   options.alibi_slopes = {wire.alibi_slopes().data(),
                           static_cast<size_t>(wire.alibi_slopes_size())};
@@ -54,7 +54,8 @@ absl::Status ReadLogits(const v1::AttentionOptions& wire, AttentionOptions& opti
 
 absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
   if (!v1::Rotary::Scaling_IsValid(wire.scaling())) {
-    return Wrong("options.", "rotary.scaling: expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
+    return Wrong(OptionPath("rotary.scaling"),
+                 ": expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
                  static_cast<int>(wire.scaling()));
   }
   Rotary rotary;
@@ -77,7 +78,7 @@ absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
 absl::StatusOr<RmsNorm> ReadNorm(const v1::RmsNorm& wire, int64_t head_dim,
                                  const std::string& field) {
   if (!wire.weight().empty() && wire.weight_size() != head_dim) {
-    return Wrong("options.", field, ".weight: expected no value or one for each of a head's ",
+    return Wrong(OptionPath(field), ".weight: expected no value or one for each of a head's ",
                  head_dim, " elements, found ", wire.weight_size());
   }
   RmsNorm norm;
@@ -102,17 +103,38 @@ absl::Status ReadRows(const v1::AttentionOptions& wire, int64_t head_dim,
   return absl::OkStatus();
 }
 
+/// `wire` is the request's options, or those of one of its sequences.
+template <typename Wire>
+void ReadRules(const Wire& wire, AttentionOptions& options) {
+  options.causal = wire.has_causal() ? wire.causal() : options.causal;
+  for (const VisibilityNumber& number : kVisibilityNumbers) {
+    const auto* const field = Wire::descriptor()->FindFieldByName(number.name);
+    if (wire.GetReflection()->HasField(wire, field)) {
+      options.*number.value = wire.GetReflection()->GetInt64(wire, field);
+    }
+  }
+  if (!wire.global_tokens().empty()) {
+    options.global_tokens = {wire.global_tokens().data(),
+                             static_cast<size_t>(wire.global_tokens_size())};
+  }
+}
+
 }  // namespace
+
+FieldPath OptionPath(const std::string& option) { return {absl::StrCat("options.", option)}; }
+
+void ReadVisibility(const v1::AttentionOptions& wire, AttentionOptions& options) {
+  ReadRules(wire, options);
+}
+
+void ReadVisibility(const v1::SequenceOptions& wire, AttentionOptions& options) {
+  ReadRules(wire, options);
+}
 
 absl::StatusOr<AttentionOptions> ReadSharedOptions(const v1::AttentionOptions& wire,
                                                    int64_t head_dim) {
   AttentionOptions options;
-  options.causal = wire.causal();
-  options.window = wire.window();
-  options.window_right = wire.window_right();
-  options.prefix = wire.prefix();
-  options.global_tokens = {wire.global_tokens().data(),
-                           static_cast<size_t>(wire.global_tokens_size())};
+  ReadVisibility(wire, options);
   RETURN_IF_ERROR(ReadSimilarity(wire, options));
   RETURN_IF_ERROR(ReadLogits(wire, options));
   RETURN_IF_ERROR(ReadRows(wire, head_dim, options));

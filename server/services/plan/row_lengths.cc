@@ -2,27 +2,24 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-absl::Status CheckLength(const Lengths& lengths, int i, int64_t max, const std::string& path) {
+absl::Status CheckLength(const Lengths& lengths, int i, int64_t max, const FieldPath& path) {
   if (lengths[i] < 0 || lengths[i] > max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, "[", i, "]: expected 0 to ", max, ", found ", lengths[i]));
+    return Wrong(path, "[", i, "]: expected 0 to ", max, ", found ", lengths[i]);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<SequenceRows>> ReadPadded(const Lengths& lengths,
                                                      const RowLayout& layout,
-                                                     const std::string& path) {
+                                                     const FieldPath& path) {
   if (!lengths.empty() && lengths.size() != layout.batch_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected no value or one for each of the ", layout.batch_size,
-                     " sequences, found ", lengths.size()));
+    return Wrong(path, ": expected no value or one for each of the ", layout.batch_size,
+                 " sequences, found ", lengths.size());
   }
   std::vector<SequenceRows> result;
   result.reserve(static_cast<size_t>(layout.batch_size));
@@ -39,7 +36,7 @@ absl::StatusOr<std::vector<SequenceRows>> ReadPadded(const Lengths& lengths,
 
 absl::StatusOr<std::vector<SequenceRows>> ReadPacked(const Lengths& lengths,
                                                      const RowLayout& layout,
-                                                     const std::string& path) {
+                                                     const FieldPath& path) {
   if (lengths.empty()) {
     return std::vector<SequenceRows>{{0, layout.seq_len}};
   }
@@ -52,19 +49,18 @@ absl::StatusOr<std::vector<SequenceRows>> ReadPacked(const Lengths& lengths,
     sum += lengths[i];
   }
   if (sum != layout.seq_len) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a sum of ", layout.seq_len,
-                                                   ", the packed rows, found ", sum));
+    return Wrong(path, ": expected a sum of ", layout.seq_len, ", the packed rows, found ", sum);
   }
   return result;
 }
 
 }  // namespace
 
-absl::Status CheckNumSequences(int64_t sequences, const std::string& path) {
-  return sequences <= kMaxSequences ? absl::OkStatus()
-                                    : absl::ResourceExhaustedError(absl::StrCat(
-                                          path, ": expected at most ", kMaxSequences,
-                                          " sequences in a request, found ", sequences));
+absl::Status CheckNumSequences(int64_t sequences, const FieldPath& path) {
+  return sequences <= kMaxSequences
+             ? absl::OkStatus()
+             : FieldError(absl::StatusCode::kResourceExhausted, path, ": expected at most ",
+                          kMaxSequences, " sequences in a request, found ", sequences);
 }
 
 RowLayout LayoutOf(const Shape& shape, size_t padded_rank) {
@@ -84,7 +80,7 @@ int64_t LongestOf(const std::vector<SequenceRows>& sequences, const RowLayout& l
 
 absl::StatusOr<std::vector<SequenceRows>> ReadLengths(const Lengths& lengths,
                                                       const RowLayout& layout,
-                                                      const std::string& path) {
+                                                      const FieldPath& path) {
   const int64_t sequences = layout.is_padded ? layout.batch_size : lengths.size();
   RETURN_IF_ERROR(CheckNumSequences(sequences, path));
   return layout.is_padded ? ReadPadded(lengths, layout, path) : ReadPacked(lengths, layout, path);

@@ -1,13 +1,13 @@
-// A tensor that a request has to have.
+// A tensor that a request must have.
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/envelope.h"
 #include "proto/codec/tensor.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 
@@ -15,11 +15,11 @@ namespace attention {
 struct TensorField {
   const v1::Tensor& wire;
   bool is_present;
-  std::string path;
+  FieldPath path;
 };
 
-/// The field's tensor, present and as ReadTensor demands, of one of two ranks: `padded_rank`, or
-/// one less when packed.
+/// Returns the field's tensor, which must be present and valid (ReadTensor), with rank
+/// `padded_rank`, or one less if it is packed.
 absl::StatusOr<ReceivedTensor> ReadPresentTensor(const Received<v1::AttendRequest>& request,
                                                  const TensorField& field, size_t padded_rank);
 

@@ -6,13 +6,13 @@
 namespace attention {
 namespace {
 
-// Of each sequence, whether it has rows or not: in plan, description, job and reply.
+// The memory of each sequence, with or without rows, in plan, description, job and reply.
 constexpr int64_t kSequenceBytes =
     sizeof(PlannedSequence) + sizeof(JobSequence) + sizeof(int64_t) + sizeof(SequenceRows);
-// Of a text beside its tokens.
+// The memory of a text besides its tokens.
 constexpr int64_t kTextBytes = sizeof(TokenizedText);
 
-// What the request became holds memory beside the request's own bytes.
+// Returns the memory of the plan besides the request's own bytes.
 int64_t PlannedBytes(const AttendPlan& plan) {
   int64_t bytes =
       std::ssize(plan.sequences) * kSequenceBytes +
@@ -24,7 +24,7 @@ int64_t PlannedBytes(const AttendPlan& plan) {
   return bytes;
 }
 
-// Keys that are seen, over all rows of the sequence.
+// Returns the number of keys that the rows of the sequence attend to, over all rows.
 double AttendedPairs(const AttendPlan& plan, const JobSequence& sequence) {
   const auto rows = static_cast<double>(sequence.query_len);
   const auto keys = static_cast<double>(plan.cached_len + sequence.kv_len);

@@ -1,4 +1,4 @@
-// An admitted Attend or AttendStream request, as the scheduler's job.
+// The scheduler's job of an admitted request.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace attention {
 
-/// The call that waits for a job. As Job's methods of the same names, with sequences counted as in
-/// the request.
+/// The call that waits for a job. Its methods are those of Job with the same names, with sequences
+/// counted as in the request.
 class AttendSink {
  public:
   virtual ~AttendSink() = default;
@@ -21,11 +21,11 @@ class AttendSink {
   virtual void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) = 0;
   virtual void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                       const BatchStats& stats) = 0;
-  /// Job::GiveUpReply: may be called after the sink's end.
+  /// The function for Job::GiveUpReply, which may be called after the sink's end.
   virtual std::function<void()> GiveUp() = 0;
 };
 
-/// What a job needs to know of its call.
+/// The properties of a call that its job needs.
 struct JobOrigin {
   int64_t size_bytes = 0;
   RequestClass request_class;
@@ -59,7 +59,7 @@ class AttendJob final : public Job {
   int64_t WidthOf(Operand operand) const;
 
   AttendPlan plan_;
-  std::vector<int64_t> planned_;  // index in the request of each sequence to compute
+  std::vector<int64_t> planned_;  // the index in the request of each sequence to compute
   const std::shared_ptr<AttendReply> reply_;
   const std::shared_ptr<AttendSink> sink_;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/tensor/cache_line.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
 #include "server/scheduling/reply_budget.h"
@@ -15,26 +16,24 @@
 namespace attention {
 namespace {
 
-constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Of a small field, with its tag, in the encoded message and in the copies that encoding makes.
 constexpr size_t kFieldBytes = 32;
 
-// A table in a message: the objects of protobuf with the shape and the reference that they point
-// to, what is encoded of them, and the slice of the memory with what keeps that alive.
+// The memory of a table in a message: the protobuf objects of shape and reference, their encoding,
+// and the slice with its owner.
 constexpr int64_t kTableMessageBytes =
     sizeof(v1::LayerWeights) + sizeof(v1::Tensor) + 4 * sizeof(int64_t) + sizeof(std::string) +
     6 * kFieldBytes + 2 * sizeof(grpc::Slice) + 2 * sizeof(std::shared_ptr<const void>);
 
-// A token in a message: its id, its text, and what is encoded of both.
+// The memory of a token in a message: its id, its text, and their encoding.
 constexpr int64_t kTokenMessageBytes =
     sizeof(int32_t) + sizeof(std::string) + sizeof(void*) + 2 * kFieldBytes;
 
-// From here on a system call costs less than writing.
+// The minimum size for which a system call is faster than writing zeros.
 constexpr size_t kMinBytesOfPages = size_t{1} << 20;
 
-// Large ranges are not written: the system makes whole pages zero when they are first read, which
-// may be long after, by whoever sends them.
+// Fills memory with zeros. For large ranges the system provides zero pages when they are first
+// read, possibly much later, by the thread that sends them.
 void Zero(std::byte* begin, size_t size_bytes) {
   static const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t to_page =

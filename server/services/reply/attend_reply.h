@@ -17,71 +17,74 @@
 
 namespace attention {
 
-/// What an answer may have beside its output, in the order in which it is streamed.
+/// The parts of an answer besides its output, in the order in which they are streamed.
 enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
 
-/// Of weights, log-sum-exp and keys.
+/// The names of weights, log-sum-exp and keys.
 inline constexpr size_t kTableElementBytes = 4;
 
-/// What an answer has of one sequence: [num_heads, rows, row_elements] of 4 bytes each.
+/// A table of one sequence: [num_heads, rows, row_elements] of 4 bytes each.
 struct ScoreTable {
   ScoreKind kind = ScoreKind::kWeights;
   int64_t sequence = 0;
-  int64_t layer = 0;  // of kLayerWeights
+  int64_t layer = 0;  // kLayerWeights only
   int64_t num_heads = 0;
   int64_t rows = 0;
   int64_t row_elements = 1;
-  // Bytes, in the answer's memory.
+  // Offsets in bytes in the answer's memory.
   size_t offset = 0;
-  size_t keys_offset = 0;  // of kTopWeights
+  size_t keys_offset = 0;  // kTopWeights only
 };
 
-/// Rows may be read while others are still being written. Sequences are counted as in the request.
+/// The memory of an answer. Rows may be read while others are still being written. Sequences are
+/// counted as in the request.
 class AttendReply {
  public:
   explicit AttendReply(const AttendPlan& plan);
 
-  /// What the reply takes from Allocate until it has gone: its memory, and the messages around it.
+  /// Returns the memory of the reply from Allocate until it is sent: its contents, and the messages
+  /// around them.
   int64_t size_bytes() const {
     return static_cast<int64_t>(memory_bytes_ + outputs_.size() * sizeof(ScoreOutputs)) +
            message_bytes_;
   }
-  /// Of that, an estimate of the messages beside the memory that they refer to.
+  /// Returns an estimate of the messages' part of it.
   int64_t message_bytes() const { return message_bytes_; }
-  /// Holds on to `part` until the memory is gone, which messages refer to. Before Allocate.
+  /// Keeps `part` until the memory is released, to which messages refer. Called before Allocate.
   void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
-  /// What to hold on to for a copy of it.
+  /// Returns the owner to keep for a copy of the part.
   const std::shared_ptr<HeldReply>& held() const { return part_; }
-  /// All of it: from now on it waits to be taken.
+  /// Tells that the reply is computed and waits for its caller.
   void SetComputed();
-  /// Makes the memory. Rows that no sequence owns are zero, the others undefined.
+  /// Allocates the memory. Rows of no sequence are zero, the others undefined.
   void Allocate();
 
-  /// Row 0 of the sequence's output.
+  /// Returns row 0 of the sequence's output.
   void* Output(int64_t sequence);
   const void* Output(int64_t sequence) const;
   int64_t OutputRows(int64_t sequence) const { return outputs_[sequence].rows; }
-  /// Elements of a row.
+  /// The number of elements of a row.
   int64_t width() const { return width_; }
   Dtype dtype() const { return dtype_; }
   ScoreOutputs Scores(int64_t sequence);
 
-  /// The whole output, some rows of it, and any part of the memory. They keep it alive. REQUIRES:
-  /// Allocate was called, and the rows are final.
+  /// Return the whole output, some rows of it, and any part of the memory, which they keep alive.
+  /// REQUIRES: Allocate was called, and the rows are final.
   grpc::Slice OutputSlice() const { return SliceOf(0, output_bytes_); }
   grpc::Slice RowsSlice(const RowRange& rows) const;
   grpc::Slice SliceOf(size_t offset, size_t size_bytes) const;
-  /// A sequence's weights [num_heads, rows, keys]. REQUIRES: as above; weights were asked for.
+  /// Returns a sequence's weights [num_heads, rows, keys]. REQUIRES: as above, and weights were
+  /// requested.
   const float* Weights(int64_t sequence) const { return scores_[sequence].weights; }
 
-  /// Of the output, and of a row of it: [E], or [H, Dv].
+  /// Return the shape of the output, and of a row of it: [E], or [H, Dv].
   const Shape& shape() const { return shape_; }
   Shape RowShape() const { return {shape_.end() - row_axes_, shape_.end()}; }
   size_t RowBytes() const { return static_cast<size_t>(width_) * SizeOf(dtype_); }
-  /// In the order of a stream.
+  /// Returns the tables in the order of a stream.
   const std::vector<ScoreTable>& tables() const { return tables_; }
   const WeightsChoice& weights_choice() const { return weights_choice_; }
-  /// Of a request of texts, or none.
+  /// Returns the texts of a request of texts; otherwise none.
   std::span<const TokenizedText> texts() const {
     return texts_ == nullptr ? std::span<const TokenizedText>() : *texts_;
   }
@@ -90,7 +93,7 @@ class AttendReply {
   int64_t MessageBytes(const AttendPlan& plan) const;
   void PlaceTables(const AttendPlan& plan);
   void AddTable(ScoreTable table);
-  /// Where the outputs of a computation go, by sequence.
+  /// The destinations of a computation's outputs, by sequence.
   void PointToTables();
   float* FloatsAt(size_t offset) { return reinterpret_cast<float*>(memory_->data() + offset); }
 

@@ -16,13 +16,13 @@ void CopyTokens(const TokenizedText& text, const TokenRange& range, v1::Tokenize
   }
 }
 
-// Elements of a table: some rows of a head, or all of it.
+// A part of a table: rows of a head, or all of it.
 struct TableBlock {
   int64_t first_element = 0;
   Shape shape;
 };
 
-// All of the table without a range.
+// Returns the part of the range; without a range, the whole table.
 TableBlock BlockOf(const ScoreTable& table, const ScoreRange* range) {
   TableBlock block = {0, {table.num_heads, table.rows}};
   if (range != nullptr) {

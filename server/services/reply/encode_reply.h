@@ -11,18 +11,18 @@
 
 namespace attention {
 
-/// The scheduler's account, without what it does not know.
+/// Returns the scheduler's measurements, without unknown values.
 v1::Summary ToWire(const BatchStats& stats);
 
-/// Messages may be encoded while other rows are still being written. REQUIRES, of all that take a
-/// reply: Allocate was called, and the rows are final.
+/// Functions that encode messages, which may run while other rows are still being written. Those
+/// with a reply REQUIRE that Allocate was called, and that the rows are final.
 grpc::ByteBuffer EncodeResponse(const AttendReply& reply, const v1::Summary& summary);
 grpc::ByteBuffer EncodePart(const AttendReply& reply, const ReplyPart& part);
 /// Writes a part that is not empty.
 void WritePart(const AttendReply& reply, const ReplyPart& part, Encoder& encoder,
                v1::AttendStreamResponse& response);
 
-/// The last message of a stream.
+/// Returns the last message of a stream.
 grpc::ByteBuffer EncodeSummary(const v1::Summary& summary);
 
 }  // namespace attention

@@ -6,14 +6,15 @@
 namespace attention {
 namespace {
 
-// Leaves room for the fields around the rows, so that the message, too, is at most 1 MiB.
+// The maximum size of a row block. It leaves room for the fields around the rows, so that the
+// message too is at most 1 MiB.
 constexpr size_t kMaxBlockBytes = (size_t{1} << 20) - 256;
 
 int64_t RowsPerBlock(size_t row_bytes) {
   return static_cast<int64_t>(std::max<size_t>(1, kMaxBlockBytes / std::max<size_t>(1, row_bytes)));
 }
 
-// Of a token in a message, beside its text: an id, tags and a length.
+// The memory of a token in a message besides its text: an id, tags and a length.
 constexpr size_t kTokenBytes = 16;
 
 }  // namespace

@@ -12,17 +12,17 @@ namespace attention {
 namespace {
 
 constexpr size_t kBlock = 256;
-constexpr size_t kSums = 8;        // side by side: one alone would wait for each addition
-constexpr float kLowest = -86.0f;  // exp of less is not a normal number
+constexpr size_t kSums = 8;        // independent sums: a single one would wait for each addition
+constexpr float kLowest = -86.0f;  // exp of a smaller number is not a normal number
 constexpr float kLog2E = 1.44269504f;
 // ln 2 in two parts, the first short enough that its product with a whole number is exact (Cody and
 // Waite 1980).
 constexpr float kLn2High = 0.693359375f;
 constexpr float kLn2Low = -2.12194440e-4f;
 
-// exp(x) of -86 <= x <= 0, as 2^n exp(r) with |r| <= ln(2) / 2, of which Taylor's polynomial of
-// degree 7 is within half a unit in the last place. Without branches, so that the compiler makes
-// vector code of a loop over it.
+// Returns exp(x) for -86 <= x <= 0, as 2^n exp(r) with |r| <= ln(2) / 2, for which Taylor's
+// polynomial of degree 7 is within half a unit in the last place. It has no branches, so that the
+// compiler makes vector code of a loop over it.
 inline float Exp(float x) {
   // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
   const float shifted = x * kLog2E + 12582912.0f;

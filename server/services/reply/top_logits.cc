@@ -15,7 +15,7 @@ struct Ranked {
   int32_t id = 0;
 };
 
-// NaN comes last, with minus infinity.
+// Returns the rank; NaN ranks last, with minus infinity.
 float RankOf(float logit) {
   return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
 }
@@ -26,8 +26,8 @@ bool ComesBefore(const Ranked& a, const Ranked& b) {
   return left != right ? left > right : a.id < b.id;
 }
 
-// In order. Kept meanwhile as a heap whose front is the last of them: nearly every logit of a
-// vocabulary is less than that, and costs one comparison.
+// Returns the largest logits in order. They are kept in a heap whose front is the smallest of them:
+// nearly every logit of a vocabulary is smaller than that, and costs one comparison.
 std::vector<Ranked> Largest(const std::vector<float>& logits, int64_t k) {
   const auto vocab_size = static_cast<int32_t>(logits.size());
   const auto count = static_cast<int32_t>(std::min<int64_t>(k, vocab_size));
@@ -39,7 +39,7 @@ std::vector<Ranked> Largest(const std::vector<float>& logits, int64_t k) {
   std::make_heap(heap.begin(), heap.end(), ComesBefore);
   float last = RankOf(heap.front().logit);
   for (int32_t id = count; id < vocab_size; ++id) {
-    if (logits[id] > last) {  // of equal ones, the earlier is there already
+    if (logits[id] > last) {  // of equal ones, the earlier is kept
       std::pop_heap(heap.begin(), heap.end(), ComesBefore);
       heap.back() = {logits[id], id};
       std::push_heap(heap.begin(), heap.end(), ComesBefore);

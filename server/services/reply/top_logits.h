@@ -9,11 +9,12 @@
 
 namespace attention {
 
-/// The `k` largest of the logits, largest first (equal ones: the lower id first; NaN last),
-/// and the logarithm of the sum of the exponentials of all. REQUIRES: there are some.
+/// Returns the `k` largest logits, largest first (equal ones: the lower id first; NaN last), and
+/// the logarithm of the sum of the exponentials of all logits. REQUIRES: there is at least one
+/// logit.
 void WriteTopLogits(const std::vector<float>& logits, int64_t k, v1::TopLogits& wire);
 
-/// Sets what the ids stand for; nothing without a tokenizer.
+/// Sets the texts of the ids; does nothing without a tokenizer.
 void NameTokens(const Tokenizer* tokenizer, v1::TopLogits& wire);
 
 }  // namespace attention

@@ -2,8 +2,9 @@
 
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
+#include "server/command_line.h"
 #include "server/configuration/option_table.h"
-#include "server/configuration/url_secret.h"
+#include "server/observability/url_secret.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/gemm/gemm.h"
 #include "gmock/gmock.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/failures/injection.h"

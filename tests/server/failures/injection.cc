@@ -21,6 +21,7 @@ namespace attention {
 namespace {
 
 std::atomic<int64_t> left[2] = {};  // 0: nothing fails
+constexpr int64_t kLooking = -1;    // a thread whose turn it is looks whether it may fail
 thread_local bool is_spared = false;
 
 bool IsOurs(const void* caller) { return caller >= &__executable_start && caller < &etext; }
@@ -60,14 +61,16 @@ bool Fails(Resource resource, const void* caller) {
   if (!IsOurs(caller) && (resource != Resource::kMapping || !IsOfOneDnn(caller))) {
     return false;
   }
-  if (count.fetch_sub(1) != 1) {
+  int64_t last = 0;
+  if (count.fetch_sub(1) != 1 || !count.compare_exchange_strong(last, kLooking)) {
     return false;
   }
   is_spared = true;  // the look at the stack allocates
   const bool is_of_others = IsOfOthers();
   is_spared = false;
-  count = is_of_others ? 1 : 0;
-  return !is_of_others;
+  // Unless it was all over meanwhile.
+  int64_t looking = kLooking;
+  return count.compare_exchange_strong(looking, is_of_others ? 1 : 0) && !is_of_others;
 }
 
 void* Allocate(size_t size, size_t alignment, const void* caller) {

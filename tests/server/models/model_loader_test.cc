@@ -211,8 +211,8 @@ TEST_F(ModelLoaderTest, VerifyRefusesWhatItCannotCompare) {
                                     "model: expected one that serves, found \"b\""));
   folder_.Put("a", "22");
   EXPECT_THAT(Verify("a"), StatusIs(absl::StatusCode::kAborted,
-                                    "model a version 1: its files are others than those it was "
-                                    "loaded from"));
+                                    "model a version 1: its files have changed since it was "
+                                    "loaded"));
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ TEST_F(HttpListenerTest, ListensWhereItWasTold) {
                        "cannot listen on " + address_ + ": Address already in use"));
   EXPECT_THAT(HttpListener::Start("127.0.0.1:70000", {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "expected HOST:PORT with a port of 0 to 65535, found 127.0.0.1:70000"));
+                       "expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found "
+                       "127.0.0.1:70000"));
   EXPECT_THAT(HttpListener::Start(":8002", {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found :8002")));
 }

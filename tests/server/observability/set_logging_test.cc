@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "proto/codec/status.h"
-#include "server/observability/log.h"
+#include "server/log/log.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"

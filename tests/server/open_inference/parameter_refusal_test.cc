@@ -41,9 +41,13 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
                 "parameter \"softcap\": expected a finite FP32 number of at least 0, found -1");
   ExpectInvalid(with("window", "int64_param: -1"),
                 "parameter \"window\": expected 0 or more, found -1");
+  ExpectInvalid(with("window_dilation", "int64_param: 0"),
+                "parameter \"window_dilation\": expected 1 or more, found 0");
+  ExpectInvalid(with("window_dilation", "string_param: '2'"),
+                "parameter \"window_dilation\": expected 1 without a window, found 2");
   ExpectInvalid(with("temperature", "double_param: 1"),
-                "parameters: expected causal, layer, scale, softcap, window or one of the "
-                "protocol's own, found \"temperature\"");
+                "parameters: expected layer, causal, scale, window, softcap, "
+                "window_dilation or one of the protocol's own, found \"temperature\"");
   ExpectInvalid(with("triton_x", "bool_param: true"),
                 "parameters: names that begin with \"triton_\" are reserved, found \"triton_x\"");
   ExpectInvalid(with("timeout", "int64_param: -1"),

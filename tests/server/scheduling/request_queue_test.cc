@@ -123,9 +123,11 @@ class EstimatedQueueTest : public ::testing::Test {
 TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
   PushOf({}, 900);
   const absl::Status status = Push(queue_, FakeJob::Make(), Takes(200));
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               "the queue is full: what waits takes about 900 ms, this request 200 "
-                               "ms more, at most 1000 ms may wait (--max-queue-wait)"));
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "the queue is full: the waiting requests take about 900 ms, this request 200 "
+               "ms more, at most 1000 ms may wait (--max-queue-wait)"));
   const std::optional<Refusal> refusal = RefusalOf(status);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->estimated_wait_ms, 900);
@@ -221,9 +223,10 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
     taken += status.ok() ? 1 : 0;
   }
   EXPECT_EQ(taken, 18) << "8/9 of a second, and the last one more";
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               "tenant \"greedy\" has its share of a queue that fills: 18 requests "
-                               "of 1800 bytes and about 900 ms wait"));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "tenant \"greedy\" has used its share of a queue that fills: 18 requests "
+                       "of 1800 bytes and about 900 ms wait"));
   PushOf({.account = "modest"}, 50);
 }
 
@@ -255,7 +258,7 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnotherOfItsAccount) {
 }
 
 TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
-  constexpr int kNames = 3 * RequestFlows::kMaxTurns;
+  constexpr int kNames = 3 * RequestFlows::kMaxFlowsOfAccount;
   for (int i = 0; i < kNames; ++i) {
     PushOf({.tenant = absl::StrCat("name ", i), .account = "greedy"}, 10);
   }
@@ -265,7 +268,7 @@ TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
   while (TakeOne() != modest) {
     ++before;
   }
-  EXPECT_LE(before, 2 * RequestFlows::kMaxTurns) << "not behind all " << kNames;
+  EXPECT_LE(before, 2 * RequestFlows::kMaxFlowsOfAccount) << "not behind all " << kNames;
 }
 
 TEST_F(EstimatedQueueTest, NobodyJoinsTheFlowOfAnotherByItsName) {

@@ -91,7 +91,7 @@ TEST_F(TokensTest, TheFileIsReadAgainWhenItChanges) {
   }
   EXPECT_THAT((*store)->Find("one"), IsOk());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the tokens stay what they were"));
+              HasSubstr("the tokens that were read before stay in use"));
   Write(Entry(kTwo));
   while (!(*store)->Find("two").ok() && absl::Now() < end) {
   }
@@ -105,7 +105,7 @@ TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
        "tokens[0]: sha256: expected 64 lower-case hexadecimal digits, found a text of 3 "
        "bytes"},
       {Entry(kOne) + "," + Entry(kOne), "tokens[1]: sha256: "},
-      {"{}", "tokens[0]: expected sha256 and tenant, found not both"},
+      {"{}", "tokens[0]: expected sha256 and tenant, found only one or neither"},
       {Entry(kOne, R"(, "model": ["a"])"), "tokens[0]: model: no such key; the nearest is models"},
       {Entry(kOne, R"(, "models": "a")"),
        "tokens[0]: models: expected an array of names or patterns, found a text of 1 bytes"},

@@ -68,7 +68,7 @@ TEST_F(SessionTableTest, AnAccountLeavesPlacesForAnother) {
   EXPECT_LE(greedy.size(), 90);
   const absl::Status refused = table_.Enter("greedy").status();
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                HasSubstr("open: greedy has its share of sessions, ")));
+                                HasSubstr("open: greedy has used its share of sessions, ")));
   EXPECT_EQ(ReasonOf(refused), RefusalReason::kTenantShare);
   EXPECT_GE(EnterAll("modest").size(), 5);
 }

@@ -1,5 +1,6 @@
-#include "server/server_options.h"
+#include "server/command_line.h"
 
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 
@@ -22,7 +23,7 @@ auto IsRefused(const std::string& flag) {
   return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(flag));
 }
 
-TEST(ServerOptionsTest, HasDefaults) {
+TEST(CommandLineTest, HasDefaults) {
   const ServerOptions options = Parsed({});
   EXPECT_THAT(options.listen, ElementsAre("127.0.0.1:8001"));
   EXPECT_THAT(options.random_models, IsEmpty());
@@ -33,7 +34,7 @@ TEST(ServerOptionsTest, HasDefaults) {
   EXPECT_EQ(options.grace_period, absl::Seconds(30));
 }
 
-TEST(ServerOptionsTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
+TEST(CommandLineTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
   const ServerOptions options = Parsed({});
   EXPECT_EQ(options.metrics_listen, "127.0.0.1:8002");
   EXPECT_EQ(options.otlp_endpoint, "");
@@ -44,7 +45,7 @@ TEST(ServerOptionsTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
   EXPECT_EQ(Parsed({"--log-level=debug"}).log_level, LogLevel::kDebug);
 }
 
-TEST(ServerOptionsTest, TracesAreSampledByAShare) {
+TEST(CommandLineTest, TracesAreSampledByAShare) {
   const std::string endpoint = "--otlp-endpoint=http://collector:4318";
   EXPECT_EQ(Parsed({endpoint, "--trace-sample-ratio=0.25"}).trace_sample_ratio, 0.25);
   EXPECT_THAT(ParseCommandLine({endpoint, "--trace-sample-ratio=1.5"}),
@@ -53,7 +54,7 @@ TEST(ServerOptionsTest, TracesAreSampledByAShare) {
               IsRefused("--trace-sample-ratio requires --otlp-endpoint"));
 }
 
-TEST(ServerOptionsTest, TakesValuesWithAndWithoutEqualsSign) {
+TEST(CommandLineTest, TakesValuesWithAndWithoutEqualsSign) {
   const ServerOptions options =
       Parsed({"--listen=0.0.0.0:1", "--listen", "unix:/tmp/a", "--threads", "3",
               "--max-queue-requests=7", "--max-message-bytes", "1000"});
@@ -63,7 +64,7 @@ TEST(ServerOptionsTest, TakesValuesWithAndWithoutEqualsSign) {
   EXPECT_EQ(options.max_message_bytes, 1000);
 }
 
-TEST(ServerOptionsTest, ServesFurtherModels) {
+TEST(CommandLineTest, ServesFurtherModels) {
   const ServerOptions options = Parsed({"--random-model", "a:d_model=768,num_heads=12",
                                         "--random-model=b:d_model=64,num_heads=2,dtype=bf16"});
   ASSERT_EQ(options.random_models.size(), 2);
@@ -72,7 +73,7 @@ TEST(ServerOptionsTest, ServesFurtherModels) {
   EXPECT_EQ(options.random_models[1].dtype, Dtype::kBf16);
 }
 
-TEST(ServerOptionsTest, ReadsAGracePeriodInSecondsOrAsADuration) {
+TEST(CommandLineTest, ReadsAGracePeriodInSecondsOrAsADuration) {
   EXPECT_EQ(Parsed({"--grace-period=5"}).grace_period, absl::Seconds(5));
   EXPECT_EQ(Parsed({"--grace-period", "1m30s"}).grace_period, absl::Seconds(90));
   EXPECT_EQ(Parsed({"--grace-period=0"}).grace_period, absl::ZeroDuration());
@@ -83,7 +84,7 @@ TEST(ServerOptionsTest, ReadsAGracePeriodInSecondsOrAsADuration) {
   }
 }
 
-TEST(ServerOptionsTest, ServesAFolderOfModels) {
+TEST(CommandLineTest, ServesAFolderOfModels) {
   EXPECT_EQ(Parsed({}).models.folder.path, "");
   EXPECT_EQ(Parsed({"--models=/m"}).models.poll_interval, absl::ZeroDuration());
   EXPECT_EQ(Parsed({"--models=/m"}).models.weights_dtype, WeightsDtype::kF32);
@@ -98,7 +99,7 @@ TEST(ServerOptionsTest, ServesAFolderOfModels) {
   EXPECT_THAT(models.folder.versions.Of("a").versions, ElementsAre(1, 3));
 }
 
-TEST(ServerOptionsTest, RefusesModelFlagsThatSayNothing) {
+TEST(CommandLineTest, RefusesModelFlagsThatSayNothing) {
   for (const char* flag : {"--models-poll=10", "--weights-dtype=bf16", "--model-versions=all"}) {
     EXPECT_THAT(ParseCommandLine({flag}), IsRefused("requires --models")) << flag;
   }
@@ -113,14 +114,14 @@ TEST(ServerOptionsTest, RefusesModelFlagsThatSayNothing) {
                         "NAME=1,3, found 'newest'"));
 }
 
-TEST(ServerOptionsTest, RefusesWhatItDoesNotKnow) {
+TEST(CommandLineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(ParseCommandLine({"--listne=x"}), IsRefused("--listne"));
   EXPECT_THAT(ParseCommandLine({"stray"}), IsRefused("stray"));
   EXPECT_THAT(ParseCommandLine({"--threads=2", "stray"}), IsRefused("stray"));
   EXPECT_THAT(ParseCommandLine({"--listen"}), IsRefused("--listen"));
 }
 
-TEST(ServerOptionsTest, RefusesValuesOutOfRange) {
+TEST(CommandLineTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(ParseCommandLine({"--threads=-1"}), IsRefused("--threads"));
   EXPECT_THAT(ParseCommandLine({"--threads=two"}), IsRefused("--threads"));
   EXPECT_THAT(ParseCommandLine({"--max-message-bytes=0"}), IsRefused("--max-message-bytes"));
@@ -132,7 +133,15 @@ TEST(ServerOptionsTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(ParseCommandLine({"--random-model=a:d_model=wide"}), IsRefused("--random-model"));
 }
 
-TEST(ServerOptionsTest, HelpTeachesEveryFlag) {
+TEST(CommandLineTest, HelpFitsAPageOf100Columns) {
+  const auto parsed = ParseCommandLine({"--help"});
+  ASSERT_THAT(parsed, IsOk());
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(parsed->text, '\n'))) {
+    EXPECT_LE(line.size(), 100) << line;
+  }
+}
+
+TEST(CommandLineTest, HelpTeachesEveryFlag) {
   const auto parsed = ParseCommandLine({"--help"});
   ASSERT_THAT(parsed, IsOk());
   EXPECT_THAT(
@@ -144,7 +153,7 @@ TEST(ServerOptionsTest, HelpTeachesEveryFlag) {
             HasSubstr("--weights-dtype"), HasSubstr("--model-versions"), HasSubstr("Examples:")));
 }
 
-TEST(ServerOptionsTest, TellsItsVersion) {
+TEST(CommandLineTest, TellsItsVersion) {
   const auto parsed = ParseCommandLine({"--version"});
   ASSERT_THAT(parsed, IsOk());
   EXPECT_THAT(parsed->text, ::testing::MatchesRegex("attend-server [0-9]+\\.[0-9]+\\.[0-9]+\n"));

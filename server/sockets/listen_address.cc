@@ -1,0 +1,56 @@
+#include "server/sockets/listen_address.h"
+
+#include <arpa/inet.h>
+
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+namespace {
+
+constexpr std::string_view kUnixScheme = "unix:";
+constexpr int kMaxPort = 65535;
+
+// Returns "::1" for "[::1]", as a resolver needs it.
+std::string WithoutBrackets(const std::string& host) {
+  return host.size() > 2 && host.front() == '[' && host.back() == ']'
+             ? host.substr(1, host.size() - 2)
+             : host;
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
+  if (text.starts_with(kUnixScheme) && text.size() > kUnixScheme.size()) {
+    return ListenAddress{.host = {}, .path = text.substr(kUnixScheme.size())};
+  }
+  const size_t colon = text.rfind(':');
+  int port = -1;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &port) || port < 0 || port > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat("expected HOST:PORT with a port of 0 to ",
+                                                   kMaxPort, ", or unix:/PATH, found ", text));
+  }
+  return ListenAddress{.host = WithoutBrackets(text.substr(0, colon)), .port = port, .path = {}};
+}
+
+absl::Status CheckAddress(const std::string& flag, const std::string& text) {
+  const absl::Status status = ParseListenAddress(text).status();
+  return status.ok()
+             ? status
+             : absl::Status(status.code(), absl::StrCat(flag, ": ", std::string(status.message())));
+}
+
+bool IsLocal(const std::string& text) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
+  if (!address.ok() || address->is_unix()) {
+    return address.ok();
+  }
+  in_addr ipv4 = {};
+  return address->host == "localhost" || address->host == "::1" ||
+         (inet_pton(AF_INET, address->host.c_str(), &ipv4) == 1 && ntohl(ipv4.s_addr) >> 24 == 127);
+}
+
+}  // namespace attention
