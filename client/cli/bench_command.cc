@@ -31,7 +31,7 @@ Examples:
   attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token
   attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0
   attend bench --rate 500 -z 30s --html report.html       charts, as one file
-  attend bench -c 4 -s 5 --json a.json; attend bench --merge a.json b.json
+  attend bench -c 4 -s 5 --json a.json                    for attend report
 
 Exit codes: 0 every request was answered, every checked answer agreed, and every target was met
 (of a range or a search: by one level); 1 otherwise; 2 wrong usage.)";
@@ -55,8 +55,7 @@ absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
 
 /// Whether all went well.
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(BenchReport report,
-                   flags.merge.empty() ? Measure(flags) : MergeFiles(flags.merge));
+  ASSIGN_OR_RETURN(BenchReport report, Measure(flags));
   report.command = CommandLine();
   report.tags.insert(flags.tags.begin(), flags.tags.end());
   RETURN_IF_ERROR(WriteReport(report, {.json = flags.json, .csv = flags.csv, .html = flags.html}));

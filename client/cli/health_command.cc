@@ -33,7 +33,7 @@ Examples:
   attend health --wait 30s && attend run --random 2x5x512
   attend health --watch --model gpt2
 
-Exit codes: 0 all that was named is serving (with --for: at the end), 1 it is not, 2 wrong usage.)";
+Exit codes: 0 all that was named is serving, 1 it is not, 2 wrong usage.)";
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
@@ -46,7 +46,6 @@ struct HealthFlags {
   std::vector<std::string> services;
   std::vector<std::string> models;
   bool watch = false;
-  std::string watch_for;
   std::string wait;
   bool json = false;
 
@@ -161,35 +160,27 @@ class StatePrinter {
   std::mutex mutex_;
 };
 
+/// Until the program is ended, or the server refuses to be watched.
 absl::Status Watch(const HealthFlags& flags) {
-  const absl::Time until = flags.watch_for.empty() ? absl::InfiniteFuture()
-                                                   : absl::Now() + *ParseDuration(flags.watch_for);
   const std::vector<std::string> names = flags.Names();
   StatePrinter printer(flags.json);
-  std::vector<std::string> last(names.size(), "no state");
   std::vector<absl::Status> outcomes(names.size());
   std::vector<std::thread> watchers;
   for (size_t i = 0; i < names.size(); ++i) {
     watchers.emplace_back([&, i] {
-      outcomes[i] = Follow(flags.server, names[i], until,
+      outcomes[i] = Follow(flags.server, names[i], absl::InfiniteFuture(),
                            [&, i](const std::string& state, const std::string& error) {
-                             last[i] = state;
                              printer.Print(names[i], state, error);
                              return true;
                            });
     });
   }
-  for (std::thread& watcher : watchers) {
-    watcher.join();
-  }
+  absl::Status outcome;
   for (size_t i = 0; i < names.size(); ++i) {
-    RETURN_IF_ERROR(outcomes[i]);
-    if (last[i] != kServing) {
-      return absl::UnavailableError(
-          absl::StrCat(NameOf(names[i]), ": expected SERVING at the end, found ", last[i]));
-    }
+    watchers[i].join();
+    outcome.Update(outcomes[i]);
   }
-  return absl::OkStatus();
+  return outcome;
 }
 
 void AddFlags(CLI::App& command, HealthFlags& flags) {
@@ -206,7 +197,6 @@ void AddFlags(CLI::App& command, HealthFlags& flags) {
   CLI::Option* const watch =
       group.Switch("--watch", flags.watch, "Print each change, with the time; reconnect as needed");
   watch->excludes(wait);
-  AddDuration(group, "--for", flags.watch_for, "Stop watching after this long")->needs(watch);
   group.Switch("--json", flags.json, "Print a JSON object a line")->needs(watch);
 }
 

@@ -1,6 +1,5 @@
 // `attend completion` and `attend man`: what the program's own help is made into.
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/manual/completion.h"
@@ -44,20 +44,12 @@ std::string PageOf(const CommandHelp& program, const CommandHelp& command) {
                            .see_also = OtherPages(program, PageName(command))});
 }
 
-absl::Status WritePage(const std::string& folder, const CommandHelp& program,
-                       const CommandHelp& command) {
-  const std::string path = absl::StrCat(folder, "/", PageName(command), ".1");
-  std::ofstream file(path);
-  file << PageOf(program, command);
-  file.close();
-  return file ? absl::OkStatus()
-              : absl::NotFoundError(absl::StrCat(path, ": expected a file to write, found none"));
-}
-
 absl::Status WritePages(const std::string& folder, const CommandHelp& program) {
-  RETURN_IF_ERROR(WritePage(folder, program, program));
-  for (const CommandHelp& command : program.commands) {
-    RETURN_IF_ERROR(WritePage(folder, program, command));
+  std::vector<CommandHelp> pages = program.commands;
+  pages.push_back(program);
+  for (const CommandHelp& page : pages) {
+    RETURN_IF_ERROR(
+        WriteFile(absl::StrCat(folder, "/", PageName(page), ".1"), {PageOf(program, page)}));
   }
   return absl::OkStatus();
 }

@@ -32,12 +32,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 /// 0 means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
 
-/// "bf16 237.5 MiB".
-std::string WeightsText(const v1::Model& model) {
-  return absl::StrFormat("%s %.1f MiB", model.weights_dtype(),
-                         static_cast<double>(model.weights_bytes()) / (1 << 20));
-}
-
 std::string ToTable(const std::vector<v1::Model>& models) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "VERSION", "TYPE", "LAYERS", "D_MODEL",
                                                  "HEADS", "WEIGHTS", "CAUSAL", "VOCABULARY",
@@ -45,7 +39,8 @@ std::string ToTable(const std::vector<v1::Model>& models) {
   for (const v1::Model& model : models) {
     rows.push_back({model.name(), absl::StrCat(model.version()), model.model_type(),
                     absl::StrCat(model.num_layers()), absl::StrCat(model.d_model()),
-                    HeadsText(model.num_heads(), model.num_kv_heads()), WeightsText(model),
+                    HeadsText(model.num_heads(), model.num_kv_heads()),
+                    absl::StrCat(model.weights_dtype(), " ", Mebibytes(model.weights_bytes())),
                     model.causal() ? "yes" : "no", CountOrDash(model.vocab_size()),
                     CountOrDash(model.max_positions())});
   }
@@ -92,6 +87,10 @@ nlohmann::json ToJson(const v1::Model& model) {
                            {"max_tokens", model.limits().max_tokens()},
                            {"max_sequences", model.limits().max_sequences()},
                            {"max_score_tables", model.limits().max_score_tables()}}}};
+  json["emulated_dtypes"] = nlohmann::json::array();
+  for (const std::string& dtype : model.emulated_dtypes()) {
+    json["emulated_dtypes"].push_back(dtype);
+  }
   if (model.has_seed()) {
     json["seed"] = model.seed();
   }
@@ -146,6 +145,11 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
     std::cout << json.dump(2) << "\n";
   } else {
     std::cout << ToTable(models);
+    for (const v1::Model& model : models) {
+      if (const std::string warning = EmulationWarning(model); !warning.empty()) {
+        std::cout << absl::StrFormat("warning: %s: %s\n", model.name(), warning);
+      }
+    }
   }
   return absl::OkStatus();
 }

@@ -1,16 +1,15 @@
-#include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/files/shape_text.h"
-#include "client/cli/flags/attention_options.h"
 #include "client/cli/flags/plot_flags.h"
 #include "client/cli/show/answer_picture.h"
-#include "client/cli/show/file_picture.h"
+#include "client/cli/show/save_answer.h"
 #include "client/plot/html_picture.h"
 #include "client/plot/svg_picture.h"
 #include "core/runtime/status_macros.h"
@@ -24,13 +23,10 @@ constexpr char kPlotExamples[] = R"(Examples:
   attend plot --tokens 17,4,250,3,9 --causal -o layer.svg
   attend run --model gpt2 --text "The cat" --weights-layers 0,1 --output answer.safetensors
   attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png
-  attend plot attentions.npy --tokens-from tokens.json --causal -o attentions.html
 
 html shows all layers and heads as small maps, one as a large map, and links from token to token.
 svg shows up to four maps with their tokens, or all of them in a grid. Cells that a row may not see
-are striped (dots in the terminal). They follow from the request's options and the model's layers;
-for a file from elsewhere from --causal, --window and the like, or, without these flags, from
-weights that are exactly 0 in all heads.
+are striped (dots in the terminal). They follow from the request's options and the model's layers.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
@@ -75,20 +71,6 @@ absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
   return PictureOfAnswer(*client, workload.request, result);
 }
 
-absl::StatusOr<AttentionPicture> PictureOf(const PlotFlags& flags) {
-  if (flags.file.empty()) {
-    return PictureOfServer(flags);
-  }
-  FilePictureOptions options = {.path = flags.file,
-                                .tokens = flags.tokens_from,
-                                .has_sequences = flags.first_axis == "sequences"};
-  if (flags.request.attention.options.has_causal()) {
-    options.visibility.set_causal(flags.request.attention.options.causal());
-  }
-  RETURN_IF_ERROR(AddVisibility(flags.request.attention, options.visibility));
-  return PictureOfFile(options);
-}
-
 /// Layers and heads as the flags choose.
 absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> layers,
@@ -103,37 +85,23 @@ absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
   return CheckPicture(picture);
 }
 
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  if (path.empty() || path == "-") {
-    std::cout << text << std::flush;
-    return std::cout ? absl::OkStatus() : absl::UnavailableError("standard output is closed");
-  }
-  const std::string unfinished = absl::StrCat(path, ".part");
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    std::remove(unfinished.c_str());
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Draw(const PlotFlags& flags, const AttentionPicture& picture) {
   const StillOptions still = {.sequence = flags.sequence, .mean = flags.mean};
+  const std::string path = flags.output.empty() ? "-" : flags.output;
   switch (FormatOf(flags)) {
     case PictureFormat::kTerminal:
-      return WriteText(flags.output, TerminalPicture(picture, TerminalOf(flags)));
+      return WriteOutput(path, TerminalPicture(picture, TerminalOf(flags)));
     case PictureFormat::kSvg:
-      return WriteText(flags.output, SvgPicture(picture, still));
+      return WriteOutput(path, SvgPicture(picture, still));
     case PictureFormat::kHtml:
       break;
   }
-  return WriteText(flags.output, HtmlPicture(picture));
+  return WriteOutput(path, HtmlPicture(picture));
 }
 
 absl::Status Plot(const PlotFlags& flags) {
-  ASSIGN_OR_RETURN(AttentionPicture picture, PictureOf(flags));
+  ASSIGN_OR_RETURN(AttentionPicture picture,
+                   flags.file.empty() ? PictureOfServer(flags) : PictureOfFile(flags.file));
   if (picture.sequences.empty()) {
     return absl::NotFoundError("there are no attention weights to draw");
   }

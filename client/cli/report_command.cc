@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/show/bench_output.h"
-#include "client/load/report.h"
 #include "client/report/report_page.h"
 #include "core/runtime/status_macros.h"
 
@@ -45,17 +45,18 @@ std::string NameOf(const std::string& path, const std::vector<std::string>& all)
 absl::Status Report(const ReportFlags& flags) {
   std::vector<NamedReport> reports;
   for (const std::string& path : flags.files) {
-    ASSIGN_OR_RETURN(BenchReport report, ReadReportFile(path));
-    reports.push_back({.name = NameOf(path, flags.files), .report = std::move(report)});
+    ASSIGN_OR_RETURN(nlohmann::json result, ReadReportFile(path));
+    reports.push_back({.name = NameOf(path, flags.files), .result = std::move(result)});
   }
   if (!flags.html.empty()) {
-    return WriteOutput(flags.html, ReportPage(reports));
+    ASSIGN_OR_RETURN(const std::string page, ReportPage(reports));
+    return WriteOutput(flags.html, page);
   }
   for (const NamedReport& run : reports) {
     if (reports.size() > 1) {
       std::cout << run.name << "\n";
     }
-    std::cout << ToText(run.report);
+    std::cout << run.result["text"].get<std::string>();
   }
   return absl::OkStatus();
 }

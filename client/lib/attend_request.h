@@ -158,16 +158,12 @@ struct TokensBlock {
   v1::TokenizedText tokens;
 };
 
-/// What becomes of a streamed answer. Callbacks may be empty; they run on the calling thread and
-/// return whether to go on; after false the call is cancelled and returns CANCELLED.
+/// What becomes of a streamed answer.
 struct StreamSink {
+  /// Receives rows of the output as they arrive, on the calling thread. When it returns false, the
+  /// call is cancelled and returns CANCELLED. May be empty.
   std::function<bool(const RowBlock&)> on_rows = nullptr;
-  std::function<bool(const WeightsBlock&)> on_weights = nullptr;
-  std::function<bool(const LogSumExpBlock&)> on_log_sum_exp = nullptr;
-  std::function<bool(const TopWeightsBlock&)> on_top_weights = nullptr;
-  std::function<bool(const TokensBlock&)> on_tokens = nullptr;
-  std::function<bool(const LayerWeightsBlock&)> on_layer_weights = nullptr;
-  /// Also put the blocks together as the tensors of AttendResult, which else stay empty.
+  /// Also put all blocks together as the tensors of AttendResult, which else stay empty.
   bool assemble = false;
 };
 

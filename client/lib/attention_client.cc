@@ -45,28 +45,18 @@ absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   return status;
 }
 
-const auto& CallbackFor(const RowBlock&, const StreamSink& sink) { return sink.on_rows; }
-const auto& CallbackFor(const WeightsBlock&, const StreamSink& sink) { return sink.on_weights; }
-const auto& CallbackFor(const LogSumExpBlock&, const StreamSink& sink) {
-  return sink.on_log_sum_exp;
-}
-const auto& CallbackFor(const TopWeightsBlock&, const StreamSink& sink) {
-  return sink.on_top_weights;
-}
-const auto& CallbackFor(const TokensBlock&, const StreamSink& sink) { return sink.on_tokens; }
-const auto& CallbackFor(const LayerWeightsBlock&, const StreamSink& sink) {
-  return sink.on_layer_weights;
-}
-
-/// Feeds one block to the assembler, if there is one, and to the sink.
+/// Feeds one block to the assembler, if there is one, and rows to the sink.
 template <typename Block>
 absl::Status Consume(const Block& block, const StreamSink& sink, StreamAssembler* assembler) {
   if (assembler != nullptr) {
     RETURN_IF_ERROR(assembler->Add(block));
   }
-  const auto& callback = CallbackFor(block, sink);
-  return callback == nullptr || callback(block) ? absl::OkStatus()
-                                                : absl::CancelledError("stopped by the caller");
+  if constexpr (std::is_same_v<Block, RowBlock>) {
+    if (sink.on_rows != nullptr && !sink.on_rows(block)) {
+      return absl::CancelledError("stopped by the caller");
+    }
+  }
+  return absl::OkStatus();
 }
 
 template <typename Request>
@@ -140,7 +130,8 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
   std::optional<StreamAssembler> assembler;
-  BlockingStream stream(state_->stub, kAttendStreamMethod, bytes, state_->options.timeout);
+  BlockingStream stream(state_->stub, kAttendStreamMethod, state_->options.timeout);
+  stream.WriteLast(bytes);
   std::optional<AttendResult> result;
   grpc::ByteBuffer received;
   while (stream.Read(received)) {
@@ -253,8 +244,8 @@ absl::Status WatchHealth(const ClientOptions& options, const std::string& servic
   request.set_service(service);
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
   grpc::GenericStub stub(channel);
-  BlockingStream stream(stub, "/grpc.health.v1.Health/Watch", Encoder().Encode(request),
-                        until - absl::Now());
+  BlockingStream stream(stub, "/grpc.health.v1.Health/Watch", until - absl::Now());
+  stream.WriteLast(Encoder().Encode(request));
   grpc::ByteBuffer bytes;
   while (stream.Read(bytes)) {
     ASSIGN_OR_RETURN(const Received<grpc::health::v1::HealthCheckResponse> received,

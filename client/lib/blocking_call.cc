@@ -43,54 +43,12 @@ absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::s
 }
 
 BlockingStream::BlockingStream(grpc::GenericStub& stub, const std::string& method,
-                               const grpc::ByteBuffer& request, absl::Duration timeout) {
-  SetDeadline(timeout, context_);
-  stream_ = stub.PrepareCall(&context_, method, &queue_);
-  stream_->StartCall(this);
-  is_open_ = Wait();
-  if (is_open_) {
-    stream_->WriteLast(request, grpc::WriteOptions(), this);
-    is_open_ = Wait();
-  }
-}
-
-BlockingStream::~BlockingStream() {
-  if (!is_finished_) {
-    context_.TryCancel();
-    Finish().IgnoreError();
-  }
-  Drain(queue_);
-}
-
-bool BlockingStream::Wait() {
-  void* tag = nullptr;
-  bool ok = false;
-  return queue_.Next(&tag, &ok) && ok;
-}
-
-bool BlockingStream::Read(grpc::ByteBuffer& message) {
-  if (is_open_) {
-    stream_->Read(&message, this);
-    is_open_ = Wait();
-  }
-  return is_open_;
-}
-
-absl::Status BlockingStream::Finish() {
-  grpc::Status status;
-  stream_->Finish(&status, this);
-  Wait();
-  is_finished_ = true;
-  return ToAbslStatus(status);
-}
-
-BlockingDuplex::BlockingDuplex(grpc::GenericStub& stub, const std::string& method,
                                absl::Duration timeout) {
   SetDeadline(timeout, context_);
   stream_ = stub.PrepareCall(&context_, method, &queue_);
 }
 
-BlockingDuplex::~BlockingDuplex() {
+BlockingStream::~BlockingStream() {
   if (is_started_ && !is_finished_) {
     context_.TryCancel();
     Finish(absl::InfiniteFuture()).IgnoreError();
@@ -98,7 +56,7 @@ BlockingDuplex::~BlockingDuplex() {
   Drain(queue_);
 }
 
-bool BlockingDuplex::Wait(absl::Time deadline) {
+bool BlockingStream::Wait(absl::Time deadline) {
   void* tag = nullptr;
   bool ok = false;
   if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(deadline)) != grpc::CompletionQueue::TIMEOUT) {
@@ -111,29 +69,42 @@ bool BlockingDuplex::Wait(absl::Time deadline) {
   return false;
 }
 
-bool BlockingDuplex::Write(const grpc::ByteBuffer& message, absl::Time deadline) {
-  if (!is_started_) {
-    is_started_ = true;
-    stream_->StartCall(this);
-    if (!Wait(deadline)) {
-      return false;
-    }
+bool BlockingStream::Start(absl::Time deadline) {
+  if (is_started_) {
+    return true;
+  }
+  is_started_ = true;
+  stream_->StartCall(this);
+  return Wait(deadline);
+}
+
+bool BlockingStream::Write(const grpc::ByteBuffer& message, absl::Time deadline) {
+  if (!Start(deadline)) {
+    return false;
   }
   stream_->Write(message, this);
   return Wait(deadline);
 }
 
-bool BlockingDuplex::Read(grpc::ByteBuffer& message, absl::Time deadline) {
+bool BlockingStream::WriteLast(const grpc::ByteBuffer& message) {
+  if (!Start(absl::InfiniteFuture())) {
+    return false;
+  }
+  stream_->WriteLast(message, grpc::WriteOptions(), this);
+  return Wait(absl::InfiniteFuture());
+}
+
+bool BlockingStream::Read(grpc::ByteBuffer& message, absl::Time deadline) {
   stream_->Read(&message, this);
   return Wait(deadline);
 }
 
-void BlockingDuplex::EndRequests(absl::Time deadline) {
+void BlockingStream::EndRequests(absl::Time deadline) {
   stream_->WritesDone(this);
   Wait(deadline);
 }
 
-absl::Status BlockingDuplex::Finish(absl::Time deadline) {
+absl::Status BlockingStream::Finish(absl::Time deadline) {
   if (!is_finished_) {
     grpc::Status status;
     stream_->Finish(&status, this);

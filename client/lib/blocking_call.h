@@ -20,54 +20,32 @@ namespace attention {
 absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::string& method,
                                            const grpc::ByteBuffer& request, absl::Duration timeout);
 
-/// A call that is answered by a stream. One thread; the destructor cancels what is left.
+/// A call whose answer, and perhaps request, is a stream. One thread; the destructor cancels what
+/// is left. What does not end by its deadline is cancelled with the call.
 class BlockingStream {
  public:
-  BlockingStream(grpc::GenericStub& stub, const std::string& method,
-                 const grpc::ByteBuffer& request, absl::Duration timeout);
+  /// Of the whole call, `timeout` from now.
+  BlockingStream(grpc::GenericStub& stub, const std::string& method, absl::Duration timeout);
   ~BlockingStream();
   BlockingStream(const BlockingStream&) = delete;
   BlockingStream& operator=(const BlockingStream&) = delete;
 
-  /// Waits for the next message; false after the last, or on error.
-  bool Read(grpc::ByteBuffer& message);
-
-  /// How the call ended. REQUIRES: Read returned false.
-  absl::Status Finish();
-
- private:
-  bool Wait();
-
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  bool is_open_ = true;  // there may be more to read
-  bool is_finished_ = false;
-};
-
-/// A call with streams both ways. One thread; the destructor cancels what is left. What does not
-/// end by its deadline is cancelled with the call.
-class BlockingDuplex {
- public:
-  /// Of the whole call, `timeout` from now.
-  BlockingDuplex(grpc::GenericStub& stub, const std::string& method, absl::Duration timeout);
-  ~BlockingDuplex();
-  BlockingDuplex(const BlockingDuplex&) = delete;
-  BlockingDuplex& operator=(const BlockingDuplex&) = delete;
-
   /// False when the call has ended.
   bool Write(const grpc::ByteBuffer& message, absl::Time deadline);
+  /// The only message of a request.
+  bool WriteLast(const grpc::ByteBuffer& message);
   /// Waits for the next message; false after the last, or on error.
-  bool Read(grpc::ByteBuffer& message, absl::Time deadline);
+  bool Read(grpc::ByteBuffer& message, absl::Time deadline = absl::InfiniteFuture());
   /// There is nothing more to write.
   void EndRequests(absl::Time deadline);
   void Cancel() { context_.TryCancel(); }
   /// How the call ended; the same each time. REQUIRES: Write or Read returned false.
-  absl::Status Finish(absl::Time deadline);
+  absl::Status Finish(absl::Time deadline = absl::InfiniteFuture());
   /// Whether a deadline of these functions passed.
   bool timed_out() const { return timed_out_; }
 
  private:
+  bool Start(absl::Time deadline);
   bool Wait(absl::Time deadline);
 
   grpc::ClientContext context_;

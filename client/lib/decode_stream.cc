@@ -165,7 +165,7 @@ struct DecodeStream::State {
 
   const DecodeStreamOptions options;
   grpc::GenericStub stub;
-  BlockingDuplex duplex;
+  BlockingStream duplex;
   absl::Time deadline;   // of the action under way
   uint64_t last_id = 0;  // of the action under way, or the last one
   absl::Status broken;

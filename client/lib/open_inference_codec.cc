@@ -9,11 +9,14 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/envelope.h"
+#include "proto/codec/option_parameters.h"
 #include "proto/codec/tensor.h"
 #include "proto/inference/open_inference.pb.h"
 
 namespace attention {
 namespace {
+
+using google::protobuf::FieldDescriptor;
 
 constexpr char kBareAttention[] = "attention";
 constexpr char kOutput[] = "output";
@@ -46,28 +49,18 @@ class InferRequestBuilder {
   }
 
  private:
-  inference::InferParameter& Parameter(const char* name) {
+  inference::InferParameter& Parameter(const std::string& name) {
     return (*wire_.mutable_parameters())[name];
   }
 
   absl::Status WriteOptions(const AttendRequest& request) {
     v1::AttentionOptions rest = request.options;
-    if (rest.has_causal()) {
-      Parameter("causal").set_bool_param(rest.causal());
+    for (const FieldDescriptor* const field : OptionParameters()) {
+      if (rest.GetReflection()->HasField(rest, field)) {
+        WriteOption(rest, *field);
+        rest.GetReflection()->ClearField(&rest, field);
+      }
     }
-    if (rest.has_scale()) {
-      Parameter("scale").set_double_param(rest.scale());
-    }
-    if (rest.softcap() != 0.0) {
-      Parameter("softcap").set_double_param(rest.softcap());
-    }
-    if (rest.window() != 0) {
-      Parameter("window").set_int64_param(rest.window());
-    }
-    rest.clear_causal();
-    rest.clear_scale();
-    rest.clear_softcap();
-    rest.clear_window();
     if (rest.ByteSizeLong() > 0) {
       return CannotAsk(absl::StrCat("options { ", rest.ShortDebugString(), " }"));
     }
@@ -79,6 +72,18 @@ class InferRequestBuilder {
     }
     return request.weights_choice.layers().empty() ? absl::OkStatus()
                                                    : CannotAsk("weights of layers");
+  }
+
+  void WriteOption(const v1::AttentionOptions& options, const FieldDescriptor& field) {
+    const auto& reflection = *options.GetReflection();
+    inference::InferParameter& parameter = Parameter(field.name());
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      parameter.set_bool_param(reflection.GetBool(options, &field));
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+      parameter.set_int64_param(reflection.GetInt64(options, &field));
+    } else {
+      parameter.set_double_param(reflection.GetDouble(options, &field));
+    }
   }
 
   void Write(const HiddenStatesInput& input) {

@@ -14,8 +14,8 @@ inline constexpr char kModelInferMethod[] = "/inference.GRPCInferenceService/Mod
 
 /// A ModelInferRequest: inputs `hidden_states` [B, S, E] (with `lengths`, `memory`,
 /// `memory_lengths`), `input_ids` INT32 [B, S], or `query`, `key` and `value` [B, S, H, D] (with
-/// `kv_lengths`, `bias`) for the model "attention"; all raw. Of the options only causal, scale,
-/// softcap and window, as parameters, beside `layer`. INVALID_ARGUMENT names what else there is,
+/// `kv_lengths`, `bias`) for the model "attention"; all raw. Of the options only those of
+/// OptionParameters, as parameters, beside `layer`. INVALID_ARGUMENT names what else there is,
 /// because the protocol has no words for it, and tensors that are missing or of another rank.
 absl::StatusOr<grpc::ByteBuffer> EncodeInferRequest(const AttendRequest& request,
                                                     const SliceOf& slice_of = CopiedSlice);

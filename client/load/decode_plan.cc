@@ -52,27 +52,6 @@ Tensor SeededRows(const Tensor& like, size_t row_rank, int64_t count, uint64_t s
   return SeededTensor(seed, like.dtype(), std::move(shape));
 }
 
-/// The rows of `first`, then those of `others`.
-Tensor Concatenate(const Tensor& first, const std::vector<const Tensor*>& others) {
-  Shape shape = first.shape();
-  for (const Tensor* other : others) {
-    shape[0] += other->shape()[0];
-  }
-  Tensor all(first.dtype(), std::move(shape));
-  auto* target = static_cast<std::byte*>(all.data());
-  const auto append = [&target](const Tensor& part) {
-    if (part.size_bytes() > 0) {
-      std::memcpy(target, part.data(), part.size_bytes());
-      target += part.size_bytes();
-    }
-  };
-  append(first);
-  for (const Tensor* other : others) {
-    append(*other);
-  }
-  return all;
-}
-
 decltype(AttendRequest::input) InputOf(const std::vector<const Tensor*>& tensors,
                                        const std::vector<int32_t>& ids) {
   if (tensors.empty()) {
@@ -131,6 +110,22 @@ std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
+Tensor JoinRows(const std::vector<const Tensor*>& parts) {
+  Shape shape = parts[0]->shape();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    shape[0] += parts[i]->shape()[0];
+  }
+  Tensor all(parts[0]->dtype(), std::move(shape));
+  auto* target = static_cast<std::byte*>(all.data());
+  for (const Tensor* part : parts) {
+    if (part->size_bytes() > 0) {
+      std::memcpy(target, part->data(), part->size_bytes());
+      target += part->size_bytes();
+    }
+  }
+  return all;
+}
+
 absl::StatusOr<DecodePlan> DecodePlan::Make(const AttendRequest& like, const DecodeOptions& options,
                                             uint64_t seed) {
   ASSIGN_OR_RETURN(const std::vector<const Tensor*> tensors, TensorsOf(like));
@@ -163,11 +158,11 @@ Workload DecodePlan::AtOnce() const {
   Workload all;
   std::vector<const Tensor*> tensors;
   for (size_t i = 0; i < prefill_.tensors.size(); ++i) {
-    std::vector<const Tensor*> steps;
+    std::vector<const Tensor*> parts = {&prefill_.tensors[i]};
     for (int64_t step = 0; step < options_.steps; ++step) {
-      steps.push_back(&steps_[step % num_different_steps()].tensors[i]);
+      parts.push_back(&steps_[step % num_different_steps()].tensors[i]);
     }
-    all.tensors.push_back(std::make_unique<const Tensor>(Concatenate(prefill_.tensors[i], steps)));
+    all.tensors.push_back(std::make_unique<const Tensor>(JoinRows(parts)));
     tensors.push_back(all.tensors.back().get());
   }
   std::vector<int32_t> ids = prefill_.ids;

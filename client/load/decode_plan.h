@@ -20,6 +20,9 @@ struct DecodeOptions {
   v1::DataType cache_dtype = v1::FP32;
 };
 
+/// The rows of all parts, one after the other. REQUIRES: at least one; rows of one shape and dtype.
+Tensor JoinRows(const std::vector<const Tensor*>& parts);
+
 /// Some tokens of one sequence; which member holds them depends on the kind of input.
 struct TokenRows {
   std::vector<Tensor> tensors;  // hidden states [n, E]; or query, key and value [n, heads, width]

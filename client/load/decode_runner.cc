@@ -1,4 +1,3 @@
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -32,19 +31,12 @@ absl::StatusOr<std::vector<Tensor>> DecodeAlone(const DecodePlan& plan,
 
 /// As the answer to all tokens at once. REQUIRES: outputs of one row a token, of one dtype.
 AttendResult Join(const std::vector<Tensor>& outputs) {
-  Shape shape = outputs[0].shape();
-  for (size_t i = 1; i < outputs.size(); ++i) {
-    shape[0] += outputs[i].shape()[0];
+  std::vector<const Tensor*> parts;
+  for (const Tensor& output : outputs) {
+    parts.push_back(&output);
   }
   AttendResult result;
-  result.output = Tensor(outputs[0].dtype(), std::move(shape));
-  auto* target = static_cast<std::byte*>(result.output.data());
-  for (const Tensor& output : outputs) {
-    if (output.size_bytes() > 0) {
-      std::memcpy(target, output.data(), output.size_bytes());
-      target += output.size_bytes();
-    }
-  }
+  result.output = JoinRows(parts);
   return result;
 }
 

@@ -4,12 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 namespace attention {
 namespace {
@@ -80,30 +76,6 @@ std::string Histogram::Counts() const {
     }
   }
   return text;
-}
-
-absl::StatusOr<Histogram> Histogram::FromCounts(const std::string& counts, int64_t min, int64_t max,
-                                                double mean) {
-  Histogram histogram;
-  for (const absl::string_view pair : absl::StrSplit(counts, ' ', absl::SkipEmpty())) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(pair, ':');
-    int64_t end = 0, count = 0;
-    if (!absl::SimpleAtoi(parts.first, &end) || !absl::SimpleAtoi(parts.second, &count) ||
-        end < 0 || count <= 0 || UpperEnd(BucketOf(static_cast<uint64_t>(end))) != end) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("histogram: expected UPPER_END:COUNT, found \"", std::string(pair), "\""));
-    }
-    const size_t bucket = BucketOf(static_cast<uint64_t>(end));
-    histogram.counts_.resize(std::max(histogram.counts_.size(), bucket + 1));
-    histogram.counts_[bucket] += count;
-    histogram.count_ += count;
-  }
-  if (histogram.count_ > 0) {
-    histogram.min_ = min;
-    histogram.max_ = max;
-    histogram.sum_ = mean * static_cast<double>(histogram.count_);
-  }
-  return histogram;
 }
 
 }  // namespace attention

@@ -2,11 +2,10 @@
 // HdrHistogram, Tene), so any value is known to within 1/128 whatever its size, in at most 58 KiB.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "absl/status/statusor.h"
 
 namespace attention {
 
@@ -31,9 +30,6 @@ class Histogram {
   /// "1023:5 1031:17": for each bucket that holds any its upper end, and how many it holds,
   /// ascending.
   std::string Counts() const;
-  /// The histogram whose Counts, min, max and mean are these. INVALID_ARGUMENT for what is none.
-  static absl::StatusOr<Histogram> FromCounts(const std::string& counts, int64_t min, int64_t max,
-                                              double mean);
 
  private:
   std::vector<int64_t> counts_;  // up to the last bucket that holds any
@@ -42,5 +38,14 @@ class Histogram {
   int64_t max_ = 0;
   double sum_ = 0.0;
 };
+
+/// The percentiles that reports have.
+struct Quantile {
+  const char* name;
+  double percent;
+};
+inline constexpr std::array kQuantiles = {Quantile{"p50", 50.0},   Quantile{"p90", 90.0},
+                                          Quantile{"p95", 95.0},   Quantile{"p99", 99.0},
+                                          Quantile{"p99.9", 99.9}, Quantile{"p99.99", 99.99}};
 
 }  // namespace attention

@@ -98,11 +98,6 @@ struct LoadResult {
   std::vector<LoadSample> samples;
 };
 
-/// The sum of what several runs counted. Those at one time (of several clients) become one of the
-/// sum of their rates, those one after the other a longer one without the pauses. Samples are left
-/// out. REQUIRES: at least one.
-LoadResult MergeResults(std::vector<LoadResult> results);
-
 /// Of the whole run.
 int64_t NumFailures(const Failures& failures);
 

@@ -99,17 +99,19 @@ reference::Rotary RotaryOf(const v1::Rotary& wire) {
   return rotary;
 }
 
-void AddVisibility(const v1::AttentionOptions& wire, const v1::SequenceOptions& own, int64_t kv_len,
-                   reference::Options& options) {
-  options.causal = own.has_causal()    ? own.causal()
-                   : wire.has_causal() ? wire.causal()
-                                       : options.causal;
-  options.window = own.has_window() ? own.window() : wire.window();
-  options.window_right = own.has_window_right() ? own.window_right() : wire.window_right();
-  options.prefix = own.has_prefix() ? own.prefix() : wire.prefix();
-  const auto& tokens = own.global_tokens().empty() ? wire.global_tokens() : own.global_tokens();
-  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(options.global_tokens),
-               [kv_len](int64_t token) { return token < kv_len; });
+/// `wire` is the request's options, or those of one of its sequences.
+template <typename Wire>
+void ReadVisibility(const Wire& wire, reference::Options& options) {
+  options.causal = wire.has_causal() ? wire.causal() : options.causal;
+  for (const reference::VisibilityNumber& number : reference::kVisibilityNumbers) {
+    const auto* const field = Wire::descriptor()->FindFieldByName(number.name);
+    if (wire.GetReflection()->HasField(wire, field)) {
+      options.*number.value = wire.GetReflection()->GetInt64(wire, field);
+    }
+  }
+  if (!wire.global_tokens().empty()) {
+    options.global_tokens.assign(wire.global_tokens().begin(), wire.global_tokens().end());
+  }
 }
 
 }  // namespace
@@ -122,10 +124,11 @@ absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& reque
   reference::Options options;
   options.causal = extents.is_causal;
   options.query_offset = span.query_offset;
-  AddVisibility(wire,
-                wire.sequences().empty() ? v1::SequenceOptions::default_instance()
-                                         : wire.sequences(static_cast<int>(index)),
-                span.kv_len, options);
+  ReadVisibility(wire, options);
+  if (!wire.sequences().empty()) {
+    ReadVisibility(wire.sequences(static_cast<int>(index)), options);
+  }
+  std::erase_if(options.global_tokens, [&span](int64_t token) { return token >= span.kv_len; });
   if (wire.has_scale()) {
     options.scale = wire.scale();
   }

@@ -1,277 +1,233 @@
-#include <cmath>
-#include <memory>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "client/load/load_result.h"
 #include "client/load/report.h"
-#include "client/load/report_fields.h"
-#include "client/load/report_parts.h"
 
 namespace attention {
 namespace {
 
 using Json = nlohmann::json;
 
-/// Reading throws nlohmann::json::exception, or this; ReadReport makes a status of it.
-class Wrong : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-template <typename T>
-T OrThrow(absl::StatusOr<T> value) {
-  if (!value.ok()) {
-    throw Wrong(std::string(value.status().message()));
-  }
-  return *std::move(value);
+Json Seconds(absl::Duration duration) {
+  return duration == absl::InfiniteDuration() ? Json() : Json(absl::ToDoubleSeconds(duration));
 }
 
-constexpr std::pair<Arrivals, const char*> kArrivals[] = {{Arrivals::kConstant, "constant"},
-                                                          {Arrivals::kPoisson, "poisson"}};
+std::string TimeText(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
-class Writer {
- public:
-  void operator()(const char* key, const auto& value) { json[key] = Written(value); }
-  template <typename T>
-  bool Has(const char*, const std::optional<T>& value) {
-    return value.has_value();
-  }
-  template <typename T>
-  void IfAny(const char* key, const std::optional<T>& value) {
-    if (value.has_value()) {
-      (*this)(key, *value);
-    }
-  }
-  void IfAny(const char* key, const Histogram& values) {
-    if (values.count() > 0) {
-      (*this)(key, values);
-    }
-  }
-  void IfAny(const char* key, const std::string& text) {
-    if (!text.empty()) {
-      (*this)(key, text);
-    }
-  }
-  void IfAny(const char* key, const std::shared_ptr<const ArrivalTrace>& trace) {
-    if (trace != nullptr) {
-      (*this)(key, trace->path);
-    }
-  }
-  void AllOf(const Failures& failures) {
-    json["errors"] = json["error_texts"] = json["error_latency_ms"] = Json::object();
-    for (const auto& [code, failure] : failures) {
-      json["errors"][code] = failure.count;
-      json["error_texts"][code] = failure.first_text;
-      if (failure.latency_ns.count() > 0) {
-        json["error_latency_ms"][code] = LatencyJson(failure.latency_ns);
-      }
-    }
-  }
+Json OrNull(const auto& optional) { return optional.has_value() ? Json(*optional) : Json(); }
 
-  static Json Written(const auto& value) {
-    if constexpr (requires(Writer& io) { Fields::Visit(io, value); }) {
-      Writer io;
-      Fields::Visit(io, value);
-      return std::move(io.json);
-    } else {
-      return value;
-    }
+Json LatencyJson(const Histogram& nanoseconds) {
+  Json json = {{"count", nanoseconds.count()},
+               {"mean", Milliseconds(nanoseconds.mean())},
+               {"min", Milliseconds(nanoseconds.min())},
+               {"max", Milliseconds(nanoseconds.max())},
+               {"histogram", nanoseconds.Counts()}};
+  for (const Quantile& quantile : kQuantiles) {
+    json[quantile.name] = Milliseconds(nanoseconds.Percentile(quantile.percent));
   }
-  static Json Written(absl::Duration duration) {
-    return duration == absl::InfiniteDuration() ? Json() : Json(absl::ToDoubleSeconds(duration));
-  }
-  static Json Written(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
-  static Json Written(const Histogram& nanoseconds) { return LatencyJson(nanoseconds); }
-  static Json Written(const TimeSeries& series) {
-    return {{"slice_s", absl::ToDoubleSeconds(series.slice())},
-            {"slices", Written(series.slices())}};
-  }
-  static Json Written(const SloTarget& target) { return target.text; }
-  static Json Written(v1::DataType dtype) { return v1::DataType_Name(dtype); }
-  static Json Written(Arrivals arrivals) { return kArrivals[static_cast<int>(arrivals)].second; }
-  template <typename T>
-  static Json Written(const std::optional<T>& value) {
-    return value.has_value() ? Written(*value) : Json();
-  }
-  template <typename T>
-  static Json Written(const std::vector<T>& values) {
-    Json json = Json::array();
-    for (const T& value : values) {
-      json.push_back(Written(value));
-    }
-    return json;
-  }
+  return json;
+}
 
-  Json json = Json::object();
-};
+Json SeriesJson(const TimeSeries& series) {
+  Json slices = Json::array();
+  for (const TimeSlice& slice : series.slices()) {
+    slices.push_back({{"due", slice.due},
+                      {"not_sent", slice.not_sent},
+                      {"sent", slice.sent},
+                      {"answers", slice.answers},
+                      {"tokens", slice.tokens},
+                      {"errors", slice.errors},
+                      {"latency_ms", LatencyJson(slice.latency_ns)}});
+  }
+  return {{"slice_s", absl::ToDoubleSeconds(series.slice())}, {"slices", std::move(slices)}};
+}
 
-class Reader {
- public:
-  explicit Reader(const Json& json) : json_(json) {}
+Json StabilityJson(const Stability& stability) {
+  Json windows = Json::array();
+  for (const StabilityWindow& window : stability.windows) {
+    windows.push_back({{"answers_per_s", window.answers_per_s}, {"latency_ms", window.latency_ms}});
+  }
+  return {{"window_s", Seconds(stability.window)},
+          {"windows", std::move(windows)},
+          {"stable", OrNull(stability.is_stable)},
+          {"throughput_cv", stability.throughput_cv},
+          {"latency_cv", stability.latency_cv}};
+}
 
-  void operator()(const char* key, auto& value) { Read(json_.at(key), value); }
-  template <typename T>
-  bool Has(const char* key, std::optional<T>& value) {
-    if (json_.contains(key)) {
-      value.emplace();
-    }
-    return value.has_value();
+Json SloJson(const std::vector<SloCheck>& checks) {
+  Json slo = Json::array();
+  for (const SloCheck& check : checks) {
+    slo.push_back({{"target", check.target.text},
+                   {"limit", check.target.limit},
+                   {"measured", check.measured},
+                   {"met", check.is_met}});
   }
-  void IfAny(const char* key, auto& value) {
-    if (json_.contains(key)) {
-      Read(json_.at(key), value);
-    }
-  }
-  void AllOf(Failures& failures) {
-    for (const auto& [code, count] : json_.at("errors").items()) {
-      failures[code] = {
-          .count = count, .first_text = json_.at("error_texts").at(code), .latency_ns = {}};
-      Reader(json_.at("error_latency_ms")).IfAny(code.c_str(), failures[code].latency_ns);
-    }
-  }
+  return slo;
+}
 
-  static void Read(const Json& json, auto& value) {
-    if constexpr (requires(Reader& io) { Fields::Visit(io, value); }) {
-      Reader io(json);
-      Fields::Visit(io, value);
-    } else {
-      json.get_to(value);
-    }
+Json VerificationJson(const LoadVerification& verification) {
+  Json json = {{"agreed", verification.agreed()},
+               {"sampled", verification.sampled},
+               {"identical", verification.identical}};
+  if (verification.reference.has_value()) {
+    json["relative_l2"] = verification.reference->relative_l2;
+    json["tolerance"] = verification.reference->tolerance;
   }
+  return json;
+}
 
- private:
-  static void Read(const Json& json, absl::Duration& duration) {
-    duration = json.is_null() ? absl::InfiniteDuration() : absl::Seconds(json.get<double>());
-  }
-  static void Read(const Json& json, absl::Time& time) {
-    std::string error;
-    if (!absl::ParseTime(absl::RFC3339_full, json.get<std::string>(), &time, &error)) {
-      throw Wrong(absl::StrCat("started: ", error));
+void AddFailures(const Failures& failures, Json& json) {
+  json["errors"] = json["error_texts"] = json["error_latency_ms"] = Json::object();
+  for (const auto& [code, failure] : failures) {
+    json["errors"][code] = failure.count;
+    json["error_texts"][code] = failure.first_text;
+    if (failure.latency_ns.count() > 0) {
+      json["error_latency_ms"][code] = LatencyJson(failure.latency_ns);
     }
   }
-  static void Read(const Json& json, Histogram& values) {
-    const auto nanoseconds = [&json](const char* key) { return json.at(key).get<double>() * 1e6; };
-    values = OrThrow(Histogram::FromCounts(json.at("histogram").get<std::string>(),
-                                           std::llround(nanoseconds("min")),
-                                           std::llround(nanoseconds("max")), nanoseconds("mean")));
-  }
-  static void Read(const Json& json, TimeSeries& series) {
-    const double slice_s = json.at("slice_s");
-    const Json& slices = json.at("slices");
-    if (!(slice_s > 0.0) || slices.size() > TimeSeries::kMaxSlices) {
-      throw Wrong(absl::StrCat("series: expected at most ", TimeSeries::kMaxSlices,
-                               " slices that last, found ", slices.size(), " of ", slice_s, " s"));
-    }
-    series = TimeSeries(absl::Seconds(slice_s));
-    for (size_t i = 0; i < slices.size(); ++i) {
-      // The middle, so that no rounding makes it the one before.
-      Read(slices[i], series.At(series.slice() * (static_cast<double>(i) + 0.5)));
-    }
-  }
-  static void Read(const Json& json, SloTarget& target) { target = OrThrow(ParseSlo(json)); }
-  static void Read(const Json& json, v1::DataType& dtype) {
-    if (!v1::DataType_Parse(json.get<std::string>(), &dtype)) {
-      throw Wrong("decode.cache_dtype: expected the name of a dtype");
-    }
-  }
-  static void Read(const Json& json, Arrivals& arrivals) {
-    arrivals = json == "poisson" ? Arrivals::kPoisson : Arrivals::kConstant;
-  }
-  static void Read(const Json& json, std::shared_ptr<const ArrivalTrace>& trace) {
-    trace = std::make_shared<const ArrivalTrace>(
-        ArrivalTrace{.path = json, .times = {}, .kinds = {}, .lengths = {}});
-  }
-  template <typename T>
-  static void Read(const Json& json, std::optional<T>& value) {
-    if (json.is_null()) {
-      value.reset();
-    } else {
-      Read(json, value.emplace());
-    }
-  }
-  template <typename T>
-  static void Read(const Json& json, std::vector<T>& values) {
-    for (const Json& value : json) {
-      Read(value, values.emplace_back());
-    }
-  }
+}
 
-  const Json& json_;
-};
+/// What only some loads have.
+void AddLatencies(const LoadResult& result, Json& json) {
+  const std::pair<const char*, const Histogram&> latencies[] = {
+      {"first_block_ms", result.first_message_ns},
+      {"next_block_ms", result.message_gap_ns},
+      {"token_ms", result.token_ns}};
+  for (const auto& [key, latency_ns] : latencies) {
+    if (latency_ns.count() > 0) {
+      json[key] = LatencyJson(latency_ns);
+    }
+  }
+  if (result.accounts > 0) {
+    json["phases_ms"] = {{"send", LatencyJson(result.phases.send_ns)},
+                         {"queue", LatencyJson(result.phases.queue_ns)},
+                         {"compute", LatencyJson(result.phases.compute_ns)},
+                         {"receive", LatencyJson(result.phases.receive_ns)}};
+  }
+}
 
-/// With what follows from the rest, for whoever reads the JSON.
-Json LevelJson(const BenchLevel& level) {
-  Json json = Writer::Written(level);
-  const LoadRates rates = RatesOf(level.result);
-  json.update({{"met", MeetsTargets(level)},
-               {"client_warning", ClientWarning(level)},
+Json ResultJson(const LoadResult& result) {
+  const LoadRates rates = RatesOf(result);
+  Json json = {{"started", TimeText(result.started)},
+               {"window_s", Seconds(result.window)},
+               {"answers", result.answers},
+               {"tokens", result.tokens},
+               {"request_bytes", result.request_bytes},
+               {"answered_bytes", result.answered_bytes},
+               {"prefills", result.prefills},
+               {"prefill_tokens", result.prefill_tokens},
+               {"accounts", result.accounts},
+               {"batch_requests", result.batch_requests},
                {"requests_per_s", rates.requests_per_s},
                {"tokens_per_s", rates.tokens_per_s},
                {"gigabytes_per_s", rates.gigabytes_per_s},
                {"prefill_tokens_per_s", rates.prefill_tokens_per_s},
-               {"requests_per_batch", rates.requests_per_batch}});
-  if (level.result.pace.has_value()) {
-    json.update({{"offered_per_s", rates.offered_per_s},
+               {"requests_per_batch", rates.requests_per_batch},
+               {"latency_ms", LatencyJson(result.latency_ns)},
+               {"series", SeriesJson(result.series)},
+               {"client_cpu_share", result.client_cpu_share},
+               {"client_wait_share", result.client_wait_share},
+               {"gave_up", result.gave_up},
+               {"stopped", result.was_stopped}};
+  if (result.pace.has_value()) {
+    json.update({{"due", result.pace->due},
+                 {"not_sent", result.pace->not_sent},
+                 {"lag_ms", LatencyJson(result.pace->lag_ns)},
+                 {"service_ms", LatencyJson(result.service_ns)},
+                 {"offered_per_s", rates.offered_per_s},
                  {"sent_per_s", rates.sent_per_s},
                  {"goodput_per_s", rates.requests_per_s}});
   }
-  if (level.verification.has_value()) {
-    json["verification"]["agreed"] = level.verification->agreed();
-  }
-  Writer options;
-  Fields::VisitLevel(options, level.options);
-  json["options"] = std::move(options.json);
+  AddLatencies(result, json);
+  AddFailures(result.failures, json);
   return json;
 }
 
-/// `common`: the options of all levels.
-BenchLevel LevelOf(const Json& json, Json common) {
-  common.update(json.at("options"));
-  BenchLevel level;
-  Reader::Read(common, level.options);
-  Reader options(common);
-  Fields::VisitLevel(options, level.options);
-  if (level.options.open_loop.has_value()) {
-    level.options.open_loop->arrivals.seed = level.options.seed;
+/// The options that differ from level to level.
+Json LevelOptions(const LoadOptions& options) {
+  if (!options.open_loop.has_value()) {
+    return {{"concurrency", options.concurrency}};
   }
-  Reader::Read(json, level);
-  return level;
+  const ArrivalOptions& arrivals = options.open_loop->arrivals;
+  Json json = {{"rate_per_s", arrivals.rate_per_s},
+               {"arrivals", arrivals.arrivals == Arrivals::kPoisson ? "poisson" : "constant"},
+               {"max_in_flight", options.open_loop->max_in_flight}};
+  if (arrivals.ramp.has_value()) {
+    json["ramp_to_per_s"] = arrivals.ramp->to_rate_per_s;
+  }
+  if (arrivals.trace != nullptr) {
+    json["schedule"] = arrivals.trace->path;
+  }
+  return json;
 }
 
-BenchReport ReportOf(const Json& json) {
-  if (json.value("format", "") != kReportFormat) {
-    throw Wrong(absl::StrCat("expected the format \"", kReportFormat, "\", found \"",
-                             json.value("format", ""), "\""));
+Json LevelJson(const BenchLevel& level) {
+  Json json = ResultJson(level.result);
+  json.update({{"met", MeetsTargets(level)},
+               {"client_warning", ClientWarning(level)},
+               {"stability", StabilityJson(level.stability)},
+               {"slo", SloJson(level.slo)},
+               {"options", LevelOptions(level.options)}});
+  if (level.verification.has_value()) {
+    json["verification"] = VerificationJson(*level.verification);
   }
-  BenchReport report;
-  Reader::Read(json, report);
-  Reader::Read(json.at("options"), report.subject);
-  for (const Json& level : json.contains("levels") ? json.at("levels") : Json::array({json})) {
-    report.levels.push_back(LevelOf(level, json.at("options")));
+  return json;
+}
+
+void AddSubject(const BenchSubject& subject, Json& json) {
+  json.update({{"model", subject.model},
+               {"request", subject.request},
+               {"protocol", subject.protocol},
+               {"stream", subject.is_streaming}});
+  if (!subject.lengths.empty()) {
+    json["lengths"] = subject.lengths;
   }
-  if (report.levels.empty()) {
-    throw Wrong("expected at least one level, found none");
+  if (subject.causal.has_value()) {
+    json["causal"] = *subject.causal;
   }
-  for (const SloCheck& check : report.levels.front().slo) {
-    report.slo.push_back(check.target);
+  if (subject.decode.has_value()) {
+    json["decode"] = {{"prefill", subject.decode->prefill},
+                      {"steps", subject.decode->steps},
+                      {"step_tokens", subject.decode->step_tokens},
+                      {"cache_dtype", v1::DataType_Name(subject.decode->cache_dtype)}};
   }
-  return report;
+}
+
+/// The options that all levels share.
+Json CommonOptions(const LoadOptions& options) {
+  Json json = {{"server", options.connection.server},
+               {"connections", options.connections},
+               {"retries", options.connection.retries},
+               {"warmup_s", Seconds(options.warmup)},
+               {"warmup_requests", options.warmup_requests},
+               {"duration_s", Seconds(options.duration)},
+               {"requests", options.requests},
+               {"timeout_s", Seconds(options.timeout)},
+               {"seed", options.seed}};
+  if (options.stability.has_value()) {
+    json["stability"] = {{"percentage", options.stability->percentage},
+                         {"percentile", OrNull(options.stability->percentile)},
+                         {"max_trials", options.stability->max_trials},
+                         {"required", options.stability->is_required}};
+  }
+  return json;
 }
 
 }  // namespace
 
 Json ToJson(const BenchReport& report) {
-  Json json = Writer::Written(report);
-  json["format"] = kReportFormat;
-  json["succeeded"] = Succeeded(report);
-  json["options"] = Writer::Written(report.subject);
-  json["options"].update(Writer::Written(report.levels.front().options));
+  Json json = {
+      {"format", kReportFormat},   {"succeeded", Succeeded(report)},
+      {"text", ToText(report)},    {"started", TimeText(report.started)},
+      {"command", report.command}, {"tags", report.tags},
+      {"machine", report.machine}, {"options", CommonOptions(report.levels.front().options)}};
+  AddSubject(report.subject, json["options"]);
+  if (report.search.has_value()) {
+    json["search"] = {{"highest_met", OrNull(report.search->highest_met)},
+                      {"lowest_missed", OrNull(report.search->lowest_missed)}};
+  }
   if (report.levels.size() > 1 || report.search.has_value()) {
     for (const BenchLevel& level : report.levels) {
       json["levels"].push_back(LevelJson(level));
@@ -283,19 +239,6 @@ Json ToJson(const BenchReport& report) {
   only.erase("options");
   json.update(only);
   return json;
-}
-
-absl::StatusOr<BenchReport> ReadReport(const Json& json) {
-  const auto wrong = [](const std::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("not a result of attend bench: ", error.what()));
-  };
-  try {
-    return ReportOf(json);
-  } catch (const Json::exception& error) {
-    return wrong(error);
-  } catch (const Wrong& error) {
-    return wrong(error);
-  }
 }
 
 }  // namespace attention

@@ -55,12 +55,12 @@ void TimeSeries::Coarsen() {
   slices_.resize(halved);
 }
 
-void TimeSeries::Merge(const TimeSeries& other, absl::Duration later) {
+void TimeSeries::Merge(const TimeSeries& other) {
   while (slice_ < other.slice_) {
     Coarsen();
   }
   for (size_t i = 0; i < other.slices_.size(); ++i) {
-    At(later + static_cast<int64_t>(i) * other.slice_).Merge(other.slices_[i]);
+    At(static_cast<int64_t>(i) * other.slice_).Merge(other.slices_[i]);
   }
 }
 

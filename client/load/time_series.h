@@ -47,8 +47,8 @@ class TimeSeries {
   /// The one that `since_start` >= 0 is in.
   TimeSlice& At(absl::Duration since_start);
 
-  /// Adds what `other` counted, which began `later` after this one.
-  void Merge(const TimeSeries& other, absl::Duration later = absl::ZeroDuration());
+  /// Adds what `other`, which began at the same time, counted.
+  void Merge(const TimeSeries& other);
 
  private:
   /// Makes one of every two slices.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/lib/sequences.h"
+#include "core/reference/reference.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -74,6 +75,8 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResu
   return rows;
 }
 
+std::string WordsOf(const std::string& field) { return absl::StrReplaceAll(field, {{"_", " "}}); }
+
 std::string Describe(const AttendRequest& request) {
   return std::visit(Describer(), request.input) + DescribeRun(request) + DescribeOptions(request);
 }
@@ -99,9 +102,10 @@ void AppendRows(const v1::AttentionOptions& options, std::string& text) {
 // `part` is the request's options, or one of its sequences.
 template <typename Part>
 void AppendVisibility(const Part& part, std::string& text) {
-  AppendNumber("window", part.window(), text);
-  AppendNumber("right window", part.window_right(), text);
-  AppendNumber("prefix", part.prefix(), text);
+  for (const reference::VisibilityNumber& number : reference::kVisibilityNumbers) {
+    const auto* const field = Part::descriptor()->FindFieldByName(number.name);
+    AppendNumber(WordsOf(number.name).c_str(), part.GetReflection()->GetInt64(part, field), text);
+  }
   if (!part.global_tokens().empty()) {
     absl::StrAppend(&text, ", global tokens ", absl::StrJoin(part.global_tokens(), ","));
   }
@@ -118,10 +122,8 @@ std::string DescribeRun(const AttendRequest& request) {
     absl::StrAppend(&text, ", layer ", *request.layer);
   }
   if (request.model_output != v1::LAST_HIDDEN_STATES) {
-    absl::StrAppend(
-        &text, ", ",
-        absl::StrReplaceAll(absl::AsciiStrToLower(v1::ModelOutput_Name(request.model_output)),
-                            {{"_", " "}}));
+    absl::StrAppend(&text, ", ",
+                    WordsOf(absl::AsciiStrToLower(v1::ModelOutput_Name(request.model_output))));
   }
   const v1::WeightsChoice& choice = request.weights_choice;
   if (!choice.layers().empty()) {

@@ -29,6 +29,9 @@ std::string Describe(const AttendRequest& request);
 /// What of the model runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty: all of it.
 std::string DescribeRun(const AttendRequest& request);
 
+/// "window right" of "window_right".
+std::string WordsOf(const std::string& field);
+
 /// What is set, but for causal: ", window 4, rotary, bias [1, 1, 5, 5]"; empty when nothing is.
 std::string DescribeOptions(const AttendRequest& request);
 

@@ -1,4 +1,4 @@
-// What of the results in #data is drawn: a list of {name, limits, result}, each result as `attend bench --json` writes it.
+// What of the results in #data is drawn: a list of {name, result}, each result as `attend bench --json` writes it.
 // Times are milliseconds.
 "use strict";
 const report = (() => {
@@ -174,7 +174,7 @@ const report = (() => {
         series: several
           ? all.map(({ name, levels }) => ({ name, points: by(levels, latency(99)) }))
           : percents.map(([name, percent]) => ({ name, points: by(all[0].levels, latency(percent)) })),
-        limits: runs[0].limits,
+        limits: first.slo.filter(({ target }) => !target.startsWith("errors=")).map(({ target, limit }) => ({ name: target, y: limit })),
       },
       {
         id: "throughput-by-load",

@@ -1,6 +1,5 @@
 #include "client/cli/files/npy.h"
 
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/files/output_file.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -189,24 +189,8 @@ absl::Status WriteNpy(const std::string& path, const Tensor& tensor) {
   if (tensor.dtype() == Dtype::kBf16) {
     return WriteNpy(path, tensor.ConvertedTo(Dtype::kF32));
   }
-  const std::string unfinished = absl::StrCat(path, ".part");
-  {
-    std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-    const std::string header = HeaderText(tensor);
-    file.write(header.data(), static_cast<std::streamsize>(header.size()));
-    file.write(static_cast<const char*>(tensor.data()),
-               static_cast<std::streamsize>(tensor.size_bytes()));
-    file.close();
-    if (!file) {
-      std::remove(unfinished.c_str());
-      return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-    }
-  }
-  if (std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    std::remove(unfinished.c_str());
-    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-  }
-  return absl::OkStatus();
+  return WriteFile(
+      path, {HeaderText(tensor), {static_cast<const char*>(tensor.data()), tensor.size_bytes()}});
 }
 
 }  // namespace attention

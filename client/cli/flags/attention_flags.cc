@@ -1,10 +1,13 @@
 #include "client/cli/flags/attention_flags.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
@@ -63,9 +66,18 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   };
   add("--causal-each", flags.causal_each, "1;0",
       "For each sequence: 1 is causal, 0 is not, empty is as --causal says");
-  add("--window", flags.window, "N", "The last N keys up to the row's own position");
-  add("--window-right", flags.window_right, "N", "Up to N keys after the row's own position");
-  add("--prefix", flags.prefix, "N", "The first N keys, in any case");
+  const auto add_number = [&](const std::string& field, const char* help) {
+    group
+        .Setter<std::string>(
+            "--" + absl::StrReplaceAll(field, {{"_", "-"}}),
+            [&flags, field](const std::string& text) { flags.visibility_numbers[field] = text; },
+            "N", help)
+        ->check(Accepts(ParseCounts));
+  };
+  add_number("window", "The last N keys up to the row's own position");
+  add_number("window_right", "Up to N keys after the row's own position");
+  add_number("window_dilation", "Of the window's keys, each N-th before and after the row's own");
+  add_number("prefix", "The first N keys, in any case");
   group
       .Value("--global-tokens", flags.global_tokens, "N,N",
              "Positions that see all keys and are seen by all rows")
@@ -117,6 +129,16 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
 }
 
 }  // namespace
+
+bool AttentionFlags::is_given() const {
+  const std::string* const texts[] = {&causal_each, &global_tokens, &alibi, &sinks, &rotary_scaling,
+                                      &query_norm,  &key_norm,      &bias,  &mask};
+  return options.ByteSizeLong() > 0 || norm_epsilon.has_value() ||
+         std::any_of(visibility_numbers.begin(), visibility_numbers.end(),
+                     [](const auto& number) { return !number.second.empty(); }) ||
+         std::any_of(std::begin(texts), std::end(texts),
+                     [](const std::string* text) { return !text->empty(); });
+}
 
 void AddAttentionFlags(CLI::App& command, AttentionFlags& flags) {
   AddSimilarityFlags(command, flags.options);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,13 +17,18 @@ struct AttentionFlags {
   /// Those that are plain values.
   v1::AttentionOptions options;
   // Lists of whole numbers; ';' separates sequences.
-  std::string causal_each, window, window_right, prefix, global_tokens;
+  std::string causal_each, global_tokens;
+  /// By the name of the field, "window": the text of the flag, one number for each sequence.
+  std::map<std::string, std::string> visibility_numbers;
   std::string alibi;  // kStandardAlibi, or one slope for each head
   std::string sinks;
   std::string rotary_scaling;
   std::string query_norm, key_norm;  // "ones", or a tensor
   std::optional<double> norm_epsilon;
   std::string bias, mask;  // tensors
+
+  /// Whether any of the flags was given.
+  bool is_given() const;
 };
 
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.

@@ -52,6 +52,11 @@ absl::Status SetLists(const std::string& text, v1::AttentionOptions& options, Se
   return absl::OkStatus();
 }
 
+template <typename Message>
+void SetNumber(const std::string& field, int64_t value, Message& message) {
+  message.GetReflection()->SetInt64(&message, Message::descriptor()->FindFieldByName(field), value);
+}
+
 absl::Status AddNorm(const std::string& source, uint64_t seed, std::optional<double> epsilon,
                      v1::RmsNorm& norm) {
   if (epsilon.has_value()) {
@@ -119,23 +124,17 @@ absl::Status AddScoreTensors(const AttentionFlags& flags, uint64_t seed, Workloa
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& options) {
   using List = std::vector<int64_t>;
   using Own = v1::SequenceOptions;
   RETURN_IF_ERROR(SetLists(
       flags.causal_each, options, [&](const List& list) { options.set_causal(list[0] != 0); },
       [](Own& own, const List& list) { own.set_causal(list[0] != 0); }));
-  RETURN_IF_ERROR(SetLists(
-      flags.window, options, [&](const List& list) { options.set_window(list[0]); },
-      [](Own& own, const List& list) { own.set_window(list[0]); }));
-  RETURN_IF_ERROR(SetLists(
-      flags.window_right, options, [&](const List& list) { options.set_window_right(list[0]); },
-      [](Own& own, const List& list) { own.set_window_right(list[0]); }));
-  RETURN_IF_ERROR(SetLists(
-      flags.prefix, options, [&](const List& list) { options.set_prefix(list[0]); },
-      [](Own& own, const List& list) { own.set_prefix(list[0]); }));
+  for (const auto& [field, text] : flags.visibility_numbers) {
+    RETURN_IF_ERROR(SetLists(
+        text, options, [&](const List& list) { SetNumber(field, list[0], options); },
+        [&](Own& own, const List& list) { SetNumber(field, list[0], own); }));
+  }
   return SetLists(
       flags.global_tokens, options,
       [&](const List& list) { options.mutable_global_tokens()->Assign(list.begin(), list.end()); },
@@ -143,6 +142,8 @@ absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& op
         own.mutable_global_tokens()->Assign(list.begin(), list.end());
       });
 }
+
+}  // namespace
 
 std::vector<float> StandardAlibiSlopes(int64_t num_heads) {
   std::vector<float> slopes;

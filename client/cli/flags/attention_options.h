@@ -14,9 +14,6 @@ namespace attention {
 /// ALiBi's slopes of `num_heads` heads: 2^(-8 i / num_heads) for i = 1, 2, ...
 std::vector<float> StandardAlibiSlopes(int64_t num_heads);
 
-/// The options that say which keys a row sees, but for the mask. REQUIRES: as AddAttention.
-absl::Status AddVisibility(const AttentionFlags& flags, v1::AttentionOptions& options);
-
 /// Puts the options into `workload`, with the tensors they need; random ones are of `seed`. Asks
 /// the server for the number of heads of a model if the slopes are to be the standard ones.
 /// REQUIRES: the input is there, and the flags passed the parser's checks.

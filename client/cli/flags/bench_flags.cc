@@ -93,11 +93,6 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
       ->type_size(1)
       ->allow_extra_args(false)
       ->check(CheckKeyValue);
-  group
-      .Value("--merge", flags.merge, "FILE",
-             "Do not measure: add up JSON results of clients that ran at the same time or one "
-             "after the other")
-      ->check(CLI::ExistingFile.description(""));
 }
 
 /// What few need is for --help-expert.

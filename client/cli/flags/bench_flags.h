@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/flags/load_flags.h"
@@ -36,8 +35,6 @@ struct BenchFlags {
   std::string json;
   std::string csv;
   std::string html;
-  /// Results to be added up, instead of a load.
-  std::vector<std::string> merge;
 
   bool has_length_mix() const { return lengths.find(':') != std::string::npos; }
 };

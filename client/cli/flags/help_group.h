@@ -63,7 +63,7 @@ class HelpGroup {
   }
   /// A value that `set` takes.
   template <typename T, typename Set>
-  CLI::Option* Setter(const std::string& names, Set set, const std::string& type,
+  CLI::Option* Setter(const std::string& names, const Set& set, const std::string& type,
                       const std::string& help) {
     const std::function<void(const T&)> take = [set](const T& value) { set(value); };
     return Grouped(command_.add_option_function<T>(names, take, help)->type_name(type));
@@ -73,7 +73,7 @@ class HelpGroup {
   }
   /// A switch whose state `set` takes.
   template <typename Set>
-  CLI::Option* SwitchSetter(const std::string& names, Set set, const std::string& help) {
+  CLI::Option* SwitchSetter(const std::string& names, const Set& set, const std::string& help) {
     const auto take = [set](int64_t count) { set(count > 0); };
     return Grouped(command_.add_flag_function(names, take, help));
   }

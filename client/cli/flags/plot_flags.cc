@@ -1,6 +1,5 @@
 #include "client/cli/flags/plot_flags.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/files/terminal_size.h"
 #include "client/cli/flags/help_group.h"
 
 namespace attention {
@@ -20,21 +20,6 @@ constexpr std::pair<const char*, PictureFormat> kFormats[] = {
     {"svg", PictureFormat::kSvg},
     {"html", PictureFormat::kHtml}};
 constexpr int64_t kLeastColumns = 20;
-
-void AddFileFlags(CLI::App& command, PlotFlags& flags) {
-  HelpGroup group(command, "Weights from a file");
-  group.Value("FILE", flags.file, "",
-              "What `attend run --output` wrote, or FILE.npy or FILE.safetensors[:TENSOR] with "
-              "weights [H,Sq,Sk], [L,H,Sq,Sk] or [L,N,H,Sq,Sk], or one layer in each tensor");
-  group.Value(
-      "--tokens-from", flags.tokens_from, "FILE",
-      "Tokens for the weights: lines of text, or JSON: a list, a list for each sequence, or "
-      "{\"rows\": list, \"keys\": list}");
-  group
-      .Choice("--first-axis", flags.first_axis, "layers|sequences",
-              "What the first of four axes counts")
-      ->capture_default_str();
-}
 
 void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
   HelpGroup group(command, "The picture");
@@ -85,19 +70,12 @@ TerminalColors ColorsOf(const PlotFlags& flags) {
   return has("TERM", "256color") ? TerminalColors::k256 : TerminalColors::kNone;
 }
 
-int64_t ColumnsOfTerminal() {
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    return size.ws_col;
-  }
-  constexpr int64_t kUsualColumns = 80;
-  return kUsualColumns;
-}
-
 }  // namespace
 
 void AddPlotFlags(CLI::App& command, PlotFlags& flags) {
-  AddFileFlags(command, flags);
+  HelpGroup(command, "Weights from a file")
+      .Value("FILE", flags.file, "",
+             "FILE.safetensors with weights, written by `attend run --output`");
   AddServerFlags(command, flags.server);
   AddRequestFlags(command, flags.request);
   // Their answers are not in the picture.
@@ -115,11 +93,8 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
   if (!has_file && !flags.request.has_input()) {
     return wrong("expected a FILE, or something to send, such as --text");
   }
-  if (!has_file && !flags.tokens_from.empty()) {
-    return wrong("--tokens-from goes with a FILE");
-  }
-  if (has_file && !flags.request.attention.mask.empty()) {
-    return wrong("--mask goes with something to send");
+  if (has_file && flags.request.attention.is_given()) {
+    return wrong("a FILE says what its request hid; how to attend goes with something to send");
   }
   if (flags.format.empty() && !flags.output.empty() && !FormatOfName(flags.output).has_value()) {
     return absl::InvalidArgumentError(
@@ -146,10 +121,12 @@ PictureFormat FormatOf(const PlotFlags& flags) {
 }
 
 TerminalOptions TerminalOf(const PlotFlags& flags) {
-  return {.still = {.sequence = flags.sequence,
-                    .mean = flags.mean || flags.request.run.weights_heads.empty()},
-          .columns = std::max(kLeastColumns, flags.width.value_or(ColumnsOfTerminal())),
-          .colors = ColorsOf(flags)};
+  return {
+      .still = {.sequence = flags.sequence,
+                .mean = flags.mean || flags.request.run.weights_heads.empty()},
+      .columns = std::max(kLeastColumns,
+                          flags.width.value_or(SizeOfTerminal().value_or(TerminalSize()).columns)),
+      .colors = ColorsOf(flags)};
 }
 
 }  // namespace attention

@@ -19,8 +19,6 @@ struct PlotFlags {
   ServerFlags server;
   RequestFlags request;
   std::string file;
-  std::string tokens_from;
-  std::string first_axis = "layers";
   std::string output;
   std::string format;  // empty: as the output is called
   int64_t sequence = 0;

@@ -22,10 +22,8 @@ namespace attention {
 namespace {
 
 constexpr char kGenerateExamples[] =
-    R"(The prompt is a text or --tokens; without either it comes from standard input: all of it, or, on a
-terminal, line by line, each of which continues what was written so far. There, /reset starts
-again, and /quit or Ctrl-D ends. Text goes to standard output as it is made, timing to standard
-error.
+    R"(The prompt is a text or --tokens; without either it is all of standard input. Text goes to standard
+output as it is made, timing to standard error.
 
 Examples:
   attend generate "The cat sat on"
@@ -134,23 +132,6 @@ absl::Status Write(Generation& generation, const decltype(AttendRequest::input)&
   return absl::OkStatus();
 }
 
-/// Line by line, until the end.
-absl::Status Converse(const GenerateFlags& flags, const v1::Model& model, bool shows_text) {
-  ASSIGN_OR_RETURN(std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
-  auto generation = std::make_unique<Generation>(*stream, flags.options);
-  std::string line;
-  while (std::cerr << "> " << std::flush, std::getline(std::cin, line) && line != "/quit") {
-    if (line == "/reset") {
-      ASSIGN_OR_RETURN(stream, OpenSession(flags, model));
-      generation = std::make_unique<Generation>(*stream, flags.options);
-    } else if (!line.empty()) {
-      RETURN_IF_ERROR(
-          Write(*generation, TextInput{{line}, flags.no_special_tokens}, flags, shows_text));
-    }
-  }
-  return stream->Close();
-}
-
 absl::Status Generate(GenerateFlags flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
   ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
@@ -161,8 +142,6 @@ absl::Status Generate(GenerateFlags flags) {
   RaggedTokens tokens;
   if (!flags.tokens.empty()) {
     ASSIGN_OR_RETURN(tokens, ParseTokens(flags.tokens));
-  } else if (flags.prompt.empty() && isatty(STDIN_FILENO) != 0) {
-    return Converse(flags, model, shows_text);
   } else if (flags.prompt.empty()) {
     flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   }

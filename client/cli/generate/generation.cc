@@ -41,24 +41,17 @@ absl::StatusOr<Generation::Token> Generation::Step(decltype(AttendRequest::input
 
 absl::StatusOr<Generated> Generation::Continue(decltype(AttendRequest::input) prompt,
                                                const OnToken& on_token) {
-  if (unfed_.has_value()) {
-    RETURN_IF_ERROR(stream_.Step({.input = TokenIdsInput{{*unfed_}}, .no_output = true}).status());
-    unfed_.reset();
-    ++length_;
-  }
   Generated generated;
   StopTexts stops(options_.stop_texts);
-  const int64_t before = length_;
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(Token token, Step(std::move(prompt)));
-  generated.prompt_tokens = length_ - before;
+  generated.prompt_tokens = length_;
   generated.first_after = absl::Now() - start;
   while (generated.finish.empty()) {
     if (options_.stop_ids.contains(token.id)) {
       generated.finish = "stop";
       break;
     }
-    unfed_ = token.id;
     generated.ids.push_back(token.id);
     generated.others_took = absl::Now() - start - generated.first_after;
     const std::string shown = stops.Add(token.text);
@@ -71,7 +64,7 @@ absl::StatusOr<Generated> Generation::Continue(decltype(AttendRequest::input) pr
     } else if (options_.max_positions > 0 && length_ >= options_.max_positions) {
       generated.finish = "full";
     } else {
-      ASSIGN_OR_RETURN(token, Step(TokenIdsInput{{*std::exchange(unfed_, std::nullopt)}}));
+      ASSIGN_OR_RETURN(token, Step(TokenIdsInput{{token.id}}));
     }
   }
   const std::string rest = stops.Rest();

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -69,7 +68,7 @@ struct Generated {
   std::string Timing() const;
 };
 
-/// One thread. Later prompts follow what came before.
+/// One thread.
 class Generation {
  public:
   /// Borrows `stream`.
@@ -79,7 +78,7 @@ class Generation {
   /// Gets each token's id and, as soon as it can be shown, the text.
   using OnToken = std::function<void(int32_t id, const std::string& text)>;
 
-  /// REQUIRES: `prompt` is TokenIdsInput or TextInput.
+  /// REQUIRES: called once; `prompt` is TokenIdsInput or TextInput.
   absl::StatusOr<Generated> Continue(decltype(AttendRequest::input) prompt,
                                      const OnToken& on_token);
 
@@ -94,8 +93,7 @@ class Generation {
   DecodeStream& stream_;
   const GenerationOptions options_;
   TokenSampler sampler_;
-  int64_t length_ = 0;            // tokens of the session
-  std::optional<int32_t> unfed_;  // the last one, which the session does not have yet
+  int64_t length_ = 0;  // tokens of the session
 };
 
 class StopTexts {

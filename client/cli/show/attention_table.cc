@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/plot/token_text.h"
 
 namespace attention {
 namespace {
@@ -32,16 +33,6 @@ std::vector<double> RowOf(const Tensor& weights, int64_t row, std::optional<int6
 std::string Label(int64_t row, std::span<const std::string> tokens) {
   return row < 0 || row >= std::ssize(tokens) ? absl::StrCat(row)
                                               : absl::StrCat(row, " ", tokens[row]);
-}
-
-// Of UTF-8: bytes that continue a character take no column.
-int64_t ColumnsOf(const std::string& text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-}
-
-std::string PadLeft(const std::string& text, int64_t columns) {
-  return std::string(static_cast<size_t>(std::max<int64_t>(0, columns - ColumnsOf(text))), ' ') +
-         text;
 }
 
 int64_t WidestLabel(int64_t rows, std::span<const std::string> tokens) {

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/files/output_file.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
 #include "core/runtime/json_text.h"
@@ -40,18 +41,6 @@ std::string WithoutValue(const std::string& pair) {
 
 }  // namespace
 
-absl::Status WriteOutput(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text;
-    return absl::OkStatus();
-  }
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? absl::OkStatus()
-              : absl::InvalidArgumentError(absl::StrCat(path, ": cannot be written"));
-}
-
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
   if (outputs.json != "-" && outputs.csv != "-" && outputs.html != "-") {
     std::cout << ToText(report);
@@ -63,29 +52,25 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
     RETURN_IF_ERROR(WriteOutput(outputs.csv, ToCsv(report)));
   }
   if (!outputs.html.empty()) {
-    // As the saved result would be drawn, to the last digit.
-    ASSIGN_OR_RETURN(const BenchReport saved, ReadReport(ToJson(report)));
-    RETURN_IF_ERROR(WriteOutput(outputs.html, ReportPage({{.name = "result", .report = saved}})));
+    ASSIGN_OR_RETURN(const std::string page,
+                     ReportPage({{.name = "result", .result = ToJson(report)}}));
+    RETURN_IF_ERROR(WriteOutput(outputs.html, page));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<BenchReport> ReadReportFile(const std::string& path) {
+absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxReportBytes));
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
-  absl::StatusOr<BenchReport> report = ReadReport(json);
-  return report.ok() ? std::move(report)
-                     : absl::InvalidArgumentError(
-                           absl::StrCat(path, ": ", std::string(report.status().message())));
-}
-
-absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths) {
-  std::vector<BenchReport> reports;
-  for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(BenchReport report, ReadReportFile(path));
-    reports.push_back(std::move(report));
+  ASSIGN_OR_RETURN(nlohmann::json json, ParseJsonObject(text, path));
+  const auto format = json.find("format");
+  const auto shown = json.find("text");
+  if (format == json.end() || *format != kReportFormat || shown == json.end() ||
+      !shown->is_string()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": not a result of attend bench: expected a \"text\", and the \"format\" ",
+        kReportFormat));
   }
-  return MergeReports(reports);
+  return json;
 }
 
 std::string CommandLine() {

@@ -1,8 +1,8 @@
 // Where the results of `bench` come from and go to.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/load/bench.h"
@@ -17,18 +17,12 @@ struct BenchOutputs {
   std::string html;
 };
 
-/// Errors name the file that cannot be written.
-absl::Status WriteOutput(const std::string& path, const std::string& text);
-
 /// Prints the report to stdout, unless something else goes there, and writes the files. Errors name
 /// the file that cannot be written.
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs);
 
 /// What --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
-absl::StatusOr<BenchReport> ReadReportFile(const std::string& path);
-
-/// The sum of such files. Errors of ReadReportFile and MergeReports.
-absl::StatusOr<BenchReport> MergeFiles(const std::vector<std::string>& paths);
+absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 
 /// How this program was called, without the values of --metadata; empty when unknown.
 std::string CommandLine();

@@ -6,8 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/load/reference_options.h"
-#include "core/runtime/status_macros.h"
+#include "client/load/workload.h"
 
 namespace attention {
 namespace {
@@ -21,8 +20,11 @@ void AddRules(const reference::Options& options, HidingRules& rules) {
     }
   };
   add(options.causal, "causal");
-  add(options.window > 0, absl::StrCat("window ", options.window));
-  add(options.window_right > 0, absl::StrCat("window to the right ", options.window_right));
+  for (const reference::VisibilityNumber& number : reference::kVisibilityNumbers) {
+    const int64_t value = options.*number.value;
+    add(number.value != &reference::Options::prefix && value != reference::Options().*number.value,
+        absl::StrCat(WordsOf(number.name), " ", value));
+  }
   add(!options.mask.empty(), "mask");
   add(std::count(options.bias.begin(), options.bias.end(), kHidingBias) > 0, "bias of -infinity");
   add(options.prefix > 0, absl::StrCat("except the first ", options.prefix, " keys"));
@@ -65,25 +67,6 @@ void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPic
   } else {
     layer.hidden.clear();
   }
-}
-
-absl::Status HideByOptions(const v1::AttentionOptions& options, AttentionPicture& picture) {
-  HidingRules rules;
-  const AttendRequest request = {.options = options};
-  for (int64_t s = 0; s < std::ssize(picture.sequences); ++s) {
-    for (LayerPicture& layer : picture.sequences[s].layers) {
-      const int64_t rows = std::ssize(layer.rows), keys = std::ssize(layer.keys);
-      const AttentionExtents extents = {.num_sequences = std::ssize(picture.sequences),
-                                        .num_heads = std::ssize(layer.heads)};
-      ASSIGN_OR_RETURN(
-          const reference::Options own,
-          ReferenceOptionsOf(request, extents, s,
-                             {.query_len = rows, .kv_len = keys, .query_offset = keys - rows}));
-      HideByRules(own, 0, layer, rules);
-    }
-  }
-  picture.hidden_by = rules.Text();
-  return absl::OkStatus();
 }
 
 void HideZeros(LayerPicture& layer, HidingRules& rules) {

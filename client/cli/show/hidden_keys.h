@@ -4,10 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "client/plot/picture.h"
 #include "core/reference/reference.h"
-#include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
@@ -27,10 +25,6 @@ class HidingRules {
 /// `options` are empty or fit the layer without those keys.
 void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPicture& layer,
                  HidingRules& rules);
-
-/// The same with each sequence's own options. INVALID_ARGUMENT when they are those of another
-/// number of sequences.
-absl::Status HideByOptions(const v1::AttentionOptions& options, AttentionPicture& picture);
 
 /// Also hides what has weight 0 in all heads, and adds to `rules` that it did.
 void HideZeros(LayerPicture& layer, HidingRules& rules);

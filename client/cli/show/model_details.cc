@@ -12,10 +12,6 @@
 namespace attention {
 namespace {
 
-std::string Mebibytes(int64_t bytes) {
-  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
 std::string InputText(const v1::Model& model) {
   std::vector<std::string> inputs = {absl::StrCat("hidden states of ", model.d_model())};
   if (model.vocab_size() > 0) {
@@ -95,6 +91,15 @@ std::string HeadsText(int64_t num_heads, int64_t num_kv_heads) {
                                    : absl::StrCat(num_heads, " / ", num_kv_heads);
 }
 
+std::string EmulationWarning(const v1::Model& model) {
+  if (model.emulated_dtypes_size() == 0) {
+    return "";
+  }
+  return absl::StrCat("the server's processor has no instructions for products of ",
+                      absl::StrJoin(model.emulated_dtypes(), " and "),
+                      "; it computes them as fp32, which gains no speed");
+}
+
 std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelState>& state) {
   std::vector<std::pair<const char*, std::string>> lines = {
       {"model",
@@ -112,6 +117,9 @@ std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelSt
                               Mebibytes(model.limits().max_message_bytes()), " a request")}};
   if (model.has_seed()) {
     lines.emplace_back("seed", absl::StrCat(model.seed()));
+  }
+  if (model.emulated_dtypes_size() > 0) {
+    lines.emplace_back("warning", EmulationWarning(model));
   }
   if (state.has_value()) {
     lines.emplace_back("loading", StateText(*state));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,20 @@ absl::Status SaveAnswer(const std::string& path, AttentionClient& client,
         PictureFacts(picture).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   }
   return SaveTensors(path, tensors, metadata);
+}
+
+absl::StatusOr<AttentionPicture> PictureOfFile(const std::string& path) {
+  SafetensorsMetadata metadata;
+  if (absl::EndsWith(path, ".safetensors")) {
+    ASSIGN_OR_RETURN(metadata, ReadSafetensorsMetadata(path));
+  }
+  const auto facts = metadata.find(kPictureFacts);
+  if (facts == metadata.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected a FILE.safetensors that attend run --output wrote with weights"));
+  }
+  ASSIGN_OR_RETURN(NamedTensors tensors, ReadSafetensors(path));
+  return PictureFrom(facts->second, std::move(tensors));
 }
 
 }  // namespace attention

@@ -26,4 +26,8 @@ std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string Mebibytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
 }  // namespace attention

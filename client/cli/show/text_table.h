@@ -1,6 +1,7 @@
 // Columns of text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,5 +10,8 @@ namespace attention {
 /// One line per row: the first column aligned left, the others right. REQUIRES: all rows have as
 /// many cells.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows);
+
+/// "12.3 MiB".
+std::string Mebibytes(int64_t bytes);
 
 }  // namespace attention

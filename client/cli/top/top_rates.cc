@@ -1,7 +1,6 @@
-#include "client/top/top_rates.h"
+#include "client/cli/top/top_rates.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace attention {
 namespace {
@@ -13,36 +12,6 @@ std::optional<double> Mean(double sum, double count) {
   return count > 0 ? std::optional(sum / count) : std::nullopt;
 }
 
-/// Answers of each bucket between the two; those of `after` when the bounds are other ones.
-std::vector<double> CountsBetween(const v1::LatencyHistogram& before,
-                                  const v1::LatencyHistogram& after) {
-  std::vector<double> counts(after.counts().begin(), after.counts().end());
-  for (int i = 0; before.counts_size() == after.counts_size() && i < after.counts_size(); ++i) {
-    counts[i] -= static_cast<double>(before.counts(i));
-  }
-  return counts;
-}
-
-/// As if answers were spread evenly within a bucket.
-std::optional<double> PercentileMs(const v1::LatencyHistogram& histogram,
-                                   const std::vector<double>& counts, double share) {
-  const double rank = share * std::accumulate(counts.begin(), counts.end(), 0.0);
-  if (rank <= 0 || histogram.bounds_ns_size() + 1 != std::ssize(counts)) {
-    return std::nullopt;
-  }
-  double below = 0;
-  for (int i = 0; i < histogram.bounds_ns_size(); ++i) {
-    if (below + counts[i] >= rank) {
-      const double low = i == 0 ? 0 : static_cast<double>(histogram.bounds_ns(i - 1));
-      const double high = static_cast<double>(histogram.bounds_ns(i));
-      return (low + (high - low) * (rank - below) / counts[i]) / kNsPerMs;
-    }
-    below += counts[i];
-  }
-  const int last = histogram.bounds_ns_size() - 1;
-  return last < 0 ? std::nullopt : std::optional(histogram.bounds_ns(last) / kNsPerMs);
-}
-
 /// Of the server, or of one model: their fields are the same.
 template <typename Statistics>
 AnswerTimes TimesBetween(const Statistics& before, const Statistics& after) {
@@ -50,13 +19,10 @@ AnswerTimes TimesBetween(const Statistics& before, const Statistics& after) {
   const auto mean_ms = [&](int64_t old_ns, int64_t new_ns) {
     return Mean(static_cast<double>(new_ns - old_ns) / kNsPerMs, answered);
   };
-  const std::vector<double> counts = CountsBetween(before.latency(), after.latency());
   return {.receive_ms = mean_ms(before.receive_ns(), after.receive_ns()),
           .queue_ms = mean_ms(before.queue_ns(), after.queue_ns()),
           .compute_ms = mean_ms(before.compute_ns(), after.compute_ns()),
-          .send_ms = mean_ms(before.send_ns(), after.send_ns()),
-          .p50_ms = PercentileMs(after.latency(), counts, 0.5),
-          .p99_ms = PercentileMs(after.latency(), counts, 0.99)};
+          .send_ms = mean_ms(before.send_ns(), after.send_ns())};
 }
 
 std::vector<ModelRates> ModelsBetween(const v1::ServerStatistics& before,

@@ -14,9 +14,6 @@ namespace attention {
 struct AnswerTimes {
   /// Means.
   std::optional<double> receive_ms, queue_ms, compute_ms, send_ms;
-  /// From arrival until the answer had gone, as exact as the server's histogram is; beyond its last
-  /// bound, that bound.
-  std::optional<double> p50_ms, p99_ms;
 
   /// Mean from arrival until the answer was sent.
   std::optional<double> total_ms() const;

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/commands.h"
+#include "client/cli/files/terminal_size.h"
+#include "client/cli/flags/help_group.h"
+#include "client/cli/flags/server_flags.h"
+#include "client/cli/top/top_text.h"
+#include "client/page/escape.h"
+#include "core/runtime/status_macros.h"
+
+namespace attention {
+namespace {
+
+constexpr char kTopExamples[] =
+    R"(On a terminal each update takes the place of the last, until Ctrl-C. Elsewhere, or with --once or
+--count, it is printed below the last.
+Times are means of the requests answered since the last update; a batch is computed together.
+
+Examples:
+  attend top
+  attend top --interval 5s
+  attend top --once
+
+Exit codes: 0 done, 1 the server did not answer (on a terminal it keeps trying), 2 wrong usage.)";
+
+/// Moves to the upper left corner, and clears what is below.
+constexpr char kClearScreen[] = "\x1b[H\x1b[J";
+/// The time until the first update: a terminal shows something soon.
+constexpr absl::Duration kFirstInterval = absl::Milliseconds(300);
+
+struct TopFlags {
+  ServerFlags server;
+  std::string interval = "1s";
+  int64_t count = 0;  // 0: until Ctrl-C
+  bool once = false;
+};
+
+void Show(const std::string& text, bool is_first) {
+  const std::optional<TerminalSize> terminal = SizeOfTerminal();
+  if (terminal.has_value()) {
+    std::cout << kClearScreen << FitTo(*terminal, text) << std::flush;
+  } else {
+    std::cout << (is_first ? "" : "\n") << text << std::flush;
+  }
+}
+
+absl::Status RunTop(const TopFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  const absl::Duration interval = *ParseDuration(flags.interval);
+  const int64_t count = flags.once ? 1 : flags.count;
+  const bool keeps_trying = count == 0 && SizeOfTerminal().has_value();
+  TopView view{.server = flags.server.connection.server};
+  bool is_known = false;  // the statistics of the view
+  for (int64_t shown = 0; (count == 0 || shown < count) && std::cout.good();) {
+    absl::StatusOr<v1::ServerStatistics> now = client->GetStatistics();
+    view.time = absl::FormatTime("%H:%M:%S", absl::Now(), absl::LocalTimeZone());
+    if (!now.ok() && !keeps_trying) {
+      return now.status();
+    }
+    if (!now.ok()) {
+      const std::string why = Printable(std::string(now.status().message()));
+      Show(absl::StrCat("attend top  ", view.time, "  no answer: ", why, "\n"), false);
+    } else if (is_known) {
+      view.rates = RatesBetween(view.statistics, *now);
+      view.statistics = *std::move(now);
+      Show(TopText(view), shown++ == 0);
+    } else {
+      view.statistics = *std::move(now);
+      is_known = true;
+    }
+    if (count == 0 || shown < count) {
+      absl::SleepFor(shown == 0 && keeps_trying ? std::min(interval, kFirstInterval) : interval);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void AddFlags(CLI::App& command, TopFlags& flags) {
+  AddServerFlags(command, flags.server);
+  HelpGroup group(command);
+  AddDuration(group, "--interval", flags.interval, "Time between updates; at least 50ms")
+      ->check([](const std::string& text) {
+        return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
+      });
+  CLI::Option* const count =
+      group.Value("--count", flags.count, "N", "Print this many updates, then exit");
+  count->check(CLI::PositiveNumber.description(""));
+  group.Switch("--once", flags.once, "Print one update, then exit")->excludes(count);
+}
+
+}  // namespace
+
+void AddTopCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<TopFlags>();
+  flags->server.timeout = "2s";
+  CLI::App* const command =
+      app.add_subcommand("top", "Watch the server: rates, times, batches, queue and models");
+  AddFlags(*command, *flags);
+  command->footer(kTopExamples);
+  command->callback([flags, &exit_code] {
+    if (const absl::Status status = RunTop(*flags); !status.ok()) {
+      exit_code = Fail(status);
+    }
+  });
+}
+
+}  // namespace attention

@@ -1,0 +1,25 @@
+// What `attend top` shows, as text.
+#pragma once
+
+#include <string>
+
+#include "client/cli/files/terminal_size.h"
+#include "client/cli/top/top_rates.h"
+
+namespace attention {
+
+struct TopView {
+  std::string server;
+  std::string time;  // "21:30:05"
+  v1::ServerStatistics statistics;
+  TopRates rates;
+};
+
+/// Aligned lines; the models with the most requests come first. Names that the server gives cannot
+/// control the terminal.
+std::string TopText(const TopView& view);
+
+/// The lines of `text` that fit the terminal, each cut to its width.
+std::string FitTo(const TerminalSize& size, const std::string& text);
+
+}  // namespace attention
