@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace attention {
@@ -43,36 +42,10 @@ uint8_t Encode(double linear) {
   return static_cast<uint8_t>(std::lround(255.0 * encoded));
 }
 
-double Decode(uint8_t byte) {
-  const double encoded = byte / 255.0;
-  return encoded <= 0.04045 ? encoded / 12.92 : std::pow((encoded + 0.055) / 1.055, 2.4);
-}
-
-double Luminance(Rgb color) {
-  return 0.2126 * Decode(color.red) + 0.7152 * Decode(color.green) + 0.0722 * Decode(color.blue);
-}
-
-std::string Properties(const Theme& theme) {
-  std::string css = absl::StrCat("--background:", Hex(theme.background),
-                                 ";--surface:", Hex(theme.surface), ";--text:", Hex(theme.text),
-                                 ";--muted:", Hex(theme.muted), ";--grid:", Hex(theme.grid),
-                                 ";--accent:", Hex(theme.accent), ";--good:", Hex(theme.good),
-                                 ";--warning:", Hex(theme.warning), ";--bad:", Hex(theme.bad));
-  for (size_t i = 0; i < theme.series.size(); ++i) {
-    absl::StrAppend(&css, ";--series-", i + 1, ":", Hex(theme.series[i]));
-  }
-  return css;
-}
-
 }  // namespace
 
 std::string Hex(Rgb color) {
   return absl::StrFormat("#%02x%02x%02x", color.red, color.green, color.blue);
-}
-
-double Contrast(Rgb a, Rgb b) {
-  const auto [darker, lighter] = std::minmax({Luminance(a), Luminance(b)});
-  return (lighter + 0.05) / (darker + 0.05);
 }
 
 Rgb SequentialColor(double position) {
@@ -83,54 +56,6 @@ Rgb SequentialColor(double position) {
   const LinearRgb linear = ToLinear(
       {.lightness = 0.22 + 0.72 * t, .chroma = chroma, .hue = (290.0 - 180.0 * t) * kDegree});
   return {Encode(linear.red), Encode(linear.green), Encode(linear.blue)};
-}
-
-const Theme& LightTheme() {
-  static constexpr Theme kTheme = {.background = {0xf6, 0xf7, 0xf9},
-                                   .surface = {0xff, 0xff, 0xff},
-                                   .text = {0x1b, 0x20, 0x28},
-                                   .muted = {0x5a, 0x64, 0x72},
-                                   .grid = {0xe3, 0xe7, 0xec},
-                                   .accent = {0x0b, 0x5f, 0xc4},
-                                   .good = {0x0a, 0x7a, 0x3c},
-                                   .warning = {0x94, 0x5b, 0x00},
-                                   .bad = {0xc0, 0x1f, 0x2e},
-                                   .series = {{{0x1e, 0x94, 0xff},
-                                               {0xe5, 0x68, 0x06},
-                                               {0x7c, 0x44, 0xc3},
-                                               {0x1e, 0x62, 0x71},
-                                               {0x58, 0x01, 0x2b},
-                                               {0x5c, 0x9e, 0x91},
-                                               {0x00, 0x19, 0x83},
-                                               {0x8b, 0x3e, 0x09}}}};
-  return kTheme;
-}
-
-const Theme& DarkTheme() {
-  static constexpr Theme kTheme = {.background = {0x0f, 0x12, 0x16},
-                                   .surface = {0x14, 0x17, 0x1c},
-                                   .text = {0xe6, 0xe9, 0xee},
-                                   .muted = {0x9a, 0xa5, 0xb4},
-                                   .grid = {0x2b, 0x31, 0x3a},
-                                   .accent = {0x6c, 0xb2, 0xff},
-                                   .good = {0x4f, 0xc9, 0x80},
-                                   .warning = {0xf0, 0xb3, 0x4a},
-                                   .bad = {0xff, 0x7b, 0x80},
-                                   .series = {{{0x38, 0x6b, 0xe2},
-                                               {0xf6, 0x8c, 0x11},
-                                               {0x96, 0xa4, 0xf6},
-                                               {0x01, 0x86, 0x83},
-                                               {0xcb, 0x39, 0x04},
-                                               {0x4f, 0xc3, 0x9c},
-                                               {0xc6, 0xeb, 0xfd},
-                                               {0xf2, 0xed, 0x2b}}}};
-  return kTheme;
-}
-
-std::string ThemeStyle() {
-  return absl::StrCat(":root{color-scheme:light dark;", Properties(LightTheme()),
-                      "}\n@media screen and (prefers-color-scheme:dark){:root{",
-                      Properties(DarkTheme()), "}}\n");
 }
 
 }  // namespace attention

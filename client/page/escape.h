@@ -2,9 +2,21 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace attention {
+
+struct Character {
+  char32_t code = 0;
+  size_t num_bytes = 0;
+};
+
+/// The first character of `text`; none where its bytes are no UTF-8 (RFC 3629: no surrogates,
+/// nothing overlong). REQUIRES: `text` is not empty.
+std::optional<Character> FirstCharacter(absl::string_view text);
 
 /// Valid UTF-8 that stays where it is put: bytes that are no UTF-8, control characters but for tab
 /// and newline, and characters that reorder what surrounds them (Unicode Annex 9: embeddings,

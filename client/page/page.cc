@@ -2,7 +2,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/page/color.h"
 #include "client/page/escape.h"
 
 namespace attention {
@@ -32,7 +31,7 @@ std::string Head(const Page& page) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
       "<meta name=\"generator\" content=\"attend\">\n",
       // Browsers ask a server for an icon when a page names none.
-      "<link rel=\"icon\" href=\"data:,\">\n<style>\n", ThemeStyle(), kBaseStyle.text);
+      "<link rel=\"icon\" href=\"data:,\">\n<style>\n", kBaseStyle.text);
   for (const Asset* style : page.styles) {
     absl::StrAppend(&head, style->text);
   }

@@ -14,7 +14,7 @@ struct Page {
   std::string title;
   /// HTML between <main> and </main>; foreign text in it is escaped (EscapeHtml).
   std::string body;
-  /// After the style that all pages have (base.css) and its colours (ThemeStyle).
+  /// They come after the style that all pages have (base.css).
   std::vector<const Asset*> styles;
   /// Run in this order when the body is there. No other script runs, should one slip in.
   std::vector<const Asset*> scripts;

@@ -55,17 +55,6 @@ Svg& Svg::Text(const std::string& text, Attributes attributes) {
   return *this;
 }
 
-Svg& Svg::Title(const std::string& text) {
-  absl::StrAppend(&body_, "<title>", EscapeHtml(text), "</title>");
-  return *this;
-}
-
-std::string Svg::Inline() const {
-  return absl::StrCat("<svg viewBox=\"0 0 ", SvgAttribute::Text(width_), " ",
-                      SvgAttribute::Text(height_), "\" role=\"img\" aria-label=\"",
-                      EscapeHtml(label_), "\">\n", body_, "</svg>\n");
-}
-
 std::string Svg::File(const std::string& style) const {
   const std::string width = SvgAttribute::Text(width_);
   const std::string height = SvgAttribute::Text(height_);

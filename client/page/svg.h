@@ -39,12 +39,8 @@ class Svg {
   Svg& Add(const char* element, Attributes attributes);
   /// A <text> element.
   Svg& Text(const std::string& text, Attributes attributes);
-  /// What pointing at the open element tells.
-  Svg& Title(const std::string& text);
 
-  /// As part of a page, as wide as its place and with its colours. REQUIRES: all is closed.
-  std::string Inline() const;
-  /// As a file of its own, of its own size; `style` is CSS, such as ThemeStyle().
+  /// As a file of its own, of its own size; `style` is CSS.
   /// REQUIRES: all is closed.
   std::string File(const std::string& style) const;
 

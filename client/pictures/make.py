@@ -3,7 +3,8 @@
 
     ./dev build && client/pictures/make.py
 
-The script starts the server that the checkout has built, asks it with `attend plot` and `attend bench`, and stops it.
+The script starts the server that the checkout has built, asks it with `attend plot` and `attend bench`, and stops it. Chromium
+(Debian's package chromium) draws the charts of the bench's page.
 """
 
 import html
@@ -22,6 +23,13 @@ def attend(*arguments, check=True):
     subprocess.run([PROGRAMS / "attend", *arguments], check=check)
 
 
+def drawn(page):
+    """The HTML page as it is after its scripts have drawn."""
+    return subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,900", "--virtual-time-budget=3000",
+         "--dump-dom", page.as_uri()], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+
 def start_server():
     """A server on a free port with a short queue, and its address."""
     server = subprocess.Popen(
@@ -38,9 +46,9 @@ def find(pattern, text):
 
 
 def charts_as_svg(page):
-    """The wide pictures of CHARTS in a page of `attend bench --html`, one below the other, with title and legend."""
-    light = find(r":root\{(.*?)\}", page)
-    colours = dict(re.findall(r"(--[\w-]+):(#\w+)", light))
+    """The wide pictures of CHARTS in a drawn page of `attend bench --html`, one below the other, with title and legend."""
+    light = find(r":root \{(.*?)\}", page)
+    colours = dict(re.findall(r"(--[\w-]+): (#\w+)", light))
     style = "".join(re.findall(r"^(?:svg )?\.(?:grid|tick|line|point|limit|limit-name|again|series-\d)\s*\{.*?\}",
                                page, re.MULTILINE))
     style = re.sub(r"var\((--[\w-]+)\)", lambda name: colours[name[1]], style).replace("currentColor", "inherit")
@@ -50,7 +58,7 @@ def charts_as_svg(page):
     for name in CHARTS:
         figure = find(rf'<figure[^>]* id="{name}">(.*?)</figure>', page)
         title = html.unescape(find(r"<h2>(.*?)</h2>", figure))
-        picture = re.search(r'<div class="wide"><svg viewBox="0 0 (\d+) (\d+)".*?>(.*?)</svg>', figure, re.DOTALL)
+        picture = re.search(r'<svg viewBox="0 0 (\d+) (\d+)".*?>(.*?)(?:<g></g>)?</svg>', figure, re.DOTALL)
         parts.append(f'<text class="title" x="16" y="{top + 16}">{html.escape(title)}</text>')
         x = 260
         for colour, label in re.findall(r'<path class="(series-\d)".*?<bdi>(.*?)</bdi>', find(r"<ul(.*?)</ul>", figure)):
@@ -76,7 +84,7 @@ def main():
             # Exits 1: the server refuses what is beyond its peak, which the picture is to show.
             attend("bench", f"--server={address}", "--shape=1x512x512", "--rate=30:180:30", "--duration=2s", "--warmup=1s",
                    "--timeout=5s", f"--html={page}", check=False)
-            (HERE / "load.svg").write_text(charts_as_svg(page.read_text()))
+            (HERE / "load.svg").write_text(charts_as_svg(drawn(page)))
     finally:
         server.terminate()
         server.wait()

@@ -64,15 +64,11 @@ constexpr char kPair[] = R"html(
 }  // namespace
 
 std::string HtmlPicture(const AttentionPicture& picture) {
-  const int bits = PageBits(picture);
-  const std::string precision =
-      bits == 16 ? "16 bits each, in steps of 0.0015%"
-                 : "8 bits each, in steps of 0.0015% (small ones) to 0.8% (large ones)";
   Page page{.title = picture.title,
             .body = absl::StrCat("<h1><bdi>", EscapeHtml(picture.title), "</bdi></h1>\n",
                                  "<p class=\"muted\"><bdi>", EscapeHtml(picture.source),
                                  "</bdi></p>\n<p class=\"muted\">", NumCells(picture),
-                                 " weights, kept in ", precision, ".</p>\n", kOverview, kPair),
+                                 " weights, kept in steps of 0.0015%.</p>\n", kOverview, kPair),
             .styles = {&kPlotStyle},
             .scripts = {&kPlotDataScript, &kPlotHeatScript, &kPlotLinksScript, &kPlotPageScript},
             .data = PageData(picture)};
@@ -81,18 +77,15 @@ std::string HtmlPicture(const AttentionPicture& picture) {
 
 namespace {
 
-std::string PackedWeights(const Tensor& weights, int bits) {
+std::string PackedWeights(const Tensor& weights) {
   std::string bytes;
-  bytes.reserve(weights.num_elements() * bits / 8);
+  bytes.reserve(weights.num_elements() * 2);
   const float* values = weights.as<float>();
   for (int64_t i = 0; i < weights.num_elements(); ++i) {
-    const double weight = std::clamp(static_cast<double>(values[i]), 0.0, 1.0);
-    const auto code =
-        static_cast<uint32_t>(std::lround(bits == 16 ? weight * 65535 : std::sqrt(weight) * 255));
+    const auto code = static_cast<uint32_t>(
+        std::lround(std::clamp(static_cast<double>(values[i]), 0.0, 1.0) * 65535));
     bytes.push_back(static_cast<char>(code & 0xFF));
-    if (bits == 16) {
-      bytes.push_back(static_cast<char>(code >> 8));
-    }
+    bytes.push_back(static_cast<char>(code >> 8));
   }
   return Base64(bytes);
 }
@@ -110,18 +103,13 @@ std::string PackedColors() {
 
 }  // namespace
 
-int PageBits(const AttentionPicture& picture) {
-  return NumCells(picture) <= kMaxFineCells ? 16 : 8;
-}
-
 nlohmann::json PageData(const AttentionPicture& picture) {
   nlohmann::json data = PictureFacts(picture);
-  data["bits"] = PageBits(picture);
   data["colors"] = PackedColors();
   for (size_t s = 0; s < picture.sequences.size(); ++s) {
     for (size_t i = 0; i < picture.sequences[s].layers.size(); ++i) {
       data["sequences"][s]["layers"][i]["weights"] =
-          PackedWeights(picture.sequences[s].layers[i].weights, PageBits(picture));
+          PackedWeights(picture.sequences[s].layers[i].weights);
     }
   }
   return data;

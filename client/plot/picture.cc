@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -126,6 +127,8 @@ double ScaledShare(float weight, float top) {
 }
 
 double WeightAt(double share, float top) { return share * share * top; }
+
+std::string PercentText(double share) { return absl::StrFormat("%.3g%%", 100.0 * share); }
 
 float LargestWeight(const std::vector<Panel>& panels) {
   float largest = 0.0F;

@@ -78,6 +78,9 @@ double ScaledShare(float weight, float top);
 /// The weight at a place of that scale.
 double WeightAt(double share, float top);
 
+/// "12.5%": to three digits.
+std::string PercentText(double share);
+
 /// The largest weight of all: where a scale of colours that they share ends.
 float LargestWeight(const std::vector<Panel>& panels);
 

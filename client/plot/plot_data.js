@@ -15,8 +15,7 @@ class Layer {
     this.cells = this.rows.length * this.keys.length;
     this.isSelf = layer.rows === layer.keys;
     const bytes = bytesOf(layer.weights);
-    this.weights = data.bits === 16 ? new Uint16Array(bytes.buffer) : bytes;
-    this.weightOf = data.bits === 16 ? (q) => q / 65535 : (q) => (q / 255) ** 2;
+    this.weights = new Uint16Array(bytes.buffer);
     this.mask = layer.mask < 0 ? null : data.maskBytes[layer.mask];
     this.maskHasHeads = layer.maskHeads > 1;
   }
@@ -36,7 +35,7 @@ class Layer {
     };
     for (const index of chosen) {
       for (let cell = 0; cell < this.cells; ++cell) {
-        grid.weights[cell] += this.weightOf(this.weights[index * this.cells + cell]) / chosen.length;
+        grid.weights[cell] += this.weights[index * this.cells + cell] / 65535 / chosen.length;
         if (grid.hidden[cell] && !this.isHidden(index, cell)) grid.hidden[cell] = 0;
       }
     }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/page/color.h"
-#include "client/page/quantity.h"
 #include "client/page/svg.h"
 #include "client/plot/token_text.h"
 
@@ -234,7 +233,7 @@ class Sheet {
         "rect",
         {{"x", kMargin}, {"y", y}, {"width", kRampWidth}, {"height", 12}, {"fill", "url(#ramp)"}});
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-      svg_.Text(QuantityText(WeightAt(share, top_weight_), Unit::kShare, 2),
+      svg_.Text(PercentText(WeightAt(share, top_weight_)),
                 {{"class", "quiet"},
                  {"x", kMargin + share * kRampWidth},
                  {"y", y + 27},

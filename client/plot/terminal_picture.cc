@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/page/color.h"
-#include "client/page/quantity.h"
 #include "client/plot/token_text.h"
 
 namespace attention {
@@ -20,14 +19,6 @@ constexpr int64_t kMostTokenColumns = 14;
 constexpr int64_t kMostLabelledRows = 64;
 constexpr int64_t kColumnGap = 3;
 constexpr int64_t kRampCells = 24;
-
-std::string Spaces(int64_t count) {
-  return std::string(static_cast<size_t>(std::max<int64_t>(0, count)), ' ');
-}
-
-std::string PadLeft(const std::string& text, int64_t columns) {
-  return Spaces(columns - ColumnsOf(text)) + text;
-}
 
 /// A line, and how many columns it takes: escapes take none.
 struct Line {
@@ -87,9 +78,9 @@ class Painter {
   }
 
   std::string Legend(const std::string& hidden_by) const {
-    const std::string end = absl::StrCat(" ", QuantityText(top_, Unit::kShare));
+    const std::string end = absl::StrCat(" ", PercentText(top_));
     const std::string half_way =
-        absl::StrCat("   (half way: ", QuantityText(WeightAt(0.5, top_), Unit::kShare, 2), ")");
+        absl::StrCat("   (half way: ", PercentText(WeightAt(0.5, top_)), ")");
     const int64_t cells = std::min(kRampCells, columns_ - ColumnsOf(end) - 3);
     std::string text = "0% ";
     for (int64_t i = 0; i < cells; ++i) {

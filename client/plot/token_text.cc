@@ -5,15 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "client/page/escape.h"
 
 namespace attention {
 namespace {
-
-struct CodePoint {
-  uint32_t value = 0;
-  size_t bytes = 0;
-};
 
 struct Range {
   uint32_t first = 0;
@@ -43,32 +38,6 @@ bool IsIn(const Range (&ranges)[N], uint32_t value) {
   return std::any_of(ranges, ranges + N, [value](const Range& range) {
     return value >= range.first && value <= range.last;
   });
-}
-
-/// The first character; none where the bytes are no UTF-8 (RFC 3629). REQUIRES: `text` not empty.
-std::optional<CodePoint> FirstOf(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) {
-    return CodePoint{lead, 1};
-  }
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) {
-    return std::nullopt;
-  }
-  uint32_t value = lead & (0xFFU >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) {
-      return std::nullopt;
-    }
-    value = value << 6 | (byte(i) & 0x3FU);
-  }
-  constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool is_surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kSmallest[bytes] || value > 0x10FFFF || is_surrogate) {
-    return std::nullopt;
-  }
-  return CodePoint{value, bytes};
 }
 
 std::string ShownControl(uint32_t value) {
@@ -109,26 +78,22 @@ std::string ShownToken(absl::string_view token) {
   }
   std::string shown;
   while (!token.empty()) {
-    const std::optional<CodePoint> point = FirstOf(token);
-    const size_t bytes = point.has_value() ? point->bytes : 1;
-    absl::StrAppend(&shown, point.has_value()
-                                ? ShownCharacter(token.substr(0, bytes), point->value)
+    const std::optional<Character> first = FirstCharacter(token);
+    const size_t bytes = first.has_value() ? first->num_bytes : 1;
+    absl::StrAppend(&shown, first.has_value()
+                                ? ShownCharacter(token.substr(0, bytes), first->code)
                                 : absl::StrFormat("\\x%02X", static_cast<uint8_t>(token[0])));
     token.remove_prefix(bytes);
   }
   return shown;
 }
 
-std::string UnmarkedToken(absl::string_view token) {
-  return absl::StrReplaceAll(token, {{"Ġ", " "}, {"Ċ", "\n"}, {"ĉ", "\t"}, {"▁", " "}});
-}
-
 int64_t ColumnsOf(absl::string_view text) {
   int64_t columns = 0;
   while (!text.empty()) {
-    const CodePoint point = FirstOf(text).value_or(CodePoint{'?', 1});
-    columns += ColumnsOf(point.value);
-    text.remove_prefix(point.bytes);
+    const Character first = FirstCharacter(text).value_or(Character{'?', 1});
+    columns += ColumnsOf(first.code);
+    text.remove_prefix(first.num_bytes);
   }
   return columns;
 }
@@ -140,15 +105,23 @@ std::string CutTo(absl::string_view text, int64_t columns) {
   std::string cut;
   int64_t taken = 0;
   while (!text.empty()) {
-    const CodePoint point = FirstOf(text).value_or(CodePoint{'?', 1});
-    taken += ColumnsOf(point.value);
+    const Character first = FirstCharacter(text).value_or(Character{'?', 1});
+    taken += ColumnsOf(first.code);
     if (taken > columns - 1) {
       break;
     }
-    absl::StrAppend(&cut, text.substr(0, point.bytes));
-    text.remove_prefix(point.bytes);
+    absl::StrAppend(&cut, text.substr(0, first.num_bytes));
+    text.remove_prefix(first.num_bytes);
   }
   return columns > 0 ? cut + "…" : "";
+}
+
+std::string Spaces(int64_t count) {
+  return std::string(static_cast<size_t>(std::max<int64_t>(0, count)), ' ');
+}
+
+std::string PadLeft(absl::string_view text, int64_t columns) {
+  return absl::StrCat(Spaces(columns - ColumnsOf(text)), text);
 }
 
 std::vector<std::string> NumberedTokens(int64_t count) {

@@ -14,17 +14,17 @@ namespace attention {
 /// bidirectional text) as <U+202E>, and bytes that are no UTF-8 as \xNN. An empty token is U+2205.
 std::string ShownToken(absl::string_view token);
 
-/// A token in the spelling of a vocabulary, as Hugging Face's `convert_ids_to_tokens` gives it: the
-/// byte-level markers of space, line feed and tab (U+0120, U+010A, U+0109) and SentencePiece's
-/// U+2581 become what they stand for.
-std::string UnmarkedToken(absl::string_view token);
-
 /// Columns that valid UTF-8 takes in a terminal: 2 for wide East Asian characters and emoji, 0 for
 /// combining marks (Unicode Standard Annex 11).
 int64_t ColumnsOf(absl::string_view text);
 
 /// `text` cut to `columns`, the last an ellipsis where something was cut.
 std::string CutTo(absl::string_view text, int64_t columns);
+
+/// As many spaces; none for a negative count.
+std::string Spaces(int64_t count);
+/// `text` in `columns` or more, aligned right.
+std::string PadLeft(absl::string_view text, int64_t columns);
 
 /// "0", "1", ...: for rows and keys without tokens.
 std::vector<std::string> NumberedTokens(int64_t count);

@@ -1,4 +1,5 @@
-"""Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py."""
+"""Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py and
+models.py."""
 
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from make_aio import async_source  # noqa: E402
+from make_models import models_source  # noqa: E402
 
 PACKAGE = HERE / "src" / "attend"
 PROTO = HERE.parents[1] / "proto" / "attention" / "v1" / "attention.proto"
@@ -21,6 +23,7 @@ OUTPUT = PACKAGE / "attention.binpb"
 def generate() -> None:
     (PACKAGE / "aio.py").write_text(async_source((PACKAGE / "client.py").read_text()))
     compile_messages()
+    (PACKAGE / "models.py").write_text(models_source(OUTPUT.read_bytes()))
 
 
 def compile_messages() -> None:

@@ -127,8 +127,7 @@ TEST_F(AttentionClientTest, ThreadsShareOneClient) {
       for (int i = 0; i < 10; ++i) {
         const auto result =
             i % 2 == 0 ? client_->Attend(Rows(rows_))
-                       : client_->AttendStream(Rows(rows_),
-                                               {.on_rows = {}, .on_weights = {}, .assemble = true});
+                       : client_->AttendStream(Rows(rows_), {.on_rows = {}, .assemble = true});
         same[t] += result.ok() && SameBits(result->output, expected->output) ? 1 : 0;
       }
     });
@@ -144,9 +143,7 @@ TEST_F(AttentionClientTest, PassesOnWhatTheServerSays) {
   const auto wrong =
       StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("512"), HasSubstr("511")));
   EXPECT_THAT(client_->Attend(Rows(narrow)), wrong);
-  EXPECT_THAT(
-      client_->AttendStream(Rows(narrow), {.on_rows = {}, .on_weights = {}, .assemble = true}),
-      wrong);
+  EXPECT_THAT(client_->AttendStream(Rows(narrow), {.on_rows = {}, .assemble = true}), wrong);
   EXPECT_THAT(client_->GetModel("absent"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
 }

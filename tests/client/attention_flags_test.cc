@@ -53,13 +53,14 @@ TEST_F(AttentionFlagsTest, NothingSaidIsNothingSent) {
 
 TEST_F(AttentionFlagsTest, PlainValuesGoStraightToTheOptions) {
   const v1::AttentionOptions options =
-      OptionsOf({"--causal", "--scale=0.5", "--window", "4", "--window-right=2", "--prefix=3",
-                 "--global-tokens", "0,5", "--softcap=30", "--similarity=gaussian", "--bandwidth",
-                 "2.5", "--sinks=0.5,-1,2,0"});
+      OptionsOf({"--causal", "--scale=0.5", "--window", "4", "--window-right=2",
+                 "--window-dilation=3", "--prefix=3", "--global-tokens", "0,5", "--softcap=30",
+                 "--similarity=gaussian", "--bandwidth", "2.5", "--sinks=0.5,-1,2,0"});
   EXPECT_TRUE(options.causal());
   EXPECT_EQ(options.scale(), 0.5);
   EXPECT_EQ(options.window(), 4);
   EXPECT_EQ(options.window_right(), 2);
+  EXPECT_EQ(options.window_dilation(), 3);
   EXPECT_EQ(options.prefix(), 3);
   EXPECT_THAT(options.global_tokens(), ElementsAre(0, 5));
   EXPECT_EQ(options.softcap(), 30);
@@ -83,7 +84,7 @@ TEST_F(AttentionFlagsTest, SemicolonsSeparateSequences) {
   EXPECT_THAT(options.sequences(0).global_tokens(), ElementsAre(0, 5));
   EXPECT_THAT(options.sequences(1).global_tokens(), ElementsAre());
   EXPECT_THAT(Make({"--window=4;8", "--prefix=1;2;3"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("for 2 sequences")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("for 3 sequences")));
 }
 
 TEST_F(AttentionFlagsTest, StandardSlopesFollowTheHeads) {

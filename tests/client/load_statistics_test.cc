@@ -57,14 +57,14 @@ TEST(TimeSeriesTest, BecomesCoarserInsteadOfLonger) {
   EXPECT_EQ(series.slices()[300].answers, 1);
 }
 
-TEST(TimeSeriesTest, MergesWhatBeganLaterAndWasFiner) {
+TEST(TimeSeriesTest, MergesWhatIsFinerOrCoarser) {
   TimeSeries series = Series({1, 2, 3}, {1, 1, 1});
   TimeSeries finer(absl::Milliseconds(50));
   finer.At(absl::ZeroDuration()).answers = 10;
   finer.At(absl::Milliseconds(50)).answers = 20;
   finer.At(absl::Milliseconds(250)).answers = 40;
-  series.Merge(finer, absl::Milliseconds(100));
-  EXPECT_THAT(AnswersOf(series), ElementsAre(1, 32, 3, 40));
+  series.Merge(finer);
+  EXPECT_THAT(AnswersOf(series), ElementsAre(31, 2, 43));
   finer.Merge(Series({1, 2}, {1, 1}));
   EXPECT_EQ(finer.slice(), absl::Milliseconds(100));
   EXPECT_THAT(AnswersOf(finer), ElementsAre(31, 2, 40));

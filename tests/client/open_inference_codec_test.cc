@@ -59,15 +59,17 @@ TEST(OpenInferenceCodecTest, HiddenStatesWithEverything) {
   request.options.set_scale(0.5);
   request.options.set_softcap(30.0);
   request.options.set_window(64);
+  request.options.set_window_dilation(4);
   const inference::ModelInferRequest message = Encoded(request);
   EXPECT_EQ(message.model_name(), "m");
   EXPECT_EQ(message.model_version(), "7");
-  ASSERT_EQ(message.parameters_size(), 5);
+  ASSERT_EQ(message.parameters_size(), 6);
   EXPECT_EQ(message.parameters().at("layer").int64_param(), 3);
   EXPECT_TRUE(message.parameters().at("causal").bool_param());
   EXPECT_EQ(message.parameters().at("scale").double_param(), 0.5);
   EXPECT_EQ(message.parameters().at("softcap").double_param(), 30.0);
   EXPECT_EQ(message.parameters().at("window").int64_param(), 64);
+  EXPECT_EQ(message.parameters().at("window_dilation").int64_param(), 4);
   ASSERT_EQ(message.inputs_size(), 4);
   ASSERT_EQ(message.raw_input_contents_size(), 4);
   EXPECT_EQ(message.inputs(0).name(), "hidden_states");

@@ -122,13 +122,6 @@ TEST(PictureTest, FactsThatDoNotFitAreRefused) {
   EXPECT_THAT(PictureFrom("{", {}), StatusIs(kInvalid, HasSubstr("attend.picture: expected JSON")));
 }
 
-TEST(PictureTest, PagesKeepManyWeightsInEightBits) {
-  EXPECT_EQ(PageBits(MadePicture(1, 2, 3)), 16);
-  AttentionPicture large = MadePicture(1, 1, 2);
-  large.sequences[0].layers[0].weights = Tensor(Dtype::kF32, {1, 1, kMaxFineCells + 1});
-  EXPECT_EQ(PageBits(large), 8);
-}
-
 TEST(TokenTextTest, ShowsWhatCannotBeSeen) {
   EXPECT_EQ(ShownToken(" cat"), "␣cat");
   EXPECT_EQ(ShownToken("\n\t\r\x01\x7f"), "↵⇥␍␁␡");
@@ -137,8 +130,6 @@ TEST(TokenTextTest, ShowsWhatCannotBeSeen) {
   EXPECT_EQ(ShownToken("\xed\xa0\x80"), "\\xED\\xA0\\x80");
   EXPECT_EQ(ShownToken(""), "∅");
   EXPECT_EQ(ShownToken("שלום 猫"), "שלום␣猫");
-  EXPECT_EQ(ShownToken(UnmarkedToken("ĠcatĊ")), "␣cat↵");
-  EXPECT_EQ(ShownToken(UnmarkedToken("▁cat")), "␣cat");
 }
 
 TEST(TokenTextTest, CountsColumnsAsTerminalsDo) {

@@ -37,6 +37,10 @@ from attend.models import (
     ModelState,
     ModelStatistics,
     ServerStatistics,
+    SessionUsage,
+    Summary,
+    TokenizedText,
+    TopLogits,
     Verification,
 )
 from attend.results import (
@@ -47,12 +51,8 @@ from attend.results import (
     LogSumExpBlock,
     RowBlock,
     SessionState,
-    SessionUsage,
     StepResult,
-    Summary,
-    TokenizedText,
     TokensBlock,
-    TopLogits,
     TopWeights,
     TopWeightsBlock,
     WeightsBlock,

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
-from attend import results
+from attend import models, results
 from attend._layout import Layout, layout_of
 from attend._mirror import mirror
 from attend._requests import Request
@@ -87,7 +87,7 @@ class Assembler:
         self._layers = list(choice.layers) if choice is not None else []
         self._heads = list(choice.heads) if choice is not None else []
         texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
-        self.tokens = [results.TokenizedText([], []) for _ in range(texts)]
+        self.tokens = [models.TokenizedText([], []) for _ in range(texts)]
         self._layout: Optional[Layout] = None
         self._output: Optional[Array] = None  # [rows, ...], all leading extents in one
         self._received: List[int] = []
@@ -111,7 +111,7 @@ class Assembler:
             kind = "weights" if isinstance(block, results.WeightsBlock) else "log_sum_exp"
             self._add_scores(kind, 0, block.head, block, block.rows)
 
-    def finish(self, summary: results.Summary) -> results.AttendResult:
+    def finish(self, summary: models.Summary) -> results.AttendResult:
         layout = self._laid_out()
         for span, received in zip(layout.spans, self._received):
             if received != span.output_rows:

@@ -41,6 +41,7 @@ class SequenceKeywords(TypedDict, total=False):
     causal: bool
     window: int
     window_right: int
+    window_dilation: int
     prefix: int
     global_tokens: Sequence[int]
 
@@ -53,6 +54,7 @@ class OptionKeywords(TypedDict, total=False):
     return_weights: bool
     window: int
     window_right: int
+    window_dilation: int
     prefix: int
     global_tokens: Sequence[int]
     softcap: float

@@ -4,28 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import abc
-from typing import Any, Dict, Type
+from typing import Any
 
-from attend import models, results
 from attend._proto import PACKAGE, enum_name
-
-# By the message's name.
-MIRRORS: Dict[str, Type[Any]] = {
-    "Summary": results.Summary,
-    "TokenizedText": results.TokenizedText,
-    "SessionUsage": results.SessionUsage,
-    "TopLogits": results.TopLogits,
-    "ModelLimits": models.ModelLimits,
-    "Layer": models.Layer,
-    "Model": models.Model,
-    "ModelState": models.ModelState,
-    "VerifyModelResponse": models.Verification,
-    "VerifyModelResponse.Difference": models.Difference,
-    "ServerStatistics": models.ServerStatistics,
-    "LatencyHistogram": models.LatencyHistogram,
-    "ModelStatistics": models.ModelStatistics,
-    "Logging": models.Logging,
-}
+from attend.models import MIRRORS
 
 
 def mirror(message: Any) -> Any:

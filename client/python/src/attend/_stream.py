@@ -9,7 +9,8 @@ from attend._mirror import mirror
 from attend._requests import Request
 from attend._wire import Received
 from attend.errors import FailedPrecondition, Internal
-from attend.results import AttendResult, Block, Summary
+from attend.models import Summary
+from attend.results import AttendResult, Block
 
 
 class StreamReader:

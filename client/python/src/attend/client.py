@@ -13,8 +13,8 @@ from attend._requests import attend_request, open_request
 from attend._stream import StreamReader
 from attend.connection import Attempts, Connection, Retry, Tls
 from attend.errors import AttendError, from_rpc
-from attend.models import Logging, Model, ModelState, ServerStatistics, Verification
-from attend.results import AttendResult, Block, Summary
+from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
+from attend.results import AttendResult, Block
 from attend.session import Session
 
 if TYPE_CHECKING:

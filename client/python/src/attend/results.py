@@ -7,29 +7,9 @@ from typing import Any, List, Optional, Union
 
 import numpy as np
 
+from attend.models import SessionUsage, Summary, TokenizedText, TopLogits
+
 Array = Any  # numpy.ndarray; of ml_dtypes.bfloat16 where such rows were given
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """What became of a request; durations are nanoseconds of the server's clock."""
-
-    queue_ns: int
-    compute_ns: int
-    total_ns: int
-    batch_id: int
-    batch_requests: int
-    batch_sequences: int
-    batch_tokens: int
-    receive_ns: int
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenizedText:
-    """A text as the model's tokenizer cuts it."""
-
-    ids: List[int]
-    tokens: List[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,25 +119,6 @@ class TokensBlock:
 
 
 Block = Union[RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock, LayerWeightsBlock, TokensBlock]
-
-
-@dataclasses.dataclass(frozen=True)
-class SessionUsage:
-    sequences: int
-    tokens: int
-    cache_bytes: int
-    total_cache_bytes: int
-    max_cache_bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class TopLogits:
-    """The largest logits, largest first; exp(logit - log_sum_exp) is the probability of a token."""
-
-    ids: List[int]
-    logits: List[float]
-    log_sum_exp: float
-    tokens: List[bytes]  # of a model with a tokenizer: the text of each id, which may end within a character
 
 
 @dataclasses.dataclass(frozen=True)
