@@ -1,20 +1,24 @@
 # Build here, run there: the image holds the two programs and the libraries they need. deploy/README.md says how to use it.
-FROM debian:trixie-slim AS build
+# For linux/amd64 and linux/arm64: the latter is cross-built on the former, and needs qemu's binfmt for the packages alone.
+FROM --platform=$BUILDPLATFORM debian:trixie-slim AS build
+ARG BUILDARCH TARGETARCH
 WORKDIR /src
 COPY dev ./
-RUN ./dev setup
+RUN [ "$BUILDARCH" = "$TARGETARCH" ] && echo release >/preset || echo "$TARGETARCH" >/preset; ./dev setup "$(cat /preset)"
 COPY . .
-RUN cmake --preset release -DATTEND_BUILD_TESTS=OFF \
- && cmake --build --preset release \
- && strip build/release/bin/attend-server build/release/bin/attend \
+RUN cmake --preset "$(cat /preset)" -DATTEND_BUILD_TESTS=OFF \
+ && cmake --build --preset "$(cat /preset)" --target attend-server attend \
+ && mv "build/$(cat /preset)" build/image \
+ && "$(sed -n 's/^CMAKE_STRIP:FILEPATH=//p' build/image/CMakeCache.txt)" build/image/bin/attend-server build/image/bin/attend \
  && dpkg-query -W -f '${Package}=${Version}\n' nlohmann-json3-dev libcli11-dev >build/compiled-in
 
-FROM debian:trixie-slim
+FROM --platform=$TARGETPLATFORM debian:trixie-slim
 RUN apt-get update -q \
  && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends \
-      ca-certificates libcurl4t64 libdnnl3.6 libgrpc++1.51t64 libicu76 libprotobuf32t64 libssl3t64 libsystemd0 \
+      ca-certificates libcurl4t64 libgrpc++1.51t64 libicu76 libprotobuf32t64 libssl3t64 libsystemd0 \
+      $([ "$(dpkg --print-architecture)" = arm64 ] || echo libdnnl3.6) \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
-COPY --from=build /src/build/release/bin/attend-server /src/build/release/bin/attend /usr/local/bin/
+COPY --from=build /src/build/image/bin/attend-server /src/build/image/bin/attend /usr/local/bin/
 COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/
 # Where the sources are is its builder's to say: --build-arg=SOURCE=https://...
 ARG SOURCE=
