@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels/packed_head.h"
+#include "core/kernels/attention/packed_layout.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/dtype.h"
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/kernels/onednn/gemm.h"
+#include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tensor/huge_pages.h"

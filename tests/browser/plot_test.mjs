@@ -11,7 +11,7 @@ import { contrasts, openPage, overflow, withBrowser } from "./page.mjs";
 const folder = mkdtempSync(join(tmpdir(), "attend-plot-"));
 after(() => rmSync(folder, { recursive: true }));
 
-const TOKENS = ["Ġthe", "</script><img src=x onerror=alert(1)>", "\u202egnp.exe", "שלום", "猫", "Ċ", "&lt;", "Ġlast"];
+const TOKENS = ["␣the", "</script><img␣src=x␣onerror=alert(1)>", "<U+202E>gnp.exe", "שלום", "猫", "↵", "&lt;", "␣last"];
 const LAYERS = 3, HEADS = 4, LENGTH = TOKENS.length;
 
 /** Causal; every head has other weights. Rows sum to 1. */
@@ -23,29 +23,50 @@ function weightAt(layer, head, row, key) {
   return share(key) / sum;
 }
 
-/** NumPy's format, version 1.0: [layers, heads, length, length] of FP32. */
-function writeWeights(file, layers, heads, length) {
-  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${layers}, ${heads}, ${length}, ${length}), }`;
-  const header = `${text}${" ".repeat(64 - ((text.length + 11) % 64))}\n`;
-  const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length & 255, header.length >> 8]);
-  const weights = new Float32Array(layers * heads * length * length);
+/** A file as `attend run --output` writes it: FP32 [heads, length, length] for each layer, and what the picture says beside. */
+function writeWeights(file, layers, heads, tokens) {
+  const length = tokens.length;
+  const bytesEach = 4 * heads * length * length;
+  const indices = (count) => [...Array(count).keys()];
+  const mask = Buffer.alloc(Math.ceil((length * length) / 8));
+  indices(length * length).forEach((cell) => {
+    if (cell % length > Math.floor(cell / length)) mask[cell >> 3] |= 1 << (cell & 7);
+  });
+  const facts = {
+    title: "Attention", source: file, hiddenBy: "causal", texts: [tokens], masks: [mask.toString("base64")],
+    sequences: [{
+      name: "sequence 0",
+      layers: indices(layers).map((number) => ({
+        name: `layer ${number}`, number, heads: indices(heads), rows: 0, keys: 0, mask: 0, maskHeads: 1, tensor: `weights.${number}`,
+      })),
+    }],
+  };
+  const header = { __metadata__: { "attend.picture": JSON.stringify(facts) } };
+  const weights = new Float32Array((layers * bytesEach) / 4);
+  for (let layer = 0; layer < layers; ++layer) {
+    header[`weights.${layer}`] = {
+      dtype: "F32", shape: [heads, length, length], data_offsets: [layer * bytesEach, (layer + 1) * bytesEach],
+    };
+  }
   for (let cell = 0; cell < weights.length; ++cell) {
     const [row, key] = [Math.floor(cell / length) % length, cell % length];
     const matrix = Math.floor(cell / length / length);
     weights[cell] = weightAt(Math.floor(matrix / heads), matrix % heads, row, key);
   }
-  writeFileSync(file, Buffer.concat([start, Buffer.from(header), Buffer.from(weights.buffer)]));
+  const text = Buffer.from(JSON.stringify(header));
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(file, Buffer.concat([size, text, Buffer.from(weights.buffer)]));
 }
 
-function makePage(name, length, ...flags) {
-  const [weights, page] = [join(folder, `${name}.npy`), join(folder, `${name}.html`)];
-  writeWeights(weights, name === "large" ? 12 : LAYERS, name === "large" ? 12 : HEADS, length);
-  execFileSync(process.argv[2], ["plot", weights, "-o", page, "--causal", ...flags], { stdio: "pipe" });
+function makePage(name, layers, heads, tokens) {
+  const [weights, page] = [join(folder, `${name}.safetensors`), join(folder, `${name}.html`)];
+  writeWeights(weights, layers, heads, tokens);
+  execFileSync(process.argv[2], ["plot", weights, "-o", page], { stdio: "pipe" });
   return page;
 }
 
-writeFileSync(join(folder, "tokens.json"), JSON.stringify(TOKENS));
-const small = makePage("small", LENGTH, "--tokens-from", join(folder, "tokens.json"));
+const small = makePage("small", LAYERS, HEADS, TOKENS);
 
 /** What the page says of a share: as many decimals, whatever they are. */
 function assertPercent(text, share) {
@@ -143,7 +164,7 @@ await test("pages of attend plot", () =>
     await test("tokens are text, whatever they are", async () => {
       const { page, problems } = await openPage(browser, small);
       const shown = await textsOf(page, "#links .rows .token");
-      assert.deepEqual(shown, ["␣the", TOKENS[1].replace(" ", "␣"), "<U+202E>gnp.exe", "שלום", "猫", "↵", "&lt;", "␣last"].map((token) => token.replace(/ /g, "␣")));
+      assert.deepEqual(shown, TOKENS);
       assert.equal(await page.$$eval("img, [onerror]", (all) => all.length), 0);
       assert.deepEqual(problems, []);
     });
@@ -163,7 +184,7 @@ await test("pages of attend plot", () =>
     }
 
     await test("144 heads of 128 tokens show a chosen one in the next frame", async () => {
-      const { page, problems } = await openPage(browser, makePage("large", 128));
+      const { page, problems } = await openPage(browser, makePage("large", 12, 12, [...Array(128).keys()].map(String)));
       await page.waitForFunction(() => [...document.querySelectorAll(".thumbnail canvas")].every((canvas) => canvas.width > 1));
       const drawn = await page.evaluate(async () => {
         document.querySelector('.thumbnail[title="layer 7, head 5"]').click();

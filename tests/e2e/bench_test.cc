@@ -119,27 +119,6 @@ TEST_F(BenchProgramTest, ASearchFindsTheHighestRateOfItsRange) {
   EXPECT_THAT(json["command"].get<std::string>(), HasSubstr("bench --server="));
 }
 
-TEST_F(BenchProgramTest, ResultsAreAddedUp) {
-  const std::string a = PathOf("a.json"), b = PathOf("b.json");
-  for (const std::string& path : {a, b}) {
-    ASSERT_EQ(
-        Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "60", "--json", path}).exit_code,
-        0);
-  }
-  const Outcome merged = RunAttend({"bench", "--merge", a, b, "--json=-"});
-  ASSERT_EQ(merged.exit_code, 0) << merged.err;
-  const nlohmann::json json = JsonOf(merged);
-  EXPECT_EQ(json["answers"], 120);
-  EXPECT_EQ(json["latency_ms"]["count"], 120);
-  const Outcome text = RunAttend({"bench", "--merge", a, b});
-  EXPECT_THAT(text.out, AllOf(HasSubstr("120 in "), HasSubstr("p99.99")));
-  const std::string other = PathOf("other.json");
-  std::ofstream(other) << "{}";
-  const Outcome wrong = RunAttend({"bench", "--merge", a, other});
-  EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("other.json: not a result of attend bench"));
-}
-
 TEST_F(BenchProgramTest, AScheduleIsSentAndAWrongLineIsNamed) {
   const std::string path = PathOf("schedule");
   std::ofstream(path) << "0 4\n20 8\n20 4\n1000 16\n";

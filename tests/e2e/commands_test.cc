@@ -35,6 +35,25 @@ TEST_F(CommandsTest, ModelsListsWhatIsServed) {
   EXPECT_EQ(json[1]["layers"].size(), 1u);
 }
 
+TEST_F(CommandsTest, ModelsWarnsOfProductsThatTheProcessorLacks) {
+  setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+  const ServerProcess server(
+      {"--random-model", "small:d_model=64,num_heads=4,num_kv_heads=2,dtype=bf16,causal=true"});
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  const auto models = [&server](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"models", "--server=" + server.address()});
+    return RunAttend(std::move(arguments)).out;
+  };
+  const std::string warning = "the server's processor has no instructions for products of bf16;";
+  EXPECT_THAT(models({}),
+              AllOf(HasSubstr("warning: small: " + warning), Not(HasSubstr("warning: demo"))));
+  EXPECT_THAT(models({"small"}), HasSubstr("warning   " + warning));
+  EXPECT_THAT(models({"demo"}), Not(HasSubstr("warning")));
+  const nlohmann::json json = nlohmann::json::parse(models({"--json"}));
+  EXPECT_EQ(json[0]["emulated_dtypes"], nlohmann::json::array());
+  EXPECT_EQ(json[1]["emulated_dtypes"], nlohmann::json::array({"bf16"}));
+}
+
 TEST_F(CommandsTest, HealthExitsWithTheAnswer) {
   EXPECT_EQ(Attend({"health"}).exit_code, 0);
   EXPECT_EQ(Attend({"health", "--service", "model/demo"}).exit_code, 0);

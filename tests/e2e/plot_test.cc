@@ -103,11 +103,8 @@ TEST_F(PlotTest, WritesWhatTheNameOfTheFileSays) {
 }
 
 TEST_F(PlotTest, SaysWhatItCannotDraw) {
-  Tensor logits(Dtype::kF32, {1, 1, 2});
-  logits.as<float>()[0] = -3;
-  logits.as<float>()[1] = 2;
-  ASSERT_THAT(WriteNpy(PathOf("logits.npy"), logits), IsOk());
-  const std::string file = PathOf("logits.npy");
+  const std::string file = PathOf("other.npy");
+  ASSERT_THAT(WriteNpy(file, Tensor(Dtype::kF32, {1, 1, 2})), IsOk());
   struct Case {
     std::vector<std::string> arguments;
     int exit_code;
@@ -117,8 +114,9 @@ TEST_F(PlotTest, SaysWhatItCannotDraw) {
       {{"plot"}, 2, "expected a FILE, or something to send"},
       {{"plot", file, "--tokens=1"}, 2, "found both"},
       {{"plot", "--tokens=1", "-o", "x.gif"}, 2, "expected FILE.html, FILE.svg or FILE.txt"},
-      {{"plot", file}, 1, "expected weights of 0 to 1, found -3 at head 0, row 0, key 0"},
-      {{"plot", PathOf("none.npy")}, 1, "none.npy"},
+      {{"plot", file, "--causal"}, 2, "how to attend goes with something to send"},
+      {{"plot", file}, 1, "other.npy: expected a FILE.safetensors that attend run --output wrote"},
+      {{"plot", PathOf("none.safetensors")}, 1, "none.safetensors"},
       {{"plot", "--tokens=1;2", "--sequence=2"}, 1, "--sequence: expected less than 2, found 2"},
       {{"plot", "--tokens=1", "--weights-heads=9"}, 1, "heads of layer 0: expected some of 0,1,2"},
       {{"plot", "--model=gpt2", "--tokens=1", "--weights-layers=7"}, 1, "7"},

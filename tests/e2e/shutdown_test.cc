@@ -44,8 +44,7 @@ TEST(ShutdownTest, EveryCallUnderLoadIsAnsweredOrRefused) {
       while (ends[c].ok()) {
         const auto result = c % 2 == 0
                                 ? client->Attend(request)
-                                : client->AttendStream(
-                                      request, {.on_rows = {}, .on_weights = {}, .assemble = true});
+                                : client->AttendStream(request, {.on_rows = {}, .assemble = true});
         ends[c] = result.status();
         if (ends[c].ok() && ++answered == 40) {
           server.process().Signal(SIGTERM);

@@ -28,9 +28,6 @@ class TerminalSession:
     def send(self, keys):
         os.write(self.fd, keys.encode())
 
-    def local_modes(self):
-        return termios.tcgetattr(self.fd)[3]
-
     def _read(self, deadline):
         """False at the end of the program's output."""
         ready, _, _ = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))

@@ -16,15 +16,6 @@ fail() {
 
 # ------------------------------------------------------------------------------------------------------ in the tree
 
-install_packages() {
-  export DEBIAN_FRONTEND=noninteractive
-  dpkg --add-architecture arm64
-  apt-get update -q
-  apt-get install -yq --no-install-recommends cmake crossbuild-essential-arm64 libcli11-dev ninja-build nlohmann-json3-dev \
-    pkgconf protobuf-compiler protobuf-compiler-grpc qemu-user \
-    lib{absl,curl4-openssl,gmock,grpc++,gtest,icu,protobuf,ssl,systemd}-dev:arm64 zlib1g-dev:arm64
-}
-
 emulate() { qemu-aarch64 "$BIN/$1" "${@:2}"; }
 
 serve() {
@@ -61,12 +52,11 @@ try() {
 inside() {
   local program targets=() status=0
   export QEMU_CPU=cortex-a72
-  install_packages
   for program; do
     if [ "$program" = serve ]; then targets+=(attend-server attend); else targets+=("$program"); fi
   done
-  cmake --preset arm64
-  cmake --build --preset arm64 --parallel "$(nproc)" --target "${targets[@]}"
+  ./dev build arm64 "${targets[@]}"
+  DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends qemu-user
   printf '%-22s%8s  %s\n' program seconds result >/tmp/table
   for program; do
     try "$program" || status=1

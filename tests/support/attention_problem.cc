@@ -106,9 +106,10 @@ reference::Options ReferenceOptions(const AttentionOptions& options,
   if (options.scale.has_value()) {
     result.scale = *options.scale;
   }
-  result.window = options.window;
-  result.window_right = options.window_right;
-  result.prefix = options.prefix;
+  static_assert(std::size(kVisibilityNumbers) == std::size(reference::kVisibilityNumbers));
+  for (size_t i = 0; i < std::size(kVisibilityNumbers); ++i) {
+    result.*reference::kVisibilityNumbers[i].value = options.*kVisibilityNumbers[i].value;
+  }
   result.global_tokens.assign(options.global_tokens.begin(), options.global_tokens.end());
   result.mask = Dense<uint8_t>(options.mask, extents);
   result.softcap = options.softcap;
