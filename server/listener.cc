@@ -115,6 +115,11 @@ void Listener::StartThreads(int num_threads) {
       });
 }
 
+void Listener::StopAccepting() {
+  acceptor_->Stop();
+  RemoveSockets();
+}
+
 void Listener::RemoveSockets() const {
   for (const std::string& address : addresses_) {
     const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);

@@ -52,6 +52,9 @@ class Listener {
   /// limit. Called after StartThreads.
   int64_t CountConnections() const { return acceptor_->CountOpen(); }
   int64_t refused_connections() const { return acceptor_->refused(); }
+  /// Accepts no further connections: the system refuses them. Open ones are served as before.
+  /// REQUIRES: StartThreads was called.
+  void StopAccepting();
   /// Removes unix sockets from the file system. Their connections stay open.
   void RemoveSockets() const;
   /// Closes each connection when its calls have ended, at the latest after `flush_time`.

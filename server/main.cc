@@ -141,7 +141,8 @@ int Serve(const ServerOptions& options) {
   AwaitSignal(signals);
   NotifyManager("STOPPING=1\nSTATUS=draining");
   Log(LogLevel::kInfo,
-      absl::StrCat("the server drains for at most ", absl::FormatDuration(options.grace_period)));
+      absl::StrCat("the server drains for at most ",
+                   absl::FormatDuration(options.drain_delay + options.grace_period)));
   std::thread([signals] {
     AwaitSignal(signals);
     Log(LogLevel::kWarning, "the server exits without draining, at a second signal");

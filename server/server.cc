@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
 #include "server/server_state.h"
@@ -15,6 +16,24 @@ namespace {
 // The time for answers that are still being sent when all requests are answered, before connections
 // are closed.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
+
+// The time between two looks at the open connections.
+constexpr absl::Duration kConnectionTick = absl::Milliseconds(50);
+
+// Serves the open connections, and accepts no others, until all are closed or `delay` has passed.
+// A connection closes when its age makes gRPC send GOAWAY, so no call of its client is lost.
+void ServeUntilUnused(ServerState& state, absl::Duration delay) {
+  if (delay <= absl::ZeroDuration()) {
+    return;
+  }
+  Listener& listener = *state.all_callers->listener();
+  listener.StopAccepting();
+  state.health.Close();  // watches would keep connections open
+  const TimePoint end = TimeAfter(delay);
+  while (listener.CountConnections() > 0 && std::chrono::steady_clock::now() < end) {
+    absl::SleepFor(kConnectionTick);
+  }
+}
 
 // Keeps gRPC from shutting down: its shutdown sometimes waits 10 s for a poller of its own, which
 // would delay the end of the process.
@@ -85,6 +104,7 @@ bool Server::WaitUntilReady(absl::Duration patience) {
 void Server::Drain(absl::Duration grace) {
   ServerState& state = *state_;
   state.health.Drain();
+  ServeUntilUnused(state, state.options.drain_delay);
   state.admission.Close();
   if (state.loader != nullptr) {
     state.loader->Close();

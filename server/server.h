@@ -41,9 +41,10 @@ class Server {
   /// `patience`.
   bool WaitUntilReady(absl::Duration patience);
 
-  /// Sets health to NOT_SERVING and refuses new requests with UNAVAILABLE. Returns when the running
-  /// requests are answered, or after `grace`, when the remaining ones have been ended. Connections
-  /// stay open, and new requests on them are refused.
+  /// Sets health to NOT_SERVING. For `ServerOptions::drain_delay`, or until no client is connected,
+  /// serves the open connections and accepts no others. Then refuses new requests with UNAVAILABLE,
+  /// and returns when the running requests are answered, or after `grace`, when the remaining ones
+  /// have been ended. Remaining connections stay open.
   void Drain(absl::Duration grace);
 
   /// Drains, then closes all connections. gRPC answers a call that arrives in between with

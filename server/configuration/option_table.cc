@@ -138,9 +138,13 @@ OptionSection Scheduling() {
                      "Maximum rows of one batch; a larger request is computed alone"),
        IntegerOption("max-batch-delay-us", &ServerOptions::max_batch_delay_us, {0, 1'000'000},
                      "Microseconds that a request waits for others while the threads are idle"),
-       DurationOption(
-           "grace-period", &ServerOptions::grace_period,
-           "How long running requests may take to finish after SIGTERM: seconds, or 30s, 1m30s")}};
+       DurationOption("drain-delay", &ServerOptions::drain_delay,
+                      "How long open connections are served after SIGTERM, while new ones are "
+                      "refused and health is NOT_SERVING. It ends when no connection is open, so "
+                      "set it above --max-connection-age"),
+       DurationOption("grace-period", &ServerOptions::grace_period,
+                      "How long running requests may take to finish after SIGTERM and "
+                      "--drain-delay: seconds, or 30s, 1m30s")}};
 }
 
 OptionSection Limits() {

@@ -48,9 +48,14 @@ ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { Run(); }) {}
 
-ConnectionAcceptor::~ConnectionAcceptor() {
-  eventfd_write(wake_.get(), 1);
-  thread_.join();
+ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
+
+void ConnectionAcceptor::Stop() {
+  if (thread_.joinable()) {
+    eventfd_write(wake_.get(), 1);
+    thread_.join();
+    listeners_.clear();
+  }
 }
 
 int64_t ConnectionAcceptor::CountOpen() {

@@ -20,10 +20,15 @@ class ConnectionAcceptor {
   using Take = std::function<void(int listener, int connection)>;
 
   ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections, Take take);
-  /// Stops accepting. Connections that were passed on stay open.
+  /// Calls Stop.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
+
+  /// Stops accepting and closes the listeners, so that the system refuses further connections.
+  /// Connections that were passed on stay open, and are still counted. Not concurrently with
+  /// itself.
+  void Stop();
 
   /// The number of connections that were passed on and are still open.
   int64_t CountOpen();
@@ -43,7 +48,8 @@ class ConnectionAcceptor {
   bool Accept(const FileDescriptor& listener);
   bool HasRoom();
 
-  const std::vector<FileDescriptor> listeners_;
+  /// Used by the thread until it ends.
+  std::vector<FileDescriptor> listeners_;
   const int64_t max_connections_;
   const Take take_;
   const FileDescriptor wake_;

@@ -30,13 +30,14 @@ from attention.v1 import attention_pb2 as pb  # noqa: E402  (generated above)
 
 
 class Server:
-    """attend-server on a free port of loopback; ends with the block it is made for."""
+    """attend-server on loopback, on a free port unless an address is given; ends with the block it is made for."""
 
-    def __init__(self, *flags, log=None):
+    def __init__(self, *flags, address="127.0.0.1:0", log=None):
         known = subprocess.run([SERVER, "--help"], capture_output=True, text=True, check=True).stdout
-        quiet = [f"{flag}=none" for flag in ("--admin-listen", "--metrics-listen") if flag in known]
+        quiet = [f"{flag}=none" for flag in ("--admin-listen", "--metrics-listen")
+                 if flag in known and not any(given.startswith(flag) for given in flags)]
         self._log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
-        self.process = subprocess.Popen([SERVER, "--listen=127.0.0.1:0", *quiet, *flags], text=True,
+        self.process = subprocess.Popen([SERVER, f"--listen={address}", *quiet, *flags], text=True,
                                         stdout=subprocess.PIPE, stderr=self._log if log is None else log)
         self.address = self._read_address()
         self.channel = self.connect()

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
@@ -133,6 +134,33 @@ TEST(LifecycleTest, FinishesWhatIsUnderWayWhileItDrains) {
   EXPECT_EQ(refused.error_message(), "the server is draining");
   EXPECT_TRUE(call.Finish().ok());
   shutdown.join();
+}
+
+TEST(LifecycleTest, LosesNoCallWhileItsConnectionsAgeInTheDrainDelay) {
+  ServerOptions options = OneThread();
+  options.connections.max_age = absl::Seconds(1);
+  options.drain_delay = absl::Minutes(5);
+  InProcessServer server(options);
+  const auto channel = server.NewChannel();
+  AttendClient client(channel);
+  // Watches of health end, since they would hold the connection.
+  grpc::ClientContext watch_context;
+  const auto health = grpc::health::v1::Health::NewStub(channel);
+  const auto watch = health->Watch(&watch_context, grpc::health::v1::HealthCheckRequest());
+  grpc::health::v1::HealthCheckResponse state;
+  ASSERT_TRUE(watch->Read(&state));
+  std::thread drain([&] { server.server().Drain(absl::ZeroDuration()); });
+  while (watch->Read(&state)) {
+  }
+  EXPECT_EQ(state.status(), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  grpc::Status failed;
+  do {
+    v1::AttendResponse response;
+    failed = client.Attend(ShortRequest(), &response);
+  } while (failed.ok());
+  EXPECT_EQ(failed.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_THAT(failed.error_message(), HasSubstr("Connection refused")) << "not a call that was sent";
+  drain.join();
 }
 
 TEST(LifecycleTest, GivesUpWhatOutlivesTheGracePeriod) {
