@@ -28,6 +28,14 @@ void HealthRegistry::Drain() {
   Notify();
 }
 
+void HealthRegistry::SetStalled(bool is_stalled) {
+  {
+    MutexLock lock(mutex_);
+    is_stalled_ = is_stalled;
+  }
+  Notify();
+}
+
 void HealthRegistry::Close() {
   {
     MutexLock lock(mutex_);
@@ -39,12 +47,18 @@ void HealthRegistry::Close() {
 std::optional<bool> HealthRegistry::IsServing(const std::string& name) const {
   MutexLock lock(mutex_);
   const auto found = is_serving_.find(name);
-  return found == is_serving_.end() ? std::nullopt : std::optional<bool>(found->second);
+  return found == is_serving_.end() ? std::nullopt
+                                    : std::optional<bool>(found->second && !is_stalled_);
 }
 
 bool HealthRegistry::is_draining() const {
   MutexLock lock(mutex_);
   return is_draining_;
+}
+
+bool HealthRegistry::is_stalled() const {
+  MutexLock lock(mutex_);
+  return is_stalled_;
 }
 
 bool HealthRegistry::is_closed() const {

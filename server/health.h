@@ -12,7 +12,7 @@
 namespace attention {
 
 /// The name that covers all models. It serves from the time when every model that was found at the
-/// start has served, until the server drains. The empty name, which is the server's own, serves as
+/// start (or every required one) has served, until the server drains. The empty name, which is the server's own, serves as
 /// soon as each of these models is loaded or has failed.
 inline constexpr char kAllModels[] = "model/*";
 
@@ -32,12 +32,15 @@ class HealthRegistry {
   void Set(const std::string& name, bool is_serving);
   /// Sets every name to not serving, for good.
   void Drain();
+  /// While the compute threads stall, every name is reported as not serving.
+  void SetStalled(bool is_stalled);
   /// Ends all watches.
   void Close();
 
   /// Returns null when the name is not registered.
   std::optional<bool> IsServing(const std::string& name) const;
   bool is_draining() const;
+  bool is_stalled() const;
   bool is_closed() const;
 
   /// Notifies the listener of changes as long as it lives.
@@ -49,6 +52,7 @@ class HealthRegistry {
   mutable Mutex mutex_;
   std::map<std::string, bool> is_serving_ ABSL_GUARDED_BY(mutex_);
   bool is_draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_stalled_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   /// Some listeners may have ended. They are removed when the list has doubled since the last
   /// removal.

@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   RETURN_IF_ERROR(state->Prepare());
   RETURN_IF_ERROR(state->Listen());
   RETURN_IF_ERROR(state->ListenForMetrics());
+  state->StartStallWatch();
   if (state->loader != nullptr) {
     // Models are loaded while the server serves: loaded models can be used at once, and health
     // reports when all are loaded.

@@ -95,6 +95,9 @@ struct ServerOptions {
   /// The interval at which incoming messages are checked. There is no such option; tests make it
   /// short.
   absl::Duration receive_tick = absl::Seconds(1);
+  /// The time without progress of the compute threads after which health is NOT_SERVING; zero:
+  /// never.
+  absl::Duration stall_timeout = absl::Minutes(1);
   /// The time for which a server that drains still takes calls on open connections.
   absl::Duration drain_delay = absl::ZeroDuration();
   /// The time after it for running requests.

@@ -115,6 +115,25 @@ absl::Status ServerState::AddSeededModels() {
   return absl::OkStatus();
 }
 
+void ServerState::StartStallWatch() {
+  const absl::Duration timeout = options.stall_timeout;
+  if (timeout <= absl::ZeroDuration()) {
+    return;
+  }
+  const auto on_change = [this, timeout](bool is_stalled) {
+    health.SetStalled(is_stalled);
+    if (is_stalled) {
+      Log(LogLevel::kError, absl::StrCat("the compute threads stall: requests wait, and nothing "
+                                         "was computed for ",
+                                         absl::FormatDuration(timeout), " (--stall-timeout)"));
+    } else {
+      Log(LogLevel::kWarning, "the compute threads continue");
+    }
+  };
+  stall_watch = std::make_unique<StallWatch>(
+      absl::ToChronoNanoseconds(timeout), [this] { return executor.progress(); }, on_change);
+}
+
 void ServerState::SetReady(bool is_ready) {
   for (const char* const name : {v1::AttentionService::service_full_name(),
                                  inference::GRPCInferenceService::service_full_name(), ""}) {

@@ -22,6 +22,7 @@ struct ServerState {
   /// Creates the parts that need no listener. Errors in options and files appear here.
   absl::Status Prepare();
   absl::Status AddSeededModels();
+  void StartStallWatch();
   void SetReady(bool is_ready);
   std::unique_ptr<ServiceSet> MakeServices(bool is_trusted);
   absl::Status Listen();
@@ -59,6 +60,8 @@ struct ServerState {
   std::unique_ptr<ServiceSet> admin;
   std::unique_ptr<ServiceSet> all_callers;
   HealthService health_service;
+  /// Null: disabled.
+  std::unique_ptr<StallWatch> stall_watch;
   std::unique_ptr<Listener> health_listener;
   /// Null: disabled. It reads all members above.
   std::unique_ptr<HttpListener> metrics;

@@ -1,6 +1,7 @@
 #include "server/configuration/option_table.h"
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -30,6 +31,12 @@ absl::Status ApplyModelVersions(const std::vector<std::string>& values, ServerOp
   for (const std::string& text : values) {
     RETURN_IF_ERROR(AddVersionPolicy(text, options.models.folder.versions));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyRequiredModels(const std::vector<std::string>& values, ServerOptions& options) {
+  options.models.folder.required_names = std::set<std::string>(values.begin(), values.end());
+  options.models.folder.required_names->erase(kNone);
   return absl::OkStatus();
 }
 
@@ -111,6 +118,14 @@ OptionSection Models() {
            "models", folder, "DIR",
            "Serve the models of this folder: DIR/NAME or DIR/NAME/VERSION, each with config.json "
            "and model.safetensors (or model.safetensors.index.json and its shards)"),
+       Option{.name = "required-models",
+              .is_repeatable = true,
+              .placeholder = "NAME",
+              .help = "Models of --models that must have served before the health of model/* is "
+                      "SERVING, so that a broken model beside them keeps no server out of service; "
+                      "none: no model; default: all that the folder has at the start; repeatable",
+              .apply = ApplyRequiredModels}
+           .Needs("models"),
        DurationOption("models-poll", poll,
                       "Check at this interval whether models were added, changed or removed; 0: "
                       "only on request (attend models --reload)")
@@ -138,6 +153,9 @@ OptionSection Scheduling() {
                      "Maximum rows of one batch; a larger request is computed alone"),
        IntegerOption("max-batch-delay-us", &ServerOptions::max_batch_delay_us, {0, 1'000'000},
                      "Microseconds that a request waits for others while the threads are idle"),
+       DurationOption("stall-timeout", &ServerOptions::stall_timeout,
+                      "Report NOT_SERVING when requests wait and no part of any was computed for "
+                      "this time, so that a probe restarts the server; 0: never"),
        DurationOption("drain-delay", &ServerOptions::drain_delay,
                       "How long open connections are served after SIGTERM, while new ones are "
                       "refused and health is NOT_SERVING. It ends when no connection is open, so "

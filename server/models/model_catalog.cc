@@ -77,7 +77,15 @@ absl::Status ModelCatalog::Discover() {
     Update(name, model);
     awaited_.insert(name);
   }
-  health_.Set(kAllModels, awaited_.empty());
+  if (folder_.required_names.has_value()) {
+    awaited_ = *folder_.required_names;
+    std::erase_if(awaited_, [this](const std::string& name) {
+      return folder_.reserved_names.contains(name);  // the server's own serve from the start
+    });
+  }
+  is_settled_ = found.empty();
+  health_.Set(kAllModels, false);
+  PostAllModels();
   return absl::OkStatus();
 }
 
@@ -103,6 +111,8 @@ absl::Status ModelCatalog::Refresh(Occasion occasion) {
   for (const std::string& name : names) {
     Settle(name, occasion);
   }
+  is_settled_ = true;
+  PostAllModels();
   return absl::OkStatus();
 }
 
@@ -265,13 +275,22 @@ void ModelCatalog::Post(const std::string& name) {
   if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
     health_.Set(health_name, is_serving);
   }
-  if (is_serving || posted.empty() || names_.at(name).is_unloaded) {
+  const bool is_gone = posted.empty() && !folder_.required_names.has_value();
+  if (is_serving || is_gone || names_.at(name).is_unloaded) {
     AwaitNoLonger(name);
   }
 }
 
 void ModelCatalog::AwaitNoLonger(const std::string& name) {
-  if (awaited_.erase(name) > 0 && awaited_.empty()) {
+  if (awaited_.erase(name) > 0) {
+    PostAllModels();
+  }
+}
+
+void ModelCatalog::PostAllModels() {
+  const bool is_served =
+      awaited_.empty() && (is_settled_ || !folder_.required_names.has_value());
+  if (is_served && health_.IsServing(kAllModels) == false) {
     health_.Set(kAllModels, true);
   }
 }

@@ -23,6 +23,9 @@ struct ModelFolder {
   VersionPolicies versions = {};
   /// The names of the server's own models, which a folder cannot have.
   std::set<std::string> reserved_names = {};
+  /// The names that must have served before kAllModels is healthy; all others found at the start
+  /// must be loaded or have failed. Null: all that are found at the start must have served.
+  std::optional<std::set<std::string>> required_names = {};
 };
 
 /// Keeps a repository in agreement with a folder and with requests. A changed version is loaded
@@ -36,8 +39,9 @@ class ModelCatalog {
                HealthRegistry& health);
 
   /// Makes the names in the folder known to States and to health, before any of them is loaded.
-  /// Called once: the health of kAllModels is SERVING when each of these has served, is gone, or
-  /// was unloaded on request. Returns an error for a folder that cannot be read.
+  /// Called once: the health of kAllModels is SERVING when each of these, or each required name, has
+  /// served or was unloaded on request; a name that is not required may also be gone. Returns an
+  /// error for a folder that cannot be read.
   absl::Status Discover();
 
   /// Loads and withdraws versions until the name is as requested.
@@ -84,6 +88,8 @@ class ModelCatalog {
   /// Updates States, health and the repository.
   void Post(const std::string& name);
   void AwaitNoLonger(const std::string& name);
+  /// Updates the health of kAllModels, which stays SERVING once it is.
+  void PostAllModels();
 
   const ModelFolder folder_;
   const ServingEnvironment environment_;
@@ -92,7 +98,9 @@ class ModelCatalog {
   // Used by the one thread only.
   FoundModels last_found_;
   std::map<std::string, Name> names_;
-  /// The names that were found at the start and have not served yet.
+  /// Whether every model found at the start was tried.
+  bool is_settled_ = false;
+  /// The names that kAllModels waits for.
   std::set<std::string> awaited_;
 
   mutable Mutex mutex_;

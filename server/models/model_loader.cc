@@ -141,12 +141,17 @@ void ModelLoader::WarnOfUnknownNames() const {
   for (const ModelState& state : catalog_.States()) {
     known.insert(state.name);
   }
-  for (const auto& [name, policy] : options_.folder.versions.by_name) {
-    if (!known.contains(name)) {
-      Log(LogLevel::kWarning,
-          absl::StrCat("--model-versions: expected a name of ", options_.folder.path, ", found ",
-                       name, ", which does not exist yet"));
+  const auto warn_of = [&](const char* flag, const std::string& name) {
+    if (!known.contains(name) && !options_.folder.reserved_names.contains(name)) {
+      Log(LogLevel::kWarning, absl::StrCat(flag, ": expected a name of ", options_.folder.path,
+                                           ", found ", name, ", which does not exist yet"));
     }
+  };
+  for (const auto& [name, policy] : options_.folder.versions.by_name) {
+    warn_of("--model-versions", name);
+  }
+  for (const std::string& name : options_.folder.required_names.value_or(std::set<std::string>())) {
+    warn_of("--required-models", name);
   }
 }
 

@@ -175,11 +175,14 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
              sources.health.IsServing("").value_or(false) ? 1 : 0);
   text.Gauge("attend_all_models_served",
-             "1 when every model found at the start has served, as health reports for model/*.",
+             "1 when every required model has served, as health reports for model/*.",
              sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
   text.Gauge("attend_draining",
-             "1 while the server refuses new requests and finishes running ones.",
+             "1 from SIGTERM until the server ends.",
              sources.health.is_draining() ? 1 : 0);
+  text.Gauge("attend_compute_stalled",
+             "1 when requests wait and nothing was computed for --stall-timeout.",
+             sources.health.is_stalled() ? 1 : 0);
   if (sources.connections) {
     text.Gauge("attend_connections", "Open connections of clients.",
                static_cast<double>(sources.connections()));

@@ -102,7 +102,10 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   outcome.copied_bytes = packed.input_bytes();
   RowBlocks blocks;
   if (batch.is_long || WantsRows(batch)) {
-    blocks.go_on = [&] { return interlude ? Pause(batch, interlude, outcome) : !IsDead(batch); };
+    blocks.go_on = [&] {
+      ++steps_;
+      return interlude ? Pause(batch, interlude, outcome) : !IsDead(batch);
+    };
     blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.go_on);
     blocks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
@@ -116,6 +119,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
 }
 
 BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {
+  ++steps_;
   BatchOutcome outcome;
   const absl::Status computed =
       Contain("computing the batch", [&] { return Compute(batch, interlude, outcome); });
@@ -126,6 +130,7 @@ BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {
     job->Finish(StatusOfJob(computed, *job, end), StatsOf(batch, *job, end));
   }
   workspace_.Trim(kMaxIdleBytes);
+  ++steps_;
   return outcome;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 
 #include "core/runtime/workspace.h"
@@ -38,6 +39,9 @@ class BatchRunner {
   using Interlude = std::function<bool(int64_t had_ns)>;
   BatchOutcome Run(const Batch& batch, const Interlude& interlude = nullptr);
 
+  /// The number of batches and slices that began or ended. Any thread.
+  int64_t steps() const { return steps_; }
+
   /// Stops the running batch at its next slice, and keeps later batches from starting. Any thread.
   void Abort() { is_aborted_ = true; }
 
@@ -50,6 +54,7 @@ class BatchRunner {
   Workspace workspace_;
   const Clock clock_;
   std::atomic<bool> is_aborted_ = false;
+  std::atomic<int64_t> steps_ = 0;
 };
 
 }  // namespace attention

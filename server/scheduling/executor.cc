@@ -109,6 +109,16 @@ ExecutorStatistics Executor::statistics() const {
   return result;
 }
 
+Progress Executor::progress() const {
+  Progress progress;
+  for (const BatchRunner& runner : runners_) {
+    progress.steps += runner.steps();
+  }
+  MutexLock lock(mutex_);
+  progress.has_work = statistics_.running_requests > 0 || queue_.state().requests > 0;
+  return progress;
+}
+
 void Executor::Stop() {
   queue_.Close();
   for (BatchRunner& runner : runners_) {

@@ -21,6 +21,7 @@
 #include "server/scheduling/request_queue.h"
 #include "server/scheduling/side_pool.h"
 #include "server/scheduling/speed_estimate.h"
+#include "server/scheduling/stall_watch.h"
 
 namespace attention {
 
@@ -84,6 +85,8 @@ class Executor {
   SidePool& side() { return side_; }
 
   ExecutorStatistics statistics() const;
+  /// How far the compute threads are, for a StallWatch.
+  Progress progress() const;
   int num_threads() const { return pool_.num_threads(); }
 
   /// Finishes all accepted jobs, those that are not computed yet with UNAVAILABLE, and returns when

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "server/health.h"
 #include "server/services/calls/open_streams.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
@@ -40,6 +41,18 @@ TEST_F(HealthTest, ServesTheServerItsServicesAndEachModel) {
     ASSERT_TRUE(Check(name, &response).ok()) << name;
     EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << name;
   }
+}
+
+TEST(HealthRegistryTest, NothingServesWhileTheComputeThreadsStall) {
+  HealthRegistry registry;
+  registry.Set("", true);
+  registry.Set("model/a", false);
+  registry.SetStalled(true);
+  EXPECT_EQ(registry.IsServing(""), false);
+  EXPECT_EQ(registry.IsServing("model/none"), std::nullopt);
+  registry.SetStalled(false);
+  EXPECT_EQ(registry.IsServing(""), true);
+  EXPECT_EQ(registry.IsServing("model/a"), false);
 }
 
 TEST_F(HealthTest, CheckDoesNotFindAnUnknownName) {

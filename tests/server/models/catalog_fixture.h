@@ -15,8 +15,16 @@ namespace attention {
 
 class ModelCatalogTest : public ::testing::Test {
  protected:
-  ModelCatalog MakeCatalog(const VersionPolicies& versions = {}) {
+  ModelCatalog MakeCatalog() { return MakeCatalog(VersionPolicies()); }
+  ModelCatalog MakeCatalog(const VersionPolicies& versions) {
     return {{.path = folder_.path(), .versions = versions, .reserved_names = {"demo"}},
+            environment_,
+            health_};
+  }
+  ModelCatalog MakeCatalog(const std::set<std::string>& required_names) {
+    return {{.path = folder_.path(),
+             .reserved_names = {"demo"},
+             .required_names = required_names},
             environment_,
             health_};
   }

@@ -92,6 +92,28 @@ TEST_F(ModelCatalogTest, AllModelsServeWhenEachFoundAtTheStartHasServed) {
   EXPECT_EQ(health_.IsServing(kAllModels), true) << "what comes or goes later changes nothing";
 }
 
+TEST_F(ModelCatalogTest, OnlyRequiredModelsKeepTheServerOutOfService) {
+  folder_.Put("a", "1");
+  folder_.Put("bad", "none");
+  ModelCatalog catalog = MakeCatalog(std::set<std::string>{"a", "late", "demo"});
+  EXPECT_THAT(catalog.Discover(), IsOk());
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), false) << "late has not served";
+  folder_.Put("late", "1");
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), true) << "bad is not required";
+}
+
+TEST_F(ModelCatalogTest, WithoutRequiredModelsEachIsTriedBeforeTheServerIsInService) {
+  folder_.Put("a", "1");
+  folder_.Put("bad", "none");
+  ModelCatalog catalog = MakeCatalog(std::set<std::string>());
+  EXPECT_THAT(catalog.Discover(), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), false);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_EQ(health_.IsServing(kAllModels), true);
+}
+
 TEST_F(ModelCatalogTest, NoModelsAllServe) {
   ModelCatalog catalog = MakeCatalog();
   EXPECT_THAT(catalog.Discover(), IsOk());

@@ -1,0 +1,50 @@
+#include "server/scheduling/stall_watch.h"
+
+#include <utility>
+
+namespace attention {
+
+bool StallDetector::Look(const Progress& progress) {
+  const bool has_moved = progress.steps != last_steps_ || !progress.has_work;
+  last_steps_ = progress.steps;
+  looks_without_step_ = has_moved ? 0 : looks_without_step_ + 1;
+  return looks_without_step_ >= kLooks;
+}
+
+StallWatch::StallWatch(std::chrono::nanoseconds timeout, std::function<Progress()> progress,
+                       std::function<void(bool)> on_change)
+    : interval_(timeout / StallDetector::kLooks),
+      progress_(std::move(progress)),
+      on_change_(std::move(on_change)),
+      thread_([this] { Run(); }) {}
+
+StallWatch::~StallWatch() {
+  {
+    MutexLock lock(mutex_);
+    is_ending_ = true;
+  }
+  ending_.NotifyAll();
+  thread_.join();
+}
+
+void StallWatch::Run() {
+  StallDetector detector;
+  bool was_stalled = false;
+  while (Wait()) {
+    const bool is_stalled = detector.Look(progress_());
+    if (is_stalled != was_stalled) {
+      on_change_(is_stalled);
+      was_stalled = is_stalled;
+    }
+  }
+}
+
+bool StallWatch::Wait() {
+  const auto end = std::chrono::steady_clock::now() + interval_;
+  MutexLock lock(mutex_);
+  while (!is_ending_ && ending_.WaitUntil(mutex_, end)) {
+  }
+  return !is_ending_;
+}
+
+}  // namespace attention

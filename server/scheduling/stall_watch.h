@@ -1,0 +1,59 @@
+// Notices that the compute threads have stopped.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "core/runtime/mutex.h"
+
+namespace attention {
+
+/// What the compute threads have done, and whether there is something to do.
+struct Progress {
+  /// Counts batches, and the slices of long ones, that began or ended.
+  int64_t steps = 0;
+  bool has_work = false;
+};
+
+/// Decides from repeated looks. It counts looks, not time, so a process that was stopped and
+/// continued is not taken for one that stalls. Not thread-safe.
+class StallDetector {
+ public:
+  /// The number of looks in a row that must find work and no step.
+  static constexpr int kLooks = 6;
+
+  /// Returns whether the compute threads stall.
+  bool Look(const Progress& progress);
+
+ private:
+  int64_t last_steps_ = -1;
+  int looks_without_step_ = 0;
+};
+
+/// Looks at the progress from a thread of its own, kLooks times in `timeout`.
+class StallWatch {
+ public:
+  /// `on_change` is called by that thread when the compute threads stall, and when they continue.
+  StallWatch(std::chrono::nanoseconds timeout, std::function<Progress()> progress,
+             std::function<void(bool is_stalled)> on_change);
+  ~StallWatch();
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+ private:
+  void Run();
+  /// Waits for the next look. Returns false when the watch ends.
+  bool Wait();
+
+  const std::chrono::nanoseconds interval_;
+  const std::function<Progress()> progress_;
+  const std::function<void(bool)> on_change_;
+  Mutex mutex_;
+  CondVar ending_;
+  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace attention
