@@ -3,25 +3,26 @@
 // Runs in a folder whose node_modules has package.json's dependencies (tests/support/npm_test.sh); KUBECTL names the program.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { problems } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
 const OVERLAYS = ['dev', 'prod'];
 const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
 const root = process.env.ATTEND_SOURCE;
-const folder = mkdtempSync(join(tmpdir(), 'attend-manifests-'));
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'attend-manifests-')));
 after(() => rmSync(folder, { recursive: true }));
 
-function render(place) {
-  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', join(root, 'deploy/kubernetes', place)], { encoding: 'utf8' });
+function renderFolder(path) {
+  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', path], { encoding: 'utf8' });
   return parseAllDocuments(text).map((document) => document.toJS());
 }
+const render = (place) => renderFolder(join(root, 'deploy/kubernetes', place));
 
 const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(`overlays/${overlay}`)]));
 const namespaces = parseAllDocuments(readFileSync(join(root, 'deploy/kubernetes/namespaces.yaml'), 'utf8')).map((document) => document.toJS());
@@ -29,8 +30,20 @@ const deleted = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, rendered[
 for (const [overlay, name] of [['dev', 'attend-dev'], ['prod', 'attend']]) {
   rendered[overlay].push(namespaces.find(({ metadata }) => metadata.name === name));
 }
-rendered.prod.push(parse(readFileSync(join(root, 'deploy/kubernetes/prometheus_rule.yaml'), 'utf8')));
 const base = render('base');
+
+/** Renders `prod` with a component of deploy/kubernetes, as an overlay of an operator would. */
+function withComponent(name) {
+  const overlay = join(folder, name);
+  mkdirSync(overlay);
+  const place = (of) => relative(overlay, join(root, 'deploy/kubernetes', of));
+  writeFileSync(join(overlay, 'kustomization.yaml'), stringify({
+    apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization', namespace: 'attend',
+    resources: [place('overlays/prod')], components: [place(`components/${name}`)],
+  }));
+  return renderFolder(overlay);
+}
+const keda = withComponent('keda');
 
 const find = (objects, kind) => objects.find((object) => object.kind === kind);
 const pod = (objects) => find(objects, 'Deployment').spec.template.spec;
@@ -79,6 +92,7 @@ const BROKEN = {
   metrics_in_plaintext: ['prod', (o) => configure(o, { metrics_insecure: false }), 'rule', /without metrics_insecure/],
   plaintext_in_production: ['prod', (o) => configure(o, { insecure: true, tls_certificate: '' }), 'rule', /production needs TLS/],
   an_open_admin: ['prod', (o) => configure(o, { admin_listen: '0.0.0.0:8003' }), 'rule', /admin_listen leaves the pod/],
+  a_short_drain: ['prod', (o) => configure(o, { drain_delay: '30s' }), 'rule', /drain_delay: expected more than max_connection_age/],
   a_hasty_end: ['prod', (o) => { pod(o).terminationGracePeriodSeconds = 30; }, 'rule', /terminationGracePeriodSeconds/],
   an_empty_way_out: ['prod', (o) => { find(o, 'NetworkPolicy').spec.egress = []; }, 'rule', /egress: expected no list/],
   a_silent_namespace: ['dev', (o) => { delete find(o, 'Namespace').metadata.labels['pod-security.kubernetes.io/warn']; }, 'rule', /does not warn restricted/],
@@ -94,7 +108,7 @@ const broken = Object.fromEntries(Object.entries(BROKEN).map(([name, [overlay, b
   return [name, objects];
 }));
 const typed = Object.fromEntries(Object.entries(broken).filter(([name]) => BROKEN[name][2] === 'type'));
-const types = mistyped({ ...rendered, ...typed, base }, folder, nodeModules);
+const types = mistyped({ ...rendered, ...typed, base, keda }, folder, nodeModules);
 
 for (const overlay of OVERLAYS) {
   test(`${overlay} is valid by schema, type and rule`, async () => {
@@ -108,6 +122,19 @@ test('base is valid, and leaves it to an overlay who scrapes it', async () => {
   assert.deepEqual(await invalid(base), []);
   assert.deepEqual(types.base, []);
   assert.match(problems(base).join('\n'), /^HorizontalPodAutoscaler: queued work is a metric that nobody serves[^\n]*$/);
+});
+
+test('keda scales by the same work instead of the autoscaler', async () => {
+  assert.deepEqual(await invalid(keda), []);
+  assert.deepEqual(types.keda, []);
+  assert.equal(find(keda, 'HorizontalPodAutoscaler'), undefined);
+  const scaled = find(keda, 'ScaledObject');
+  assert.equal(scaled.spec.scaleTargetRef.name, find(keda, 'Deployment').metadata.name);
+  const autoscaler = find(rendered.prod, 'HorizontalPodAutoscaler').spec;
+  assert.equal(scaled.spec.minReplicaCount, autoscaler.minReplicas);
+  assert.equal(scaled.spec.maxReplicaCount, autoscaler.maxReplicas);
+  assert.deepEqual(scaled.spec.advanced.horizontalPodAutoscalerConfig.behavior, autoscaler.behavior);
+  assert.ok(scaled.spec.triggers[0].metadata.query.includes(`${autoscaler.metrics[0].pods.metric.name}{namespace="attend"}`));
 });
 
 test('production has every kind of object that is promised', () => {

@@ -5,7 +5,9 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const packageOf = (apiVersion) =>
-  apiVersion.startsWith('monitoring.coreos.com/') ? `@kubernetes-models/prometheus-operator/${apiVersion}` : `kubernetes-models/${apiVersion}`;
+  apiVersion.startsWith('monitoring.coreos.com/') ? `@kubernetes-models/prometheus-operator/${apiVersion}`
+    : apiVersion.startsWith('keda.sh/') ? `@kubernetes-models/keda/${apiVersion}`
+      : `kubernetes-models/${apiVersion}`;
 
 /** What validate() says, in words. */
 export async function invalid(objects) {

@@ -14,7 +14,7 @@ PLACES = (
     ("Dockerfile", r'org\.opencontainers\.image\.version="(.*)"', 1),
     ("deploy/kubernetes/base/kustomization.yaml", r"app\.kubernetes\.io/version: (.*)$", 1),
     ("deploy/kubernetes/overlays/prod/kustomization.yaml", r"newTag: (.*)$", 1),
-    ("deploy/kubernetes/overlays/edge/kustomization.yaml", r"(?:newTag|app\.kubernetes\.io/version): (.*)$", 2),
+    ("deploy/kubernetes/components/edge/kustomization.yaml", r"(?:newTag|app\.kubernetes\.io/version): (.*)$", 2),
     ("deploy/kubernetes/README.md", r"\battend(?:-edge)?:(\d[\w.]*)", 2),
 )
 
