@@ -52,7 +52,8 @@ TEST(StallWatchTest, NoticesABatchThatHangsAndItsEnd) {
       });
   std::promise<void> release;
   const auto hanging = FakeJob::Make();
-  hanging->FailGathering([&] { release.get_future().wait(); });
+  const std::shared_future<void> released = release.get_future().share();
+  hanging->FailGathering([released] { released.wait(); });
   ASSERT_THAT(executor.Submit(hanging), IsOk());
   EXPECT_TRUE(Eventually([&] { return is_stalled.load(); }));
   release.set_value();
