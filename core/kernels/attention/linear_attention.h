@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/query_tile.h"
+#include "core/kernels/attention/tile_state.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -26,6 +28,8 @@ class LinearState {
   void Advance(const PackedHead& packed, int64_t blocks);
   void AddBlock(const float* keys, const float* values);
   void AttendRows(const QueryTile& tile, std::byte* scratch) const;
+  void AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers, const RowKeys& row_keys,
+                   float* row_sum) const;
 
   const AttentionPlan& plan_;
   int64_t num_blocks_ = 0;  // that the sums hold

@@ -79,7 +79,7 @@ KeyRange Visibility::RangeWithExceptions(int64_t row) const {
   return range;
 }
 
-bool Visibility::Sees(int64_t head, int64_t row, int64_t key) const {
+bool Visibility::AttendsTo(int64_t head, int64_t row, int64_t key) const {
   if (options_.mask.data != nullptr && options_.mask.Row(head, row)[key] == 0) {
     return false;
   }
@@ -89,10 +89,10 @@ bool Visibility::Sees(int64_t head, int64_t row, int64_t key) const {
   return is_within || key < options_.prefix || IsGlobal(key);
 }
 
-bool Visibility::SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const {
+bool Visibility::AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const {
   if (options_.mask.data != nullptr) {
     for (int64_t key = keys.begin; key < keys.end; ++key) {
-      if (options_.mask.Row(head, row)[key] != 0 && Sees(head, row, key)) {
+      if (options_.mask.Row(head, row)[key] != 0 && AttendsTo(head, row, key)) {
         return true;
       }
     }

@@ -42,9 +42,9 @@ class Visibility {
   }
   /// Whether a row's range may contain keys that are hidden from it.
   bool has_holes() const;
-  bool Sees(int64_t head, int64_t row, int64_t key) const;
+  bool AttendsTo(int64_t head, int64_t row, int64_t key) const;
   /// Whether the row attends to at least one key of `keys`.
-  bool SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const;
+  bool AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const;
   /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that is hidden from the row.
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 
