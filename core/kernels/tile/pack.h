@@ -4,7 +4,7 @@
 
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
-#include "core/tensor/bf16_bits.h"
+#include "core/tensor/half_bits.h"
 
 namespace attention {
 namespace {
@@ -37,9 +37,9 @@ struct Element<Dtype::kBf16> {
 };
 template <>
 struct Element<Dtype::kF16> {
-  using Type = _Float16;
-  static float Read(_Float16 value) { return static_cast<float>(value); }
-  static _Float16 Write(float value) { return static_cast<_Float16>(value); }
+  using Type = uint16_t;
+  static float Read(uint16_t value) { return BitsToFloat(F32BitsOfF16(value)); }
+  static uint16_t Write(float value) { return F16BitsOfF32(FloatToBits(value)); }
 };
 
 /// Calls f(Element<dtype>{}).

@@ -160,7 +160,7 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
 
 inline float ReadPacked(const int8_t* source, int64_t at) { return source[at]; }
 inline float ReadPacked(const uint16_t* source, int64_t at) {
-  return BitsToFloat(uint32_t{source[at]} << 16);
+  return BitsToFloat(F32BitsOfBf16(source[at]));
 }
 
 template <typename T>
