@@ -6,14 +6,22 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/layers/multi_head_attention.h"
+#include "absl/status/statusor.h"
+#include "core/layers/layer_call.h"
 #include "core/tensor/ragged.h"
 
 namespace attention {
 
+/// The shape of the cache that a sequence of such a layer may have. INVALID_ARGUMENT for a layer
+/// whose keys are not computed from its own rows alone.
+absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& shape, int64_t extra_keys,
+                                          KeyValueStorage storage);
+
 class CachedKeys {
  public:
-  CachedKeys(const MultiHeadAttention& layer, const LayerCall& call, ThreadPool& pool);
+  /// Borrows the shape, the call and the pool.
+  CachedKeys(const MultiHeadAttentionShape& shape, int64_t extra_keys, const LayerCall& call,
+             ThreadPool& pool);
 
   /// Makes room for all keys and values that the call appends, so that views of the caches stay
   /// valid. Errors: INVALID_ARGUMENT for a cache that does not fit, RESOURCE_EXHAUSTED.
@@ -36,7 +44,8 @@ class CachedKeys {
   /// Refuses two sequences with one cache, which would write to it at the same time.
   absl::Status CheckShared() const;
 
-  const MultiHeadAttention& layer_;
+  const MultiHeadAttentionShape& shape_;
+  const int64_t extra_keys_;
   const LayerCall& call_;
   ThreadPool& pool_;
   std::vector<int64_t> held_;    // [sequences]

@@ -29,8 +29,8 @@ HeadsView Heads(const MutableMatrixView& rows, int64_t column, int64_t num_heads
 
 }  // namespace
 
-LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call,
-                   const CachedKeys& cached, Workspace& workspace)
+LayerRun::LayerRun(const LayerState& layer, const LayerCall& call, const CachedKeys& cached,
+                   Workspace& workspace)
     : layer_(layer),
       call_(call),
       cached_(cached),

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/kernels/attention/flash_attention.h"
+#include "core/kernels/linear/linear.h"
 #include "core/layers/cached_keys.h"
 #include "core/layers/extra_keys.h"
-#include "core/layers/multi_head_attention.h"
+#include "core/layers/layer_call.h"
 
 namespace attention {
 
@@ -28,9 +29,10 @@ struct LayerFlops {
   double pair = 0;    // for a row and a key that it attends to
 };
 
-struct MultiHeadAttention::State {
-  State(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
-        WeightsDtype dtype);
+/// The packed weights of a layer.
+struct LayerState {
+  LayerState(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
+             WeightsDtype dtype);
 
   /// Whether one product computes queries, keys and values, which then stay in its result.
   bool is_fused() const { return key.linear == projection.get(); }
@@ -49,7 +51,7 @@ struct MultiHeadAttention::State {
 class LayerRun {
  public:
   /// Borrows everything. REQUIRES: cached.Reserve() was OK.
-  LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call, const CachedKeys& cached,
+  LayerRun(const LayerState& layer, const LayerCall& call, const CachedKeys& cached,
            Workspace& workspace);
 
   absl::Status Run();
@@ -89,7 +91,7 @@ class LayerRun {
   int64_t NeededRows(const Stage& stage) const;
   void ProjectOutput(const Stage& stage);
 
-  const MultiHeadAttention::State& layer_;
+  const LayerState& layer_;
   const LayerCall& call_;
   const CachedKeys& cached_;
   Workspace& workspace_;

@@ -60,8 +60,8 @@ absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& 
 /// One sequence after the other.
 class SequenceChecker {
  public:
-  SequenceChecker(const MultiHeadAttention& layer, const LayerCall& call)
-      : layer_(layer), call_(call) {}
+  SequenceChecker(const MultiHeadAttentionShape& shape, const LayerCall& call)
+      : shape_(shape), call_(call) {}
 
   absl::Status Check(int64_t index);
   /// After the last one.
@@ -72,7 +72,7 @@ class SequenceChecker {
   absl::Status CheckOutput(int64_t index, const LayerSequence& s) const;
   absl::Status CheckSequenceOptions(int64_t index, const LayerSequence& s) const;
 
-  const MultiHeadAttention& layer_;
+  const MultiHeadAttentionShape& shape_;
   const LayerCall& call_;
   int64_t next_row_ = 0;
   int64_t next_memory_row_ = 0;
@@ -100,15 +100,15 @@ absl::Status SequenceChecker::CheckRows(int64_t index, const LayerSequence& s) {
 
 absl::Status SequenceChecker::CheckOutput(int64_t index, const LayerSequence& s) const {
   RETURN_IF_ERROR(ExpectEqual({"output rows", "", index}, s.query_len, s.output.rows));
-  return ExpectEqual({"output columns", "", index}, layer_.shape().d_model, s.output.cols);
+  return ExpectEqual({"output columns", "", index}, shape_.d_model, s.output.cols);
 }
 
 absl::Status SequenceChecker::CheckSequenceOptions(int64_t index, const LayerSequence& s) const {
   RETURN_IF_ERROR(ValidateTopWeights(s.top_weights, index));
   const int64_t own_keys = call_.memory.has_value() ? s.memory_len : s.query_len;
   const std::optional<OptionError> error =
-      CheckOptions(s.options, {.num_heads = layer_.shape().num_heads,
-                               .head_dim = layer_.shape().head_dim,
+      CheckOptions(s.options, {.num_heads = shape_.num_heads,
+                               .head_dim = shape_.head_dim,
                                .kv_len = own_keys + (s.cache == nullptr ? 0 : s.cache->length()),
                                .has_cache = s.cache != nullptr});
   return error.has_value() ? StatusOf(*error, index) : absl::OkStatus();
@@ -131,9 +131,9 @@ absl::Status SequenceChecker::CheckEnd() {
 
 }  // namespace
 
-absl::Status ValidateCall(const MultiHeadAttention& layer, const LayerCall& call) {
-  RETURN_IF_ERROR(CheckInputs(layer.shape(), call));
-  SequenceChecker checker(layer, call);
+absl::Status ValidateCall(const MultiHeadAttentionShape& shape, const LayerCall& call) {
+  RETURN_IF_ERROR(CheckInputs(shape, call));
+  SequenceChecker checker(shape, call);
   for (int64_t i = 0; i < std::ssize(call.sequences); ++i) {
     RETURN_IF_ERROR(checker.Check(i));
   }

@@ -17,9 +17,9 @@ class Builder {
       : description_(description),
         weights_dtype_(weights_dtype),
         checkpoint_(checkpoint),
-        state_(std::make_unique<Model::State>()) {}
+        state_(std::make_unique<ModelState>()) {}
 
-  absl::StatusOr<std::unique_ptr<Model::State>> Build();
+  absl::StatusOr<std::unique_ptr<ModelState>> Build();
 
  private:
   absl::StatusOr<Stack> BuildStack(const StackDescription& stack);
@@ -39,7 +39,7 @@ class Builder {
   const ModelDescription& description_;
   const WeightsDtype weights_dtype_;
   Checkpoint& checkpoint_;
-  std::unique_ptr<Model::State> state_;
+  std::unique_ptr<ModelState> state_;
 };
 
 absl::StatusOr<std::vector<float>> Builder::TakeExtra(const std::string& name, int64_t width) {
@@ -212,7 +212,7 @@ void Builder::CountBytes() {
   state_->info.weights_bytes = static_cast<int64_t>(total_bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Model::State>> Builder::Build() {
+absl::StatusOr<std::unique_ptr<ModelState>> Builder::Build() {
   checkpoint_.set_prefix(description_.prefix);
   ModelInfo& info = state_->info;
   info.d_model = description_.d_model;
@@ -237,9 +237,9 @@ absl::StatusOr<std::unique_ptr<Model::State>> Builder::Build() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model::State>> BuildModel(const ModelDescription& description,
-                                                         WeightsDtype weights_dtype,
-                                                         Checkpoint& checkpoint) {
+absl::StatusOr<std::unique_ptr<ModelState>> BuildModel(const ModelDescription& description,
+                                                       WeightsDtype weights_dtype,
+                                                       Checkpoint& checkpoint) {
   return Builder(description, weights_dtype, checkpoint).Build();
 }
 

@@ -114,7 +114,7 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
   return absl::OkStatus();
 }
 
-absl::Status StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
+absl::Status StoreOutputs(const ModelState& state, const MutableMatrixView& hidden,
                           const ModelCall& call, Workspace& workspace) {
   workspace.pool().ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
     const ModelSequence& s = call.sequences[i];

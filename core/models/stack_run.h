@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/models/model.h"
 #include "core/models/model_state.h"
 
 namespace attention {
@@ -33,7 +34,7 @@ struct StackCall {
 };
 
 /// Runs the sublayers, then the final norm. CANCELLED when go_on returned false.
-absl::Status RunStack(const Model& model, const Model::State& state, const Stack& stack,
+absl::Status RunStack(const Model& model, const ModelState& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace);
 
 }  // namespace attention

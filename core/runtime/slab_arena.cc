@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/tensor/huge_pages.h"
+#include "core/runtime/huge_pages.h"
 
 namespace attention {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/runtime/aligned_buffer.h"
 #include "core/runtime/thread_pool.h"
-#include "core/tensor/tensor.h"
 
 namespace attention {
 

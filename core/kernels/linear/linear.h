@@ -10,8 +10,8 @@
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/linear/linear_weights.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/huge_pages.h"
 #include "core/runtime/workspace.h"
-#include "core/tensor/huge_pages.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
