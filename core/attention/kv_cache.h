@@ -30,9 +30,9 @@ class KvPage;
 /// Keys and values of one sequence. A call that throws std::bad_alloc leaves the cache unchanged.
 ///
 /// The cache consists of pages of kPageTokens tokens. Within a page the keys of each head are
-/// contiguous, and so are its values: memory is read faster in long runs. The last page has room
-/// for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is full.
-/// Forks share pages; a shared page is copied before it is written to. Movable.
+/// contiguous, and so are its values, since long contiguous parts are read faster. The last page
+/// has room for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is
+/// full. Forks share pages; a shared page is copied before it is written to. Movable.
 ///
 /// Only one thread at a time may use a cache. Caches that share pages may be used at the same time.
 class KvCache {

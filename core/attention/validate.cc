@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-/// Errors of one sequence.
+/// Checks one sequence.
 class Checker {
  public:
   Checker(int64_t index, const AttentionSequence& sequence) : index_(index), s_(sequence) {}

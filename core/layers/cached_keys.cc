@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-/// The first error of count tasks that run in parallel.
+/// Runs `count` tasks in parallel and returns the error of the lowest index.
 absl::Status ForAll(int64_t count, ThreadPool& pool,
                     absl::FunctionRef<absl::Status(int64_t index)> task) {
   std::vector<absl::Status> statuses(count);
@@ -100,14 +100,14 @@ absl::Status CachedKeys::Reserve() const {
   });
 }
 
-absl::Status CachedKeys::Append(std::span<const Piece> pieces) const {
-  if (pieces.empty()) {
+absl::Status CachedKeys::Append(std::span<const Rows> ranges) const {
+  if (ranges.empty()) {
     return absl::OkStatus();
   }
   std::vector<KvAppend> appends;
-  for (const Piece& piece : pieces) {
-    const LayerSequence& s = call_.sequences[piece.sequence];
-    appends.emplace_back(*s.cache, piece.key, piece.value,
+  for (const Rows& range : ranges) {
+    const LayerSequence& s = call_.sequences[range.sequence];
+    appends.emplace_back(*s.cache, range.key, range.value,
                          KeyPreparation{.norm = s.options.key_norm, .rotary = s.options.rotary});
   }
   RETURN_IF_ERROR(

@@ -17,6 +17,7 @@ namespace attention {
 absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& shape, int64_t extra_keys,
                                           KeyValueStorage storage);
 
+/// Makes room in the caches of a call, and appends to them.
 class CachedKeys {
  public:
   /// Borrows the shape, the call and the pool.
@@ -30,14 +31,14 @@ class CachedKeys {
   /// The number of tokens that the sequence's cache held before the call; 0 without a cache.
   int64_t Held(int64_t sequence) const { return held_[sequence]; }
 
-  /// The keys and values of rows of one sequence.
-  struct Piece {
+  /// The keys and values of a row range of one sequence.
+  struct Rows {
     int64_t sequence = 0;
     HeadsView key;
     HeadsView value;
   };
   /// Appends the keys and values. REQUIRES: Reserve was OK; the sequences have caches.
-  absl::Status Append(std::span<const Piece> pieces) const;
+  absl::Status Append(std::span<const Rows> ranges) const;
 
  private:
   absl::Status Check(int64_t sequence) const;

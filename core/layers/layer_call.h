@@ -78,13 +78,15 @@ struct LayerCall {
   std::span<const LayerSequence> sequences;
   /// f32 [total_tokens, d_model], added to the output. It may be the memory of the output.
   std::optional<MatrixView> residual = {};
-  /// Announces final rows. With it, rows are computed in stages of about `block_rows`, and the
-  /// later rows of a causal sequence are projected only after its earlier stages.
+  /// A callback that announces final rows. With it, rows are computed in stages of about
+  /// `block_rows`, and the later rows of a causal sequence are projected only after its earlier
+  /// stages.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
-  /// Called on the calling thread before each slice; returns whether to go on. A slice is about
-  /// `slice_flops` for each thread of the pool, but at least 64 rows. The function may run another
-  /// computation on the same pool with another workspace. Null: the call is not sliced.
+  /// A function that is called on the calling thread before each slice; it returns whether to go
+  /// on. A slice is about `slice_flops` operations for each thread of the pool, but at least 64
+  /// rows. The function may run another computation on the same pool with another workspace. Null:
+  /// the call is not divided into slices.
   GoOn go_on = nullptr;
   double slice_flops = kSliceFlops;
 };

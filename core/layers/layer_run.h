@@ -48,6 +48,7 @@ struct LayerState {
   Projection key, value;
 };
 
+/// Runs one call.
 class LayerRun {
  public:
   /// Borrows everything. REQUIRES: cached.Reserve() was OK.
@@ -70,10 +71,10 @@ class LayerRun {
   absl::Status ProjectMemoryPart(const Projection& projection, int64_t parts,
                                  const MatrixView& input, int64_t column);
   void Project(int64_t first, int64_t end);
-  /// The row ranges of the sequences within rows [first, end).
-  Stage PiecesOf(int64_t first, int64_t end) const;
+  /// Returns the row ranges of the sequences within rows [first, end) of the call.
+  Stage RowRangesOf(int64_t first, int64_t end) const;
   /// Appends the keys and values of the row ranges to the caches of their sequences.
-  absl::Status CacheKeys(const Stage& pieces);
+  absl::Status CacheKeys(const Stage& ranges);
   /// Whether the whole call fits into one slice.
   bool FitsOneSlice() const;
   absl::Status RunInOneStage();
@@ -98,10 +99,10 @@ class LayerRun {
   const LayerFlops flops_;
   /// Whether this is self-attention over the rows of one product.
   const bool is_fused_;
-  MatrixView hidden_states_;  // of the compute type
-  MutableMatrixView projected_;
-  MutableMatrixView key_value_;      // columns of projected_ when fused
-  HeadsView key_, value_;            // the same
+  MatrixView hidden_states_;         // of the compute type
+  MutableMatrixView projected_;      // queries; also keys and values if is_fused_
+  MutableMatrixView key_value_;      // keys and values: columns of projected_ if is_fused_
+  HeadsView key_, value_;            // the heads of key_value_
   int64_t value_column_ = 0;         // in key_value_
   std::vector<int64_t> first_keys_;  // [sequences + 1] rows in key_value_
   int64_t projected_rows_ = 0;       // of hidden_states_, in stages

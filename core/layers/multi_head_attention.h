@@ -13,6 +13,7 @@ namespace attention {
 
 struct LayerState;
 
+/// An attention layer with packed weights. Immutable; thread-safe.
 class MultiHeadAttention {
  public:
   /// Packs the weights. The borrowed weights are not needed afterwards. INVALID_ARGUMENT for

@@ -10,11 +10,11 @@
 namespace attention {
 namespace {
 
-/// What is judged; becomes text for an error only.
+/// A field of the call, which is named in an error.
 struct Place {
   const char* name = nullptr;
   const char* part = "";
-  /// -1: of the whole call.
+  /// The sequence of the field; -1: the field belongs to the call.
   int64_t sequence = -1;
 };
 
@@ -30,7 +30,7 @@ absl::Status ExpectEqual(const Place& what, int64_t expected, int64_t found) {
   return expected == found ? absl::OkStatus() : Expect(what, expected, found);
 }
 
-/// Packed rows of the call that sequences divide among themselves.
+/// Checks one of the packed inputs of the call.
 absl::Status CheckInput(const char* what, const std::optional<MatrixView>& rows, bool is_wanted,
                         int64_t width) {
   if (rows.has_value() != is_wanted) {
@@ -57,14 +57,14 @@ absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& 
              : absl::OkStatus();
 }
 
-/// One sequence after the other.
+/// Checks the sequences of a call in their order.
 class SequenceChecker {
  public:
   SequenceChecker(const MultiHeadAttentionShape& shape, const LayerCall& call)
       : shape_(shape), call_(call) {}
 
   absl::Status Check(int64_t index);
-  /// After the last one.
+  /// Checks that the sequences cover all rows. Call it after the last sequence.
   absl::Status CheckEnd();
 
  private:

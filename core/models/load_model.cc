@@ -25,7 +25,8 @@ absl::Status AddTokenizer(const std::string& folder, ModelState& state) {
   return absl::OkStatus();
 }
 
-/// Decoders that were made encoders say so by this key, whatever their family.
+/// Reads `is_causal`, by which the config of any family says that a decoder was made an
+/// encoder.
 void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
   if (config.Flag({"is_causal"}, true)) {
     return;

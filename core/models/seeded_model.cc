@@ -75,7 +75,7 @@ MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
           .output = {.data = layer.output.data(), .bias = layer.output_bias.data()}};
 }
 
-/// Largest extent of a seeded model: products of two stay far from overflow.
+/// The largest extent of a seeded model. Products of two extents cannot overflow.
 constexpr int64_t kMaxExtent = 1 << 20;
 
 absl::Status ValidateSpec(const SeededModelSpec& spec) {

@@ -10,7 +10,8 @@ namespace {
 
 using Slot = Workspace::Slot;
 
-/// Weights of one layer and sequence on their way: all heads, of which the chosen ones are wanted.
+/// The weights of one layer and sequence: memory for all heads, from which the chosen heads are
+/// copied.
 struct WantedWeights {
   std::vector<float> all_heads;
   const std::vector<int64_t>* heads = nullptr;
@@ -38,9 +39,9 @@ class StackRun {
  private:
   MutableMatrixView Reserve(Slot slot, Dtype dtype);
   Dtype ComputeOf(const Sublayer& sublayer) const;
-  /// What the sublayer reads.
+  /// Returns the rows that the sublayer reads.
   MatrixView InputOf(const Sublayer& sublayer, Slot slot);
-  /// target = residual + layer(input).
+  /// Computes target = residual + layer(input).
   absl::Status RunLayer(const Sublayer& sublayer, const MatrixView& input,
                         const std::optional<MatrixView>& residual, const MutableMatrixView& target);
   absl::Status RunAttention(const Sublayer& sublayer, const MatrixView& input,
@@ -51,7 +52,7 @@ class StackRun {
                               const MutableMatrixView& target);
   LayerSequence SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
                            const MutableMatrixView& target);
-  /// Where the layer's weights of a sequence go; null when they are not wanted.
+  /// Returns the memory for the weights of a layer and sequence; null when they are not requested.
   float* PlaceWeights(int64_t layer, const StackSequence& sequence);
   void KeepChosenHeads();
 
@@ -63,9 +64,9 @@ class StackRun {
 };
 
 MutableMatrixView StackRun::Reserve(Slot slot, Dtype dtype) {
-  const MutableMatrixView& stream = call_.stream;
-  return {workspace_.Buffer(slot, stream.rows * stream.cols * SizeOf(dtype)), dtype, stream.rows,
-          stream.cols, stream.cols};
+  const MutableMatrixView& hidden = call_.hidden_states;
+  return {workspace_.Buffer(slot, hidden.rows * hidden.cols * SizeOf(dtype)), dtype, hidden.rows,
+          hidden.cols, hidden.cols};
 }
 
 Dtype StackRun::ComputeOf(const Sublayer& sublayer) const {
@@ -77,18 +78,18 @@ MatrixView StackRun::InputOf(const Sublayer& sublayer, Slot slot) {
   const Dtype compute = ComputeOf(sublayer);
   if (sublayer.before.has_value()) {
     const MutableMatrixView normed = Reserve(slot, compute);
-    sublayer.before->Run(ReadOnly(call_.stream), normed, workspace_.pool());
+    sublayer.before->Run(ReadOnly(call_.hidden_states), normed, workspace_.pool());
     return ReadOnly(normed);
   }
   if (compute == Dtype::kF32) {
-    return ReadOnly(call_.stream);
+    return ReadOnly(call_.hidden_states);
   }
   const MutableMatrixView converted = Reserve(slot, compute);
   constexpr int64_t kRows = 16;
   workspace_.pool().ParallelFor((converted.rows + kRows - 1) / kRows, [&](int64_t i, int) {
     const int64_t first = i * kRows * converted.cols;
     const int64_t rows = std::min(kRows, converted.rows - i * kRows);
-    Convert(Dtype::kF32, ElementAt(call_.stream.data, Dtype::kF32, first), compute,
+    Convert(Dtype::kF32, ElementAt(call_.hidden_states.data, Dtype::kF32, first), compute,
             ElementAt(converted.data, compute, first), rows * converted.cols);
   });
   return ReadOnly(converted);
@@ -191,7 +192,7 @@ absl::Status StackRun::RunLayer(const Sublayer& sublayer, const MatrixView& inpu
 }
 
 absl::Status StackRun::Run(const Stack& stack) {
-  const MutableMatrixView& stream = call_.stream;
+  const MutableMatrixView& hidden = call_.hidden_states;
   std::optional<MatrixView> parallel_input;
   for (size_t i = 0; i < stack.sublayers.size(); ++i) {
     const Sublayer& sublayer = stack.sublayers[i];
@@ -203,16 +204,16 @@ absl::Status StackRun::Run(const Stack& stack) {
     if (sublayer.output.has_value()) {
       const MutableMatrixView raw = Reserve(Slot::kRawOutput, Dtype::kF32);
       RETURN_IF_ERROR(RunLayer(sublayer, input, std::nullopt, raw));
-      sublayer.output->Run(ReadOnly(raw), stream, workspace_.pool(), ReadOnly(stream));
+      sublayer.output->Run(ReadOnly(raw), hidden, workspace_.pool(), ReadOnly(hidden));
     } else {
-      RETURN_IF_ERROR(RunLayer(sublayer, input, ReadOnly(stream), stream));
+      RETURN_IF_ERROR(RunLayer(sublayer, input, ReadOnly(hidden), hidden));
     }
     if (sublayer.after.has_value()) {
-      sublayer.after->Run(ReadOnly(stream), stream, workspace_.pool());
+      sublayer.after->Run(ReadOnly(hidden), hidden, workspace_.pool());
     }
   }
   if (stack.final_norm.has_value()) {
-    stack.final_norm->Run(ReadOnly(stream), stream, workspace_.pool());
+    stack.final_norm->Run(ReadOnly(hidden), hidden, workspace_.pool());
   }
   return absl::OkStatus();
 }

@@ -8,7 +8,8 @@
 namespace attention {
 namespace {
 
-// Reads and writes through memcpy, so that the loop becomes vector code on any instruction set.
+// Converts `count` elements. It reads and writes through memcpy, so that the loop becomes vector
+// code on any instruction set.
 template <typename Source, typename Target, Target (*convert)(Source)>
 void ConvertAll(const void* source, void* target, int64_t count) {
   const auto* from = static_cast<const std::byte*>(source);
@@ -26,7 +27,7 @@ inline uint16_t Bf16BitsOfF16(uint16_t bits) { return Bf16BitsOfF32(F32BitsOfF16
 
 using Converter = void (*)(const void* source, void* target, int64_t count);
 
-// REQUIRES: the types differ.
+// Returns the function for two types. REQUIRES: the types differ.
 Converter ConverterFor(Dtype source, Dtype target) {
   switch (source) {
     case Dtype::kF32:

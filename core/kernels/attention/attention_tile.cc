@@ -65,7 +65,7 @@ AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
       row_keys_(setup_),
       products_(setup_, buffers_) {
   for (int64_t i = 0; i < kMostTilesAhead; ++i) {
-    const int64_t offset = i * kMostStreamedRows * kScoreStride;
+    const int64_t offset = i * kFewRows * kScoreStride;
     key_tiles_[i].scores = buffers_.scores + offset;
     key_tiles_[i].probabilities = buffers_.probabilities + offset;
   }
@@ -220,8 +220,8 @@ void AttentionTile::AddValues(const KeyTile& keys) const {
   if (hides_non_finite || setup_.int8()) {
     return;
   }
-  ForRectangles(keys, setup_.rows, kSumChunk, [&](const Rectangle& part) {
-    const bool continues = keys.shared_end >= kSumChunk && part.begin > 0;
+  ForRectangles(keys, setup_.rows, kSumChain, [&](const Rectangle& part) {
+    const bool continues = keys.shared_end >= kSumChain && part.begin > 0;
     products_.AddValues(keys, part, !is_first_ || continues);
   });
 }

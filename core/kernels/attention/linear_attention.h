@@ -13,15 +13,15 @@
 
 namespace attention {
 
-/// The sums over the first blocks of keys of a key/value head, for one sequence.
+/// The sums over the first key blocks of a key/value head of one sequence.
 class LinearState {
  public:
   explicit LinearState(const AttentionPlan& plan);
 
   /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
-  /// tile.first_head + num_heads), any number of rows. Keys are packed, their feature map applied.
-  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins.
-  /// Stages guarantee both. `scratch` as for AttendTile.
+  /// tile.first_head + num_heads), for any number of rows. REQUIRES: the keys are packed after
+  /// their feature map; rows come in order from call to call, and one call ends before the next
+  /// begins, which stages guarantee. `scratch` is as for AttendTile.
   void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
 
  private:
@@ -32,7 +32,7 @@ class LinearState {
                    float* row_sum) const;
 
   const AttentionPlan& plan_;
-  int64_t num_blocks_ = 0;  // that the sums hold
+  int64_t num_blocks_ = 0;  // key blocks in the sums
   AlignedBuffer sums_;      // [depth, value_width], then [depth]
 };
 

@@ -1,4 +1,4 @@
-// A sequence with its defaults, and a tile of its query rows.
+// A sequence with its defaults filled in, and a tile of its query rows.
 #pragma once
 
 #include <cstdint>

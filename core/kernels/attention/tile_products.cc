@@ -11,29 +11,29 @@ namespace {
 
 /// The number of columns from `col` up to the end of their chain.
 int64_t ChainLength(const Rectangle& part, int64_t col) {
-  return std::min(kSumChunk - col % kSumChunk, part.end - col);
+  return std::min(kSumChain - col % kSumChain, part.end - col);
 }
 
 }  // namespace
 
 /// The operands of a few-row product.
-struct TileProducts::StreamedTypes {
-  StreamProduct::Operands operands;
+struct TileProducts::FewRowTypes {
+  FewRowProduct::Operands operands;
   int64_t element_bytes;  // of a
   int64_t rows_together;  // of b
 };
 
-TileProducts::StreamedTypes TileProducts::TypesAsStreamed() const {
+TileProducts::FewRowTypes TileProducts::TypesOfFewRows() const {
   if (setup_.int8()) {
-    return {StreamProduct::kInt8, 1, 4};
+    return {FewRowProduct::kInt8, 1, 4};
   }
   if (setup_.widens()) {
-    return {StreamProduct::kF32Bf16, 4, 2};
+    return {FewRowProduct::kF32Bf16, 4, 2};
   }
   if (setup_.bf16()) {
-    return {HasMatrixUnit() ? StreamProduct::kBf16Matrix : StreamProduct::kBf16, 2, 2};
+    return {HasMatrixUnit() ? FewRowProduct::kBf16Matrix : FewRowProduct::kBf16, 2, 2};
   }
-  return {StreamProduct::kF32, 4, 1};
+  return {FewRowProduct::kF32, 4, 1};
 }
 
 /// The keys from `key` on, a multiple of kKeyBlock, in packed memory.
@@ -46,7 +46,7 @@ const std::byte* TileProducts::Keys(int64_t key) const {
          setup_.KeysBefore(key) * plan_.depth() * ElementBytes(setup_.tile.packed.storage);
 }
 
-/// The same for values, which are contiguous up to the next multiple of kSumChunk.
+/// The same for values, which are contiguous up to the next multiple of kSumChain.
 const std::byte* TileProducts::Values(int64_t key) const {
   if (setup_.expands()) {
     return reinterpret_cast<const std::byte*>(buffers_.expanded_values +
@@ -89,25 +89,25 @@ void TileProducts::Score(const KeyTile& keys, const Rectangle& part) const {
   }
 }
 
-void TileProducts::StreamScores(const KeyTile& keys, const Rectangle& part, int64_t col) const {
-  const StreamedTypes types = TypesAsStreamed();
-  const int64_t chunk = setup_.int8() ? plan_.depth() : kScoreChunk;
+void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const {
+  const FewRowTypes types = TypesOfFewRows();
+  const int64_t chunk = setup_.int8() ? plan_.depth() : kScoreChain;
   const std::byte* query = QueryRow(part.first_row);
   const std::byte* block = Keys(keys.first_key + col);
   for (int64_t depth = 0; depth < plan_.depth(); depth += chunk) {
     const int64_t taken = std::min(chunk, plan_.depth() - depth);
-    setup_.kernels.stream({.operands = types.operands,
-                           .a = query + depth * types.element_bytes,
-                           .a_stride = plan_.depth() * types.element_bytes,
-                           .rows = part.rows,
-                           .b = block + depth / types.rows_together * kKeyBlock * 4,
-                           .b_stride = kKeyBlock * 4,
-                           .steps = taken / types.rows_together,
-                           .cols = std::min(kKeyBlock, part.end - col),
-                           .tile_steps = MatrixTileSteps(taken),
-                           .c = keys.ScoreRow(part.first_row) + col,
-                           .c_stride = kScoreStride * 4,
-                           .accumulate = depth > 0});
+    setup_.kernels.few_row_product({.operands = types.operands,
+                                    .a = query + depth * types.element_bytes,
+                                    .a_stride = plan_.depth() * types.element_bytes,
+                                    .rows = part.rows,
+                                    .b = block + depth / types.rows_together * kKeyBlock * 4,
+                                    .b_stride = kKeyBlock * 4,
+                                    .steps = taken / types.rows_together,
+                                    .cols = std::min(kKeyBlock, part.end - col),
+                                    .tile_steps = MatrixTileSteps(taken),
+                                    .c = keys.ScoreRow(part.first_row) + col,
+                                    .c_stride = kScoreStride * 4,
+                                    .accumulate = depth > 0});
   }
 }
 
@@ -117,12 +117,12 @@ void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& part) const
   float* scores = keys.ScoreRow(part.first_row);
   for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
     const std::byte* block = Keys(keys.first_key + col);
-    if (setup_.streams) {
-      StreamScores(keys, part, col);
+    if (setup_.has_few_rows) {
+      ScoreFewRows(keys, part, col);
     } else if (setup_.int8()) {
       plan_.Int8Score(padded_rows).Run(query, block, scores + col);
     } else {
-      for (int64_t depth = 0; depth < plan_.depth(); depth += kScoreChunk) {
+      for (int64_t depth = 0; depth < plan_.depth(); depth += kScoreChain) {
         plan_.Score(padded_rows, std::min(kKeyBlock, part.end - col), depth)
             .Run(query + depth * setup_.element_bytes,
                  block + depth * kKeyBlock * setup_.element_bytes, scores + col);
@@ -168,7 +168,7 @@ void TileProducts::AddValues(const KeyTile& keys, const Rectangle& part, bool ac
 
 /// The operands of one chain of a few-row product.
 struct TileProducts::Chain {
-  StreamedTypes types;
+  FewRowTypes types;
   int64_t rows;
   int64_t keys;
   const void* probabilities;
@@ -176,26 +176,26 @@ struct TileProducts::Chain {
 };
 
 void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) const {
-  setup_.kernels.stream({.operands = chain.types.operands,
-                         .a = chain.probabilities,
-                         .a_stride = kScoreStride * chain.types.element_bytes,
-                         .rows = chain.rows,
-                         .b = chain.values,
-                         .b_stride = plan_.value_width() * 4,
-                         .steps = chain.keys / chain.types.rows_together,
-                         .cols = plan_.value_width(),
-                         .tile_steps = MatrixTileSteps(chain.keys),
-                         .c = sums,
-                         .c_stride = plan_.value_width() * 4,
-                         .accumulate = accumulate});
+  setup_.kernels.few_row_product({.operands = chain.types.operands,
+                                  .a = chain.probabilities,
+                                  .a_stride = kScoreStride * chain.types.element_bytes,
+                                  .rows = chain.rows,
+                                  .b = chain.values,
+                                  .b_stride = plan_.value_width() * 4,
+                                  .steps = chain.keys / chain.types.rows_together,
+                                  .cols = plan_.value_width(),
+                                  .tile_steps = MatrixTileSteps(chain.keys),
+                                  .c = sums,
+                                  .c_stride = plan_.value_width() * 4,
+                                  .accumulate = accumulate});
 }
 
 /// Reads the values from values_copy with `is_copied`, else where they are stored.
 void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied,
                              bool accumulate) const {
-  StreamedTypes types = TypesAsStreamed();
+  FewRowTypes types = TypesOfFewRows();
   if (is_copied && setup_.widens()) {
-    types = {StreamProduct::kF32, 4, 1};
+    types = {FewRowProduct::kF32, 4, 1};
   }
   const auto* copy = static_cast<const std::byte*>(buffers_.values_copy);
   const void* first_row =
@@ -210,7 +210,7 @@ void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is
         static_cast<const std::byte*>(first_row) + col * setup_.element_bytes;
     const std::byte* values = is_copied ? copy + col * plan_.value_width() * setup_.element_bytes
                                         : Values(keys.first_key + col);
-    if (setup_.streams) {
+    if (setup_.has_few_rows) {
       AddChain({types, part.rows, count, probabilities, values}, sums, continues);
     } else {
       plan_.WeightedSum(padded_rows, count, continues).Run(probabilities, values, sums);
@@ -247,8 +247,8 @@ void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
     const int64_t count = ChainLength(part, col);
     const std::byte* values = Values(keys.first_key + col);
     const bool continues = col > part.begin;
-    if (setup_.streams) {
-      AddChain({TypesAsStreamed(), part.rows, count, probabilities + col, values},
+    if (setup_.has_few_rows) {
+      AddChain({TypesOfFewRows(), part.rows, count, probabilities + col, values},
                buffers_.integer_sums, continues);
     } else {
       plan_.Int8WeightedSum(padded_rows, count, continues)

@@ -34,7 +34,7 @@ class TileProducts {
   void AddVisibleValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
 
  private:
-  struct StreamedTypes;
+  struct FewRowTypes;
   struct Chain;
 
   const std::byte* Keys(int64_t key) const;
@@ -47,8 +47,8 @@ class TileProducts {
     return buffers_.accumulator + row * plan_.value_width();
   }
 
-  StreamedTypes TypesAsStreamed() const;
-  void StreamScores(const KeyTile& keys, const Rectangle& part, int64_t col) const;
+  FewRowTypes TypesOfFewRows() const;
+  void ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const;
   void DotProducts(const KeyTile& keys, const Rectangle& part) const;
   void Distances(const KeyTile& keys, const Rectangle& part) const;
 

@@ -33,7 +33,7 @@ bool IsComputeType(const AttentionPlan& plan, KeyValueStorage storage) {
   return false;
 }
 
-KeyOperands OperandsOf(const QueryTile& tile, bool streams) {
+KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   const KeyValueStorage storage = tile.packed.storage;
   const Similarity similarity = tile.sequence->options.similarity;
   if (IsComputeType(*tile.plan, storage)) {
@@ -43,7 +43,7 @@ KeyOperands OperandsOf(const QueryTile& tile, bool streams) {
       MultipliesInt8()) {
     return KeyOperands::kInt8;
   }
-  if (storage == KeyValueStorage::kBf16 && streams && !IsRegression(similarity)) {
+  if (storage == KeyValueStorage::kBf16 && has_few_rows && !IsRegression(similarity)) {
     return KeyOperands::kWidened;
   }
   return KeyOperands::kExpanded;
@@ -105,10 +105,10 @@ TileSetup::TileSetup(const QueryTile& query_tile)
       kernels(CurrentTileKernels()),
       rows(tile.rows()),
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
-      streams(rows <= kMostStreamedRows && kernels.stream != nullptr &&
-              (!bf16() || !HasMatrixUnit() || StreamsAsMatrixUnit())),
-      operands(OperandsOf(tile, streams)),
-      tiles_ahead(streams && !expands() ? kMostTilesAhead : 1),
+      has_few_rows(rows <= kFewRows && kernels.few_row_product != nullptr &&
+                   (!bf16() || !HasMatrixUnit() || HasMatrixUnitBits())),
+      operands(OperandsOf(tile, has_few_rows)),
+      tiles_ahead(has_few_rows && !expands() ? kMostTilesAhead : 1),
       shapes_logits(ShapesLogits(sequence.options)),
       scale_log2e(ExponentScale(sequence.options)) {}
 

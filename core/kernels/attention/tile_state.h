@@ -50,7 +50,7 @@ struct TileSetup {
   const TileKernels& kernels;
   int64_t rows;           // of the tile
   int64_t element_bytes;  // of the compute type
-  bool streams;           // few-row products, instead of matrix products
+  bool has_few_rows;      // few-row products, instead of matrix products
   KeyOperands operands;
   /// Key tiles that are scored before the first of their values is read, so that memory is read in
   /// long contiguous parts.
@@ -60,7 +60,7 @@ struct TileSetup {
 };
 
 /// The largest TileSetup::tiles_ahead.
-inline constexpr int64_t kMostTilesAhead = kQueryTile / kMostStreamedRows;
+inline constexpr int64_t kMostTilesAhead = kQueryTile / kFewRows;
 
 /// The scratch memory of a thread, divided into the buffers of a query tile.
 struct TileBuffers {

@@ -16,19 +16,20 @@ bool Contains(std::span<const int64_t> ascending, int64_t value) {
   return std::binary_search(ascending.begin(), ascending.end(), value);
 }
 
-/// Which keys of its interval a row attends to: those at a distance that `dilation` divides.
+/// The dilation of a row: of the keys of its interval, it attends to those at a distance from its
+/// position that is a multiple of `dilation`.
 struct Dilation {
   int64_t position = 0;
   int64_t dilation = 1;
 
-  /// The number of keys from `key` on that come before the first of those.
+  /// The number of keys from `key` on that come before the first such key.
   int64_t KeysToSkip(int64_t key) const {
     const int64_t rest = (position - key) % dilation;
     return rest < 0 ? rest + dilation : rest;
   }
 };
 
-/// A global token attends to every key of its interval.
+/// Returns the dilation of the row at `position`, which is 1 for a global token.
 Dilation DilationAt(const AttentionOptions& options, int64_t position) {
   const bool is_dilated = options.window_dilation > 1 && !Contains(options.global_tokens, position);
   return {position, is_dilated ? options.window_dilation : 1};

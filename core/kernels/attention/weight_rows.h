@@ -10,6 +10,7 @@
 
 namespace attention {
 
+/// Writes the weights of one query tile, one key tile after the other.
 class WeightRows {
  public:
   /// Sets the rows of the tile to zero. Borrows both.
