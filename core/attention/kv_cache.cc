@@ -5,10 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_page.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
+
+static_assert(KvCache::kPageTokens % kKeyTile == 0);  // a key tile lies in one page
 
 absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   if (value < 1 || value > most) {

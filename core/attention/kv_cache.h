@@ -13,7 +13,6 @@
 #include "core/attention/kv_memory.h"
 #include "core/kernels/attention/options.h"
 #include "core/kernels/attention/packed_layout.h"
-#include "core/kernels/attention/query_tile.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -37,8 +36,7 @@ class KvPage;
 /// Only one thread at a time may use a cache. Caches that share pages may be used at the same time.
 class KvCache {
  public:
-  static constexpr int64_t kPageTokens = 2048;
-  static_assert(kPageTokens % kKeyTile == 0);  // tiles do not cross pages
+  static constexpr int64_t kPageTokens = 2048;  // a multiple of the key tile
 
   /// Makes an empty cache. INVALID_ARGUMENT for extents that attention does not support.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,

@@ -6,6 +6,7 @@
 #include "core/attention/attention.h"
 #include "core/attention/check_options.h"
 #include "core/attention/kv_cache.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

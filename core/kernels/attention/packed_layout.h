@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/tensor/dtype.h"
@@ -65,6 +66,14 @@ struct HeadLayout {
   KeyValueStorage storage;
   int64_t depth, value_width, capacity;
   int64_t values_at, flags_at, scales_at, bytes;
+};
+
+/// The packed keys and values of a cache.
+struct CachedKeyValues {
+  KeyValueStorage storage = KeyValueStorage::kF32;
+  int64_t blocks_per_page = 0;
+  int64_t num_kv_heads = 0;
+  std::span<const HeadPage> pages;  // [pages, num_kv_heads]
 };
 
 /// The pages of one head. Block b is block b % blocks_per_page of page pages[b / blocks_per_page *
