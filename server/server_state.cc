@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "core/models/seeded_model.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"

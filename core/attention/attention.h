@@ -23,10 +23,10 @@ absl::Status Validate(std::span<const AttentionSequence> sequences);
 ///
 /// The bits of a row depend on its own query, keys, values and options and on the instruction set,
 /// on nothing else: not on the batch, the number of threads, `on_rows`, or how a sequence's rows
-/// are cut into calls.
+/// are divided into calls. Calls with different workspaces may run at the same time.
 ///
-/// With `on_rows`, rows are computed in blocks of about `block_rows`, and each block is announced
-/// as soon as it is final. Errors: those of Validate; CANCELLED.
+/// With `on_rows`, rows are computed in stages of about `block_rows`, and the row ranges of a stage
+/// are announced as soon as they are final. Errors: those of Validate; CANCELLED.
 absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequences,
                                        Workspace& workspace, const RowsCallback& on_rows = nullptr,
                                        int64_t block_rows = 256);

@@ -99,7 +99,7 @@ Found CheckRows(const AttentionOptions& o, const OptionsFit& fit) {
   return o.rotary.has_value() ? CheckRotary(*o.rotary, fit.head_dim) : std::nullopt;
 }
 
-/// The first option that goes with dot products alone.
+/// Returns the first option that only dot products have; null for none.
 const char* FindLogitOption(const AttentionOptions& o, const OptionsFit& fit) {
   const std::pair<const char*, bool> options[] = {
       {"scale", o.scale.has_value()},
@@ -113,7 +113,8 @@ const char* FindLogitOption(const AttentionOptions& o, const OptionsFit& fit) {
   return found == std::end(options) ? nullptr : found->first;
 }
 
-/// The first option that linear attention does not take, beside those of logits.
+/// Returns the first option that linear attention does not have, apart from those of
+/// FindLogitOption; null for none.
 const char* FindHidingOption(const AttentionOptions& o, const OptionsFit& fit) {
   for (const VisibilityNumber& number : kVisibilityNumbers) {
     if (o.*number.value != AttentionOptions().*number.value) {

@@ -30,7 +30,7 @@ struct OptionError {
   std::string text;
 };
 
-/// Checks that a head of width `head_dim` can be rotated so; nullopt when it can.
+/// Checks the rotation of a head of width `head_dim`; nullopt when it is valid.
 std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim);
 
 /// Checks all options; nullopt when they are valid. The time is proportional to the length of the

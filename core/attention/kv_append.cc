@@ -20,7 +20,7 @@ absl::Status Expect(const char* what, int64_t expected, int64_t found) {
 
 }  // namespace
 
-/// What is written: keys prepared, values as they are.
+/// The rows to append: the prepared keys, and the values.
 struct KvAppend::Rows {
   const HeadsView& view;
   const std::optional<RmsNorm>& norm;
@@ -76,7 +76,7 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
       writer.WriteValues(prepared.data(), in_page, count);
     } else {
       if (in_page % kKeyBlock == 0) {
-        writer.ClearBlock(in_page);  // keys come before values
+        writer.ClearBlock(in_page);  // the keys of a block are written first
       }
       writer.WriteKeys(prepared.data(), in_page, count);
     }

@@ -1,4 +1,4 @@
-// Appends to a cache in steps. Several threads may share the longest step.
+// Appends to a cache in three steps. Several threads may share the longest one.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_page.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
+
+static_assert(KvCache::kPageTokens % kKeyTile == 0);  // a key tile lies in one page
 
 absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   if (value < 1 || value > most) {
@@ -18,7 +21,7 @@ absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   return absl::OkStatus();
 }
 
-/// Tokens that a page of `tokens` has room for: 2^n or 3 * 2^n blocks.
+/// Returns the capacity of a page for `tokens` tokens: 2^n or 3 * 2^n key blocks.
 int64_t CapacityFor(int64_t tokens) {
   int64_t capacity = kKeyBlock;
   while (capacity < tokens) {
@@ -82,7 +85,7 @@ absl::Status KvCache::Reserve(int64_t tokens) {
                        memory_->free_bytes(), " of ", memory_->max_bytes(), " bytes"));
     }
   }
-  // From here on nothing is allocated, so that the cache is as it was after an exception too.
+  // From here on nothing is allocated, so that an exception leaves the cache unchanged.
   const int64_t num_pages = std::max(std::ssize(pages_), first_page + std::ssize(fresh));
   pages_.reserve(num_pages);
   head_pages_.reserve(num_pages * shape_.num_kv_heads);

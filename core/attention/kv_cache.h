@@ -13,7 +13,6 @@
 #include "core/attention/kv_memory.h"
 #include "core/kernels/attention/options.h"
 #include "core/kernels/attention/packed_layout.h"
-#include "core/kernels/attention/query_tile.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -30,15 +29,14 @@ class KvPage;
 /// Keys and values of one sequence. A call that throws std::bad_alloc leaves the cache unchanged.
 ///
 /// The cache consists of pages of kPageTokens tokens. Within a page the keys of each head are
-/// contiguous, and so are its values: memory is read faster in long runs. The last page has room
-/// for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is full.
-/// Forks share pages; a shared page is copied before it is written to. Movable.
+/// contiguous, and so are its values, since long contiguous parts are read faster. The last page
+/// has room for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is
+/// full. Forks share pages; a shared page is copied before it is written to. Movable.
 ///
 /// Only one thread at a time may use a cache. Caches that share pages may be used at the same time.
 class KvCache {
  public:
-  static constexpr int64_t kPageTokens = 2048;
-  static_assert(kPageTokens % kKeyTile == 0);  // tiles do not cross pages
+  static constexpr int64_t kPageTokens = 2048;  // a multiple of the key tile
 
   /// Makes an empty cache. INVALID_ARGUMENT for extents that attention does not support.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,

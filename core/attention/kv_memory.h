@@ -1,4 +1,4 @@
-// What caches of keys and values share: the budget of their memory, and the extents of a cache.
+// The memory budget that caches of keys and values share, and the extents of a cache.
 #pragma once
 
 #include <atomic>
@@ -55,8 +55,8 @@ struct KvCacheShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t value_head_dim = 0;
-  /// kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a scale of its own;
-  /// from AVX2 on, queries and probabilities are rounded to 8 bits too.
+  /// The number format. kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a
+  /// scale of its own; from AVX2 on, queries and probabilities are rounded to 8 bits too.
   KeyValueStorage storage = KeyValueStorage::kF32;
 
   bool operator==(const KvCacheShape&) const = default;

@@ -55,7 +55,7 @@ bool AreFinite(const void* rows, Dtype dtype, int64_t count) {
   return finite;
 }
 
-/// Rows of one head as 8-bit integers.
+/// Rows of one head, rounded to 8 bits.
 struct Integers {
   Integers(const void* rows, int64_t cols, int64_t count) {
     std::array<uint8_t, kKeyBlock * kMaxHeadDim> shifted;

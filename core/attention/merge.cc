@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-/// One row of one head, and its share of each part.
+/// Merges one row of one head. Each part has a share, the quotient of its sum and the total.
 class RowMerge {
  public:
   RowMerge(std::span<const PartialResult> parts, int64_t lse_index, double sink)
@@ -39,7 +39,7 @@ class RowMerge {
   float Output(int64_t index) const {
     double sum = 0;
     for (size_t i = 0; i < parts_.size(); ++i) {
-      // A part without keys has no say, whatever its output holds.
+      // The output of a part without keys is not used: it may hold NaN.
       sum += shares_[i] == 0 ? 0 : shares_[i] * parts_[i].output[index];
     }
     return static_cast<float>(sum);

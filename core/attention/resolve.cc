@@ -9,8 +9,9 @@
 namespace attention {
 namespace {
 
-/// Regression and linear attention work on f32; so do 8-bit keys, apart from their own products.
-/// Normalised or rotated rows do too: rounding them to bf16 again would exceed bf16's tolerance.
+/// Returns the operand type of the products. It is f32 for regression, linear attention and 8-bit
+/// keys (unless these are multiplied as integers), and for normalised or rotated rows: rounding
+/// them to bf16 once more would exceed the tolerance for bf16.
 Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
   if (sequence.options.similarity != Similarity::kDotProduct) {
     return Dtype::kF32;

@@ -14,7 +14,7 @@ namespace attention {
 /// for, and that are appended before rows attend to them. REQUIRES: Validate accepts the sequence.
 FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0);
 
-/// Calls `on_rows` for every row range of the stage; returns false when it asked to stop.
+/// Calls `on_rows` for every row range of the stage. Returns false when `on_rows` returned false.
 bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
 /// The number of rows of a stage: a multiple of the key block, since each stage of a causal layer

@@ -6,12 +6,13 @@
 #include "core/attention/attention.h"
 #include "core/attention/check_options.h"
 #include "core/attention/kv_cache.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-/// Errors of one sequence.
+/// Checks one sequence.
 class Checker {
  public:
   Checker(int64_t index, const AttentionSequence& sequence) : index_(index), s_(sequence) {}

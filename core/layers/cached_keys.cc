@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-/// The first error of count tasks that run in parallel.
+/// Runs `count` tasks in parallel and returns the error of the lowest index.
 absl::Status ForAll(int64_t count, ThreadPool& pool,
                     absl::FunctionRef<absl::Status(int64_t index)> task) {
   std::vector<absl::Status> statuses(count);
@@ -29,8 +29,27 @@ std::string Describe(const KvCacheShape& shape) {
 
 }  // namespace
 
-CachedKeys::CachedKeys(const MultiHeadAttention& layer, const LayerCall& call, ThreadPool& pool)
-    : layer_(layer), call_(call), pool_(pool) {
+absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& s, int64_t extra_keys,
+                                          KeyValueStorage storage) {
+  if (extra_keys > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cache: expected a layer without keys of its own, found ", extra_keys, " extra keys"));
+  }
+  if (s.has_memory_values() || s.d_memory != s.d_model) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cache: expected a layer whose keys and values come from rows of d_model ",
+                     s.d_model, ", found d_memory ", s.d_memory, " and d_memory_value ",
+                     s.d_memory_value == 0 ? s.d_memory : s.d_memory_value));
+  }
+  return KvCacheShape{.num_kv_heads = s.num_kv_heads,
+                      .head_dim = s.head_dim,
+                      .value_head_dim = s.value_head_dim,
+                      .storage = storage};
+}
+
+CachedKeys::CachedKeys(const MultiHeadAttentionShape& shape, int64_t extra_keys,
+                       const LayerCall& call, ThreadPool& pool)
+    : shape_(shape), extra_keys_(extra_keys), call_(call), pool_(pool) {
   for (int64_t i = 0; i < std::ssize(call.sequences); ++i) {
     const KvCache* cache = call.sequences[i].cache;
     held_.push_back(cache == nullptr ? 0 : cache->length());
@@ -49,7 +68,8 @@ absl::Status CachedKeys::Check(int64_t sequence) const {
   if (call_.memory.has_value()) {
     return error("none beside a memory", "one");
   }
-  ASSIGN_OR_RETURN(const KvCacheShape shape, layer_.CacheShape(s.cache->shape().storage));
+  ASSIGN_OR_RETURN(const KvCacheShape shape,
+                   CacheShapeOf(shape_, extra_keys_, s.cache->shape().storage));
   return shape == s.cache->shape() ? absl::OkStatus()
                                    : error(Describe(shape), Describe(s.cache->shape()));
 }
@@ -80,19 +100,19 @@ absl::Status CachedKeys::Reserve() const {
   });
 }
 
-absl::Status CachedKeys::Append(std::span<const Piece> pieces) const {
-  if (pieces.empty()) {
+absl::Status CachedKeys::Append(std::span<const Rows> ranges) const {
+  if (ranges.empty()) {
     return absl::OkStatus();
   }
   std::vector<KvAppend> appends;
-  for (const Piece& piece : pieces) {
-    const LayerSequence& s = call_.sequences[piece.sequence];
-    appends.emplace_back(*s.cache, piece.key, piece.value,
+  for (const Rows& range : ranges) {
+    const LayerSequence& s = call_.sequences[range.sequence];
+    appends.emplace_back(*s.cache, range.key, range.value,
                          KeyPreparation{.norm = s.options.key_norm, .rotary = s.options.rotary});
   }
   RETURN_IF_ERROR(
       ForAll(std::ssize(appends), pool_, [&](int64_t i) { return appends[i].Begin(); }));
-  const int64_t heads = layer_.shape().num_kv_heads;
+  const int64_t heads = shape_.num_kv_heads;
   pool_.ParallelFor(std::ssize(appends) * heads,
                     [&](int64_t i, int /*worker*/) { appends[i / heads].WriteHead(i % heads); });
   for (KvAppend& append : appends) {

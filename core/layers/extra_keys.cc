@@ -5,7 +5,7 @@
 namespace attention {
 namespace {
 
-/// The scores with `extra` more columns of `filler`, dense; nothing when there are none.
+/// Returns the scores with `extra` more columns of `filler`, dense; nothing without scores.
 template <typename T>
 std::vector<T> Extend(ScoreView<T>& scores, int64_t extra, T filler, const Shape& shape) {
   if (scores.data == nullptr) {

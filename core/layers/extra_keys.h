@@ -10,6 +10,7 @@
 
 namespace attention {
 
+/// The extra keys of a layer and their values.
 struct ExtraKeys {
   std::vector<float> key;    // [num_kv_heads * head_dim] or empty
   std::vector<float> value;  // [num_kv_heads * value_head_dim] or empty

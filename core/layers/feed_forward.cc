@@ -45,11 +45,11 @@ void FeedForward::Run(const MatrixView& input, const std::optional<MatrixView>& 
   const Dtype dtype = compute();
   const int64_t width = down_.in_features();
   const MutableMatrixView hidden{
-      workspace.Buffer(Workspace::kHidden, input.rows * width * SizeOf(dtype)), dtype, input.rows,
-      width, width};
-  const RowSegment hidden_rows{0, hidden};
+      workspace.Buffer(Workspace::kFeedForward, input.rows * width * SizeOf(dtype)), dtype,
+      input.rows, width, width};
+  const OutputRows hidden_rows{0, hidden};
   up_.Run({.input = input, .outputs = {&hidden_rows, 1}, .activation = activation_}, workspace);
-  const RowSegment output_rows{0, output};
+  const OutputRows output_rows{0, output};
   down_.Run({.input = {hidden.data, dtype, input.rows, width, width},
              .outputs = {&output_rows, 1},
              .residual = residual},

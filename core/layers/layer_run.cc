@@ -29,8 +29,8 @@ HeadsView Heads(const MutableMatrixView& rows, int64_t column, int64_t num_heads
 
 }  // namespace
 
-LayerRun::LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call,
-                   const CachedKeys& cached, Workspace& workspace)
+LayerRun::LayerRun(const LayerState& layer, const LayerCall& call, const CachedKeys& cached,
+                   Workspace& workspace)
     : layer_(layer),
       call_(call),
       cached_(cached),
@@ -119,11 +119,11 @@ std::vector<FlashSequence> LayerRun::FlashSequences() {
 
 absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t parts,
                                          const MatrixView& input, int64_t column) {
-  std::vector<RowSegment> segments;
+  std::vector<OutputRows> outputs;
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
     const LayerSequence& sequence = call_.sequences[i];
     const int64_t first = call_.memory.has_value() ? sequence.first_memory_row : sequence.first_row;
-    segments.push_back(
+    outputs.push_back(
         {first, FromColumn(SliceRows(key_value_, FirstKey(i), KeyRows(sequence)), column)});
   }
   const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.go_on, call_.slice_flops);
@@ -133,10 +133,10 @@ absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t p
     projection.linear->Run({.input = SliceRows(input, row, rows),
                             .first_part = projection.part,
                             .end_part = projection.part + parts,
-                            .outputs = segments},
+                            .outputs = outputs},
                            workspace_);
-    for (RowSegment& segment : segments) {
-      segment.first_row -= rows;
+    for (OutputRows& output : outputs) {
+      output.first_row -= rows;
     }
   }
   return absl::OkStatus();
@@ -164,7 +164,7 @@ absl::Status LayerRun::ProjectMemory() {
 }
 
 void LayerRun::Project(int64_t first, int64_t end) {
-  const RowSegment rows{0, SliceRows(projected_, first, end - first)};
+  const OutputRows rows{0, SliceRows(projected_, first, end - first)};
   layer_.projection->Run({.input = SliceRows(hidden_states_, first, end - first),
                           .first_part = kQuery,
                           .end_part = is_fused_ ? kNumParts : kKey,
@@ -173,13 +173,13 @@ void LayerRun::Project(int64_t first, int64_t end) {
 }
 
 void LayerRun::ProjectOutput(const Stage& stage) {
-  std::vector<RowSegment> outputs;
+  std::vector<OutputRows> outputs;
   const int64_t first = call_.sequences[stage.front().sequence].first_row + stage.front().first_row;
   int64_t rows = 0;
-  for (const RowRange& piece : stage) {
+  for (const RowRange& range : stage) {
     outputs.push_back(
-        {rows, SliceRows(call_.sequences[piece.sequence].output, piece.first_row, piece.rows)});
-    rows += piece.rows;
+        {rows, SliceRows(call_.sequences[range.sequence].output, range.first_row, range.rows)});
+    rows += range.rows;
   }
   PackedLinear::Call call{.input = SliceRows(ReadOnly(context_), first, rows), .outputs = outputs};
   if (call_.residual.has_value()) {

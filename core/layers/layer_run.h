@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/kernels/attention/flash_attention.h"
+#include "core/kernels/linear/linear.h"
 #include "core/layers/cached_keys.h"
 #include "core/layers/extra_keys.h"
-#include "core/layers/multi_head_attention.h"
+#include "core/layers/layer_call.h"
 
 namespace attention {
 
@@ -28,9 +29,10 @@ struct LayerFlops {
   double pair = 0;    // for a row and a key that it attends to
 };
 
-struct MultiHeadAttention::State {
-  State(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
-        WeightsDtype dtype);
+/// The packed weights of a layer.
+struct LayerState {
+  LayerState(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
+             WeightsDtype dtype);
 
   /// Whether one product computes queries, keys and values, which then stay in its result.
   bool is_fused() const { return key.linear == projection.get(); }
@@ -46,10 +48,11 @@ struct MultiHeadAttention::State {
   Projection key, value;
 };
 
+/// Runs one call.
 class LayerRun {
  public:
   /// Borrows everything. REQUIRES: cached.Reserve() was OK.
-  LayerRun(const MultiHeadAttention::State& layer, const LayerCall& call, const CachedKeys& cached,
+  LayerRun(const LayerState& layer, const LayerCall& call, const CachedKeys& cached,
            Workspace& workspace);
 
   absl::Status Run();
@@ -68,10 +71,10 @@ class LayerRun {
   absl::Status ProjectMemoryPart(const Projection& projection, int64_t parts,
                                  const MatrixView& input, int64_t column);
   void Project(int64_t first, int64_t end);
-  /// The row ranges of the sequences within rows [first, end).
-  Stage PiecesOf(int64_t first, int64_t end) const;
+  /// Returns the row ranges of the sequences within rows [first, end) of the call.
+  Stage RowRangesOf(int64_t first, int64_t end) const;
   /// Appends the keys and values of the row ranges to the caches of their sequences.
-  absl::Status CacheKeys(const Stage& pieces);
+  absl::Status CacheKeys(const Stage& ranges);
   /// Whether the whole call fits into one slice.
   bool FitsOneSlice() const;
   absl::Status RunInOneStage();
@@ -89,17 +92,17 @@ class LayerRun {
   int64_t NeededRows(const Stage& stage) const;
   void ProjectOutput(const Stage& stage);
 
-  const MultiHeadAttention::State& layer_;
+  const LayerState& layer_;
   const LayerCall& call_;
   const CachedKeys& cached_;
   Workspace& workspace_;
   const LayerFlops flops_;
   /// Whether this is self-attention over the rows of one product.
   const bool is_fused_;
-  MatrixView hidden_states_;  // of the compute type
-  MutableMatrixView projected_;
-  MutableMatrixView key_value_;      // columns of projected_ when fused
-  HeadsView key_, value_;            // the same
+  MatrixView hidden_states_;         // of the compute type
+  MutableMatrixView projected_;      // queries; also keys and values if is_fused_
+  MutableMatrixView key_value_;      // keys and values: columns of projected_ if is_fused_
+  HeadsView key_, value_;            // the heads of key_value_
   int64_t value_column_ = 0;         // in key_value_
   std::vector<int64_t> first_keys_;  // [sequences + 1] rows in key_value_
   int64_t projected_rows_ = 0;       // of hidden_states_, in stages

@@ -11,8 +11,8 @@
 namespace attention {
 namespace {
 
-/// The bytes of keys and values that are packed in the time of one operation: 64 MiB in a slice of
-/// kSliceFlops, about 20 ms of a core's memory bandwidth.
+/// The number of bytes of keys and values that are packed in the time of one floating point
+/// operation: 64 MiB in a slice of kSliceFlops, about 20 ms of the memory bandwidth of a core.
 constexpr double kPackedBytesPerFlop = (64 << 20) / kSliceFlops;
 
 }  // namespace
@@ -27,27 +27,27 @@ LayerFlops::LayerFlops(const MultiHeadAttentionShape& s) {
   pair = product(s.num_heads, s.head_dim + s.value_head_dim);
 }
 
-Stage LayerRun::PiecesOf(int64_t first, int64_t end) const {
-  Stage pieces;
+Stage LayerRun::RowRangesOf(int64_t first, int64_t end) const {
+  Stage ranges;
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
     const LayerSequence& sequence = call_.sequences[i];
     const int64_t from = std::max(first, sequence.first_row);
     const int64_t to = std::min(end, sequence.first_row + sequence.query_len);
     if (from < to) {
-      pieces.Add({i, from - sequence.first_row, to - from});
+      ranges.Add({i, from - sequence.first_row, to - from});
     }
   }
-  return pieces;
+  return ranges;
 }
 
-absl::Status LayerRun::CacheKeys(const Stage& pieces) {
-  std::vector<CachedKeys::Piece> cached;
-  for (const RowRange& piece : pieces) {
-    const LayerSequence& sequence = call_.sequences[piece.sequence];
-    const int64_t row = sequence.first_row + piece.first_row;
+absl::Status LayerRun::CacheKeys(const Stage& ranges) {
+  std::vector<CachedKeys::Rows> cached;
+  for (const RowRange& range : ranges) {
+    const LayerSequence& sequence = call_.sequences[range.sequence];
+    const int64_t row = sequence.first_row + range.first_row;
     if (sequence.cache != nullptr) {
-      cached.push_back({piece.sequence, SliceTokens(key_, row, piece.rows),
-                        SliceTokens(value_, row, piece.rows)});
+      cached.push_back({range.sequence, SliceTokens(key_, row, range.rows),
+                        SliceTokens(value_, row, range.rows)});
     }
   }
   return cached_.Append(cached);
@@ -87,7 +87,7 @@ absl::Status LayerRun::Run() {
 absl::Status LayerRun::RunInOneStage() {
   RETURN_IF_ERROR(AskToGoOn(call_.go_on));
   Project(0, hidden_states_.rows);
-  const Stage all = PiecesOf(0, hidden_states_.rows);
+  const Stage all = RowRangesOf(0, hidden_states_.rows);
   RETURN_IF_ERROR(CacheKeys(all));
   flash_->PackAndAttend();
   ProjectOutput(all);
@@ -96,12 +96,12 @@ absl::Status LayerRun::RunInOneStage() {
 
 int64_t LayerRun::NeededRows(const Stage& stage) const {
   int64_t needed = 0;
-  for (const RowRange& piece : stage) {
-    const LayerSequence& sequence = call_.sequences[piece.sequence];
-    int64_t rows = piece.first_row + piece.rows;
+  for (const RowRange& range : stage) {
+    const LayerSequence& sequence = call_.sequences[range.sequence];
+    int64_t rows = range.first_row + range.rows;
     if (is_fused_) {
-      // Packing goes on from a block's first key.
-      const int64_t keys = flash_->KeysNeeded(piece) - cached_.Held(piece.sequence);
+      // Packing continues from the first key of a key block.
+      const int64_t keys = flash_->KeysNeeded(range) - cached_.Held(range.sequence);
       rows = std::max(rows, RoundUp(std::max<int64_t>(keys, 0), kKeyBlock));
     }
     needed = std::max(needed, sequence.first_row + std::min(rows, sequence.query_len));
@@ -116,15 +116,15 @@ absl::Status LayerRun::ProjectUntil(int64_t needed) {
     RETURN_IF_ERROR(AskToGoOn(call_.go_on));
     int64_t end = needed;
     if (needed - projected_rows_ > slice) {
-      // Packing goes on from a block's first key, counted in the sequence that is cut.
+      // Packing continues from the first key of a key block of the sequence that is divided.
       end = projected_rows_ + slice;
-      end -= PiecesOf(end, end + 1).front().first_row % kKeyBlock;
+      end -= RowRangesOf(end, end + 1).front().first_row % kKeyBlock;
     }
     Project(projected_rows_, end);
     if (is_fused_) {
-      const Stage pieces = PiecesOf(projected_rows_, end);
-      flash_->PackKeys(pieces);
-      RETURN_IF_ERROR(CacheKeys(pieces));
+      const Stage ranges = RowRangesOf(projected_rows_, end);
+      flash_->PackKeys(ranges);
+      RETURN_IF_ERROR(CacheKeys(ranges));
     }
     projected_rows_ = end;
   }

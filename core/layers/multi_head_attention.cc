@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/layers/cached_keys.h"
 #include "core/layers/feed_forward.h"
 #include "core/layers/layer_run.h"
 #include "core/layers/validate_call.h"
@@ -46,8 +47,8 @@ bool HasEvenWidths(const MultiHeadAttentionShape& s) {
 
 }  // namespace
 
-MultiHeadAttention::State::State(const MultiHeadAttentionShape& s,
-                                 const MultiHeadAttentionWeights& w, WeightsDtype dtype)
+LayerState::LayerState(const MultiHeadAttentionShape& s, const MultiHeadAttentionWeights& w,
+                       WeightsDtype dtype)
     : shape(s),
       weights_dtype(dtype),
       compute(RowsDtype(dtype, HasEvenWidths(s))),
@@ -84,10 +85,11 @@ absl::StatusOr<std::unique_ptr<MultiHeadAttention>> MultiHeadAttention::Create(
     WeightsDtype dtype) {
   RETURN_IF_ERROR(ValidateShape(shape));
   return std::unique_ptr<MultiHeadAttention>(
-      new MultiHeadAttention(std::make_unique<State>(shape, weights, dtype)));
+      new MultiHeadAttention(std::make_unique<LayerState>(shape, weights, dtype)));
 }
 
-MultiHeadAttention::MultiHeadAttention(std::unique_ptr<State> state) : state_(std::move(state)) {}
+MultiHeadAttention::MultiHeadAttention(std::unique_ptr<LayerState> state)
+    : state_(std::move(state)) {}
 MultiHeadAttention::~MultiHeadAttention() = default;
 
 const MultiHeadAttentionShape& MultiHeadAttention::shape() const { return state_->shape; }
@@ -98,21 +100,7 @@ Dtype MultiHeadAttention::compute() const { return state_->compute; }
 int64_t MultiHeadAttention::extra_keys() const { return state_->extra.count(); }
 
 absl::StatusOr<KvCacheShape> MultiHeadAttention::CacheShape(KeyValueStorage storage) const {
-  const MultiHeadAttentionShape& s = shape();
-  if (extra_keys() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cache: expected a layer without keys of its own, found ", extra_keys(), " extra keys"));
-  }
-  if (s.has_memory_values() || s.d_memory != s.d_model) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cache: expected a layer whose keys and values come from rows of d_model ",
-                     s.d_model, ", found d_memory ", s.d_memory, " and d_memory_value ",
-                     s.d_memory_value == 0 ? s.d_memory : s.d_memory_value));
-  }
-  return KvCacheShape{.num_kv_heads = s.num_kv_heads,
-                      .head_dim = s.head_dim,
-                      .value_head_dim = s.value_head_dim,
-                      .storage = storage};
+  return CacheShapeOf(shape(), extra_keys(), storage);
 }
 
 double MultiHeadAttention::Flops(int64_t rows, double attended_pairs, int64_t memory_rows) const {
@@ -135,8 +123,8 @@ absl::Status MultiHeadAttention::Run(const LayerCall& call, Workspace& workspace
   if (call.sequences.empty()) {
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(ValidateCall(*this, call));
-  const CachedKeys cached(*this, call, workspace.pool());
+  RETURN_IF_ERROR(ValidateCall(shape(), call));
+  const CachedKeys cached(shape(), extra_keys(), call, workspace.pool());
   RETURN_IF_ERROR(cached.Reserve());
   return LayerRun(*state_, call, cached, workspace).Run();
 }

@@ -1,4 +1,4 @@
-// Divides long computations into slices, between which the caller may do something else.
+// Divides long computations into slices, between which the caller may compute something else.
 #pragma once
 
 #include <algorithm>

@@ -10,11 +10,11 @@
 namespace attention {
 namespace {
 
-/// What is judged; becomes text for an error only.
+/// A field of the call, which is named in an error.
 struct Place {
   const char* name = nullptr;
   const char* part = "";
-  /// -1: of the whole call.
+  /// The sequence of the field; -1: the field belongs to the call.
   int64_t sequence = -1;
 };
 
@@ -30,7 +30,7 @@ absl::Status ExpectEqual(const Place& what, int64_t expected, int64_t found) {
   return expected == found ? absl::OkStatus() : Expect(what, expected, found);
 }
 
-/// Packed rows of the call that sequences divide among themselves.
+/// Checks one of the packed inputs of the call.
 absl::Status CheckInput(const char* what, const std::optional<MatrixView>& rows, bool is_wanted,
                         int64_t width) {
   if (rows.has_value() != is_wanted) {
@@ -57,14 +57,14 @@ absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& 
              : absl::OkStatus();
 }
 
-/// One sequence after the other.
+/// Checks the sequences of a call in their order.
 class SequenceChecker {
  public:
-  SequenceChecker(const MultiHeadAttention& layer, const LayerCall& call)
-      : layer_(layer), call_(call) {}
+  SequenceChecker(const MultiHeadAttentionShape& shape, const LayerCall& call)
+      : shape_(shape), call_(call) {}
 
   absl::Status Check(int64_t index);
-  /// After the last one.
+  /// Checks that the sequences cover all rows. Call it after the last sequence.
   absl::Status CheckEnd();
 
  private:
@@ -72,7 +72,7 @@ class SequenceChecker {
   absl::Status CheckOutput(int64_t index, const LayerSequence& s) const;
   absl::Status CheckSequenceOptions(int64_t index, const LayerSequence& s) const;
 
-  const MultiHeadAttention& layer_;
+  const MultiHeadAttentionShape& shape_;
   const LayerCall& call_;
   int64_t next_row_ = 0;
   int64_t next_memory_row_ = 0;
@@ -100,15 +100,15 @@ absl::Status SequenceChecker::CheckRows(int64_t index, const LayerSequence& s) {
 
 absl::Status SequenceChecker::CheckOutput(int64_t index, const LayerSequence& s) const {
   RETURN_IF_ERROR(ExpectEqual({"output rows", "", index}, s.query_len, s.output.rows));
-  return ExpectEqual({"output columns", "", index}, layer_.shape().d_model, s.output.cols);
+  return ExpectEqual({"output columns", "", index}, shape_.d_model, s.output.cols);
 }
 
 absl::Status SequenceChecker::CheckSequenceOptions(int64_t index, const LayerSequence& s) const {
   RETURN_IF_ERROR(ValidateTopWeights(s.top_weights, index));
   const int64_t own_keys = call_.memory.has_value() ? s.memory_len : s.query_len;
   const std::optional<OptionError> error =
-      CheckOptions(s.options, {.num_heads = layer_.shape().num_heads,
-                               .head_dim = layer_.shape().head_dim,
+      CheckOptions(s.options, {.num_heads = shape_.num_heads,
+                               .head_dim = shape_.head_dim,
                                .kv_len = own_keys + (s.cache == nullptr ? 0 : s.cache->length()),
                                .has_cache = s.cache != nullptr});
   return error.has_value() ? StatusOf(*error, index) : absl::OkStatus();
@@ -131,9 +131,9 @@ absl::Status SequenceChecker::CheckEnd() {
 
 }  // namespace
 
-absl::Status ValidateCall(const MultiHeadAttention& layer, const LayerCall& call) {
-  RETURN_IF_ERROR(CheckInputs(layer.shape(), call));
-  SequenceChecker checker(layer, call);
+absl::Status ValidateCall(const MultiHeadAttentionShape& shape, const LayerCall& call) {
+  RETURN_IF_ERROR(CheckInputs(shape, call));
+  SequenceChecker checker(shape, call);
   for (int64_t i = 0; i < std::ssize(call.sequences); ++i) {
     RETURN_IF_ERROR(checker.Check(i));
   }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "core/layers/multi_head_attention.h"
+#include "core/layers/layer_call.h"
 
 namespace attention {
 
 /// INVALID_ARGUMENT names the wrong field of the call, what was expected and what was found. The
 /// time is proportional to the length of the sequences' options.
-absl::Status ValidateCall(const MultiHeadAttention& layer, const LayerCall& call);
+absl::Status ValidateCall(const MultiHeadAttentionShape& shape, const LayerCall& call);
 
 }  // namespace attention

@@ -17,9 +17,9 @@ class Builder {
       : description_(description),
         weights_dtype_(weights_dtype),
         checkpoint_(checkpoint),
-        state_(std::make_unique<Model::State>()) {}
+        state_(std::make_unique<ModelState>()) {}
 
-  absl::StatusOr<std::unique_ptr<Model::State>> Build();
+  absl::StatusOr<std::unique_ptr<ModelState>> Build();
 
  private:
   absl::StatusOr<Stack> BuildStack(const StackDescription& stack);
@@ -39,7 +39,7 @@ class Builder {
   const ModelDescription& description_;
   const WeightsDtype weights_dtype_;
   Checkpoint& checkpoint_;
-  std::unique_ptr<Model::State> state_;
+  std::unique_ptr<ModelState> state_;
 };
 
 absl::StatusOr<std::vector<float>> Builder::TakeExtra(const std::string& name, int64_t width) {
@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<float>> Builder::TakeExtra(const std::string& name, i
 
 absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   const MultiHeadAttentionShape& shape = attention.shape;
-  // First: it is as wide as its tensor, where maps that heads share become wider than theirs.
+  // The output map is read first. Its width is that of its tensor, whereas maps that heads share
+  // become wider than their tensors.
   ASSIGN_OR_RETURN(const ReadLinear output, TakeLinear(checkpoint_, attention.output));
   ASSIGN_OR_RETURN(const ReadLinear query, TakeLinear(checkpoint_, attention.query));
   ASSIGN_OR_RETURN(const ReadLinear key, TakeLinear(checkpoint_, attention.key));
@@ -138,14 +139,14 @@ absl::Status Builder::BuildHead() {
   std::string name = head.weight;
   if (!checkpoint_.Has(name)) {
     if (!head.is_tied) {
-      return absl::OkStatus();  // a checkpoint of the model without its head
+      return absl::OkStatus();  // the checkpoint was saved without the head
     }
     name = description_.embedding->tokens;
   }
   ASSIGN_OR_RETURN(const StoredTensor tensor,
                    checkpoint_.Take(name, {vocab_size, description_.d_model}));
   const PackedLinear::Part part{{.data = tensor.data, .dtype = tensor.dtype}, vocab_size};
-  // 8 bits would cost the choice between tokens more than they save.
+  // With 8-bit weights the logits would lose more accuracy than the memory is worth.
   const WeightsDtype kept =
       weights_dtype_ == WeightsDtype::kF32 ? WeightsDtype::kF32 : WeightsDtype::kBf16;
   const PackedLinear::Format format{kept, RowsDtype(kept, description_.d_model % 2 == 0)};
@@ -158,7 +159,7 @@ absl::Status Builder::KeepTokens(const EmbeddingDescription& description, Embedd
   const HeadDescription* head = description_.head.has_value() ? &*description_.head : nullptr;
   if (head != nullptr && head->is_tied &&
       (!checkpoint_.Has(head->weight) || !checkpoint_.Has(description.tokens))) {
-    return absl::OkStatus();  // the head's channels are the rows
+    return absl::OkStatus();  // the output channels of the head are the token rows
   }
   ASSIGN_OR_RETURN(
       const StoredTensor tensor,
@@ -212,7 +213,7 @@ void Builder::CountBytes() {
   state_->info.weights_bytes = static_cast<int64_t>(total_bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Model::State>> Builder::Build() {
+absl::StatusOr<std::unique_ptr<ModelState>> Builder::Build() {
   checkpoint_.set_prefix(description_.prefix);
   ModelInfo& info = state_->info;
   info.d_model = description_.d_model;
@@ -237,9 +238,9 @@ absl::StatusOr<std::unique_ptr<Model::State>> Builder::Build() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model::State>> BuildModel(const ModelDescription& description,
-                                                         WeightsDtype weights_dtype,
-                                                         Checkpoint& checkpoint) {
+absl::StatusOr<std::unique_ptr<ModelState>> BuildModel(const ModelDescription& description,
+                                                       WeightsDtype weights_dtype,
+                                                       Checkpoint& checkpoint) {
   return Builder(description, weights_dtype, checkpoint).Build();
 }
 

@@ -11,8 +11,8 @@
 namespace attention {
 
 /// Packs every tensor that the description names. The errors are those of Checkpoint::Take.
-absl::StatusOr<std::unique_ptr<Model::State>> BuildModel(const ModelDescription& description,
-                                                         WeightsDtype weights_dtype,
-                                                         Checkpoint& checkpoint);
+absl::StatusOr<std::unique_ptr<ModelState>> BuildModel(const ModelDescription& description,
+                                                       WeightsDtype weights_dtype,
+                                                       Checkpoint& checkpoint);
 
 }  // namespace attention

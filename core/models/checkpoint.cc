@@ -47,7 +47,7 @@ absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
   }
 }
 
-/// The tensors that an index says each file has.
+/// Returns the names of the tensors by file, as the index lists them.
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxIndexBytes));
   ASSIGN_OR_RETURN(const json index, ParseJsonObject(text, path));
@@ -116,7 +116,7 @@ absl::Status Checkpoint::AddFile(const std::string& path, const std::vector<std:
 
 absl::Status Checkpoint::AddIndex(const std::string& folder, const std::string& path) {
   ASSIGN_OR_RETURN(const auto files, ReadIndex(path));
-  // By where they lead: one file of many names is read once.
+  // By canonical path, so that a file with several names is read once.
   std::map<std::string, std::vector<std::string>> tensors_by_path;
   for (const auto& [shard, tensors] : files) {
     const absl::StatusOr<std::string> shard_path = ResolveInside(folder, shard);

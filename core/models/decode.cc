@@ -1,4 +1,4 @@
-// What a sequence that grows in steps asks of a model: caches, and what its growth may change.
+// Caches for a sequence that grows in steps, and the limits of its growth.
 #include <string>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// A run of a whole model: the stack, then what each sequence wants of it.
+// A run of a whole model: the stack, then the output that each sequence requests.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,7 +16,7 @@ MutableMatrixView Reserve(Workspace& workspace, Workspace::Slot slot, int64_t ro
   return {workspace.Buffer(slot, rows * cols * sizeof(float)), Dtype::kF32, rows, cols, cols};
 }
 
-/// A copy that the stack may work in.
+/// Returns a copy of the rows, which the stack replaces by its output.
 MutableMatrixView CopyRows(const MatrixView& rows, Workspace& workspace, Workspace::Slot slot) {
   const MutableMatrixView copy = Reserve(workspace, slot, rows.rows, rows.cols);
   for (int64_t r = 0; r < rows.rows; ++r) {
@@ -30,7 +30,7 @@ const float* RowOf(const MutableMatrixView& rows, int64_t row) {
   return static_cast<const float*>(rows.data) + row * rows.row_stride;
 }
 
-/// `row` as row `index` of `output`.
+/// Writes `row` to row `index` of `output`.
 void StoreRow(const float* row, const MutableMatrixView& output, int64_t index) {
   Convert(Dtype::kF32, row, output.dtype,
           ElementAt(output.data, output.dtype, index * output.row_stride), output.cols);
@@ -49,7 +49,7 @@ void StoreMean(const MutableMatrixView& hidden, const ModelSequence& sequence) {
   StoreRow(mean.data(), sequence.output, 0);
 }
 
-/// A row of hidden states, and where its logits go.
+/// A row of hidden states, and the memory for its logits.
 struct LogitsRow {
   int64_t hidden_row = 0;
   MutableMatrixView output;
@@ -81,7 +81,8 @@ void Softcap(float softcap, const MutableMatrixView& logits, ThreadPool& pool) {
   });
 }
 
-/// Logits of at most kRows rows at a time, so that a large vocabulary costs little memory.
+/// Computes the logits of at most kRows rows at a time, so that a large vocabulary needs little
+/// memory.
 absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, const ModelCall& call,
                          Workspace& workspace) {
   constexpr int64_t kRows = 64;
@@ -100,7 +101,7 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
     }
     const MutableMatrixView logits =
         Reserve(workspace, Workspace::kRawOutput, std::ssize(part), head.linear.num_columns());
-    const RowSegment all{0, logits};
+    const OutputRows all{0, logits};
     head.linear.Run(
         {.input = {input.data, compute, input.rows, input.cols, input.cols}, .outputs = {&all, 1}},
         workspace);
@@ -114,7 +115,7 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
   return absl::OkStatus();
 }
 
-absl::Status StoreOutputs(const Model::State& state, const MutableMatrixView& hidden,
+absl::Status StoreOutputs(const ModelState& state, const MutableMatrixView& hidden,
                           const ModelCall& call, Workspace& workspace) {
   workspace.pool().ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
     const ModelSequence& s = call.sequences[i];
@@ -135,7 +136,7 @@ absl::Status StoreOutputs(const Model::State& state, const MutableMatrixView& hi
 
 absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
   RETURN_IF_ERROR(ValidateRun(*this, call));
-  const State& state = *state_;
+  const ModelState& state = *state_;
   std::vector<StackSequence> sequences;
   std::vector<StackSequence> memory_sequences;
   for (const ModelSequence& s : call.sequences) {
@@ -145,21 +146,22 @@ absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
           {.first_row = s.first_memory_row, .seq_len = s.memory_len, .request = &s});
     }
   }
-  const MutableMatrixView stream = CopyRows(call.hidden_states, workspace, Workspace::kStream);
-  StackCall stack_call{.stream = stream, .sequences = sequences, .go_on = call.go_on};
+  const MutableMatrixView hidden =
+      CopyRows(call.hidden_states, workspace, Workspace::kHiddenStates);
+  StackCall stack_call{.hidden_states = hidden, .sequences = sequences, .go_on = call.go_on};
   const Stack* stack = &state.stack;
   if (info().has_encoder && !call.memory.has_value()) {
     stack = &*state.encoder;
   } else if (info().has_encoder) {
-    const MutableMatrixView memory = CopyRows(*call.memory, workspace, Workspace::kMemoryStream);
+    const MutableMatrixView memory = CopyRows(*call.memory, workspace, Workspace::kMemoryStates);
     const StackCall encoder_call{
-        .stream = memory, .sequences = memory_sequences, .go_on = call.go_on};
+        .hidden_states = memory, .sequences = memory_sequences, .go_on = call.go_on};
     RETURN_IF_ERROR(RunStack(*this, state, *state.encoder, encoder_call, workspace));
     stack_call.memory =
         MatrixView{memory.data, memory.dtype, memory.rows, memory.cols, memory.cols};
   }
   RETURN_IF_ERROR(RunStack(*this, state, *stack, stack_call, workspace));
-  return StoreOutputs(state, stream, call, workspace);
+  return StoreOutputs(state, hidden, call, workspace);
 }
 
 }  // namespace attention

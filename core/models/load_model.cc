@@ -15,7 +15,7 @@ namespace attention {
 
 namespace {
 
-absl::Status AddTokenizer(const std::string& folder, Model::State& state) {
+absl::Status AddTokenizer(const std::string& folder, ModelState& state) {
   const absl::StatusOr<std::string> path = ResolveInside(folder, "tokenizer.json");
   if (absl::IsNotFound(path.status())) {
     return absl::OkStatus();
@@ -25,7 +25,8 @@ absl::Status AddTokenizer(const std::string& folder, Model::State& state) {
   return absl::OkStatus();
 }
 
-/// Decoders that were made encoders say so by this key, whatever their family.
+/// Reads `is_causal`, by which the config of any family says that a decoder was made an
+/// encoder.
 void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
   if (config.Flag({"is_causal"}, true)) {
     return;
@@ -56,7 +57,7 @@ absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype we
   ModelDescription description = describe(config, *checkpoint);
   ReadIsCausal(config, description.stack);
   RETURN_IF_ERROR(config.status());
-  ASSIGN_OR_RETURN(std::unique_ptr<Model::State> state,
+  ASSIGN_OR_RETURN(std::unique_ptr<ModelState> state,
                    BuildModel(description, weights_dtype, *checkpoint));
   absl::Status tokenizer_status;
   if (state->embedding.has_value()) {

@@ -12,52 +12,13 @@
 #include "absl/status/statusor.h"
 #include "core/attention/kv_cache.h"
 #include "core/layers/multi_head_attention.h"
-#include "core/models/seeded_model.h"
+#include "core/models/model_info.h"
 
 namespace attention {
 
 class Tokenizer;
 
-/// One attention layer of a model.
-struct ModelLayerInfo {
-  MultiHeadAttentionShape shape;
-  /// Whether the layer is causal by default. A request may override it.
-  bool causal = false;
-  /// Whether keys and values always come from `memory`.
-  bool is_cross = false;
-  /// The number of keys that the layer adds behind the keys of each sequence (bias_k,
-  /// add_zero_attn). Weights have as many more columns.
-  int64_t extra_keys = 0;
-};
-
-struct ModelInfo {
-  std::string name;
-  int64_t version = 1;
-  /// The `model_type` of config.json; "seeded" for generated weights.
-  std::string model_type;
-  int64_t d_model = 0;
-  /// The layers by their numbers in requests: encoder layers first, then the layers of each decoder
-  /// block.
-  std::vector<ModelLayerInfo> layers;
-  /// Whether the model has a stack of blocks. Otherwise it is layer 0 and nothing else.
-  bool has_stack = false;
-  /// Whether the stack is a decoder that attends to the output of an encoder, whose input is
-  /// `memory`.
-  bool has_encoder = false;
-  /// The size of the vocabulary; 0 when the model takes no token ids.
-  int64_t vocab_size = 0;
-  int64_t num_token_types = 0;
-  /// The longest token sequence, at least 1; nullopt: any length.
-  std::optional<int64_t> max_positions = {};
-  bool has_logits = false;
-  WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// The size of everything that the model keeps, and of its attention and feed-forward layers
-  /// alone.
-  int64_t weights_bytes = 0;
-  int64_t layers_bytes = 0;
-  /// The specification of generated weights.
-  std::optional<SeededModelSpec> seeded = {};
-};
+struct ModelState;
 
 /// The token ids of one sequence. `type_ids` is empty (all 0) or as long as `ids`.
 struct TokenSequence {
@@ -117,11 +78,9 @@ struct ModelCall {
 /// A model that can be served. Immutable after creation; thread-safe.
 class Model {
  public:
-  struct State;
-
   /// Makes a model with generated weights. INVALID_ARGUMENT when the extents are inconsistent.
   static absl::StatusOr<std::unique_ptr<Model>> CreateSeeded(const SeededModelSpec& spec);
-  explicit Model(std::unique_ptr<State> state);
+  explicit Model(std::unique_ptr<ModelState> state);
   ~Model();
 
   const ModelInfo& info() const;
@@ -186,7 +145,7 @@ class Model {
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:
-  std::unique_ptr<State> state_;
+  std::unique_ptr<ModelState> state_;
 };
 
 }  // namespace attention

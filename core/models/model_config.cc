@@ -83,7 +83,7 @@ int64_t ModelConfig::WholeNumber(Keys keys, Range range, std::optional<int64_t> 
     }
     found = absl::StrCat("none, which stands for ", *fallback);
   }
-  // Numbers of 2^63 and more are unsigned only.
+  // The parser gives numbers of 2^63 and more as unsigned.
   const bool is_whole = value != nullptr && value->is_number_integer() &&
                         (!value->is_number_unsigned() ||
                          value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Long enough for any name, short enough for a health name and a column.
+/// The longest name of a model, in bytes. It bounds the names of health services and of columns.
 constexpr size_t kMaxNameLength = 128;
 
 absl::StatusOr<fs::path> Canonical(const fs::path& path) {
@@ -45,8 +45,8 @@ absl::Status Escapes(const fs::path& path, const fs::path& root, const fs::path&
                                                  root.string(), ", found ", target.string()));
 }
 
-/// Names inside `folder` in order, without those that begin with a dot and the one that ext4 puts
-/// at the root of every volume.
+/// Returns the names in `folder` in order, without those that begin with a dot and without
+/// lost+found, which ext4 creates at the root of every volume.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -65,7 +65,8 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   return names;
 }
 
-/// Of what a link leads to; a link that leads nowhere counts as a folder, so that it is told.
+/// Whether `path` is a folder or a link to one. A dangling link counts as a folder, so that it is
+/// reported.
 bool IsFolderOrDangling(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -148,7 +149,7 @@ bool ParseVersion(const std::string& text, int64_t& version) {
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file) {
   ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));
   const fs::path given = fs::path(folder) / file;
-  // Such a name is refused before anything is looked up: an error must not tell what exists there.
+  // Such a name is refused before any look-up: an error must not reveal what exists outside.
   const fs::path normal = fs::path(file).lexically_normal();
   if (normal.is_absolute() || (!normal.empty() && *normal.begin() == "..")) {
     return Escapes(given, root, normal);
@@ -160,7 +161,7 @@ absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::is_regular_file(status) && !fs::is_directory(status)) {
-    // To open a pipe is to wait for its writer.
+    // Opening a pipe would wait for its writer.
     return absl::InvalidArgumentError(
         absl::StrCat(given.string(), ": expected a regular file, found none"));
   }
@@ -184,7 +185,7 @@ std::string FingerprintOf(const std::string& folder) {
   std::string fingerprint;
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     struct stat file = {};
-    // A name without a file counts too: what it leads to may come to be.
+    // A dangling link counts too: its target may be created later.
     stat(absl::StrCat(folder, "/", name).c_str(), &file);
     absl::StrAppend(&fingerprint, name, ":", file.st_dev, ":", file.st_ino, ":", file.st_size, ":",
                     file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, "\n");

@@ -19,7 +19,8 @@ absl::Status ModelRepository::AddSeeded(const SeededModelSpec& spec) {
 void ModelRepository::Publish(std::shared_ptr<const Model> model) {
   MutexLock lock(mutex_);
   const ModelInfo& info = model->info();
-  std::swap(models_[info.name][info.version], model);  // the old one goes after the lock
+  std::swap(models_[info.name][info.version],
+            model);  // the old one is destroyed after the lock is released
 }
 
 bool ModelRepository::Withdraw(const std::string& name, int64_t version) {

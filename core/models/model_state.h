@@ -11,7 +11,7 @@
 #include "core/layers/feed_forward.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/models/description.h"
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace attention {
@@ -62,7 +62,7 @@ struct Head {
   float softcap = 0;
 };
 
-struct Model::State {
+struct ModelState {
   ModelInfo info;
   std::vector<ModelLayer> layers;
   Stack stack;

@@ -17,11 +17,12 @@ namespace {
 constexpr ModelConfig::NumberRange kScales = ModelConfig::kScales;
 constexpr char kOriginal[] = "original_max_position_embeddings";
 
-/// What all kinds of scaling start from.
+/// The unscaled rotation.
 struct Rope {
   std::string type;
   double theta = 0;
-  /// Elements of a head that are turned. An odd number turns one more: the last pair is whole.
+  /// The number of elements of a head that are rotated. An odd number is rounded up, since elements
+  /// are rotated in pairs.
   int64_t width = 0;
   int64_t original_max_positions = 0;
   int64_t max_positions = 0;
@@ -32,7 +33,8 @@ struct Rope {
   int64_t num_pairs() const { return (width + 1) / 2; }
 };
 
-/// The object of either version; an empty one says nothing.
+/// Returns rope_scaling if it names a kind, else rope_parameters. The object is empty when the key
+/// is absent.
 ModelConfig RopeObject(ModelConfig& config) {
   ModelConfig scaling = config.Object({"rope_scaling"});
   if (scaling.Has("rope_type") || scaling.Has("type")) {
@@ -43,7 +45,8 @@ ModelConfig RopeObject(ModelConfig& config) {
 
 std::string TypeOf(ModelConfig& object) { return object.Text({"rope_type", "type"}, "default"); }
 
-/// The kind that a family with LongRoPE alone calls "su" or "yarn" in its first files is LongRoPE.
+/// Returns the kind of scaling. A family that has only LongRoPE calls it "su" or "yarn" in its
+/// first files.
 std::string ReadType(ModelConfig& object, const RopeRules& rules) {
   std::string type = TypeOf(object);
   if (rules.types == std::vector<std::string>{"longrope"} && (type == "su" || type == "yarn")) {
@@ -57,7 +60,7 @@ std::string ReadType(ModelConfig& object, const RopeRules& rules) {
   return type;
 }
 
-/// Elements of each head that are turned.
+/// Returns the number of elements of each head that are rotated.
 int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rules) {
   if (rules.head_dim > kMaxHeadDim) {
     config.Refuse("head_dim", absl::StrCat("at most ", kMaxHeadDim), absl::StrCat(rules.head_dim));
@@ -75,7 +78,7 @@ int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rul
                   absl::StrCat(partial));
   }
   if (width % 2 != 0 && width == rules.head_dim) {
-    config.Refuse("head_dim", "an even number, for pairs of elements are turned",
+    config.Refuse("head_dim", "an even number, for pairs of elements are rotated",
                   absl::StrCat(width));
   }
   return width;
@@ -88,8 +91,7 @@ void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& res
   }
 }
 
-/// Wavelengths beyond original / low_freq_factor are stretched, those within original /
-/// high_freq_factor are not, those between in part.
+/// Reads Llama 3.1's scaling, which Rotary::Scaling describes.
 void ReadLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
   const Rotary scaling{.factor = object.Number({"factor"}, kScales, 8),
                        .low_freq_factor = object.Number({"low_freq_factor"}, kScales, 1),
@@ -119,8 +121,9 @@ double YarnMagnitudeOf(ModelConfig& object, double factor) {
   return object.Number({"attention_factor"}, kScales, fallback);
 }
 
-/// Pairs that turn more than beta_fast times within the original length stay, those that turn less
-/// than beta_slow times are stretched, those between in part.
+/// Computes YaRN's frequencies. Pairs that rotate more than beta_fast times within the original
+/// length keep theirs, those that rotate less than beta_slow times are divided by the factor, and
+/// those between are interpolated.
 void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
   const auto original = static_cast<double>(rope.original_max_positions);
   const double factor =
@@ -207,7 +210,7 @@ std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& 
   if (rope.type == "dynamic") {
     result.max_positions = rope.max_positions;
   }
-  object.Number({"factor"}, kScales, 1);  // of kinds that make no use of it too
+  object.Number({"factor"}, kScales, 1);  // checked for kinds that do not use it, too
   if (!object.status().ok()) {
     config.Adopt(object.status());
   }

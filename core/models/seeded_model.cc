@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/models/model.h"
 #include "core/models/model_state.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
@@ -74,7 +75,7 @@ MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
           .output = {.data = layer.output.data(), .bias = layer.output_bias.data()}};
 }
 
-/// Largest extent of a seeded model: products of two stay far from overflow.
+/// The largest extent of a seeded model. Products of two extents cannot overflow.
 constexpr int64_t kMaxExtent = 1 << 20;
 
 absl::Status ValidateSpec(const SeededModelSpec& spec) {
@@ -142,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
   spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
   spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
 
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<ModelState>();
   const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
                                             spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
   const MultiHeadAttentionShape shape{.d_model = spec.d_model,

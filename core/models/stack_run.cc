@@ -10,7 +10,8 @@ namespace {
 
 using Slot = Workspace::Slot;
 
-/// Weights of one layer and sequence on their way: all heads, of which the chosen ones are wanted.
+/// The weights of one layer and sequence: memory for all heads, from which the chosen heads are
+/// copied.
 struct WantedWeights {
   std::vector<float> all_heads;
   const std::vector<int64_t>* heads = nullptr;
@@ -30,8 +31,7 @@ int64_t CachedLen(const StackSequence& sequence, int64_t layer) {
 
 class StackRun {
  public:
-  StackRun(const Model& model, const Model::State& state, const StackCall& call,
-           Workspace& workspace)
+  StackRun(const Model& model, const ModelState& state, const StackCall& call, Workspace& workspace)
       : model_(model), state_(state), call_(call), workspace_(workspace) {}
 
   absl::Status Run(const Stack& stack);
@@ -39,9 +39,9 @@ class StackRun {
  private:
   MutableMatrixView Reserve(Slot slot, Dtype dtype);
   Dtype ComputeOf(const Sublayer& sublayer) const;
-  /// What the sublayer reads.
+  /// Returns the rows that the sublayer reads.
   MatrixView InputOf(const Sublayer& sublayer, Slot slot);
-  /// target = residual + layer(input).
+  /// Computes target = residual + layer(input).
   absl::Status RunLayer(const Sublayer& sublayer, const MatrixView& input,
                         const std::optional<MatrixView>& residual, const MutableMatrixView& target);
   absl::Status RunAttention(const Sublayer& sublayer, const MatrixView& input,
@@ -52,21 +52,21 @@ class StackRun {
                               const MutableMatrixView& target);
   LayerSequence SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
                            const MutableMatrixView& target);
-  /// Where the layer's weights of a sequence go; null when they are not wanted.
+  /// Returns the memory for the weights of a layer and sequence; null when they are not requested.
   float* PlaceWeights(int64_t layer, const StackSequence& sequence);
   void KeepChosenHeads();
 
   const Model& model_;
-  const Model::State& state_;
+  const ModelState& state_;
   const StackCall& call_;
   Workspace& workspace_;
   std::vector<WantedWeights> wanted_;  // of the layer that runs
 };
 
 MutableMatrixView StackRun::Reserve(Slot slot, Dtype dtype) {
-  const MutableMatrixView& stream = call_.stream;
-  return {workspace_.Buffer(slot, stream.rows * stream.cols * SizeOf(dtype)), dtype, stream.rows,
-          stream.cols, stream.cols};
+  const MutableMatrixView& hidden = call_.hidden_states;
+  return {workspace_.Buffer(slot, hidden.rows * hidden.cols * SizeOf(dtype)), dtype, hidden.rows,
+          hidden.cols, hidden.cols};
 }
 
 Dtype StackRun::ComputeOf(const Sublayer& sublayer) const {
@@ -78,18 +78,18 @@ MatrixView StackRun::InputOf(const Sublayer& sublayer, Slot slot) {
   const Dtype compute = ComputeOf(sublayer);
   if (sublayer.before.has_value()) {
     const MutableMatrixView normed = Reserve(slot, compute);
-    sublayer.before->Run(ReadOnly(call_.stream), normed, workspace_.pool());
+    sublayer.before->Run(ReadOnly(call_.hidden_states), normed, workspace_.pool());
     return ReadOnly(normed);
   }
   if (compute == Dtype::kF32) {
-    return ReadOnly(call_.stream);
+    return ReadOnly(call_.hidden_states);
   }
   const MutableMatrixView converted = Reserve(slot, compute);
   constexpr int64_t kRows = 16;
   workspace_.pool().ParallelFor((converted.rows + kRows - 1) / kRows, [&](int64_t i, int) {
     const int64_t first = i * kRows * converted.cols;
     const int64_t rows = std::min(kRows, converted.rows - i * kRows);
-    Convert(Dtype::kF32, ElementAt(call_.stream.data, Dtype::kF32, first), compute,
+    Convert(Dtype::kF32, ElementAt(call_.hidden_states.data, Dtype::kF32, first), compute,
             ElementAt(converted.data, compute, first), rows * converted.cols);
   });
   return ReadOnly(converted);
@@ -192,7 +192,7 @@ absl::Status StackRun::RunLayer(const Sublayer& sublayer, const MatrixView& inpu
 }
 
 absl::Status StackRun::Run(const Stack& stack) {
-  const MutableMatrixView& stream = call_.stream;
+  const MutableMatrixView& hidden = call_.hidden_states;
   std::optional<MatrixView> parallel_input;
   for (size_t i = 0; i < stack.sublayers.size(); ++i) {
     const Sublayer& sublayer = stack.sublayers[i];
@@ -204,23 +204,23 @@ absl::Status StackRun::Run(const Stack& stack) {
     if (sublayer.output.has_value()) {
       const MutableMatrixView raw = Reserve(Slot::kRawOutput, Dtype::kF32);
       RETURN_IF_ERROR(RunLayer(sublayer, input, std::nullopt, raw));
-      sublayer.output->Run(ReadOnly(raw), stream, workspace_.pool(), ReadOnly(stream));
+      sublayer.output->Run(ReadOnly(raw), hidden, workspace_.pool(), ReadOnly(hidden));
     } else {
-      RETURN_IF_ERROR(RunLayer(sublayer, input, ReadOnly(stream), stream));
+      RETURN_IF_ERROR(RunLayer(sublayer, input, ReadOnly(hidden), hidden));
     }
     if (sublayer.after.has_value()) {
-      sublayer.after->Run(ReadOnly(stream), stream, workspace_.pool());
+      sublayer.after->Run(ReadOnly(hidden), hidden, workspace_.pool());
     }
   }
   if (stack.final_norm.has_value()) {
-    stack.final_norm->Run(ReadOnly(stream), stream, workspace_.pool());
+    stack.final_norm->Run(ReadOnly(hidden), hidden, workspace_.pool());
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RunStack(const Model& model, const Model::State& state, const Stack& stack,
+absl::Status RunStack(const Model& model, const ModelState& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace) {
   return StackRun(model, state, call, workspace).Run(stack);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/models/model.h"
 #include "core/models/model_state.h"
 
 namespace attention {
@@ -18,14 +19,14 @@ struct StackSequence {
   int64_t seq_len = 0;
   int64_t first_memory_row = 0;
   int64_t memory_len = 0;
-  /// The request, for its choice of weights and its caches; null: neither.
+  /// The sequence of the request, which has the choice of weights and the caches; null: neither.
   const ModelSequence* request = nullptr;
 };
 
 struct StackCall {
   /// f32 [rows, d_model]: the input of the first block. The run replaces it with the output of the
   /// stack.
-  MutableMatrixView stream;
+  MutableMatrixView hidden_states;
   /// f32: the output of the encoder, for a decoder.
   std::optional<MatrixView> memory = {};
   std::span<const StackSequence> sequences;
@@ -33,7 +34,7 @@ struct StackCall {
 };
 
 /// Runs the sublayers, then the final norm. CANCELLED when go_on returned false.
-absl::Status RunStack(const Model& model, const Model::State& state, const Stack& stack,
+absl::Status RunStack(const Model& model, const ModelState& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace);
 
 }  // namespace attention

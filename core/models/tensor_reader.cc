@@ -16,14 +16,14 @@ bool IsContiguous(const LinearDescription& linear) {
   return linear.run == 0 || linear.run == linear.run_step || linear.run >= linear.out_features;
 }
 
-/// The channel of the tensor that is output channel `channel` of the map.
+/// Returns the channel of the tensor that is output channel `channel` of the map.
 int64_t SourceChannel(const LinearDescription& linear, int64_t channel) {
   return linear.first_channel +
          (linear.run == 0 ? channel
                           : channel / linear.run * linear.run_step + channel % linear.run);
 }
 
-/// Channels in runs, one after the other.
+/// Copies the channel runs of a map, one after the other.
 std::vector<float> GatherChannels(const LinearDescription& linear, const StoredTensor& tensor) {
   const int64_t depth = linear.in_features;
   std::vector<float> gathered(linear.out_features * depth);
@@ -34,7 +34,7 @@ std::vector<float> GatherChannels(const LinearDescription& linear, const StoredT
   return gathered;
 }
 
-/// Block-diagonal: each head's part of the output comes from its part of the input.
+/// Makes the block-diagonal matrix by which each head maps its own part of the input.
 std::vector<float> RepeatForHeads(const LinearDescription& linear, const StoredTensor& tensor) {
   const int64_t width = tensor.shape[0];
   std::vector<float> repeated(linear.out_features * linear.in_features);
@@ -93,7 +93,7 @@ absl::StatusOr<ReadLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescri
 }
 
 absl::StatusOr<Norm> TakeNorm(Checkpoint& checkpoint, const NormDescription& norm) {
-  // The names of TensorFlow's days.
+  // Checkpoints that were converted from TensorFlow call weight and bias gamma and beta.
   const auto name_of = [&](const std::string& name, const char* now, const char* once) {
     const std::string old_name = absl::EndsWith(name, now)
                                      ? name.substr(0, name.size() - std::string(now).size()) + once

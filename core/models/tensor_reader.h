@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// A linear map of a checkpoint. It borrows from the checkpoint what need not be copied. Movable.
+/// A linear map of a checkpoint. It borrows the tensors that need no copy. Movable.
 struct ReadLinear {
   LinearWeights weights;
   std::vector<float> bias = {};

@@ -8,11 +8,11 @@
 namespace attention {
 namespace {
 
-/// What is judged; becomes text for an error only.
+/// A field of the call, which is named in an error.
 struct Item {
   const char* name = nullptr;
   const char* part = "";
-  /// -1: of the whole call.
+  /// The sequence of the field; -1: the field belongs to the call.
   int64_t sequence = -1;
 };
 

@@ -9,7 +9,7 @@ namespace attention::reference {
 namespace {
 
 double Dot(const double* a, const double* b, int64_t size) {
-  // Four sums: one alone would wait for each addition in turn.
+  // Four independent sums: a single one would wait for each addition.
   double sums[4] = {};
   int64_t i = 0;
   for (; i + 4 <= size; i += 4) {
@@ -33,7 +33,7 @@ bool IsGlobal(const Options& options, int64_t position) {
          options.global_tokens.end();
 }
 
-// Element [h, i, j] of a [num_heads or 1, query_len, kv_len] tensor.
+// Returns element [h, i, j] of a [num_heads or 1, query_len, kv_len] tensor.
 template <typename T>
 T ElementOf(const Extents& e, const std::vector<T>& tensor, int64_t h, int64_t i, int64_t j) {
   const bool has_heads = std::ssize(tensor) > e.query_len * e.kv_len;
@@ -79,7 +79,8 @@ void Normalise(const RmsNorm& norm, int64_t head_dim, double* row) {
   }
 }
 
-// rows [tokens, num_heads, head_dim], the first of which stands at `first_position`.
+// Normalises and rotates rows [tokens, num_heads, head_dim], the first of which stands at
+// `first_position`.
 std::vector<double> Prepared(std::vector<double> rows, int64_t num_heads, int64_t head_dim,
                              const std::optional<RmsNorm>& norm,
                              const std::optional<Rotary>& rotary, int64_t first_position) {
@@ -111,8 +112,8 @@ double LinearSimilarity(const double* query, const double* key, int64_t size) {
   return sum;
 }
 
-// The logarithm of the weight of key j for row i of head h, before normalisation; -infinity for a
-// weight of 0.
+// Returns the logarithm of the weight of key j for row i of head h, before normalisation; -infinity
+// for a weight of 0.
 double LogWeight(const Extents& e, const Options& o, const double* query, const double* key,
                  int64_t h, int64_t i, int64_t j) {
   switch (o.similarity) {
@@ -140,7 +141,7 @@ double LogWeight(const Extents& e, const Options& o, const double* query, const 
   return o.bias.empty() ? logit : logit + ElementOf(e, o.bias, h, i, j);
 }
 
-// log_weights[h, i, j] of visible keys; -infinity of the others.
+// Computes log_weights[h, i, j] for the keys that row i attends to; -infinity for the others.
 void ComputeLogWeights(const Extents& e, const std::vector<double>& query,
                        const std::vector<double>& key, const Options& options,
                        std::vector<double>& log_weights) {
@@ -157,8 +158,8 @@ void ComputeLogWeights(const Extents& e, const std::vector<double>& query,
   }
 }
 
-// In place: exp and normalisation over the row, to whose denominator exp(sink) is added. Returns
-// the logarithm of the sum without it. A row of -infinity becomes zeros.
+// Computes exp and normalises the row, in place. exp(sink) is added to the denominator. Returns the
+// logarithm of the sum without the sink. A row of -infinity becomes zeros.
 double Softmax(double* row, int64_t kv_len, double sink) {
   const double max =
       kv_len == 0 ? -std::numeric_limits<double>::infinity() : *std::max_element(row, row + kv_len);

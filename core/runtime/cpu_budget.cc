@@ -17,7 +17,7 @@
 namespace attention {
 namespace {
 
-// Blank-separated words of a file; none when it cannot be read.
+// Returns the words of a file, separated by blanks; none when it cannot be read.
 std::vector<std::string> ReadWords(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> words;
@@ -27,7 +27,7 @@ std::vector<std::string> ReadWords(const std::string& path) {
   return words;
 }
 
-// Cores, rounded up; 0 for "max", -1 and anything that is no positive number.
+// Returns a quota in cores, rounded up; 0 for "max", -1 and anything but a positive number.
 int Cores(const std::string& quota, const std::string& period) {
   int64_t quota_us = 0;
   int64_t period_us = 0;
@@ -45,9 +45,9 @@ struct Group {
   bool is_v2 = false;
 };
 
-// `group` and its ancestors below the hierarchy mounted at `mount`, each that is there once. In a
-// container the group's own path is often not visible; its files then stand at the mount, which is
-// the last ancestor.
+// Adds `group` and its ancestors in the hierarchy mounted at `mount`, each that exists. In a
+// container the path of the group is often not visible; its files are then at the mount itself,
+// which is the last ancestor.
 void AddGroups(const std::string& mount, std::string group, bool is_v2,
                std::vector<Group>& groups) {
   while (true) {
@@ -69,7 +69,7 @@ std::vector<Group> CpuGroups(const std::string& root) {
   std::ifstream lines(root + "/proc/self/cgroup");
   std::vector<Group> groups;
   for (std::string line; std::getline(lines, line);) {
-    // hierarchy-ID:controller,controller:/path; v2 has ID 0 and no controllers.
+    // Each line is hierarchy-ID:controller,controller:/path; v2 has ID 0 and no controllers.
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3) {
       continue;
@@ -96,7 +96,7 @@ int CoresOf(const Group& group) {
   return quota.size() == 1 && period.size() == 1 ? Cores(quota[0], period[0]) : 0;
 }
 
-// The lower of two limits, where 0 is none.
+// Returns the lower of two limits, where 0 means none.
 int Tighter(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 }  // namespace
@@ -129,7 +129,7 @@ CpuThrottling CgroupThrottling(const std::string& root) {
 int AffinityCpus() {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  // Fails on machines with more CPUs than a cpu_set_t holds.
+  // The call fails on machines with more CPUs than a cpu_set_t holds.
   const int count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
                         ? CPU_COUNT(&cpus)
                         : static_cast<int>(std::thread::hardware_concurrency());

@@ -8,9 +8,9 @@
 namespace attention {
 namespace {
 
-// " [12345 bytes left out] ", of any number.
+// The longest mark of a cut: " [12345 bytes left out] " with any number.
 constexpr size_t kMaxMark = 48;
-// What was expected comes first, what was found at the end.
+// The bytes that are kept at the end, where a text says what was found.
 constexpr size_t kTail = kMaxStatusText / 4;
 constexpr size_t kHead = kMaxStatusText - kTail - kMaxMark;
 
@@ -18,12 +18,12 @@ unsigned char ByteAt(const std::string& text, size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-// Whether a character of UTF-8 goes on there.
+// Whether byte `at` continues a character of UTF-8.
 bool IsWithin(const std::string& text, size_t at) {
   return at < text.size() && (ByteAt(text, at) & 0xC0) == 0x80;
 }
 
-// Of the control character that begins there, in UTF-8; 0: another one does.
+// Returns the size of the control character that begins at `at`, in UTF-8; 0 for another character.
 size_t ControlBytes(const std::string& text, size_t at) {
   const unsigned char byte = ByteAt(text, at);
   if (byte < 0x20 || byte == 0x7F) {
@@ -41,7 +41,7 @@ std::string Escaped(const std::string& text) {
       escaped += text[at];
       continue;
     }
-    at += control - 1;  // the last byte of a control character is its number
+    at += control - 1;  // its last byte is its number
     absl::StrAppend(&escaped, "\\x", absl::Hex(ByteAt(text, at), absl::kZeroPad2));
   }
   return escaped;
@@ -66,7 +66,8 @@ std::string Cut(const std::string& text) {
 }  // namespace
 
 absl::Status Presented(const absl::Status& status) {
-  // Cut before, since the text may be as long as a request, and after, since escapes are longer.
+  // The text is cut before it is escaped, since it may be as long as a request, and again after,
+  // since escapes are longer.
   absl::Status presented(status.code(), Cut(Escaped(Cut(std::string(status.message())))));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
     presented.SetPayload(type, payload);

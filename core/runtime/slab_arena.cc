@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/tensor/huge_pages.h"
+#include "core/runtime/huge_pages.h"
 
 namespace attention {
 namespace {
@@ -62,7 +62,8 @@ void SlabArena::GiveBack(std::byte* slot) {
   const auto is_empty = [this](const auto& entry) {
     return entry.second.free.size() == slots_per_slab_;
   };
-  // One stays, so that a single slot that comes and goes does not make and unmake a slab.
+  // One empty slab is kept, so that taking and giving back a single slot does not map and unmap a
+  // slab each time.
   if (std::count_if(slabs_.begin(), slabs_.end(), is_empty) > 1) {
     UnmapHugePages(slab->first, slab_bytes_);
     slabs_.erase(slab);

@@ -16,11 +16,11 @@ namespace {
 
 using Task = absl::FunctionRef<void(int64_t index, int worker)>;
 
-// Longer than the serial stretches between the computations of one layer, far shorter than a
-// scheduler's time slice.
+// The time for which threads spin before they sleep: longer than the serial parts between the
+// computations of one layer, far shorter than the time slice of a scheduler.
 constexpr std::chrono::microseconds kSpinTime{50};
 
-// The job's gate: an open bit, and below it the number of workers inside.
+// The open bit of State::entry. The lower bits count the workers that have entered the job.
 constexpr uint32_t kOpen = 1u << 31;
 
 /// Tells the processor that this thread only waits.
@@ -34,9 +34,9 @@ inline void Pause() {
 
 }  // namespace
 
-// A job's fields are written while its gate is closed and nobody is inside, so that a worker that
-// wakes late finds either a closed gate or the job of now, never a finished one. The caller
-// therefore waits only for workers that did enter, not for those that a busy machine has not woken
+// The fields of a job are written while the entry is closed and no worker is inside. A worker that
+// wakes late therefore finds either a closed entry or the current job, never a finished one. The
+// caller waits only for workers that have entered, not for those that a busy machine has not woken
 // yet.
 struct ThreadPool::State {
   explicit State(int num_threads);
@@ -45,13 +45,13 @@ struct ThreadPool::State {
   void Run(int64_t num_tasks, Task to_run);
   void WorkLoop(int worker);
   void ClaimTasks(int worker);
-  /// Keeps the exception that is being handled, and begins no task more.
+  /// Keeps the exception that is being handled. No further task is begun.
   void Fail(int64_t index);
   void ThrowFailure();
   void Stop();
   void WakeWorkers(int64_t wanted);
   void WaitForEmptyGate();
-  void WaitForNews(uint64_t seen);
+  void WaitForEpoch(uint64_t seen);
   bool Enter();
   void Leave();
   template <typename Condition>
@@ -59,30 +59,32 @@ struct ThreadPool::State {
 
   const bool may_spin;
 
-  alignas(64) std::atomic<uint64_t> news{0};  // jobs so far, and the end: what idle workers watch
-  alignas(64) std::atomic<uint32_t> gate{0};
+  alignas(64) std::atomic<uint64_t> epoch{
+      0};  // counts the jobs and the end; idle workers wait for a change
+  alignas(64) std::atomic<uint32_t> entry{0};
   alignas(64) std::atomic<int64_t> next_index{0};
 
-  // Of the open job.
+  // The current job.
   alignas(64) int64_t count = 0;
   const Task* task = nullptr;
 
-  // Written under `mutex`, read without it to spare a system call when nobody sleeps. Each is
-  // announced before the sleeper looks once more at what it waits for, and read after that was
-  // changed: all of it in one total order (seq_cst), so one of the two sides sees the other.
+  // Written under `mutex`, and read without it to save a system call when no thread sleeps. A
+  // thread that goes to sleep writes here first, and then reads its condition once more; the thread
+  // that changes the condition reads here afterwards. All accesses are in one total order
+  // (seq_cst), so at least one of the two threads reads what the other has written.
   std::atomic<int> sleeping_workers{0};
   std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stopping{false};
   Mutex mutex;
   CondVar work_ready;
   CondVar gate_empty;
-  // Of the open job: what the task of the lowest index that failed has thrown. The flag spares jobs
-  // without a failure the mutex.
+  // The exception of the failed task with the lowest index of the current job. Jobs without a
+  // failure read the flag only, and not the mutex.
   std::atomic<bool> has_failed{false};
   std::exception_ptr failure ABSL_GUARDED_BY(mutex);
   int64_t failed_index ABSL_GUARDED_BY(mutex) = 0;
 
-  std::vector<std::thread> threads;  // last: they use all of the above
+  std::vector<std::thread> threads;  // the last member, since the threads use all others
 };
 
 ThreadPool::State::State(int num_threads) : may_spin(AffinityCpus() > 1) {
@@ -101,7 +103,7 @@ ThreadPool::State::~State() { Stop(); }
 
 void ThreadPool::State::Stop() {
   stopping = true;
-  ++news;
+  ++epoch;
   WakeWorkers(static_cast<int64_t>(threads.size()));
   for (std::thread& thread : threads) {
     thread.join();
@@ -126,9 +128,9 @@ bool ThreadPool::State::Spin(Condition condition) const {
 }
 
 bool ThreadPool::State::Enter() {
-  uint32_t seen = gate.load();
+  uint32_t seen = entry.load();
   while (seen & kOpen) {
-    if (gate.compare_exchange_weak(seen, seen + 1)) {
+    if (entry.compare_exchange_weak(seen, seen + 1)) {
       return true;
     }
   }
@@ -136,7 +138,8 @@ bool ThreadPool::State::Enter() {
 }
 
 void ThreadPool::State::Leave() {
-  if (gate.fetch_sub(1) == 1 && caller_sleeps) {  // closed, and the last one out
+  if (entry.fetch_sub(1) == 1 &&
+      caller_sleeps) {  // the entry is closed, and this was the last worker inside
     MutexLock lock(mutex);
     gate_empty.NotifyOne();
   }
@@ -152,7 +155,7 @@ void ThreadPool::State::ClaimTasks(int worker) {
   }
 }
 
-// Lower indices than `index` have all been claimed, so the lowest failure is always found.
+// All indices below `index` have been claimed, so the lowest failure is always found.
 void ThreadPool::State::Fail(int64_t index) {
   next_index = count;
   MutexLock lock(mutex);
@@ -176,9 +179,9 @@ void ThreadPool::State::ThrowFailure() {
 void ThreadPool::State::WorkLoop(int worker) {
   uint64_t seen = 0;
   while (true) {
-    WaitForNews(seen);
-    seen = news;
-    if (stopping) {  // read after the news that tells of it, which is seen only once
+    WaitForEpoch(seen);
+    seen = epoch;
+    if (stopping) {  // written before the epoch that announces it
       return;
     }
     if (Enter()) {
@@ -188,14 +191,14 @@ void ThreadPool::State::WorkLoop(int worker) {
   }
 }
 
-void ThreadPool::State::WaitForNews(uint64_t seen) {
-  const auto has_news = [&] { return news != seen; };
-  if (Spin(has_news)) {
+void ThreadPool::State::WaitForEpoch(uint64_t seen) {
+  const auto has_changed = [&] { return epoch != seen; };
+  if (Spin(has_changed)) {
     return;
   }
   MutexLock lock(mutex);
   ++sleeping_workers;
-  while (!has_news()) {
+  while (!has_changed()) {
     work_ready.Wait(mutex);
   }
   --sleeping_workers;
@@ -220,7 +223,7 @@ void ThreadPool::State::WakeWorkers(int64_t wanted) {
 }
 
 void ThreadPool::State::WaitForEmptyGate() {
-  const auto is_empty = [&] { return gate == 0; };
+  const auto is_empty = [&] { return entry == 0; };
   if (Spin(is_empty)) {
     return;
   }
@@ -236,11 +239,11 @@ void ThreadPool::State::Run(int64_t num_tasks, Task to_run) {
   count = num_tasks;
   task = &to_run;
   next_index = 0;
-  gate = kOpen;
-  ++news;
+  entry = kOpen;
+  ++epoch;
   WakeWorkers(num_tasks - 1);
   ClaimTasks(0);
-  gate.fetch_and(~kOpen);
+  entry.fetch_and(~kOpen);
   WaitForEmptyGate();
   if (has_failed) {
     ThrowFailure();

@@ -4,7 +4,7 @@ namespace attention {
 
 std::byte* ReusableBuffer::Reserve(size_t size_bytes) {
   if (size_bytes > buffer_.size_bytes()) {
-    Free();  // before the larger one is allocated: the contents need not survive
+    Free();  // first, so that both buffers are never held at once
     buffer_ = AlignedBuffer(size_bytes);
   }
   return buffer_.data();

@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/runtime/aligned_buffer.h"
 #include "core/runtime/thread_pool.h"
-#include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// A buffer for repeated requests of similar sizes. It grows when needed and is kept for the next
-/// call.
+/// A buffer for repeated requests of similar sizes. It grows when needed and keeps its memory.
 class ReusableBuffer {
  public:
   /// Returns at least `size_bytes`, 64-byte aligned, with undefined contents; valid until the next
@@ -38,9 +37,9 @@ class Workspace {
     kContext,
     kQuantised,  // of one product
     kNormed,
-    kHidden,  // of a feed-forward layer
-    kStream,  // hidden states of a whole model, between its layers
-    kMemoryStream,
+    kFeedForward,   // the wide rows between its two products
+    kHiddenStates,  // between the layers of a whole model
+    kMemoryStates,  // of the encoder
     kParallelNormed,
     kRawOutput,
     kNumSlots

@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-/// The whole file; no bytes for an empty one, which cannot be mapped.
+/// Maps the whole file. An empty file cannot be mapped and gives no bytes.
 absl::StatusOr<std::span<const std::byte>> Map(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {

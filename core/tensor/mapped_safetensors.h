@@ -13,8 +13,8 @@
 
 namespace attention {
 
-/// Movable. The file must not be shortened while this object lives. To replace the file, rename
-/// another one onto it.
+/// A mapped file. Movable. The file must not be shortened while this object lives. To replace the
+/// file, rename another one onto it.
 class MappedSafetensors {
  public:
   /// Maps the file and checks its header. The errors are those of ReadSafetensors.

@@ -6,8 +6,8 @@
 namespace attention {
 namespace {
 
-/// Rows of a sequence that a stage may hold.
-int64_t PieceRows(const StageLimits& limits, double row_cost) {
+/// Returns the number of rows of a sequence that a stage may hold.
+int64_t RowsOfRange(const StageLimits& limits, double row_cost) {
   constexpr int64_t kMinRows = StageLimits::kMinRows;
   if (static_cast<double>(limits.rows) * row_cost <= limits.cost) {
     return limits.rows;
@@ -19,11 +19,11 @@ int64_t PieceRows(const StageLimits& limits, double row_cost) {
 }  // namespace
 
 void Stage::Add(const RowRange& rows) {
-  const bool is_later = pieces_.empty() || pieces_.back().sequence < rows.sequence;
+  const bool is_later = ranges_.empty() || ranges_.back().sequence < rows.sequence;
   if (is_later) {
-    pieces_.push_back(rows);
+    ranges_.push_back(rows);
   } else {
-    RowRange& last = pieces_.back();
+    RowRange& last = ranges_.back();
     if (last.sequence != rows.sequence || last.first_row + last.rows != rows.first_row) {
       std::abort();
     }
@@ -37,7 +37,7 @@ std::vector<Stage> CutIntoStages(std::span<const int64_t> lengths, const StageLi
   double stage_cost = 0;
   for (int64_t sequence = 0; sequence < std::ssize(lengths); ++sequence) {
     const double row_cost = limits.row_costs.empty() ? 0 : limits.row_costs[sequence];
-    const int64_t piece_rows = PieceRows(limits, row_cost);
+    const int64_t piece_rows = RowsOfRange(limits, row_cost);
     int64_t rows = 0;
     for (int64_t row = 0; row < lengths[sequence]; row += rows) {
       rows = std::min(piece_rows, lengths[sequence] - row);

@@ -29,17 +29,17 @@ class Stage {
   /// they depend on.
   void Add(const RowRange& rows);
 
-  bool empty() const { return pieces_.empty(); }
+  bool empty() const { return ranges_.empty(); }
   /// Iterates over the row ranges, each of a different sequence.
-  std::vector<RowRange>::const_iterator begin() const { return pieces_.begin(); }
-  std::vector<RowRange>::const_iterator end() const { return pieces_.end(); }
+  std::vector<RowRange>::const_iterator begin() const { return ranges_.begin(); }
+  std::vector<RowRange>::const_iterator end() const { return ranges_.end(); }
   /// REQUIRES: not empty.
-  const RowRange& front() const { return pieces_.front(); }
+  const RowRange& front() const { return ranges_.front(); }
   /// The number of rows of all row ranges.
   int64_t rows() const { return rows_; }
 
  private:
-  std::vector<RowRange> pieces_;
+  std::vector<RowRange> ranges_;
   int64_t rows_ = 0;
 };
 

@@ -113,7 +113,7 @@ absl::StatusOr<SafetensorsMetadata> ReadMetadata(std::ifstream& file, uint64_t f
   return ParseSafetensorsMetadata(header);
 }
 
-/// What `read` makes of the file; its errors name `path`.
+/// Returns the result of `read` for the file. Errors name `path`.
 template <typename Read>
 auto ReadFile(const std::string& path, Read read)
     -> decltype(read(std::declval<std::ifstream&>(), uint64_t{0})) {
@@ -148,7 +148,8 @@ const char* StoredName(Dtype dtype) {
 
 using NamedTensor = std::pair<std::string, const Tensor*>;
 
-// Length and JSON, padded so that the data after it is aligned to 8 bytes.
+// Returns the length and the JSON of the header, padded so that the data after it is aligned to 8
+// bytes.
 std::string HeaderOf(const std::vector<NamedTensor>& tensors, const SafetensorsMetadata& metadata) {
   nlohmann::json header = nlohmann::json::object();
   if (!metadata.empty()) {
@@ -195,7 +196,7 @@ absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(const std::string& p
 absl::Status WriteSafetensors(const std::string& path,
                               const std::map<std::string, const Tensor*>& tensors,
                               const SafetensorsMetadata& metadata) {
-  // Wide elements first, so that each tensor is aligned in the file.
+  // Tensors of wide elements come first, so that each tensor is aligned in the file.
   std::vector<NamedTensor> ordered(tensors.begin(), tensors.end());
   std::stable_sort(ordered.begin(), ordered.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return SizeOf(a.second->dtype()) > SizeOf(b.second->dtype());

@@ -26,7 +26,8 @@ constexpr StoredDtypeInfo kStoredDtypes[] = {
     {"I32", StoredDtype::kI32, 4},
     {"U8", StoredDtype::kU8, 1},
     {"BOOL", StoredDtype::kBool, 1},
-    // Quantised weights and buffers of others, which may lie beside tensors that are read.
+    // Types of quantised weights and of buffers, which may be in a file beside tensors that are
+    // read.
     {"I8", StoredDtype::kOther, 1},
     {"I16", StoredDtype::kOther, 2},
     {"U16", StoredDtype::kOther, 2},
@@ -38,7 +39,7 @@ constexpr StoredDtypeInfo kStoredDtypes[] = {
     {"F8_E8M0", StoredDtype::kOther, 1},
 };
 
-// Messages about one tensor begin alike.
+// Returns an error that names the tensor.
 template <typename... Args>
 absl::Status TensorError(const std::string& name, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\": ", args...));
@@ -58,7 +59,7 @@ absl::StatusOr<StoredDtypeInfo> ParseDtype(const std::string& name, const json& 
   return TensorError(name, "expected a dtype of safetensors such as F32, found \"", text, "\"");
 }
 
-// A member that is a list of numbers in [0, 2^63).
+// Reads a member that is a list of numbers in [0, 2^63).
 absl::StatusOr<Shape> ParseNumbers(const std::string& name, const json& entry, const char* member) {
   const auto list = entry.find(member);
   if (list == entry.end() || !list->is_array()) {
@@ -110,8 +111,8 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json&
   return entry;
 }
 
-// The tensors must fill the bytes after the header without gap or overlap. Sorts by place in the
-// file.
+// Checks that the tensors fill the bytes after the header without gap or overlap. Sorts them by
+// their position in the file.
 absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(),
             [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
@@ -138,8 +139,8 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_b
   return absl::OkStatus();
 }
 
-// JSON keeps the last of several equal keys; two tensors of one name are refused instead. The names
-// are those of text that is JSON, so that each is a string.
+// Refuses two tensors of one name. The parser would keep the last one. REQUIRES: the names come
+// from text that is JSON.
 absl::Status RefuseDuplicate(const std::vector<std::string_view>& quoted_names) {
   std::set<std::string> names;
   for (const std::string_view quoted : quoted_names) {

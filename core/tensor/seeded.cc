@@ -14,8 +14,8 @@ uint64_t Mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Four uniforms of [0, 65535]: their sum has this mean and sqrt((2^32 - 1) / 3) as standard
-// deviation.
+// The mean of the sum of four uniform numbers of [0, 65535]. Its standard deviation is
+// sqrt((2^32 - 1) / 3).
 constexpr int32_t kSumMean = 4 * 65535 / 2;
 constexpr float kSumStddev = 37837.2273f;
 
@@ -29,7 +29,7 @@ void RoundTo(Dtype dtype, std::vector<float>& values) {
   Convert(dtype, rounded.data(), Dtype::kF32, values.data(), count);
 }
 
-// What every part of one seeded model shares.
+// The seed and dtype of all parts of a seeded model.
 struct Source {
   uint64_t model_seed;
   Dtype dtype;
@@ -42,7 +42,8 @@ struct Source {
   }
 };
 
-// Of weights that sum `in_features` inputs: keeps the variance of what comes in.
+// Returns the standard deviation of the weights of `in_features` inputs, which keeps the variance
+// of the inputs.
 float WeightStddev(int64_t in_features) {
   return 1.0f / std::sqrt(static_cast<float>(in_features));
 }

@@ -1,22 +1,8 @@
 #include "core/tensor/tensor.h"
 
-#include <new>
 #include <utility>
 
 namespace attention {
-namespace {
-
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
-
-AlignedBuffer::AlignedBuffer(size_t size_bytes)
-    : data_(static_cast<std::byte*>(::operator new(size_bytes, kAlignment))),
-      size_bytes_(size_bytes) {}
-
-void AlignedBuffer::Deleter::operator()(std::byte* data) const {
-  ::operator delete(data, kAlignment);
-}
 
 int64_t NumElements(const Shape& shape) {
   int64_t product = 1;

@@ -3,30 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "core/runtime/aligned_buffer.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
-
-/// Uninitialised bytes, 64-byte aligned; movable.
-class AlignedBuffer {
- public:
-  AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t size_bytes);
-
-  std::byte* data() { return data_.get(); }
-  const std::byte* data() const { return data_.get(); }
-  size_t size_bytes() const { return size_bytes_; }
-
- private:
-  struct Deleter {
-    void operator()(std::byte* data) const;
-  };
-  std::unique_ptr<std::byte[], Deleter> data_;
-  size_t size_bytes_ = 0;
-};
 
 using Shape = std::vector<int64_t>;
 

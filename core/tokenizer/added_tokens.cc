@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-// Where the white space begins that ends at `end`, but not before `least`.
+// Returns the position at which the white space that ends at `end` begins, but at least `least`.
 size_t SpaceBegin(std::string_view text, size_t end, size_t least) {
   size_t begin = end;
   while (begin > least) {
@@ -117,8 +117,8 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonObject& file, const Voc
 
 absl::Status AddedTokens::Split(const Trie& trie, Piece piece, SegmentSink segments) const {
   const std::string_view text = piece.text;
-  size_t done = 0;       // runs ahead of `at` when a token took the white space after it
-  size_t space_end = 0;  // of the last white space taken so, which is not walked again
+  size_t done = 0;       // is larger than `at` when a token took the white space after it
+  size_t space_end = 0;  // the end of that white space, which is not scanned again
   for (size_t at = 0; at < text.size();) {
     const std::optional<Trie::Match> match = trie.FindLongest(text.substr(at));
     if (!match.has_value()) {

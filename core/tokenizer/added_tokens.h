@@ -31,11 +31,11 @@ struct Segment {
   int32_t id = kText;  // of the token
 };
 
-/// Thread-safe.
+/// The added tokens of one file. Thread-safe.
 class AddedTokens {
  public:
-  /// The member "added_tokens" of the file. As in the library, a token that the vocabulary lacks
-  /// gets the next id, and its "id" is ignored. INVALID_ARGUMENT names the token.
+  /// Reads the member "added_tokens" of the file. As in the library, a token that the vocabulary
+  /// lacks gets the next id, and its "id" is ignored. INVALID_ARGUMENT names the token.
   static absl::StatusOr<AddedTokens> Parse(const JsonObject& file, const Vocabulary& vocabulary,
                                            const Normalizer& normalizer);
 

@@ -35,8 +35,8 @@ class BytePairModel : public SubwordModel {
   Vocabulary vocabulary_;
   Merges merges_;
   std::optional<std::string> unknown_token_;
-  std::string prefix_;  // of each character but a word's first
-  std::string suffix_;  // of a word's last character
+  std::string prefix_;  // of all characters of a word but the first
+  std::string suffix_;  // of the last character of a word
   bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
@@ -70,7 +70,8 @@ absl::StatusOr<std::unique_ptr<SubwordModel>> BytePairModel::Parse(const JsonObj
   return model;
 }
 
-// False, with nothing appended, unless the vocabulary has a token for each byte.
+// Appends the tokens of the bytes of a symbol. Returns false, with nothing appended, unless the
+// vocabulary has a token for each byte.
 bool BytePairModel::AppendBytes(std::string_view symbol, std::vector<int32_t>& ids) const {
   const auto id_of = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
   if (!byte_fallback_ ||
@@ -83,7 +84,7 @@ bool BytePairModel::AppendBytes(std::string_view symbol, std::vector<int32_t>& i
   return true;
 }
 
-// Without an unknown token the symbol is dropped.
+// Adds the unknown token for a symbol. Without an unknown token the symbol is dropped.
 absl::Status BytePairModel::AddUnknown(std::string_view symbol, std::optional<int32_t>& pending,
                                        std::vector<int32_t>& ids) const {
   if (!unknown_token_.has_value() || (pending.has_value() && fuse_unknown_)) {
@@ -101,8 +102,9 @@ absl::Status BytePairModel::AddUnknown(std::string_view symbol, std::optional<in
   return absl::OkStatus();
 }
 
-// An unknown token waits for the next character that the vocabulary has, as in the library: bytes
-// of characters in between go before it.
+// Returns the tokens of the characters of a word. As in the library, an unknown token is appended
+// only before the next character that the vocabulary has: the bytes of characters in between come
+// first.
 absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word) const {
   std::vector<int32_t> ids;
   ids.reserve(word.size());

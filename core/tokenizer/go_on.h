@@ -1,4 +1,4 @@
-// How long work on a text is cancelled.
+// The callback by which long work on a text is cancelled.
 #pragma once
 
 #include <functional>

@@ -36,15 +36,16 @@ absl::StatusOr<Pair> ParsePair(const json& merge, const std::string& place) {
   return BadMerge(place, "two tokens, \"a b\" or [\"a\", \"b\"]", merge);
 }
 
-// The first line of a merges.txt, which some files took over.
+// Whether this is the first line of a merges.txt, which some files have among their merges.
 bool IsVersion(const json& merge) {
   return merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version");
 }
 
 }  // namespace
 
-// The tokens of a word while they are merged. A token lies where its first one lay, and says at
-// its first and its last place how many places it takes, so that both its neighbours are found.
+// The tokens of a word while they are merged. A merged token takes the places of the tokens that it
+// consists of. Its first and its last place hold the number of its places, so that both neighbours
+// are found.
 class Merges::Word {
  public:
   Word(const Merges& merges, std::vector<int32_t>& ids)
@@ -87,8 +88,8 @@ class Merges::Word {
 
   size_t Next(size_t place) const { return place + lengths_[place]; }
 
-  // Null when either token has been merged with another since the candidate was proposed: what the
-  // two would become has grown then, and has another rank.
+  // Returns the merge of a candidate; null when one of its two tokens has been merged with another
+  // one since the candidate was added.
   const Merge* MergeOf(const Candidate& candidate) const {
     const Merge* merge = MergeAt(candidate.place);
     return merge != nullptr && merge->rank == candidate.rank ? merge : nullptr;
@@ -109,8 +110,7 @@ class Merges::Word {
     }
   }
 
-  // Leaves at most one for each token that is left; a quarter of them have been merged since the
-  // heap was last so small.
+  // Removes the candidates whose tokens have been merged with others.
   void DropOutdated() {
     std::erase_if(candidates_, [this](const Candidate& c) { return MergeOf(c) == nullptr; });
     std::make_heap(candidates_.begin(), candidates_.end(), std::greater<>());

@@ -17,10 +17,10 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// The merges of one model. Thread-safe.
 class Merges {
  public:
-  /// The member "merges" of a model, in order of rank: "left right" or ["left", "right"]. The
+  /// Reads the member "merges" of a model, in order of rank: "left right" or ["left", "right"]. The
   /// merged token leaves out the first `prefix_bytes` of the right token. INVALID_ARGUMENT names
   /// the merge and the token that the vocabulary lacks.
   static absl::StatusOr<Merges> Parse(const JsonObject& model, const Vocabulary& vocabulary,

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int32_t kReplacementCharacter = 0xFFFD;
 
-/// U+FDFA becomes 11 times as long in NFKD, which no other character does.
+/// The largest factor by which a text may grow. U+FDFA becomes 11 times as long in NFKD, more than
+/// any other character.
 constexpr size_t kMaxGrowth = 16;
 constexpr size_t kMaxAddedBytes = 1024;
 
@@ -125,7 +126,7 @@ struct BertOptions {
   bool lowercase = false;
 };
 
-// Control characters go, all sorts of white space become a space.
+// Removes control characters, and replaces each character of white space by a space.
 void CleanText(Piece& piece) {
   Filter(piece, [](int32_t character) {
     return character != 0 && character != kReplacementCharacter && !IsControl(character);
@@ -135,7 +136,7 @@ void CleanText(Piece& piece) {
   });
 }
 
-// Chinese is written without spaces: each ideograph becomes a word.
+// Puts spaces around each ideograph, so that it becomes a word.
 void SpaceIdeographs(Piece& piece) {
   Rewrite(piece, [](int32_t character, std::string& text) {
     const char* space = IsCjkIdeograph(character) ? " " : "";
@@ -184,7 +185,7 @@ constexpr StepKind<Normalizer::Step> kNormalizers[] = {
     {"Strip", ParseStrip},
 };
 
-// What a Replace step makes of a space; empty for any other step.
+// Returns the text by which a Replace step replaces a space; empty for any other step.
 absl::StatusOr<std::string> SpaceOf(const JsonObject& step) {
   ASSIGN_OR_RETURN(const std::string type, step.String("type"));
   if (type != "Replace") {

@@ -12,13 +12,14 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// The normalizer of one file. Thread-safe.
 class Normalizer {
  public:
   /// A step. `max_bytes` is the largest size of the result.
   using Step = std::function<absl::Status(size_t max_bytes, Piece& piece)>;
 
-  /// The member "normalizer" of the file; null does nothing. INVALID_ARGUMENT names the member.
+  /// Reads the member "normalizer" of the file; null does nothing. INVALID_ARGUMENT names the
+  /// member.
   static absl::StatusOr<Normalizer> Parse(const JsonObject& file);
 
   /// Normalizes the piece. INVALID_ARGUMENT when a pattern needs too many steps, or when the piece

@@ -36,8 +36,8 @@ absl::Status MatchingError(const icu::RegexPattern& regex, size_t size_bytes, UE
       " bytes within the bounds of time and memory, found ", u_errorName(error)));
 }
 
-// An empty match right after a match is passed over, as Oniguruma's binding for Rust does. Errors
-// of the search are left in `error`.
+// Passes on the matches. It skips an empty match right after a match, as Oniguruma's binding for
+// Rust does. `error` receives errors of the search.
 absl::Status FindMatches(icu::RegexMatcher& matcher, size_t size_bytes, SpanSink spans,
                          UErrorCode& error) {
   size_t between = 0;

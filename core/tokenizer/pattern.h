@@ -30,8 +30,8 @@ using SpanSink = absl::FunctionRef<absl::Status(const Span& span)>;
 /// A plain string, or a regular expression in the syntax of regex_syntax.h. Thread-safe.
 class Pattern {
  public:
-  /// The member "pattern" of a step: {"String": text} or {"Regex": expression}. INVALID_ARGUMENT
-  /// names it.
+  /// Reads the member "pattern" of a step: {"String": text} or {"Regex": expression}.
+  /// INVALID_ARGUMENT names it.
   static absl::StatusOr<Pattern> Parse(const JsonObject& step);
   /// Makes the pattern of a regular expression. The message of INVALID_ARGUMENT is what was
   /// expected.

@@ -12,11 +12,12 @@ namespace {
 using nlohmann::json;
 using Parts = std::vector<PostProcessor::Part>;
 
-// So that a file of few bytes cannot make many of each text; known templates have 3 parts of an id.
+// The largest number of parts, so that a small file cannot make large results of each text. Known
+// templates have 3 parts of one id.
 constexpr size_t kMaxParts = 16;
 constexpr size_t kMaxSpecialIds = 16;
 
-// A special token as ["[SEP]", 102].
+// Reads a special token as ["[SEP]", 102].
 absl::StatusOr<PostProcessor::Part> ParseNamedId(const JsonObject& step, const char* member) {
   const json* pair = step.Find(member);
   if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[0].is_string()) {
@@ -26,14 +27,14 @@ absl::StatusOr<PostProcessor::Part> ParseNamedId(const JsonObject& step, const c
   return PostProcessor::Part{.ids = {id}};
 }
 
-// BertProcessing and RobertaProcessing.
+// Reads BertProcessing and RobertaProcessing.
 absl::StatusOr<Parts> ParseAround(const JsonObject& step) {
   ASSIGN_OR_RETURN(PostProcessor::Part first, ParseNamedId(step, "cls"));
   ASSIGN_OR_RETURN(PostProcessor::Part last, ParseNamedId(step, "sep"));
   return Parts{std::move(first), {.is_text = true}, std::move(last)};
 }
 
-// It moves offsets, which nobody asks for here.
+// Reads ByteLevel, which only moves offsets.
 absl::StatusOr<Parts> ParseNothingToAdd(const JsonObject&) { return Parts{}; }
 
 absl::StatusOr<std::vector<int32_t>> ParseSpecialIds(const JsonObject& step,

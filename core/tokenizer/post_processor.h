@@ -9,7 +9,7 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// The post-processor of one file. Thread-safe.
 class PostProcessor {
  public:
   struct TypedIds {

@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-// https://github.com/openai/gpt-2/blob/master/src/encoder.py
+// The pattern of https://github.com/openai/gpt-2/blob/master/src/encoder.py.
 constexpr char kGpt2Words[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -66,7 +66,8 @@ absl::StatusOr<PreTokenizer::Step> ParseWhitespaceSplit(const JsonObject&) {
   };
 }
 
-// Runs of word characters, and runs of others that are no white space.
+// Reads Whitespace, whose words are consecutive word characters, or consecutive other characters
+// except white space.
 absl::StatusOr<PreTokenizer::Step> ParseWhitespace(const JsonObject&) {
   return [](const Piece& piece, PieceSink words) {
     return SplitAt(IsSpace, piece, SplitBehavior::kRemoved, [&](const Piece& part) {
@@ -113,7 +114,7 @@ struct MetaspaceOptions {
   bool split = true;
 };
 
-// Before there was prepend_scheme, add_prefix_space said always or never.
+// Reads prepend_scheme, or the older add_prefix_space, which means always or never.
 absl::StatusOr<PrependScheme> ParsePrependScheme(const JsonObject& step) {
   ASSIGN_OR_RETURN(const bool add_prefix_space, step.BoolOr("add_prefix_space", true));
   ASSIGN_OR_RETURN(const std::string name,

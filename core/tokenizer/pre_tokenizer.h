@@ -15,7 +15,7 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// The pre-tokenizer of one file. Thread-safe.
 class PreTokenizer {
  public:
   /// A step, which passes on the words of one piece. No word is empty.

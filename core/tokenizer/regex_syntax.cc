@@ -9,9 +9,9 @@
 namespace attention {
 namespace {
 
-// At the front of each line, but not behind a line end that ends the text.
+// The beginning of each line, except behind a line end that ends the text.
 constexpr char kLineBegin[] = R"((?:\A|(?<=\n)(?!\z)))";
-// By itself, \w also takes the superscripts and fractions of Latin-1.
+// ICU's \w would also match the superscripts and fractions of Latin-1.
 constexpr char kWordInSet[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 constexpr char kWord[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u00B2\u00B3\u00B9\u00BC-\u00BE)";
 constexpr char kHex[] = "0-9A-Fa-f";
@@ -71,7 +71,7 @@ class Translation {
     } else if (c == 'h' || c == 'H') {
       absl::StrAppend(&result_, c == 'h' ? "[" : "[^", kHex, "]");
     } else if (c == 's' || c == 'S') {
-      // As a property it is repeated without a saved state for each repetition, which \s is not.
+      // ICU saves a state for each repetition of \s, but not for those of a property.
       result_ += c == 's' ? R"(\p{White_Space})" : R"(\P{White_Space})";
     } else if ((c == 'b' || c == 'B') && set_depth_ == 0) {
       result_ += absl::Substitute(c == 'b' ? kWordBoundary : kNoWordBoundary, word);
@@ -87,7 +87,7 @@ class Translation {
     }
   }
 
-  // Ruby's m lets the dot match line ends, which is s elsewhere.
+  // In Ruby's syntax the flag m lets the dot match line ends; in ICU's this is s.
   void AddFlags() {
     result_ += Take();
     while (!rest_.empty() && std::string_view("imx-").find(rest_.front()) != rest_.npos) {

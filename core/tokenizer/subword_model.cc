@@ -7,7 +7,7 @@
 namespace attention {
 namespace {
 
-// Files of before 2021 do not name the model's type.
+// Returns the type of the model, which files from before 2021 do not name.
 absl::StatusOr<std::string> TypeOf(const JsonObject& model) {
   const char* guess = model.Find("merges") != nullptr                     ? "BPE"
                       : model.Find("max_input_chars_per_word") != nullptr ? "WordPiece"

@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// Immutable; thread-safe.
+/// A model, BPE or WordPiece. Immutable; thread-safe.
 class SubwordModel {
  public:
   virtual ~SubwordModel() = default;

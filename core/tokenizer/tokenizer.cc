@@ -25,13 +25,14 @@ namespace {
 
 constexpr int64_t kMaxTextBytes = int64_t{64} << 20;
 
-/// Twice the largest that is known (Gemma 3's).
+/// The largest file: twice the largest known one (Gemma 3's).
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
-/// What a token may stand for where white space or unknown words are dropped around it.
+/// The least number of bytes of text for each token, since white space and unknown words around a
+/// token may be dropped.
 constexpr int64_t kMinBytesPerToken = 256;
-/// What normalizing leaves of a text is at least its `1 / kMaxShrinkage`, but for what it drops:
-/// a mathematical letter of 4 bytes becomes a plain one of 1.
+/// The largest factor by which normalizing shortens a text, apart from what it removes: a
+/// mathematical letter of 4 bytes becomes a plain letter of 1 byte.
 constexpr int64_t kMaxShrinkage = 4;
 
 absl::Status CheckText(std::string_view text, int64_t max_bytes) {
@@ -46,7 +47,7 @@ absl::Status CheckText(std::string_view text, int64_t max_bytes) {
   return absl::OkStatus();
 }
 
-// Only Metaspace's scheme "first" asks which piece the first character went into.
+// Returns the text as one piece. Only the scheme "first" of Metaspace uses first_bytes.
 Piece WholeText(std::string_view text) {
   Piece piece{.text = std::string(text)};
   if (!text.empty()) {
@@ -71,7 +72,7 @@ struct Tokenizer::Parts {
   PostProcessor post_processor;
   absl::flat_hash_map<int32_t, std::string> spelled_tokens;  // bytes, by id; ids may have gaps
   int64_t vocab_size = 0;
-  int64_t bytes_per_token = kMinBytesPerToken;  // of the text, at most
+  int64_t bytes_per_token = kMinBytesPerToken;  // the most bytes of text for one token
 };
 
 absl::StatusOr<std::unique_ptr<const Tokenizer::Parts>> Tokenizer::Parts::Parse(
@@ -125,7 +126,7 @@ void Tokenizer::Parts::MeasureTokens() {
   bytes_per_token = std::max(kMinBytesPerToken, kMaxShrinkage * longest);
 }
 
-// Ids that nobody else would refuse before a model's embeddings are indexed with them.
+// Checks the ids of the post-processor, with which the embeddings of a model are indexed.
 absl::Status Tokenizer::Parts::CheckPostProcessor() const {
   for (const PostProcessor::Part& part : post_processor.parts()) {
     for (const int32_t id : part.ids) {
@@ -138,7 +139,7 @@ absl::Status Tokenizer::Parts::CheckPostProcessor() const {
   return absl::OkStatus();
 }
 
-/// One text on its way to ids: nothing of it is kept but those.
+/// Converts one text to ids. It keeps the ids and nothing else of the text.
 class Tokenizer::Encoding {
  public:
   Encoding(const Parts& parts, const EncodeOptions& options) : parts_(parts), options_(options) {}

@@ -32,7 +32,7 @@ struct EncodeOptions {
   std::function<bool()> go_on = nullptr;
 };
 
-/// Immutable after creation; thread-safe.
+/// A tokenizer. Immutable after creation; thread-safe.
 class Tokenizer {
  public:
   /// Makes a tokenizer from the text of a tokenizer.json. INVALID_ARGUMENT names the member, what

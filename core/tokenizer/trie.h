@@ -11,7 +11,7 @@
 
 namespace attention {
 
-/// Thread-safe once built.
+/// A trie of byte strings. Thread-safe after the last Add.
 class Trie {
  public:
   using Node = int64_t;

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int32_t kCapitalIWithDot = 0x130;
 
-// In the syntax of ICU's UnicodeSet; a mistake in it fails the tests of every tokenizer.
+// Makes a set from a pattern in the syntax of ICU's UnicodeSet. A mistake in a pattern would make
+// the tests of every tokenizer fail.
 icu::UnicodeSet MakeSet(const char* pattern) {
   UErrorCode error = U_ZERO_ERROR;
   icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
@@ -60,7 +61,7 @@ bool IsWordCharacter(int32_t character) {
 
 bool IsNumeric(int32_t character) { return (U_GET_GC_MASK(character) & U_GC_N_MASK) != 0; }
 
-// The characters named one by one were of another category in those versions than they are today.
+// The characters that are named had another category in those versions than they have today.
 bool IsPunctuation(int32_t character) {
   static const icu::UnicodeSet set =
       MakeSet(R"([[[:P:]&[:age=8.0:]]\u166D\U000111C9)"

@@ -21,7 +21,7 @@ struct TextHash {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
-/// Thread-safe.
+/// A vocabulary. Thread-safe.
 class Vocabulary {
  public:
   using Tokens = absl::flat_hash_map<std::string, int32_t, TextHash, std::equal_to<>>;

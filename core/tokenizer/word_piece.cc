@@ -65,7 +65,8 @@ bool WordPieceModel::IsTooLong(std::string_view word) const {
   return characters > max_characters_;
 }
 
-// False, with some pieces appended, when the vocabulary cannot spell the word.
+// Appends the tokens of a word. Returns false, with some tokens appended, when the vocabulary
+// cannot spell the word.
 bool WordPieceModel::AppendPieces(std::string_view word, std::vector<int32_t>& ids) const {
   std::optional<Trie::Node> from = Trie::kRoot;
   while (!word.empty()) {

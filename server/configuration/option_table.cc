@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/models/seeded_model.h"
 #include "core/runtime/status_macros.h"
 #include "server/models/version_policy.h"
 

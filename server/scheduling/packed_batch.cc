@@ -1,5 +1,6 @@
 #include "server/scheduling/packed_batch.h"
 
+#include "core/attention/attention.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/cache_line.h"

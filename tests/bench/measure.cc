@@ -8,8 +8,8 @@
 
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/runtime/huge_pages.h"
 #include "core/runtime/thread_pool.h"
-#include "core/tensor/huge_pages.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
 

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "client/lib/attention_client.h"
 #include "client/load/bench.h"
+#include "core/models/seeded_model.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/eventually.h"

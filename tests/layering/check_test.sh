@@ -14,7 +14,7 @@ put() {
 
 good_tree() {
   rm -rf "${tree:?}"/*
-  put core/tensor/tensor.h '#include <vector>'
+  put core/tensor/tensor.h '#include "core/runtime/aligned_buffer.h"'
   put core/reference/reference.h '#include "core/tensor/tensor.h"'
   put core/kernels/onednn/gemm.cc '#include <oneapi/dnnl/dnnl.hpp>' '#include "core/runtime/thread_pool.h"'
   put core/tokenizer/unicode.cc '#include <unicode/uchar.h>' '#include "core/runtime/status_macros.h"'
@@ -54,6 +54,7 @@ refuses 'core may not name grpc' core/CMakeLists.txt 'target_link_libraries(x PU
 refuses 'only core/kernels/onednn may include' core/kernels/linear/bad.cc '#include <oneapi/dnnl/dnnl_ukernel.hpp>'
 refuses 'only core/kernels/onednn may include' tests/bench/bad.cc '#include <dnnl.h>'
 refuses 'only core/tokenizer may include' core/models/bad.h '#include <unicode/uchar.h>'
+refuses 'core/runtime may not include core/tensor' core/runtime/bad.h '#include "core/tensor/tensor.h"'
 refuses 'core/tensor may not include core/kernels/linear' core/tensor/bad.h '#include "core/kernels/linear/linear.h"'
 refuses 'core/kernels/tile may not include core/kernels/gemm' core/kernels/tile/bad.cc '#include "core/kernels/gemm/gemm.h"'
 refuses 'core/kernels/onednn may not include core/attention' core/kernels/onednn/bad.cc '  #  include "core/attention/attention.h"'

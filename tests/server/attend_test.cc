@@ -1,4 +1,5 @@
 // Answers of the real server against the double-precision reference.
+#include "core/models/seeded_model.h"
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"

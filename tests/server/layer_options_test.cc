@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "core/models/seeded_model.h"
 #include "gmock/gmock.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"

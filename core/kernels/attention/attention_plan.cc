@@ -102,10 +102,10 @@ GemmShape AttentionPlan::SumShape(int64_t padded_rows, int64_t keys, bool accumu
 }
 
 const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const {
-  return Find(score_[first_depth / kScoreChunk][RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+  return Find(score_[first_depth / kScoreChain][RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
               {.m = padded_rows,
                .n = keys,
-               .k = std::min(kScoreChunk, depth_ - first_depth),
+               .k = std::min(kScoreChain, depth_ - first_depth),
                .lda = depth_,
                .ldb = kKeyBlock,
                .ldc = kScoreStride,

@@ -1,4 +1,4 @@
-// The matrix products of attention for one head width, found without hashing.
+// The kernels of the matrix products of attention for one head width, found without hashing.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ inline constexpr int64_t kKeyTile = 512;
 
 /// The number of dimensions of query . key, and of keys of the weighted sum, in one chain of
 /// multiply-adds. The chains are added up. Short chains round less.
-inline constexpr int64_t kScoreChunk = 128;
-inline constexpr int64_t kSumChunk = 256;
+inline constexpr int64_t kScoreChain = 128;
+inline constexpr int64_t kSumChain = 256;
 
 /// Along the diagonal of a causal mask, kRowGroup rows are computed at a time and keys in multiples
 /// of kKeyStep, so that few hidden scores are computed.
@@ -61,12 +61,12 @@ class AttentionPlan {
   static int64_t PaddedRows(int64_t rows);
 
   /// scores[rows, keys] (row stride kScoreStride) (+)= query[rows, first_depth...]
-  /// block[first_depth..., keys] over the chunk of up to kScoreChunk dimensions that starts at
-  /// `first_depth`; the first chunk overwrites, later ones add. keys is a multiple of kKeyStep, at
+  /// block[first_depth..., keys] over the chain of up to kScoreChain dimensions that starts at
+  /// `first_depth`; the first chain overwrites, later ones add. keys is a multiple of kKeyStep, at
   /// most kKeyBlock.
   const Gemm& Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const;
   /// accumulator[rows, value_width] (+)= probabilities[rows, keys] (row stride kScoreStride)
-  /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChunk.
+  /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChain.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
   /// The products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
@@ -87,12 +87,12 @@ class AttentionPlan {
   Dtype compute_;
   int64_t depth_;
   int64_t value_width_;
-  mutable std::array<SlotsByKeys<kKeyBlock>, kMaxHeadDim / kScoreChunk> score_{};  // by chunk
-  mutable SlotsByKeys<kSumChunk> first_sum_{};
-  mutable SlotsByKeys<kSumChunk> next_sum_{};
+  mutable std::array<SlotsByKeys<kKeyBlock>, kMaxHeadDim / kScoreChain> score_{};  // by chain
+  mutable SlotsByKeys<kSumChain> first_sum_{};
+  mutable SlotsByKeys<kSumChain> next_sum_{};
   mutable std::array<Slot, kRowSizes.size()> int8_score_{};
-  mutable SlotsByKeys<kSumChunk> int8_first_sum_{};
-  mutable SlotsByKeys<kSumChunk> int8_next_sum_{};
+  mutable SlotsByKeys<kSumChain> int8_first_sum_{};
+  mutable SlotsByKeys<kSumChain> int8_next_sum_{};
 };
 
 }  // namespace attention

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <span>
 
-#include "core/kernels/attention/row_groups.h"
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/tile_products.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/weight_rows.h"
@@ -14,256 +14,309 @@
 namespace attention {
 namespace {
 
-void ScoreGroups(const TileState& s, int64_t first_key, const Groups& groups) {
-  if (s.expands()) {
-    int64_t end = 0;
-    for (const RowGroup& group : groups.all()) {
-      end = std::max(end, group.block.end);
+/// One query tile. The private functions are the steps for a key tile, in their order: score,
+/// shape, hide, normalise, add values.
+class AttentionTile {
+ public:
+  AttentionTile(const QueryTile& tile, std::byte* scratch);
+
+  /// Attends to all keys: leaves the weighted sums of values, and the statistics of each row.
+  void AttendToKeys();
+  void WriteOutput() const;
+  void WriteLogSumExp() const;
+  /// REQUIRES: AttendToKeys, with softmax. Ends the use of the accumulator and the row sums.
+  void WriteWeights();
+
+ private:
+  void AttendTo(int64_t first_key, int64_t end_key);
+
+  void Score(const KeyTile& keys) const;
+  void ShapeLogits(const KeyTile& keys, const Rectangle& part) const;
+  bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
+  void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum,
+                 uint16_t* bf16_probabilities);
+  void AddValues(const KeyTile& keys) const;
+
+  int64_t NearestKey(int64_t row) const;
+  double LogitShift(int64_t row) const;
+  double LogitExponent(int64_t row) const;
+  float SinkTerm(int64_t row) const;
+
+  // Fixed for the tile.
+  const TileSetup setup_;
+  const FlashSequence& sequence_;
+  const AttentionOptions& options_;
+  const TileBuffers buffers_;
+  const RowKeys row_keys_;
+  const TileProducts products_;
+  // The key tiles that are computed now.
+  KeyTile key_tiles_[kMostTilesAhead];
+  // Over the keys so far: of each row, the maximum of its scores and the sum of its probabilities.
+  bool is_first_ = true;  // no key was taken
+  float row_max_[kQueryTile];
+  float row_sum_[kQueryTile];
+};
+
+AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
+    : setup_(tile),
+      sequence_(setup_.sequence),
+      options_(sequence_.options),
+      buffers_(setup_, scratch),
+      row_keys_(setup_),
+      products_(setup_, buffers_) {
+  for (int64_t i = 0; i < kMostTilesAhead; ++i) {
+    const int64_t offset = i * kFewRows * kScoreStride;
+    key_tiles_[i].scores = buffers_.scores + offset;
+    key_tiles_[i].probabilities = buffers_.probabilities + offset;
+  }
+  std::fill_n(row_max_, setup_.rows, kMinusInfinity);
+  std::fill_n(row_sum_, setup_.rows, 0.0f);
+  if (row_keys_.any.begin < row_keys_.any.end) {
+    ReadQuery(setup_, buffers_);
+  }
+}
+
+void AttentionTile::AttendToKeys() {
+  const KeyRange& any = row_keys_.any;
+  const int64_t step = setup_.tiles_ahead * kKeyTile;
+  for (int64_t key = any.begin / kKeyTile * kKeyTile; key < any.end; key += step) {
+    AttendTo(key, std::min(key + step, any.end));
+  }
+}
+
+/// Takes the key tiles from `first_key` up to `end_key`, at most tiles_ahead.
+void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
+  int64_t count = 0;
+  for (int64_t key = first_key; key < end_key; key += kKeyTile, ++count) {
+    KeyTile& keys = key_tiles_[count];
+    keys.first_key = key;
+    keys.MakeGroups(setup_, row_keys_);
+    Score(keys);
+  }
+  for (const KeyTile& keys : std::span(key_tiles_, count)) {
+    if (keys.num_groups == 0) {
+      continue;
     }
-    ExpandKeyValues(s, first_key, end);
+    for (const RowGroup& group : keys.groups()) {
+      Normalise(keys, group, row_sum_, setup_.bf16() ? keys.probabilities : nullptr);
+    }
+    AddValues(keys);
+    is_first_ = false;
   }
-  ForBlocks(s, groups, kKeyBlock, [&](const Block& block) { Score(s, first_key, block); });
 }
 
-/// ALiBi's distances are counted from the nearest position that has a key: what they all share
-/// would only cost digits.
-int64_t NearestKey(const TileState& s, int64_t row) {
-  const int64_t position = s.sequence.visibility().query_offset() + s.RowOf(row);
-  return std::clamp<int64_t>(position, 0, std::max<int64_t>(s.sequence.kv_len() - 1, 0));
-}
-
-/// What the row's logits therefore are too large by.
-double LogitShift(const TileState& s, int64_t row) {
-  if (s.sequence.options.alibi_slopes.empty()) {
-    return 0;
+void AttentionTile::Score(const KeyTile& keys) const {
+  if (setup_.expands()) {
+    int64_t end = 0;
+    for (const RowGroup& group : keys.groups()) {
+      end = std::max(end, group.part.end);
+    }
+    products_.ExpandKeyValues(keys, end);
   }
-  const int64_t position = s.sequence.visibility().query_offset() + s.RowOf(row);
-  return s.sequence.options.alibi_slopes[s.HeadOf(row)] *
-         std::abs(static_cast<double>(position - NearestKey(s, row)));
+  ForRectangles(keys, setup_.rows, kKeyBlock,
+                [&](const Rectangle& part) { products_.Score(keys, part); });
 }
 
-/// Makes the rows' logits of raw scores, where that is more than a factor.
-void ShapeLogits(const TileState& s, int64_t first_key, const Block& block) {
-  const AttentionOptions& q = s.sequence.options;
+/// Computes logits from raw scores, where that is more than a factor.
+void AttentionTile::ShapeLogits(const KeyTile& keys, const Rectangle& part) const {
+  const int64_t first_key = keys.first_key + part.begin;
   LogitRow terms[kQueryTile];
-  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
-    const int64_t head = s.HeadOf(r);
-    terms[r] = {.alibi_slope = q.alibi_slopes.empty() ? 0 : q.alibi_slopes[head],
-                .first_distance = static_cast<float>(NearestKey(s, r) - first_key - block.begin),
-                .bias = q.bias.data == nullptr
-                            ? nullptr
-                            : q.bias.Row(head, s.RowOf(r)) + first_key + block.begin};
+  for (int64_t i = 0; i < part.rows; ++i) {
+    const int64_t row = part.first_row + i;
+    const int64_t head = setup_.HeadOf(row);
+    const Bias& bias = options_.bias;
+    terms[i] = {
+        .alibi_slope = options_.alibi_slopes.empty() ? 0 : options_.alibi_slopes[head],
+        .first_distance = static_cast<float>(NearestKey(row) - first_key),
+        .bias = bias.data == nullptr ? nullptr : bias.Row(head, setup_.RowOf(row)) + first_key};
   }
-  s.kernels.logits({.scores = s.scores + block.first_row * kScoreStride + block.begin,
-                    .stride = kScoreStride,
-                    .rows = block.rows,
-                    .cols = std::min(block.end, s.sequence.kv_len() - first_key) - block.begin,
-                    .scale = std::abs(*q.scale),
-                    .softcap = q.softcap,
-                    .terms = terms + block.first_row});
+  setup_.kernels.logits(
+      {.scores = keys.ScoreRow(part.first_row) + part.begin,
+       .stride = kScoreStride,
+       .rows = part.rows,
+       .cols = std::min(part.end, sequence_.kv_len() - keys.first_key) - part.begin,
+       .scale = std::abs(*options_.scale),
+       .softcap = options_.softcap,
+       .terms = terms});
 }
 
 /// Sets the scores of keys that are hidden from the group's rows to -infinity, but for columns from
-/// visible_end on. Whether there was something to hide.
-bool HideKeys(const TileState& s, int64_t first_key, const RowGroup& group) {
-  const Visibility visibility = s.sequence.visibility();
-  const Block& block = group.block;
-  if (!visibility.has_holes() && group.all_see_begin <= block.begin) {
-    return s.sequence.options.bias.data != nullptr;  // which may hold -infinity
+/// visible_end on. Returns whether a score may be -infinity.
+bool AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
+  const Visibility visibility = sequence_.visibility();
+  const Rectangle& part = group.part;
+  if (!visibility.has_holes() && group.common_begin <= part.begin) {
+    return options_.bias.data != nullptr;  // a bias may be -infinity
   }
-  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
-    const KeyRange keys{first_key + block.begin, first_key + s.visible_end[r]};
-    if (keys.begin < keys.end) {
-      visibility.Hide(s.HeadOf(r), s.RowOf(r), keys, s.scores + r * kScoreStride + block.begin);
+  for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
+    const KeyRange range{keys.first_key + part.begin, keys.first_key + keys.visible_end[r]};
+    if (range.begin < range.end) {
+      visibility.Hide(setup_.HeadOf(r), setup_.RowOf(r), range, keys.ScoreRow(r) + part.begin);
     }
   }
   return true;
 }
 
-/// Where a step of a group's normalisation keeps its sums, and what it leaves.
-struct Normalisation {
-  float* row_sum;
-  bool bf16;  // probabilities are rounded for the product
-};
-
-/// Scores of the group's rows become probabilities relative to the running maximum, or weights.
-void Normalise(TileState& s, int64_t first_key, const RowGroup& group, const Normalisation& to) {
-  const Block& block = group.block;
-  const int64_t r = block.first_row;
-  float* scores = s.scores + r * kScoreStride + block.begin;
-  if (s.shapes_logits) {
-    ShapeLogits(s, first_key, block);
+/// Raw scores of the group's rows become probabilities relative to the running maximum, or weights.
+/// Adds them to `row_sum`. Rounded probabilities go to `bf16_probabilities` if that is not null.
+void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum,
+                              uint16_t* bf16_probabilities) {
+  const Rectangle& part = group.part;
+  const int64_t r = part.first_row;
+  float* scores = keys.ScoreRow(r) + part.begin;
+  if (setup_.shapes_logits) {
+    ShapeLogits(keys, part);
   }
-  const bool hides = HideKeys(s, first_key, group);
+  const bool hides = HideKeys(keys, group);
   int64_t counted_from_begin[kQueryTile];
-  const int64_t* visible_end = s.visible_end + r;
-  if (block.begin > 0) {
-    for (int64_t i = 0; i < block.rows; ++i) {
-      counted_from_begin[i] = std::max<int64_t>(visible_end[i] - block.begin, 0);
+  const int64_t* visible_end = keys.visible_end + r;
+  if (part.begin > 0) {
+    for (int64_t i = 0; i < part.rows; ++i) {
+      counted_from_begin[i] = std::max<int64_t>(visible_end[i] - part.begin, 0);
     }
     visible_end = counted_from_begin;
   }
-  if (!IsSoftmax(s.sequence.options.similarity)) {
-    return s.kernels.weights({.scores = scores,
-                              .stride = kScoreStride,
-                              .rows = block.rows,
-                              .cols = block.end - block.begin,
-                              .visible_end = visible_end,
-                              .row_sum = to.row_sum + r});
+  if (!IsSoftmax(options_.similarity)) {
+    return setup_.kernels.weights({.scores = scores,
+                                   .stride = kScoreStride,
+                                   .rows = part.rows,
+                                   .cols = part.end - part.begin,
+                                   .visible_end = visible_end,
+                                   .row_sum = row_sum + r});
   }
-  s.kernels.softmax(
+  setup_.kernels.softmax(
       {.scores = scores,
        .stride = kScoreStride,
-       .rows = block.rows,
-       .cols = block.end - block.begin,
+       .rows = part.rows,
+       .cols = part.end - part.begin,
        .visible_end = visible_end,
        .hides = hides,
-       .scale_log2e = s.scale_log2e,
-       .row_max = s.row_max + r,
-       .row_sum = to.row_sum + r,
-       .accumulator = s.AccumulatorRow(r),
-       .accumulator_cols = s.plan.value_width(),
-       .is_first = s.is_first,
-       .bf16_probabilities = to.bf16 ? s.probabilities + r * kScoreStride + block.begin : nullptr});
+       .scale_log2e = setup_.scale_log2e,
+       .row_max = row_max_ + r,
+       .row_sum = row_sum + r,
+       .accumulator = buffers_.accumulator + r * setup_.plan.value_width(),
+       .accumulator_cols = setup_.plan.value_width(),
+       .is_first = is_first_,
+       .bf16_probabilities = bf16_probabilities == nullptr
+                                 ? nullptr
+                                 : bf16_probabilities + r * kScoreStride + part.begin});
 }
 
-/// Whether a value that is hidden from some row of the tile is not finite.
-bool HidesNonFinite(const TileState& s, int64_t first_key, const Groups& groups) {
-  const bool has_holes =
-      s.sequence.visibility().has_holes() || s.sequence.options.bias.data != nullptr;
-  for (const RowGroup& group : groups.all()) {
-    int64_t col = group.block.begin;
-    if (!has_holes && col >= group.all_see_begin) {
-      col = std::max(col, group.all_see_end / kKeyBlock * kKeyBlock);
+/// Adds the values of the key tile, weighted by the probabilities, to the accumulator.
+void AttentionTile::AddValues(const KeyTile& keys) const {
+  const int64_t width = setup_.plan.value_width();
+  const bool hides_non_finite = !setup_.int8() && keys.HidesNonFinite(setup_);
+  for (const RowGroup& group : keys.groups()) {
+    const Rectangle& part = group.part;
+    if (is_first_ && part.begin == part.end) {
+      std::fill_n(buffers_.accumulator + part.first_row * width, part.rows * width, 0.0f);
     }
-    for (; col < group.block.end; col += kKeyBlock) {
-      if (!s.ValuesAreFinite(first_key + col)) {
-        return true;
-      }
+    if (hides_non_finite) {
+      products_.AddVisibleValues(keys, part, !is_first_);
+    } else if (setup_.int8()) {
+      products_.AddValues(keys, part, !is_first_);
     }
   }
-  return false;
+  if (hides_non_finite || setup_.int8()) {
+    return;
+  }
+  ForRectangles(keys, setup_.rows, kSumChain, [&](const Rectangle& part) {
+    const bool continues = keys.shared_end >= kSumChain && part.begin > 0;
+    products_.AddValues(keys, part, !is_first_ || continues);
+  });
 }
 
-/// Computes softmax and weighted sum of a key tile from its scores.
-void SumKeys(TileState& s, int64_t first_key, const Groups& groups) {
-  for (const RowGroup& group : groups.all()) {
-    Normalise(s, first_key, group, {s.row_sum, s.bf16()});
-    const Block& block = group.block;
-    if (s.is_first && block.begin == block.end) {
-      std::fill_n(s.AccumulatorRow(block.first_row), block.rows * s.plan.value_width(), 0.0f);
-    }
-  }
-  if (s.int8()) {
-    for (const RowGroup& group : groups.all()) {
-      WeightedSum(s, first_key, group.block, !s.is_first);
-    }
-  } else if (HidesNonFinite(s, first_key, groups)) {
-    for (const RowGroup& group : groups.all()) {
-      WeightedSumOfSeen(s, first_key, group.block, !s.is_first);
-    }
-  } else {
-    ForBlocks(s, groups, kSumChunk, [&](const Block& block) {
-      const bool continues = groups.common_end >= kSumChunk && block.begin > 0;
-      WeightedSum(s, first_key, block, !s.is_first || continues);
-    });
-  }
-  s.is_first = false;
+/// The position from which ALiBi's distances are counted: the row's own, or the nearest that has a
+/// key. A distance that all keys share would only cost digits.
+int64_t AttentionTile::NearestKey(int64_t row) const {
+  const int64_t position = *options_.query_offset + setup_.RowOf(row);
+  return std::clamp<int64_t>(position, 0, std::max<int64_t>(sequence_.kv_len() - 1, 0));
 }
 
-/// Attends to the key tiles from `first_key` up to `end_key`, at most tiles_ahead().
-void AttendKeys(TileState& s, int64_t first_key, int64_t end_key) {
-  Groups groups;
-  for (int64_t key = first_key; key < end_key; key += kKeyTile) {
-    s.UseTile((key - first_key) / kKeyTile);
-    groups = MakeGroups(s, key);
-    if (groups.count > 0) {
-      ScoreGroups(s, key, groups);
-    }
-  }
-  const bool is_one = end_key - first_key <= kKeyTile;
-  for (int64_t key = first_key; key < end_key; key += kKeyTile) {
-    s.UseTile((key - first_key) / kKeyTile);
-    groups = is_one ? groups : MakeGroups(s, key);
-    if (groups.count > 0) {
-      SumKeys(s, key, groups);
-    }
-  }
-  s.UseTile(0);
-}
-
-/// The logarithm to base 2 of what the row's probabilities are relative to.
-double LogitExponent(const TileState& s, int64_t row) {
-  return IsSoftmax(s.sequence.options.similarity)
-             ? RowExponent(s.row_max[row], s.scale_log2e) - LogitShift(s, row) * std::numbers::log2e
-             : 0;
-}
-
-/// What the row's sink adds to its sum.
-float SinkTerm(const TileState& s, int64_t row) {
-  if (s.sequence.options.sinks.empty() || s.row_max[row] == kMinusInfinity) {
+/// What must be subtracted from the row's logits, because NearestKey is not its position.
+double AttentionTile::LogitShift(int64_t row) const {
+  if (options_.alibi_slopes.empty()) {
     return 0;
   }
-  const double sink = s.sequence.options.sinks[s.HeadOf(row)];
-  return static_cast<float>(std::exp2(sink * std::numbers::log2e - LogitExponent(s, row)));
+  const int64_t position = *options_.query_offset + setup_.RowOf(row);
+  return options_.alibi_slopes[setup_.HeadOf(row)] *
+         std::abs(static_cast<double>(position - NearestKey(row)));
 }
 
-void WriteLogSumExp(const TileState& s) {
-  for (int64_t r = 0; r < s.rows; ++r) {
-    const double log2_sum = LogitExponent(s, r) + std::log2(static_cast<double>(s.row_sum[r]));
-    s.sequence.log_sum_exp[s.HeadOf(r) * s.sequence.query.tokens + s.RowOf(r)] =
-        s.row_sum[r] == 0 ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
+/// The logit, as an exponent of 2, that the row's probabilities are relative to.
+double AttentionTile::LogitExponent(int64_t row) const {
+  return IsSoftmax(options_.similarity) ? RowExponent(row_max_[row], setup_.scale_log2e) -
+                                              LogitShift(row) * std::numbers::log2e
+                                        : 0;
+}
+
+/// What the sink of the row's head adds to the row's sum.
+float AttentionTile::SinkTerm(int64_t row) const {
+  if (options_.sinks.empty() || row_max_[row] == kMinusInfinity) {
+    return 0;
+  }
+  const double sink = options_.sinks[setup_.HeadOf(row)];
+  return static_cast<float>(std::exp2(sink * std::numbers::log2e - LogitExponent(row)));
+}
+
+void AttentionTile::WriteOutput() const {
+  float denominators[kQueryTile];
+  for (int64_t r = 0; r < setup_.rows; ++r) {
+    denominators[r] = row_sum_[r] == 0 ? 0 : row_sum_[r] + SinkTerm(r);
+  }
+  StoreOutput(setup_, buffers_, denominators);
+}
+
+void AttentionTile::WriteLogSumExp() const {
+  for (int64_t r = 0; r < setup_.rows; ++r) {
+    const double log2_sum = LogitExponent(r) + std::log2(static_cast<double>(row_sum_[r]));
+    sequence_.log_sum_exp[setup_.HeadOf(r) * sequence_.query.tokens + setup_.RowOf(r)] =
+        row_sum_[r] == 0 ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
   }
 }
 
-/// A second pass over the scores, in which the maxima are known: weights are written as they come,
-/// in f32 whatever the compute type, and divided by their sum at the end.
-void Weigh(TileState& s) {
+/// A second pass over the scores, in which the maxima are known: the weights of each key tile are
+/// written in f32, whatever the compute type, and divided by their sum at the end.
+void AttentionTile::WriteWeights() {
   float row_sum[kQueryTile] = {};
-  WeightRows weights(s);
-  s.is_first = true;  // nothing is rescaled
-  for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += kKeyTile) {
-    const Groups groups = MakeGroups(s, key);
-    if (groups.count == 0) {
+  WeightRows weights(setup_, row_keys_);
+  KeyTile& keys = key_tiles_[0];
+  is_first_ = true;  // nothing is rescaled
+  for (int64_t key = row_keys_.any.begin / kKeyTile * kKeyTile; key < row_keys_.any.end;
+       key += kKeyTile) {
+    keys.first_key = key;
+    keys.MakeGroups(setup_, row_keys_);
+    if (keys.num_groups == 0) {
       continue;
     }
-    ScoreGroups(s, key, groups);
-    for (const RowGroup& group : groups.all()) {
-      Normalise(s, key, group, {row_sum, /*bf16=*/false});
+    Score(keys);
+    for (const RowGroup& group : keys.groups()) {
+      Normalise(keys, group, row_sum, /*bf16_probabilities=*/nullptr);
     }
-    weights.Take(key);
+    weights.Take(keys);
   }
-  for (int64_t r = 0; r < s.rows; ++r) {
-    weights.Finish(r, row_sum[r] + SinkTerm(s, r));
+  for (int64_t r = 0; r < setup_.rows; ++r) {
+    weights.Finish(r, row_sum[r] + SinkTerm(r));
   }
 }
 
 }  // namespace
 
 void AttendTile(const QueryTile& tile, std::byte* scratch) {
-  TileState s(tile, scratch);
-  std::fill_n(s.row_max, s.rows, kMinusInfinity);
-  std::fill_n(s.row_sum, s.rows, 0.0f);
+  AttentionTile attention(tile, scratch);
   const FlashSequence& sequence = *tile.sequence;
   if (tile.with_output || sequence.log_sum_exp != nullptr ||
       IsSoftmax(sequence.options.similarity)) {
-    const int64_t step = s.tiles_ahead() * kKeyTile;
-    for (int64_t key = s.keys.begin / kKeyTile * kKeyTile; key < s.keys.end; key += step) {
-      AttendKeys(s, key, std::min(key + step, s.keys.end));
-    }
+    attention.AttendToKeys();
   }
   if (tile.with_output) {
-    float denominators[kQueryTile];
-    for (int64_t r = 0; r < s.rows; ++r) {
-      denominators[r] = s.row_sum[r] == 0 ? 0 : s.row_sum[r] + SinkTerm(s, r);
-    }
-    StoreOutput(s, denominators);
+    attention.WriteOutput();
   }
   if (sequence.log_sum_exp != nullptr) {
-    WriteLogSumExp(s);
+    attention.WriteLogSumExp();
   }
   if (sequence.wants_weights()) {
-    Weigh(s);
+    attention.WriteWeights();
   }
 }
 

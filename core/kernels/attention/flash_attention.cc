@@ -11,13 +11,14 @@
 namespace attention {
 namespace {
 
-/// Keys that one packing task takes.
+/// The number of keys that one task packs.
 constexpr int64_t kPackRows = kKeyTile;
 
-/// A head that packs into no more than this is packed and attended to by one thread: it stays in
-/// the L2 cache.
+/// The largest size of a packed head that one thread packs and attends to at once, so that the head
+/// stays in the L2 cache.
 constexpr int64_t kPrivateHeadBytes = 512 << 10;
-/// Fewer heads than this for each thread would leave threads waiting for the last one.
+/// The least number of heads for each thread when a thread packs whole heads. With fewer, threads
+/// would wait for the last head.
 constexpr int64_t kHeadsPerThread = 6;
 
 KeyValueStorage StorageOf(const AttentionPlan& plan) {
@@ -61,14 +62,14 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
 }
 
 void FlashAttention::MakeRotations() {
-  std::vector<Prepared*> turned;
+  std::vector<Prepared*> rotated;
   for (Prepared& prepared : prepared_) {
     if (prepared.sequence.options.rotary.has_value()) {
-      turned.push_back(&prepared);
+      rotated.push_back(&prepared);
     }
   }
-  workspace_.pool().ParallelFor(std::ssize(turned), [&](int64_t i, int /*worker*/) {
-    turned[i]->rotations = RotationsOf(turned[i]->sequence);
+  workspace_.pool().ParallelFor(std::ssize(rotated), [&](int64_t i, int /*worker*/) {
+    rotated[i]->rotations = RotationsOf(rotated[i]->sequence);
   });
 }
 
@@ -81,7 +82,7 @@ PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) con
   return {.pages = &prepared.heads[kv_head], .storage = StorageOf(*prepared.plan)};
 }
 
-/// `scratch` holds kKeyBlock prepared rows.
+/// Packs the keys and values of a row range. `scratch` has room for kKeyBlock prepared rows.
 void FlashAttention::PackBlocks(const Prepared& prepared, const RowRange& range, int64_t kv_head,
                                 const HeadPage& page, std::byte* scratch) const {
   const TileKernels& kernels = CurrentTileKernels();
@@ -131,27 +132,27 @@ void FlashAttention::PackKeys(const Stage& stage) {
     ReserveHeads();
   }
   std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& piece : stage) {
-    const Prepared& p = prepared_[piece.sequence];
+  for (const RowRange& range : stage) {
+    const Prepared& p = prepared_[range.sequence];
     for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
-      for (int64_t row = 0; row < piece.rows; row += kPackRows) {
+      for (int64_t row = 0; row < range.rows; row += kPackRows) {
         tasks.push_back(
-            {{piece.sequence, piece.first_row + row, std::min(kPackRows, piece.rows - row)}, head});
+            {{range.sequence, range.first_row + row, std::min(kPackRows, range.rows - row)}, head});
       }
     }
   }
   workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
-    const auto& [piece, head] = tasks[i];
-    const Prepared& prepared = prepared_[piece.sequence];
-    PackBlocks(prepared, piece, head, prepared.heads[head],
+    const auto& [range, head] = tasks[i];
+    const Prepared& prepared = prepared_[range.sequence];
+    PackBlocks(prepared, range, head, prepared.heads[head],
                workspace_.Scratch(worker, tile_scratch_bytes_));
   });
 }
 
-int64_t FlashAttention::KeysNeeded(const RowRange& piece) const {
-  const Visibility visibility = prepared_[piece.sequence].sequence.visibility();
+int64_t FlashAttention::KeysNeeded(const RowRange& range) const {
+  const Visibility visibility = prepared_[range.sequence].sequence.visibility();
   int64_t needed = 0;
-  for (int64_t row = piece.first_row; row < piece.first_row + piece.rows; ++row) {
+  for (int64_t row = range.first_row; row < range.first_row + range.rows; ++row) {
     needed = std::max(needed, visibility.Range(row).end);
   }
   return needed;
@@ -165,51 +166,53 @@ QueryTile FlashAttention::TileOf(const Prepared& prepared, const PackedHead& pac
           .with_output = !prepared.is_linear()};
 }
 
-/// Short queries put the heads that share keys into one tile.
-void FlashAttention::AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const {
-  const Prepared& prepared = prepared_[piece.sequence];
+/// Appends the query tiles of a row range. When the range is short, heads of a head group share a
+/// tile.
+void FlashAttention::AppendTiles(const RowRange& range, std::vector<QueryTile>& tiles) const {
+  const Prepared& prepared = prepared_[range.sequence];
   const FlashSequence& sequence = prepared.sequence;
   const bool is_done =
       prepared.is_linear() && !sequence.wants_weights() && sequence.log_sum_exp == nullptr;
-  if (piece.rows == 0 || is_done) {
+  if (range.rows == 0 || is_done) {
     return;
   }
   const int64_t group = sequence.group();
-  const int64_t heads_per_tile = std::min(group, kQueryTile / std::min(kQueryTile, piece.rows));
+  const int64_t heads_per_tile = std::min(group, kQueryTile / std::min(kQueryTile, range.rows));
   for (int64_t head = 0; head < sequence.query.num_heads;) {
     const int64_t kv_head = head / group;
     QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
     tile.first_head = head;
     tile.num_heads = std::min(heads_per_tile, (kv_head + 1) * group - head);
-    // The last rows of a causal sequence cost most: first, so that the threads end together.
-    for (int64_t row = RoundUp(piece.rows, kQueryTile) - kQueryTile; row >= 0; row -= kQueryTile) {
-      tile.first_row = piece.first_row + row;
-      tile.rows_per_head = std::min(kQueryTile, piece.rows - row);
+    // The last rows of a causal sequence cost most. They come first, so that the threads end at
+    // about the same time.
+    for (int64_t row = RoundUp(range.rows, kQueryTile) - kQueryTile; row >= 0; row -= kQueryTile) {
+      tile.first_row = range.first_row + row;
+      tile.rows_per_head = std::min(kQueryTile, range.rows - row);
       tiles.push_back(tile);
     }
     head += tile.num_heads;
   }
 }
 
-/// The outputs of linear sequences: rows in order, since each row's sums continue the one's before.
-/// One thread takes all rows that the stage has of a sequence's head.
+/// Computes the outputs of linear attention. One thread computes all rows that the stage has of a
+/// key/value head, in order, since the sums of a row continue those of the row before.
 void FlashAttention::AttendLinear(const Stage& stage) {
   std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& piece : stage) {
-    const Prepared& p = prepared_[piece.sequence];
+  for (const RowRange& range : stage) {
+    const Prepared& p = prepared_[range.sequence];
     for (int64_t head = 0; p.is_linear() && head < p.num_kv_heads(); ++head) {
-      tasks.push_back({piece, head});
+      tasks.push_back({range, head});
     }
   }
   workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
     const KernelRun run;
-    const auto& [piece, kv_head] = tasks[i];
-    Prepared& prepared = prepared_[piece.sequence];
+    const auto& [range, kv_head] = tasks[i];
+    Prepared& prepared = prepared_[range.sequence];
     const int64_t group = prepared.sequence.group();
     QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
     tile.first_head = kv_head * group;
-    tile.first_row = piece.first_row;
-    prepared.states[kv_head].Attend(tile, piece.rows, group,
+    tile.first_row = range.first_row;
+    prepared.states[kv_head].Attend(tile, range.rows, group,
                                     workspace_.Scratch(worker, tile_scratch_bytes_));
   });
 }
@@ -218,8 +221,8 @@ void FlashAttention::Attend(const Stage& stage) {
   const KernelLease lease;
   AttendLinear(stage);
   std::vector<QueryTile> tiles;
-  for (const RowRange& piece : stage) {
-    AppendTiles(piece, tiles);
+  for (const RowRange& range : stage) {
+    AppendTiles(range, tiles);
   }
   workspace_.pool().ParallelFor(std::ssize(tiles), [&](int64_t i, int worker) {
     const KernelRun run;

@@ -17,9 +17,10 @@ namespace attention {
 /// PackKeys, then Attend for rows whose visible keys are packed. All sequences share head counts,
 /// widths and dtypes. The keys of a cache are already packed.
 ///
-/// Keys are packed per key/value head as blocks of kKeyBlock, transposed; values as rows (bf16:
-/// interleaved pairs). The bits of a row depend only on the row, since key tiles are cut at
-/// multiples of kKeyTile from the sequence's first key and every sum runs in key order (see Gemm).
+/// The keys of each key/value head are packed as key blocks, transposed; its values as rows (bf16:
+/// interleaved pairs of rows). The bits of a row depend on that row only, since key tiles begin at
+/// multiples of kKeyTile from the first key of the sequence, and every sum runs in the order of the
+/// keys (see Gemm).
 class FlashAttention {
  public:
   /// Borrows the sequences. The object uses the workspace's kPackedKeyValue buffer while it lives.
@@ -33,8 +34,8 @@ class FlashAttention {
   /// sequence must come in order from call to call.
   void Attend(const Stage& stage);
 
-  /// The number n such that the rows of `piece` attend to keys [0, n) only.
-  int64_t KeysNeeded(const RowRange& piece) const;
+  /// The number n such that the rows of `range` attend to keys [0, n) only.
+  int64_t KeysNeeded(const RowRange& range) const;
 
   /// Does both steps for all rows. When there are enough heads for all threads, a thread packs one
   /// head at a time into its own memory and attends to it at once, while it is in the CPU cache.
@@ -60,7 +61,7 @@ class FlashAttention {
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
   void PackBlocks(const Prepared& prepared, const RowRange& rows, int64_t kv_head,
                   const HeadPage& page, std::byte* scratch) const;
-  void AppendTiles(const RowRange& piece, std::vector<QueryTile>& tiles) const;
+  void AppendTiles(const RowRange& range, std::vector<QueryTile>& tiles) const;
   void AttendLinear(const Stage& stage);
   void PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker);
   bool CanPackPrivately() const;

@@ -10,11 +10,12 @@
 
 namespace attention {
 
+/// The preparation of rows of one head. Borrows everything.
 struct HeadPreparation {
   const std::optional<RmsNorm>& norm;
   const std::optional<Rotary>& rotary;
-  const RotaryTable* table = nullptr;  // of `rotary`
-  int64_t first_row = 0;               // of the source, in the table
+  const RotaryTable* table = nullptr;  // the rotations, if `rotary` is set
+  int64_t first_row = 0;               // the row of the table that belongs to row 0 of the source
   bool has_feature_map = false;
 
   bool does_something() const { return norm.has_value() || rotary.has_value() || has_feature_map; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/tile_products.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/gemm/gemm.h"
@@ -10,7 +11,7 @@
 namespace attention {
 namespace {
 
-/// Keys that the row sees: the first of the sequence.
+/// The row attends to keys [0, VisibleEnd).
 int64_t VisibleEnd(const QueryTile& tile, int64_t row) {
   return tile.sequence->visibility().Range(row).end;
 }
@@ -31,27 +32,6 @@ float Dot(const float* a, const float* b, int64_t count) {
     sum += lane;
   }
   return sum;
-}
-
-/// Adds the keys of block `block`, some of which are hidden from the rows.
-void AddOwnBlock(TileState& s, int64_t block) {
-  const int64_t first_key = block * kKeyBlock;
-  for (int64_t r = 0; r < s.rows; ++r) {
-    s.visible_end[r] = s.range_end[r] - first_key;
-  }
-  Score(s, first_key, {0, s.rows, 0, kKeyBlock});
-  s.kernels.weights({.scores = s.scores,
-                     .stride = kScoreStride,
-                     .rows = s.rows,
-                     .cols = kKeyBlock,
-                     .visible_end = s.visible_end,
-                     .row_sum = s.row_sum});
-  const Block all{0, s.rows, 0, kKeyBlock};
-  if (s.ValuesAreFinite(first_key)) {
-    WeightedSum(s, first_key, all, /*accumulate=*/true);
-  } else {
-    WeightedSumOfSeen(s, first_key, all, /*accumulate=*/true);
-  }
 }
 
 }  // namespace
@@ -93,29 +73,57 @@ void LinearState::Advance(const PackedHead& packed, int64_t blocks) {
   }
 }
 
+/// Adds the keys of block num_blocks_ that the rows attend to: to the accumulator and `row_sum`.
+void LinearState::AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers,
+                              const RowKeys& row_keys, float* row_sum) const {
+  KeyTile keys;
+  keys.first_key = num_blocks_ * kKeyBlock;
+  keys.scores = buffers.scores;
+  keys.probabilities = buffers.probabilities;
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    keys.visible_end[r] = row_keys.end[r] - keys.first_key;
+  }
+  const TileProducts products(setup, buffers);
+  const Rectangle all{0, setup.rows, 0, kKeyBlock};
+  products.Score(keys, all);
+  setup.kernels.weights({.scores = keys.scores,
+                         .stride = kScoreStride,
+                         .rows = setup.rows,
+                         .cols = kKeyBlock,
+                         .visible_end = keys.visible_end,
+                         .row_sum = row_sum});
+  if (setup.ValuesAreFinite(keys.first_key)) {
+    products.AddValues(keys, all, /*accumulate=*/true);
+  } else {
+    products.AddVisibleValues(keys, all, /*accumulate=*/true);
+  }
+}
+
 void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
-  TileState s(tile, scratch);
+  const TileSetup setup(tile);
+  const TileBuffers buffers(setup, scratch);
+  const RowKeys row_keys(setup);
   const auto* sums = reinterpret_cast<const float*>(sums_.data());
   const float* key_sums = sums + plan_.depth() * plan_.value_width();
-  const int64_t end = s.keys.end;
-  if (end > 0) {
-    FindGemm({.m = AttentionPlan::PaddedRows(s.rows),
+  if (row_keys.any.end > 0) {
+    ReadQuery(setup, buffers);
+    FindGemm({.m = AttentionPlan::PaddedRows(setup.rows),
               .n = plan_.value_width(),
               .k = plan_.depth(),
               .lda = plan_.depth(),
               .ldb = plan_.value_width(),
               .ldc = plan_.value_width()})
-        .Run(s.query, sums, s.accumulator);
+        .Run(buffers.query, sums, buffers.accumulator);
   }
-  for (int64_t r = 0; r < s.rows; ++r) {
-    s.row_sum[r] = s.range_end[r] == 0 ? 0
-                                       : Dot(reinterpret_cast<const float*>(s.QueryRow(r)),
-                                             key_sums, plan_.depth());
+  const auto* query = static_cast<const float*>(buffers.query);
+  float row_sum[kQueryTile];
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    row_sum[r] = row_keys.end[r] == 0 ? 0 : Dot(query + r * plan_.depth(), key_sums, plan_.depth());
   }
-  if (end > num_blocks_ * kKeyBlock) {
-    AddOwnBlock(s, num_blocks_);
+  if (row_keys.any.end > num_blocks_ * kKeyBlock) {
+    AddOwnBlock(setup, buffers, row_keys, row_sum);
   }
-  StoreOutput(s, s.row_sum);
+  StoreOutput(setup, buffers, row_sum);
 }
 
 void LinearState::Attend(const QueryTile& tile, int64_t rows, int64_t num_heads,

@@ -6,29 +6,33 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/query_tile.h"
+#include "core/kernels/attention/tile_state.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// The sums over the first blocks of keys of a key/value head, for one sequence.
+/// The sums over the first key blocks of a key/value head of one sequence.
 class LinearState {
  public:
   explicit LinearState(const AttentionPlan& plan);
 
   /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
-  /// tile.first_head + num_heads), any number of rows. Keys are packed, their feature map applied.
-  /// REQUIRES: rows come in order from call to call, and one call ends before the next begins.
-  /// Stages guarantee both. `scratch` as for AttendTile.
+  /// tile.first_head + num_heads), for any number of rows. REQUIRES: the keys are packed after
+  /// their feature map; rows come in order from call to call, and one call ends before the next
+  /// begins, which stages guarantee. `scratch` is as for AttendTile.
   void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
 
  private:
   void Advance(const PackedHead& packed, int64_t blocks);
   void AddBlock(const float* keys, const float* values);
   void AttendRows(const QueryTile& tile, std::byte* scratch) const;
+  void AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers, const RowKeys& row_keys,
+                   float* row_sum) const;
 
   const AttentionPlan& plan_;
-  int64_t num_blocks_ = 0;  // that the sums hold
+  int64_t num_blocks_ = 0;  // key blocks in the sums
   AlignedBuffer sums_;      // [depth, value_width], then [depth]
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kRows = 4;
 constexpr int64_t kCols = 64;
 
-/// Numbers whose sums round differently in another order.
+/// Returns numbers whose sums have other bits when they are added in another order.
 std::vector<Bf16> Operand(int64_t count, int64_t first) {
   std::vector<Bf16> operand(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -29,7 +29,7 @@ bool HasItsBits(int64_t depth) {
   const std::vector<Bf16> a = Operand(kRows * depth, 13);
   const std::vector<Bf16> b = Operand(depth * kCols, 29);
   std::vector<float> multiplied(kRows * kCols, 1.0f / 3);
-  std::vector<float> streamed = multiplied;
+  std::vector<float> few_rows = multiplied;
   FindGemm({.m = kRows,
             .n = kCols,
             .k = depth,
@@ -39,19 +39,19 @@ bool HasItsBits(int64_t depth) {
             .accumulate = true,
             .dtype = Dtype::kBf16})
       .Run(a.data(), b.data(), multiplied.data());
-  CurrentTileKernels().stream({.operands = StreamProduct::kBf16Matrix,
-                               .a = a.data(),
-                               .a_stride = depth * 2,
-                               .rows = kRows,
-                               .b = b.data(),
-                               .b_stride = kCols * 4,
-                               .steps = depth / 2,
-                               .cols = kCols,
-                               .tile_steps = MatrixTileSteps(depth),
-                               .c = streamed.data(),
-                               .c_stride = kCols * 4,
-                               .accumulate = true});
-  return streamed == multiplied;
+  CurrentTileKernels().few_row_product({.operands = FewRowProduct::kBf16Matrix,
+                                        .a = a.data(),
+                                        .a_stride = depth * 2,
+                                        .rows = kRows,
+                                        .b = b.data(),
+                                        .b_stride = kCols * 4,
+                                        .steps = depth / 2,
+                                        .cols = kCols,
+                                        .tile_steps = MatrixTileSteps(depth),
+                                        .c = few_rows.data(),
+                                        .c_stride = kCols * 4,
+                                        .accumulate = true});
+  return few_rows == multiplied;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ int64_t MatrixTileSteps(int64_t depth) {
   return steps;
 }
 
-bool StreamsAsMatrixUnit() {
+bool HasMatrixUnitBits() {
   static const bool has_its_bits =
       HasMatrixUnit() &&
       std::ranges::all_of(std::initializer_list<int64_t>{16, 48, 80, 112, 128, 256}, HasItsBits);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/tensor/dtype.h"
@@ -20,8 +21,8 @@ constexpr int64_t ElementBytes(KeyValueStorage storage) {
 /// The number of rows that are interleaved in packed memory.
 constexpr int64_t RowsTogether(KeyValueStorage storage) { return 4 / ElementBytes(storage); }
 
-/// A page of one head: consecutive blocks of kKeyBlock keys. With n = RowsTogether: a block of keys
-/// is [depth / n][kKeyBlock][n], one of values [kKeyBlock / n][value_width][n].
+/// The key blocks of one head in one page. With n = RowsTogether, the keys of a block are [depth /
+/// n][kKeyBlock][n], and its values are [kKeyBlock / n][value_width][n].
 struct HeadPage {
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
@@ -32,7 +33,8 @@ struct HeadPage {
   float* value_scales = nullptr;
 };
 
-/// Where the parts of a page lie, in bytes from its first. Memory without a cache is one page.
+/// The layout of one head in a page: offsets in bytes from its first byte. Without a cache, all
+/// keys of a head are one page.
 struct HeadLayout {
   /// `capacity` is a multiple of kKeyBlock; the widths are those of packed memory.
   HeadLayout(KeyValueStorage of, int64_t key_depth, int64_t width, int64_t capacity_keys)
@@ -64,6 +66,14 @@ struct HeadLayout {
   KeyValueStorage storage;
   int64_t depth, value_width, capacity;
   int64_t values_at, flags_at, scales_at, bytes;
+};
+
+/// The packed keys and values of a cache.
+struct CachedKeyValues {
+  KeyValueStorage storage = KeyValueStorage::kF32;
+  int64_t blocks_per_page = 0;
+  int64_t num_kv_heads = 0;
+  std::span<const HeadPage> pages;  // [pages, num_kv_heads]
 };
 
 /// The pages of one head. Block b is block b % blocks_per_page of page pages[b / blocks_per_page *

@@ -1,9 +1,8 @@
-// A sequence with its defaults, and a tile of its query rows.
+// A sequence with its defaults filled in, and a tile of its query rows.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "core/kernels/attention/attention_plan.h"
 #include "core/kernels/attention/options.h"
@@ -13,14 +12,6 @@
 #include "core/tensor/tensor.h"
 
 namespace attention {
-
-/// The packed keys and values of a cache.
-struct CachedKeyValues {
-  KeyValueStorage storage = KeyValueStorage::kF32;
-  int64_t blocks_per_page = 0;
-  int64_t num_kv_heads = 0;
-  std::span<const HeadPage> pages;  // [pages, num_kv_heads]
-};
 
 /// One sequence with every default filled in. AttentionSequence describes the shapes.
 struct FlashSequence {

@@ -32,7 +32,7 @@ std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
 }
 
 /// Rotations of every frequency at `position`.
-void Turn(const std::vector<double>& frequencies, int64_t position, Rotation* to) {
+void Rotate(const std::vector<double>& frequencies, int64_t position, Rotation* to) {
   for (size_t i = 0; i < frequencies.size(); ++i) {
     to[i] = std::polar(1.0, static_cast<double>(position) * frequencies[i]);
   }
@@ -66,18 +66,20 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
     const int64_t position = first_position + rotary.position_offset + row;
     if (row == 0 || BlockOf(position) != current_block) {
       current_block = BlockOf(position);
-      Turn(frequencies, current_block * kBlock, block.data());
+      Rotate(frequencies, current_block * kBlock, block.data());
     }
     const int64_t place = position - current_block * kBlock;
-    Rotation* turn = places.data() + place * pairs;
+    Rotation* rotation = places.data() + place * pairs;
     if (!is_known[place]) {
-      Turn(frequencies, place, turn);
+      Rotate(frequencies, place, rotation);
       is_known[place] = true;
     }
     float* to = values_.data() + row * dim_;
     for (int64_t i = 0; i < pairs; ++i) {
-      const double cosine = block[i].real() * turn[i].real() - block[i].imag() * turn[i].imag();
-      const double sine = block[i].real() * turn[i].imag() + block[i].imag() * turn[i].real();
+      const double cosine =
+          block[i].real() * rotation[i].real() - block[i].imag() * rotation[i].imag();
+      const double sine =
+          block[i].real() * rotation[i].imag() + block[i].imag() * rotation[i].real();
       to[i] = static_cast<float>(rotary.magnitude * cosine);
       to[pairs + i] = static_cast<float>(rotary.magnitude * sine);
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "core/kernels/attention/matrix_unit.h"
 #include "core/kernels/onednn/isa.h"
@@ -10,296 +9,311 @@
 namespace attention {
 namespace {
 
-/// The operand types of few-row products.
-struct StreamedTypes {
-  StreamProduct::Operands operands;
+/// The number of columns from `col` up to the end of their chain.
+int64_t ChainLength(const Rectangle& part, int64_t col) {
+  return std::min(kSumChain - col % kSumChain, part.end - col);
+}
+
+}  // namespace
+
+/// The operands of a few-row product.
+struct TileProducts::FewRowTypes {
+  FewRowProduct::Operands operands;
   int64_t element_bytes;  // of a
   int64_t rows_together;  // of b
 };
 
-/// Of rows as they are stored.
-StreamedTypes StoredTypes(const TileState& s) {
-  if (s.int8()) {
-    return {StreamProduct::kInt8, 1, 4};
+TileProducts::FewRowTypes TileProducts::TypesOfFewRows() const {
+  if (setup_.int8()) {
+    return {FewRowProduct::kInt8, 1, 4};
   }
-  if (s.widens) {
-    return {StreamProduct::kF32Bf16, 4, 2};
+  if (setup_.widens()) {
+    return {FewRowProduct::kF32Bf16, 4, 2};
   }
-  if (s.bf16()) {
-    return {HasMatrixUnit() ? StreamProduct::kBf16Matrix : StreamProduct::kBf16, 2, 2};
+  if (setup_.bf16()) {
+    return {HasMatrixUnit() ? FewRowProduct::kBf16Matrix : FewRowProduct::kBf16, 2, 2};
   }
-  return {StreamProduct::kF32, 4, 1};
+  return {FewRowProduct::kF32, 4, 1};
 }
 
-void StreamScores(const TileState& s, int64_t first_key, const Block& block, int64_t col) {
-  const StreamedTypes types = StoredTypes(s);
-  const int64_t chunk = s.int8() ? s.plan.depth() : kScoreChunk;
-  const int64_t row_bytes = s.plan.depth() * types.element_bytes;
-  const std::byte* keys = s.Keys(first_key + col);
-  const auto* query = static_cast<const std::byte*>(s.query) + block.first_row * row_bytes;
-  for (int64_t depth = 0; depth < s.plan.depth(); depth += chunk) {
-    const int64_t taken = std::min(chunk, s.plan.depth() - depth);
-    s.kernels.stream({.operands = types.operands,
-                      .a = query + depth * types.element_bytes,
-                      .a_stride = row_bytes,
-                      .rows = block.rows,
-                      .b = keys + depth / types.rows_together * kKeyBlock * 4,
-                      .b_stride = kKeyBlock * 4,
-                      .steps = taken / types.rows_together,
-                      .cols = std::min(kKeyBlock, block.end - col),
-                      .tile_steps = MatrixTileSteps(taken),
-                      .c = s.scores + block.first_row * kScoreStride + col,
-                      .c_stride = kScoreStride * 4,
-                      .accumulate = depth > 0});
+/// The keys from `key` on, a multiple of kKeyBlock, in packed memory.
+const std::byte* TileProducts::Keys(int64_t key) const {
+  if (setup_.expands()) {
+    return reinterpret_cast<const std::byte*>(buffers_.expanded_keys +
+                                              key % kKeyTile * plan_.depth());
+  }
+  return setup_.PageOf(key).keys +
+         setup_.KeysBefore(key) * plan_.depth() * ElementBytes(setup_.tile.packed.storage);
+}
+
+/// The same for values, which are contiguous up to the next multiple of kSumChain.
+const std::byte* TileProducts::Values(int64_t key) const {
+  if (setup_.expands()) {
+    return reinterpret_cast<const std::byte*>(buffers_.expanded_values +
+                                              key % kKeyTile * plan_.value_width());
+  }
+  return setup_.PageOf(key).values +
+         setup_.KeysBefore(key) * plan_.value_width() * ElementBytes(setup_.tile.packed.storage);
+}
+
+void TileProducts::ExpandKeyValues(const KeyTile& keys, int64_t count) const {
+  const bool int8 = setup_.tile.packed.storage == KeyValueStorage::kInt8;
+  const int64_t bytes = ElementBytes(setup_.tile.packed.storage);
+  const int64_t depth = plan_.depth();
+  const int64_t width = plan_.value_width();
+  for (int64_t col = 0; col < count; col += kKeyBlock) {
+    const HeadPage& page = setup_.PageOf(keys.first_key + col);
+    const int64_t before = setup_.KeysBefore(keys.first_key + col);
+    setup_.kernels.expand({.source = page.keys + before * depth * bytes,
+                           .column_scales = int8 ? page.key_scales + before : nullptr,
+                           .int8 = int8,
+                           .rows = depth,
+                           .cols = kKeyBlock,
+                           .target = buffers_.expanded_keys + col * depth});
+    setup_.kernels.expand({.source = page.values + before * width * bytes,
+                           .row_scales = int8 ? page.value_scales + before : nullptr,
+                           .int8 = int8,
+                           .rows = kKeyBlock,
+                           .cols = width,
+                           .target = buffers_.expanded_values + col * width});
   }
 }
 
-void DotProducts(const TileState& s, int64_t first_key, const Block& block) {
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    if (s.streams) {
-      StreamScores(s, first_key, block, col);
-      continue;
-    }
-    const std::byte* keys = s.Keys(first_key + col);
-    float* scores = s.scores + block.first_row * kScoreStride + col;
-    for (int64_t depth = 0; depth < s.plan.depth(); depth += kScoreChunk) {
-      s.plan.Score(padded_rows, std::min(kKeyBlock, block.end - col), depth)
-          .Run(s.QueryRow(block.first_row) + depth * s.element_bytes,
-               keys + depth * kKeyBlock * s.element_bytes, scores);
-    }
+// Scores.
+
+void TileProducts::Score(const KeyTile& keys, const Rectangle& part) const {
+  if (IsRegression(setup_.sequence.options.similarity)) {
+    Distances(keys, part);
+  } else {
+    DotProducts(keys, part);
   }
 }
 
-void Int8DotProducts(const TileState& s, int64_t first_key, const Block& block) {
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  const auto* query = static_cast<const uint8_t*>(s.query) + block.first_row * s.plan.depth();
-  float* scores = s.scores + block.first_row * kScoreStride;
-  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    if (s.streams) {
-      StreamScores(s, first_key, block, col);
+void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const {
+  const FewRowTypes types = TypesOfFewRows();
+  const int64_t chunk = setup_.int8() ? plan_.depth() : kScoreChain;
+  const std::byte* query = QueryRow(part.first_row);
+  const std::byte* block = Keys(keys.first_key + col);
+  for (int64_t depth = 0; depth < plan_.depth(); depth += chunk) {
+    const int64_t taken = std::min(chunk, plan_.depth() - depth);
+    setup_.kernels.few_row_product({.operands = types.operands,
+                                    .a = query + depth * types.element_bytes,
+                                    .a_stride = plan_.depth() * types.element_bytes,
+                                    .rows = part.rows,
+                                    .b = block + depth / types.rows_together * kKeyBlock * 4,
+                                    .b_stride = kKeyBlock * 4,
+                                    .steps = taken / types.rows_together,
+                                    .cols = std::min(kKeyBlock, part.end - col),
+                                    .tile_steps = MatrixTileSteps(taken),
+                                    .c = keys.ScoreRow(part.first_row) + col,
+                                    .c_stride = kScoreStride * 4,
+                                    .accumulate = depth > 0});
+  }
+}
+
+void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& part) const {
+  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
+  const std::byte* query = QueryRow(part.first_row);
+  float* scores = keys.ScoreRow(part.first_row);
+  for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
+    const std::byte* block = Keys(keys.first_key + col);
+    if (setup_.has_few_rows) {
+      ScoreFewRows(keys, part, col);
+    } else if (setup_.int8()) {
+      plan_.Int8Score(padded_rows).Run(query, block, scores + col);
     } else {
-      s.plan.Int8Score(padded_rows).Run(query, s.Keys(first_key + col), scores + col);
+      for (int64_t depth = 0; depth < plan_.depth(); depth += kScoreChain) {
+        plan_.Score(padded_rows, std::min(kKeyBlock, part.end - col), depth)
+            .Run(query + depth * setup_.element_bytes,
+                 block + depth * kKeyBlock * setup_.element_bytes, scores + col);
+      }
     }
   }
-  const int64_t key = first_key + block.begin;
-  s.kernels.dequantise_scores({.scores = scores + block.begin,
-                               .stride = kScoreStride,
-                               .rows = block.rows,
-                               .cols = block.end - block.begin,
-                               .query_scales = s.query_scales + block.first_row,
-                               .key_scales = s.PageOf(key).key_scales + s.KeysBefore(key),
-                               .key_offsets = s.PageOf(key).key_offsets + s.KeysBefore(key)});
+  if (!setup_.int8()) {
+    return;
+  }
+  const HeadPage& page = setup_.PageOf(keys.first_key + part.begin);
+  const int64_t before = setup_.KeysBefore(keys.first_key + part.begin);
+  setup_.kernels.dequantise_scores({.scores = scores + part.begin,
+                                    .stride = kScoreStride,
+                                    .rows = part.rows,
+                                    .cols = part.end - part.begin,
+                                    .query_scales = buffers_.query_scales + part.first_row,
+                                    .key_scales = page.key_scales + before,
+                                    .key_offsets = page.key_offsets + before});
 }
 
-void SquaredDistances(const TileState& s, int64_t first_key, const Block& block) {
-  for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-    s.kernels.distances({.similarity = s.sequence.options.similarity,
-                         .bandwidth = s.sequence.options.bandwidth,
-                         .query = reinterpret_cast<const float*>(s.QueryRow(block.first_row)),
-                         .rows = block.rows,
-                         .depth = s.plan.depth(),
-                         .keys = reinterpret_cast<const float*>(s.Keys(first_key + col)),
-                         .scores = s.scores + block.first_row * kScoreStride + col,
-                         .stride = kScoreStride});
+void TileProducts::Distances(const KeyTile& keys, const Rectangle& part) const {
+  for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
+    setup_.kernels.distances({.similarity = setup_.sequence.options.similarity,
+                              .bandwidth = setup_.sequence.options.bandwidth,
+                              .query = reinterpret_cast<const float*>(QueryRow(part.first_row)),
+                              .rows = part.rows,
+                              .depth = plan_.depth(),
+                              .keys = reinterpret_cast<const float*>(Keys(keys.first_key + col)),
+                              .scores = keys.ScoreRow(part.first_row) + col,
+                              .stride = kScoreStride});
   }
 }
 
-/// Columns up to the next place where a chain ends.
-int64_t ChainLength(const Block& block, int64_t col) {
-  return std::min(kSumChunk - col % kSumChunk, block.end - col);
+// Weighted sums.
+
+void TileProducts::AddValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const {
+  if (setup_.int8()) {
+    AddInt8Values(keys, part, accumulate);
+  } else {
+    AddChains(keys, part, /*is_copied=*/false, accumulate);
+  }
 }
 
-/// Probabilities of some columns, and their values.
-struct SumStep {
+/// The operands of one chain of a few-row product.
+struct TileProducts::Chain {
+  FewRowTypes types;
   int64_t rows;
   int64_t keys;
   const void* probabilities;
   const std::byte* values;
 };
 
-void StreamSum(const TileState& s, const StreamedTypes& types, const SumStep& step, void* c,
-               bool accumulate) {
-  s.kernels.stream({.operands = types.operands,
-                    .a = step.probabilities,
-                    .a_stride = kScoreStride * types.element_bytes,
-                    .rows = step.rows,
-                    .b = step.values,
-                    .b_stride = s.plan.value_width() * 4,
-                    .steps = step.keys / types.rows_together,
-                    .cols = s.plan.value_width(),
-                    .tile_steps = MatrixTileSteps(step.keys),
-                    .c = c,
-                    .c_stride = s.plan.value_width() * 4,
-                    .accumulate = accumulate});
+void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) const {
+  setup_.kernels.few_row_product({.operands = chain.types.operands,
+                                  .a = chain.probabilities,
+                                  .a_stride = kScoreStride * chain.types.element_bytes,
+                                  .rows = chain.rows,
+                                  .b = chain.values,
+                                  .b_stride = plan_.value_width() * 4,
+                                  .steps = chain.keys / chain.types.rows_together,
+                                  .cols = plan_.value_width(),
+                                  .tile_steps = MatrixTileSteps(chain.keys),
+                                  .c = sums,
+                                  .c_stride = plan_.value_width() * 4,
+                                  .accumulate = accumulate});
 }
 
-/// The weighted sum has one scale for all columns of the block: all visible columns of the key
-/// tile.
-void Int8WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
-  const int64_t width = s.plan.value_width();
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  auto* probabilities =
-      reinterpret_cast<uint8_t*>(s.probabilities) + block.first_row * kScoreStride;
-  float* accumulator = s.AccumulatorRow(block.first_row);
-  if (!accumulate) {
-    std::fill_n(accumulator, block.rows * width, 0.0f);
+/// Reads the values from values_copy with `is_copied`, else where they are stored.
+void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied,
+                             bool accumulate) const {
+  FewRowTypes types = TypesOfFewRows();
+  if (is_copied && setup_.widens()) {
+    types = {FewRowProduct::kF32, 4, 1};
   }
-  if (block.begin == block.end) {
+  const auto* copy = static_cast<const std::byte*>(buffers_.values_copy);
+  const void* first_row =
+      setup_.bf16() ? static_cast<const void*>(keys.probabilities + part.first_row * kScoreStride)
+                    : keys.ScoreRow(part.first_row);
+  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
+  float* sums = AccumulatorRow(part.first_row);
+  for (int64_t col = part.begin; col < part.end; col += ChainLength(part, col)) {
+    const int64_t count = ChainLength(part, col);
+    const bool continues = accumulate || col > part.begin;
+    const std::byte* probabilities =
+        static_cast<const std::byte*>(first_row) + col * setup_.element_bytes;
+    const std::byte* values = is_copied ? copy + col * plan_.value_width() * setup_.element_bytes
+                                        : Values(keys.first_key + col);
+    if (setup_.has_few_rows) {
+      AddChain({types, part.rows, count, probabilities, values}, sums, continues);
+    } else {
+      plan_.WeightedSum(padded_rows, count, continues).Run(probabilities, values, sums);
+    }
+  }
+}
+
+/// The integer sums have one scale for all columns of the rectangle, which must therefore hold all
+/// visible columns of the key tile.
+void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
+                                 bool accumulate) const {
+  const int64_t width = plan_.value_width();
+  float* accumulator = AccumulatorRow(part.first_row);
+  if (!accumulate) {
+    std::fill_n(accumulator, part.rows * width, 0.0f);
+  }
+  if (part.begin == part.end) {
     return;
   }
-  const int64_t key = first_key + block.begin;
+  auto* probabilities =
+      reinterpret_cast<uint8_t*>(keys.probabilities) + part.first_row * kScoreStride;
+  const int64_t key = keys.first_key + part.begin;
   float row_scales[kQueryTile];
-  s.kernels.quantise_probabilities(
-      {.probabilities = s.scores + block.first_row * kScoreStride + block.begin,
+  setup_.kernels.quantise_probabilities(
+      {.probabilities = keys.ScoreRow(part.first_row) + part.begin,
        .stride = kScoreStride,
-       .rows = block.rows,
-       .cols = block.end - block.begin,
-       .value_scales = s.PageOf(key).value_scales + s.KeysBefore(key),
-       .target = probabilities + block.begin,
+       .rows = part.rows,
+       .cols = part.end - part.begin,
+       .value_scales = setup_.PageOf(key).value_scales + setup_.KeysBefore(key),
+       .target = probabilities + part.begin,
        .row_scales = row_scales});
-  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
-    const int64_t keys = ChainLength(block, col);
-    const std::byte* values = s.Values(first_key + col);
-    if (s.streams) {
-      StreamSum(s, StoredTypes(s), {block.rows, keys, probabilities + col, values}, s.integer_sums,
-                /*accumulate=*/col > block.begin);
+  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
+  for (int64_t col = part.begin; col < part.end; col += ChainLength(part, col)) {
+    const int64_t count = ChainLength(part, col);
+    const std::byte* values = Values(keys.first_key + col);
+    const bool continues = col > part.begin;
+    if (setup_.has_few_rows) {
+      AddChain({TypesOfFewRows(), part.rows, count, probabilities + col, values},
+               buffers_.integer_sums, continues);
     } else {
-      s.plan.Int8WeightedSum(padded_rows, keys, /*accumulate=*/col > block.begin)
-          .Run(probabilities + col, values, s.integer_sums);
+      plan_.Int8WeightedSum(padded_rows, count, continues)
+          .Run(probabilities + col, values, buffers_.integer_sums);
     }
   }
-  s.kernels.add_scaled({.sums = s.integer_sums,
-                        .row_scales = row_scales,
-                        .rows = block.rows,
-                        .cols = width,
-                        .target = accumulator});
+  setup_.kernels.add_scaled({.sums = buffers_.integer_sums,
+                             .row_scales = row_scales,
+                             .rows = part.rows,
+                             .cols = width,
+                             .target = accumulator});
 }
 
-struct SumOperand {
-  const TileState& s;
-  const std::byte* copy;  // of the tile's values in the compute type, or null
-  int64_t first_key;
-
-  const std::byte* At(int64_t col) const {
-    return copy == nullptr ? s.Values(first_key + col)
-                           : copy + col * s.plan.value_width() * s.element_bytes;
-  }
-};
-
-void SumChains(const TileState& s, const SumOperand& values, const Block& block, bool accumulate) {
-  const StreamedTypes types = values.copy != nullptr && s.widens
-                                  ? StreamedTypes{StreamProduct::kF32, 4, 1}
-                                  : StoredTypes(s);
-  const int64_t padded_rows = AttentionPlan::PaddedRows(block.rows);
-  for (int64_t col = block.begin; col < block.end; col += ChainLength(block, col)) {
-    const int64_t keys = ChainLength(block, col);
-    const bool continues = accumulate || col > block.begin;
-    const std::byte* probabilities = s.ProbabilityRow(block.first_row) + col * s.element_bytes;
-    float* sums = s.AccumulatorRow(block.first_row);
-    if (s.streams) {
-      StreamSum(s, types, {block.rows, keys, probabilities, values.At(col)}, sums, continues);
-    } else {
-      s.plan.WeightedSum(padded_rows, keys, continues).Run(probabilities, values.At(col), sums);
+void TileProducts::AddVisibleValues(const KeyTile& keys, const Rectangle& part,
+                                    bool accumulate) const {
+  for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
+    for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
+      // A block of finite values is copied once, for all rows.
+      if (r == part.first_row || !setup_.ValuesAreFinite(keys.first_key + col)) {
+        CopyVisibleValues(keys.first_key, r, col);
+      }
     }
+    AddChains(keys, {r, 1, part.begin, part.end}, /*is_copied=*/true, accumulate);
   }
 }
 
-bool IsHidden(const TileState& s, int64_t row, int64_t key) {
-  if (key >= s.sequence.kv_len() ||
-      !s.sequence.visibility().Sees(s.HeadOf(row), s.RowOf(row), key)) {
+/// Copies the values of the key block at column `col` to values_copy, in the compute type. If one
+/// of them is not finite, those that are hidden from the row become zeros.
+void TileProducts::CopyVisibleValues(int64_t first_key, int64_t row, int64_t col) const {
+  const int64_t width = plan_.value_width();
+  const int64_t key = first_key + col;
+  auto* floats = static_cast<float*>(buffers_.values_copy);
+  auto* halves = static_cast<uint16_t*>(buffers_.values_copy);
+  if (setup_.widens()) {
+    setup_.kernels.expand(
+        {.source = Values(key), .rows = kKeyBlock, .cols = width, .target = floats + col * width});
+  } else {
+    std::memcpy(static_cast<std::byte*>(buffers_.values_copy) + col * width * setup_.element_bytes,
+                Values(key), kKeyBlock * width * setup_.element_bytes);
+  }
+  if (setup_.ValuesAreFinite(key)) {
+    return;
+  }
+  for (int64_t i = col; i < col + kKeyBlock; ++i) {
+    if (!IsHidden(row, first_key + i)) {
+      continue;
+    }
+    if (!setup_.bf16()) {
+      std::memset(floats + i * width, 0, width * sizeof(float));
+    }
+    for (int64_t element = 0; setup_.bf16() && element < width; ++element) {
+      halves[PackedIndex(i, element, width, 2)] = 0;
+    }
+  }
+}
+
+bool TileProducts::IsHidden(int64_t row, int64_t key) const {
+  const FlashSequence& sequence = setup_.sequence;
+  const int64_t head = setup_.HeadOf(row);
+  const int64_t query_row = setup_.RowOf(row);
+  if (key >= sequence.kv_len() || !sequence.visibility().AttendsTo(head, query_row, key)) {
     return true;
   }
-  const Bias& bias = s.sequence.options.bias;
-  return bias.data != nullptr &&
-         bias.Row(s.HeadOf(row), s.RowOf(row))[key] == -std::numeric_limits<float>::infinity();
-}
-
-/// Copies a block of values in the compute type.
-void CopyValues(const TileState& s, int64_t key, std::byte* target) {
-  const int64_t width = s.plan.value_width();
-  if (s.widens) {
-    s.kernels.expand({.source = s.Values(key),
-                      .rows = kKeyBlock,
-                      .cols = width,
-                      .target = reinterpret_cast<float*>(target)});
-  } else {
-    std::memcpy(target, s.Values(key), kKeyBlock * width * s.element_bytes);
-  }
-}
-
-/// Zeroes the value of column `col` in the copied values of a key tile.
-void ZeroValue(const TileState& s, int64_t col) {
-  const int64_t width = s.plan.value_width();
-  if (s.bf16()) {
-    for (int64_t i = 0; i < width; ++i) {
-      static_cast<uint16_t*>(s.values_copy)[PackedIndex(col, i, width, 2)] = 0;
-    }
-  } else {
-    std::memset(static_cast<float*>(s.values_copy) + col * width, 0, width * sizeof(float));
-  }
-}
-
-}  // namespace
-
-void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count) {
-  const bool int8 = s.tile.packed.storage == KeyValueStorage::kInt8;
-  const int64_t bytes = ElementBytes(s.tile.packed.storage);
-  const int64_t depth = s.plan.depth();
-  const int64_t width = s.plan.value_width();
-  for (int64_t key = first_key; key < first_key + count; key += kKeyBlock) {
-    const HeadPage& page = s.PageOf(key);
-    const int64_t before = s.KeysBefore(key);
-    s.kernels.expand({.source = page.keys + before * depth * bytes,
-                      .column_scales = int8 ? page.key_scales + before : nullptr,
-                      .int8 = int8,
-                      .rows = depth,
-                      .cols = kKeyBlock,
-                      .target = s.expanded_keys + (key - first_key) * depth});
-    s.kernels.expand({.source = page.values + before * width * bytes,
-                      .row_scales = int8 ? page.value_scales + before : nullptr,
-                      .int8 = int8,
-                      .rows = kKeyBlock,
-                      .cols = width,
-                      .target = s.expanded_values + (key - first_key) * width});
-  }
-}
-
-void Score(const TileState& s, int64_t first_key, const Block& block) {
-  if (IsRegression(s.sequence.options.similarity)) {
-    SquaredDistances(s, first_key, block);
-  } else if (s.int8()) {
-    Int8DotProducts(s, first_key, block);
-  } else {
-    DotProducts(s, first_key, block);
-  }
-}
-
-void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
-  if (s.int8()) {
-    Int8WeightedSum(s, first_key, block, accumulate);
-  } else {
-    SumChains(s, {s, nullptr, first_key}, block, accumulate);
-  }
-}
-
-void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block, bool accumulate) {
-  auto* copy = static_cast<std::byte*>(s.values_copy);
-  for (int64_t r = block.first_row; r < block.first_row + block.rows; ++r) {
-    for (int64_t col = block.begin; col < block.end; col += kKeyBlock) {
-      const bool is_finite = s.ValuesAreFinite(first_key + col);
-      if (is_finite && r > block.first_row) {
-        continue;
-      }
-      CopyValues(s, first_key + col, copy + col * s.plan.value_width() * s.element_bytes);
-      for (int64_t i = col; !is_finite && i < col + kKeyBlock; ++i) {
-        if (IsHidden(s, r, first_key + i)) {
-          ZeroValue(s, i);
-        }
-      }
-    }
-    SumChains(s, {s, copy, first_key}, {r, 1, block.begin, block.end}, accumulate);
-  }
+  const Bias& bias = sequence.options.bias;
+  return bias.data != nullptr && bias.Row(head, query_row)[key] == kMinusInfinity;
 }
 
 }  // namespace attention

@@ -1,25 +1,66 @@
-// The two products of a tile, query . key and probabilities . values, for every similarity and
-// storage.
+// The two products of a query tile, query . key and probabilities . values, for every similarity
+// and storage.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/tile_state.h"
 
 namespace attention {
 
-/// Converts the first `count` keys and values of the key tile at `first_key` to the compute type,
-/// if they are stored in another one.
-void ExpandKeyValues(const TileState& s, int64_t first_key, int64_t count);
+/// Computes the products of one query tile with its key tiles. Columns begin at a multiple of
+/// kKeyBlock and end at one of kKeyStep.
+class TileProducts {
+ public:
+  /// Borrows both. REQUIRES: ReadQuery has written the query rows.
+  TileProducts(const TileSetup& setup, const TileBuffers& buffers)
+      : setup_(setup), plan_(setup.plan), buffers_(buffers) {}
 
-/// Computes the raw scores of the block: query . key, or distances. `block.begin` is a multiple of
-/// kKeyBlock, `block.end` of kKeyStep.
-void Score(const TileState& s, int64_t first_key, const Block& block);
+  /// With KeyOperands::kExpanded: converts the first `count` keys and values of the key tile, which
+  /// the products below then read.
+  void ExpandKeyValues(const KeyTile& keys, int64_t count) const;
 
-/// Computes accumulator (+)= probabilities . values over the block's columns. Without `accumulate`
-/// the first chain overwrites. `block.begin` is a multiple of kKeyBlock, `block.end` of kKeyStep.
-void WeightedSum(const TileState& s, int64_t first_key, const Block& block, bool accumulate);
+  /// Writes the raw scores of a rectangle: query . key, or distances.
+  void Score(const KeyTile& keys, const Rectangle& part) const;
 
-/// Does the same, but excludes the values that are hidden from a row, since 0 * NaN must not reach
-/// it. The bits are the same when all values are finite.
-void WeightedSumOfSeen(const TileState& s, int64_t first_key, const Block& block, bool accumulate);
+  /// Computes accumulator (+)= probabilities . values over the columns of a rectangle. Without
+  /// `accumulate` the first chain overwrites.
+  void AddValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+
+  /// Does the same, but takes no value that is hidden from a row, since 0 * NaN must not reach it.
+  /// The bits are the same when all values are finite.
+  void AddVisibleValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+
+ private:
+  struct FewRowTypes;
+  struct Chain;
+
+  const std::byte* Keys(int64_t key) const;
+  const std::byte* Values(int64_t key) const;
+  const std::byte* QueryRow(int64_t row) const {
+    const int64_t element_bytes = setup_.int8() ? 1 : setup_.element_bytes;
+    return static_cast<std::byte*>(buffers_.query) + row * plan_.depth() * element_bytes;
+  }
+  float* AccumulatorRow(int64_t row) const {
+    return buffers_.accumulator + row * plan_.value_width();
+  }
+
+  FewRowTypes TypesOfFewRows() const;
+  void ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const;
+  void DotProducts(const KeyTile& keys, const Rectangle& part) const;
+  void Distances(const KeyTile& keys, const Rectangle& part) const;
+
+  void AddChain(const Chain& chain, void* sums, bool accumulate) const;
+  void AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied, bool accumulate) const;
+  void AddInt8Values(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+  bool IsHidden(int64_t row, int64_t key) const;
+  void CopyVisibleValues(int64_t first_key, int64_t row, int64_t col) const;
+
+  const TileSetup& setup_;
+  const AttentionPlan& plan_;
+  const TileBuffers& buffers_;
+};
 
 }  // namespace attention

@@ -20,8 +20,8 @@ T* Take(std::byte*& scratch, int64_t count) {
   return taken;
 }
 
-/// Whether keys in `storage` are multiplied as they are.
-bool IsOperand(const AttentionPlan& plan, KeyValueStorage storage) {
+/// Whether keys in `storage` are stored in the compute type.
+bool IsComputeType(const AttentionPlan& plan, KeyValueStorage storage) {
   switch (storage) {
     case KeyValueStorage::kF32:
       return plan.compute() == Dtype::kF32;
@@ -33,153 +33,140 @@ bool IsOperand(const AttentionPlan& plan, KeyValueStorage storage) {
   return false;
 }
 
-/// Neither 0 nor infinite, which would make NaN of a hidden key's -infinity, or of equal scores.
-float ExponentScale(const AttentionOptions& s, bool shapes_logits) {
+KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
+  const KeyValueStorage storage = tile.packed.storage;
+  const Similarity similarity = tile.sequence->options.similarity;
+  if (IsComputeType(*tile.plan, storage)) {
+    return KeyOperands::kStored;
+  }
+  if (storage == KeyValueStorage::kInt8 && similarity == Similarity::kDotProduct &&
+      MultipliesInt8()) {
+    return KeyOperands::kInt8;
+  }
+  if (storage == KeyValueStorage::kBf16 && has_few_rows && !IsRegression(similarity)) {
+    return KeyOperands::kWidened;
+  }
+  return KeyOperands::kExpanded;
+}
+
+/// A scale of 0 needs the logits kernel too: 0 times a hidden key's -infinity would be NaN.
+bool ShapesLogits(const AttentionOptions& options) {
+  return options.similarity == Similarity::kDotProduct &&
+         (options.softcap > 0 || !options.alibi_slopes.empty() || options.bias.data != nullptr ||
+          *options.scale == 0);
+}
+
+/// The result is neither 0 nor infinite: either would make NaN of a hidden key's -infinity or of
+/// equal scores.
+float ExponentScale(const AttentionOptions& options) {
   double scale = 1;
-  if (s.similarity == Similarity::kGaussian) {
-    scale = 1 / s.bandwidth;
-  } else if (!shapes_logits) {
-    scale = std::abs(*s.scale);
+  if (options.similarity == Similarity::kGaussian) {
+    scale = 1 / options.bandwidth;
+  } else if (!ShapesLogits(options)) {
+    scale = std::abs(*options.scale);
   }
   using Limits = std::numeric_limits<float>;
   return static_cast<float>(
       std::clamp<double>(scale * std::numbers::log2e_v<float>, Limits::min(), Limits::max()));
 }
 
-}  // namespace
-
-bool TileState::int8() const {
-  return tile.packed.storage == KeyValueStorage::kInt8 &&
-         sequence.options.similarity == Similarity::kDotProduct && MultipliesInt8();
-}
-
-bool TileState::expands() const {
-  return !int8() && !widens && !IsOperand(plan, tile.packed.storage);
-}
-
-TileState::TileState(const QueryTile& t, std::byte* scratch)
-    : plan(*t.plan),
-      tile(t),
-      sequence(*t.sequence),
-      kernels(CurrentTileKernels()),
-      rows(t.rows()),
-      element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
-      streams(rows <= kStreamedRows && kernels.stream != nullptr &&
-              (plan.compute() != Dtype::kBf16 || !HasMatrixUnit() || StreamsAsMatrixUnit())),
-      widens(streams && tile.packed.storage == KeyValueStorage::kBf16 &&
-             plan.compute() == Dtype::kF32 && !IsRegression(sequence.options.similarity)),
-      // A scale of 0 times a hidden key's -infinity would be NaN: it goes the long way.
-      shapes_logits(sequence.options.similarity == Similarity::kDotProduct &&
-                    (sequence.options.softcap > 0 || !sequence.options.alibi_slopes.empty() ||
-                     sequence.options.bias.data != nullptr || *sequence.options.scale == 0)),
-      first_scores(Take<float>(scratch, kQueryTile * kScoreStride)),
-      first_probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
-      scores(first_scores),
-      probabilities(first_probabilities),
-      accumulator(Take<float>(scratch, kQueryTile * plan.value_width())),
-      query(Take<float>(scratch, kQueryTile * plan.depth())),
-      values_copy(Take<float>(scratch, kKeyTile * std::max(plan.value_width(), plan.depth()))),
-      query_scales(Take<float>(scratch, kQueryTile)),
-      integer_sums(Take<int32_t>(scratch, kQueryTile * plan.value_width())),
-      expanded_keys(Take<float>(scratch, expands() ? kKeyTile * plan.depth() : 0)),
-      expanded_values(Take<float>(scratch, expands() ? kKeyTile * plan.value_width() : 0)) {
-  scale_log2e = ExponentScale(sequence.options, shapes_logits);
-  keys = {std::numeric_limits<int64_t>::max(), 0};
-  common_keys = {0, std::numeric_limits<int64_t>::max()};
-  for (int64_t r = 0; r < rows; ++r) {
-    const KeyRange range = sequence.visibility().Range(
-        tile.first_row + (r < tile.rows_per_head ? r : r % tile.rows_per_head));
-    range_begin[r] = range.begin;
-    range_end[r] = range.end;
-    common_keys = {std::max(common_keys.begin, range.begin), std::min(common_keys.end, range.end)};
-    if (range.begin < range.end) {
-      keys = {std::min(keys.begin, range.begin), std::max(keys.end, range.end)};
-    }
-  }
-  if (keys.begin < keys.end) {
-    ReadQuery();
-  }
-}
-
-void TileState::ReadQueryRows(int64_t head, void* target) {
-  const HeadsView& view = sequence.query;
+/// Writes the tile's rows of one query head to `target`, in the compute type.
+void ReadQueryRows(const TileSetup& setup, const TileBuffers& buffers, int64_t head, void* target) {
+  const QueryTile& tile = setup.tile;
+  const AttentionOptions& options = setup.sequence.options;
+  const HeadsView& view = setup.sequence.query;
+  const Dtype compute = setup.plan.compute();
   const int64_t first = tile.first_row * view.token_stride + head * view.head_stride;
   const PackSource source = {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride,
                              tile.rows_per_head, view.head_dim};
-  const bool negate =
-      *sequence.options.scale < 0 && sequence.options.similarity == Similarity::kDotProduct;
-  const bool prepares =
-      sequence.options.query_norm.has_value() || sequence.options.rotary.has_value() ||
-      sequence.options.similarity == Similarity::kLinear || (bf16() && view.dtype != Dtype::kBf16);
-  if (!prepares) {
-    kernels.copy_rows(source, plan.compute(), plan.depth(), negate, target);
+  const bool negate = *options.scale < 0 && options.similarity == Similarity::kDotProduct;
+  const HeadPreparation preparation{
+      .norm = options.query_norm,
+      .rotary = options.rotary,
+      .table = tile.rotations == nullptr ? nullptr : &tile.rotations->query,
+      .first_row = tile.first_row,
+      .has_feature_map = options.similarity == Similarity::kLinear};
+  if (!preparation.does_something() && (!setup.bf16() || view.dtype == Dtype::kBf16)) {
+    setup.kernels.copy_rows(source, compute, setup.plan.depth(), negate, target);
     return;
   }
-  void* prepared = scores;  // which are not there yet
-  PrepareHeadRows({.norm = sequence.options.query_norm,
-                   .rotary = sequence.options.rotary,
-                   .table = tile.rotations == nullptr ? nullptr : &tile.rotations->query,
-                   .first_row = tile.first_row,
-                   .has_feature_map = sequence.options.similarity == Similarity::kLinear},
-                  source, plan.compute(), prepared);
-  kernels.copy_rows({prepared, plan.compute(), view.head_dim, tile.rows_per_head, view.head_dim},
-                    plan.compute(), plan.depth(), negate, target);
+  void* prepared = buffers.scores;  // which no key tile uses yet
+  PrepareHeadRows(preparation, source, compute, prepared);
+  setup.kernels.copy_rows({prepared, compute, view.head_dim, tile.rows_per_head, view.head_dim},
+                          compute, setup.plan.depth(), negate, target);
 }
 
-void TileState::ReadQuery() {
-  const int64_t row_bytes = plan.depth() * element_bytes;
-  // 8-bit queries are made from rows of the compute type.
-  auto* target = static_cast<std::byte*>(int8() ? static_cast<void*>(values_copy) : query);
-  for (int64_t head = 0; head < tile.num_heads; ++head) {
-    ReadQueryRows(tile.first_head + head, target + head * tile.rows_per_head * row_bytes);
-  }
-  const int64_t padded_rows = AttentionPlan::PaddedRows(rows);
-  std::memset(target + rows * row_bytes, 0, (padded_rows - rows) * row_bytes);
-  if (int8()) {
-    kernels.quantise_rows({target, plan.compute(), plan.depth(), padded_rows, plan.depth()},
-                          {static_cast<uint8_t*>(query), plan.depth(), query_scales});
-  }
-}
+}  // namespace
 
-const std::byte* TileState::Keys(int64_t key) const {
-  if (expands()) {
-    return reinterpret_cast<const std::byte*>(expanded_keys + key % kKeyTile * plan.depth());
-  }
-  return PageOf(key).keys + KeysBefore(key) * plan.depth() * ElementBytes(tile.packed.storage);
-}
+TileSetup::TileSetup(const QueryTile& query_tile)
+    : tile(query_tile),
+      plan(*tile.plan),
+      sequence(*tile.sequence),
+      kernels(CurrentTileKernels()),
+      rows(tile.rows()),
+      element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
+      has_few_rows(rows <= kFewRows && kernels.few_row_product != nullptr &&
+                   (!bf16() || !HasMatrixUnit() || HasMatrixUnitBits())),
+      operands(OperandsOf(tile, has_few_rows)),
+      tiles_ahead(has_few_rows && !expands() ? kMostTilesAhead : 1),
+      shapes_logits(ShapesLogits(sequence.options)),
+      scale_log2e(ExponentScale(sequence.options)) {}
 
-const std::byte* TileState::Values(int64_t key) const {
-  if (expands()) {
-    return reinterpret_cast<const std::byte*>(expanded_values +
-                                              key % kKeyTile * plan.value_width());
-  }
-  return PageOf(key).values +
-         KeysBefore(key) * plan.value_width() * ElementBytes(tile.packed.storage);
-}
-
-void StoreOutput(const TileState& s, const float* denominators) {
-  const MutableHeadsView& output = s.sequence.output;
-  for (int64_t head = 0; head < s.tile.num_heads; ++head) {
-    const int64_t row = head * s.tile.rows_per_head;
-    const int64_t first =
-        s.tile.first_row * output.token_stride + (s.tile.first_head + head) * output.head_stride;
-    s.kernels.store({.source = s.AccumulatorRow(row),
-                     .source_stride = s.plan.value_width(),
-                     .rows = s.tile.rows_per_head,
-                     .cols = output.head_dim,
-                     .row_sum = denominators + row,
-                     .target = ElementAt(output.data, output.dtype, first),
-                     .target_dtype = output.dtype,
-                     .target_stride = output.token_stride});
-  }
-}
+TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
+    : scores(Take<float>(scratch, kQueryTile * kScoreStride)),
+      probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
+      accumulator(Take<float>(scratch, kQueryTile * setup.plan.value_width())),
+      query(Take<float>(scratch, kQueryTile * setup.plan.depth())),
+      values_copy(
+          Take<float>(scratch, kKeyTile * std::max(setup.plan.value_width(), setup.plan.depth()))),
+      query_scales(Take<float>(scratch, kQueryTile)),
+      integer_sums(Take<int32_t>(scratch, kQueryTile * setup.plan.value_width())),
+      expanded_keys(Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.depth() : 0)),
+      expanded_values(
+          Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.value_width() : 0)) {}
 
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage) {
   const int64_t row_floats = kScoreStride + 2 * plan.value_width() + plan.depth() + 1;
-  const int64_t expanded = IsOperand(plan, storage) ? 0 : plan.depth() + plan.value_width();
+  const int64_t expanded = IsComputeType(plan, storage) ? 0 : plan.depth() + plan.value_width();
   const int64_t floats =
       kQueryTile * row_floats + kKeyTile * (std::max(plan.value_width(), plan.depth()) + expanded);
   return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 10 * 64;
+}
+
+void ReadQuery(const TileSetup& setup, const TileBuffers& buffers) {
+  const int64_t depth = setup.plan.depth();
+  const int64_t row_bytes = depth * setup.element_bytes;
+  // 8-bit queries are rounded from rows of the compute type.
+  auto* target = static_cast<std::byte*>(setup.int8() ? buffers.values_copy : buffers.query);
+  for (int64_t head = 0; head < setup.tile.num_heads; ++head) {
+    ReadQueryRows(setup, buffers, setup.tile.first_head + head,
+                  target + head * setup.tile.rows_per_head * row_bytes);
+  }
+  const int64_t padded_rows = AttentionPlan::PaddedRows(setup.rows);
+  std::memset(target + setup.rows * row_bytes, 0, (padded_rows - setup.rows) * row_bytes);
+  if (setup.int8()) {
+    setup.kernels.quantise_rows(
+        {target, setup.plan.compute(), depth, padded_rows, depth},
+        {static_cast<uint8_t*>(buffers.query), depth, buffers.query_scales});
+  }
+}
+
+void StoreOutput(const TileSetup& setup, const TileBuffers& buffers, const float* denominators) {
+  const QueryTile& tile = setup.tile;
+  const MutableHeadsView& output = setup.sequence.output;
+  for (int64_t head = 0; head < tile.num_heads; ++head) {
+    const int64_t row = head * tile.rows_per_head;
+    const int64_t first =
+        tile.first_row * output.token_stride + (tile.first_head + head) * output.head_stride;
+    setup.kernels.store({.source = buffers.accumulator + row * setup.plan.value_width(),
+                         .source_stride = setup.plan.value_width(),
+                         .rows = tile.rows_per_head,
+                         .cols = output.head_dim,
+                         .row_sum = denominators + row,
+                         .target = ElementAt(output.data, output.dtype, first),
+                         .target_dtype = output.dtype,
+                         .target_stride = output.token_stride});
+  }
 }
 
 }  // namespace attention

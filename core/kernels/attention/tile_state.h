@@ -1,4 +1,4 @@
-// What a thread works on while it holds a tile of query rows.
+// What a thread needs to compute a query tile: the way it computes the tile, and the memory.
 #pragma once
 
 #include <cstddef>
@@ -6,31 +6,29 @@
 
 #include "core/kernels/attention/attention_plan.h"
 #include "core/kernels/attention/query_tile.h"
-#include "core/kernels/attention/visibility.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
 
-/// Rows of the tile, and the columns [begin, end) of the current tile of keys that are computed for
-/// all of them.
-struct Block {
-  int64_t first_row = 0;
-  int64_t rows = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
+/// How keys and values reach the products.
+enum class KeyOperands {
+  kStored,    // as they are stored
+  kInt8,      // as they are stored; queries and probabilities are rounded to 8 bits
+  kWidened,   // stored as bf16, widened to f32 by the few-row product that reads them
+  kExpanded,  // converted to the compute type, one key tile at a time
 };
 
-/// More rows than this are the ukernels' business.
-inline constexpr int64_t kStreamedRows = kMostStreamedRows;
-
-struct TileState {
-  TileState(const QueryTile& t, std::byte* scratch);
+/// A query tile and the way it is computed: everything that is decided before its first key.
+struct TileSetup {
+  /// Borrows the tile. REQUIRES: a KernelLease lives.
+  explicit TileSetup(const QueryTile& query_tile);
 
   bool bf16() const { return plan.compute() == Dtype::kBf16; }
-  /// Products of 8-bit integers.
-  bool int8() const;
-  /// Keys are stored otherwise than they are multiplied.
-  bool expands() const;
+  bool int8() const { return operands == KeyOperands::kInt8; }
+  bool widens() const { return operands == KeyOperands::kWidened; }
+  bool expands() const { return operands == KeyOperands::kExpanded; }
+
+  /// The query head, and the row of the sequence, that row `row` of the tile belongs to.
   int64_t HeadOf(int64_t row) const { return tile.first_head + row / tile.rows_per_head; }
   int64_t RowOf(int64_t row) const { return tile.first_row + row % tile.rows_per_head; }
 
@@ -38,81 +36,55 @@ struct TileState {
     return tile.packed
         .pages[key / kKeyBlock / tile.packed.blocks_per_page * tile.packed.page_stride];
   }
-  /// Keys of the page that come before `key`.
+  /// The number of keys of the page that come before `key`.
   int64_t KeysBefore(int64_t key) const {
     return key / kKeyBlock % tile.packed.blocks_per_page * kKeyBlock + key % kKeyBlock;
   }
-  /// Packed memory at `key`, a multiple of kKeyBlock; of values, up to the next multiple of
-  /// kSumChunk is contiguous.
-  const std::byte* Keys(int64_t key) const;
-  const std::byte* Values(int64_t key) const;
   bool ValuesAreFinite(int64_t key) const {
     return PageOf(key).values_are_finite[KeysBefore(key) / kKeyBlock] != 0;
   }
 
-  const std::byte* QueryRow(int64_t row) const {
-    return static_cast<std::byte*>(query) + row * plan.depth() * element_bytes;
-  }
-  const std::byte* ProbabilityRow(int64_t row) const {
-    const void* first = bf16() ? static_cast<const void*>(probabilities) : scores;
-    return static_cast<const std::byte*>(first) + row * kScoreStride * element_bytes;
-  }
-  float* AccumulatorRow(int64_t row) const { return accumulator + row * plan.value_width(); }
-
-  const AttentionPlan& plan;
   const QueryTile& tile;
+  const AttentionPlan& plan;
   const FlashSequence& sequence;
   const TileKernels& kernels;
-  int64_t rows;
-  int64_t element_bytes;
-  /// Score times this is the exponent of 2.
-  float scale_log2e;
-  /// Few rows: products are streamed, and several tiles of keys are scored before their values are
-  /// read, so that memory is read in long runs.
-  bool streams;
-  /// Keys and values stored as bf16 are multiplied as f32 while they are streamed.
-  bool widens;
-  int64_t tiles_ahead() const { return streams && !expands() ? kQueryTile / kStreamedRows : 1; }
-  /// Points `scores` and `probabilities` at those of tile `ahead` < tiles_ahead().
-  void UseTile(int64_t ahead) {
-    scores = first_scores + ahead * kStreamedRows * kScoreStride;
-    probabilities = first_probabilities + ahead * kStreamedRows * kScoreStride;
-  }
-  /// The scores go through the logits kernel before softmax.
-  bool shapes_logits;
-
-  float* first_scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
-  uint16_t* first_probabilities;  // as scores, bf16 or u8
-  float* scores;
-  uint16_t* probabilities;
-  float* accumulator;     // [kQueryTile, value_width]
-  void* query;            // [kQueryTile, depth] of the compute type, or u8
-  void* values_copy;      // [kKeyTile, value_width] of the compute type
-  float* query_scales;    // [kQueryTile], of u8 queries
-  int32_t* integer_sums;  // [kQueryTile, value_width]
-  float* expanded_keys;   // blocks of the current tile of keys, when expands()
-  float* expanded_values;
-
-  KeyRange keys;                    // those that some row may see
-  KeyRange common_keys;             // those that every row may see
-  int64_t range_begin[kQueryTile];  // those that each row may see
-  int64_t range_end[kQueryTile];
-  // The same in the current tile of keys and relative to it:
-  int64_t visible_begin[kQueryTile];
-  int64_t visible_end[kQueryTile];
-  bool is_first = true;
-  float row_max[kQueryTile];
-  float row_sum[kQueryTile];
-
- private:
-  void ReadQuery();
-  void ReadQueryRows(int64_t head, void* target);
+  int64_t rows;           // of the tile
+  int64_t element_bytes;  // of the compute type
+  bool has_few_rows;      // few-row products, instead of matrix products
+  KeyOperands operands;
+  /// Key tiles that are scored before the first of their values is read, so that memory is read in
+  /// long contiguous parts.
+  int64_t tiles_ahead;
+  bool shapes_logits;  // the scores need the logits kernel before softmax
+  float scale_log2e;   // score * scale_log2e is the exponent of 2
 };
 
-/// Writes the tile's rows of the output: the accumulator divided by `denominators` [rows].
-void StoreOutput(const TileState& s, const float* denominators);
+/// The largest TileSetup::tiles_ahead.
+inline constexpr int64_t kMostTilesAhead = kQueryTile / kFewRows;
 
-/// Bytes of 64-byte aligned scratch memory of a tile over keys in `storage`.
+/// The scratch memory of a thread, divided into the buffers of a query tile.
+struct TileBuffers {
+  /// `scratch` has TileScratchBytes, aligned to 64 bytes.
+  TileBuffers(const TileSetup& setup, std::byte* scratch);
+
+  float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
+  uint16_t* probabilities;  // as scores, bf16 or u8
+  float* accumulator;       // [kQueryTile, value_width]: the weighted sums of values
+  void* query;              // [kQueryTile, depth] of the compute type, or u8
+  void* values_copy;        // [kKeyTile, value_width] of the compute type
+  float* query_scales;      // [kQueryTile], of u8 queries
+  int32_t* integer_sums;    // [kQueryTile, value_width]
+  float* expanded_keys;     // the key blocks of the current key tile, with KeyOperands::kExpanded
+  float* expanded_values;   // the same
+};
+
+/// The bytes of scratch memory that a tile over keys in `storage` needs.
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage);
+
+/// Writes the tile's query rows, normalised and rotated, to buffers.query.
+void ReadQuery(const TileSetup& setup, const TileBuffers& buffers);
+
+/// Writes the tile's rows of the output: the accumulator divided by `denominators` [rows].
+void StoreOutput(const TileSetup& setup, const TileBuffers& buffers, const float* denominators);
 
 }  // namespace attention

@@ -16,19 +16,20 @@ bool Contains(std::span<const int64_t> ascending, int64_t value) {
   return std::binary_search(ascending.begin(), ascending.end(), value);
 }
 
-/// Which keys of its interval a row attends to: those at a distance that `dilation` divides.
+/// The dilation of a row: of the keys of its interval, it attends to those at a distance from its
+/// position that is a multiple of `dilation`.
 struct Dilation {
   int64_t position = 0;
   int64_t dilation = 1;
 
-  /// The number of keys from `key` on that come before the first of those.
+  /// The number of keys from `key` on that come before the first such key.
   int64_t KeysToSkip(int64_t key) const {
     const int64_t rest = (position - key) % dilation;
     return rest < 0 ? rest + dilation : rest;
   }
 };
 
-/// A global token attends to every key of its interval.
+/// Returns the dilation of the row at `position`, which is 1 for a global token.
 Dilation DilationAt(const AttentionOptions& options, int64_t position) {
   const bool is_dilated = options.window_dilation > 1 && !Contains(options.global_tokens, position);
   return {position, is_dilated ? options.window_dilation : 1};
@@ -79,7 +80,7 @@ KeyRange Visibility::RangeWithExceptions(int64_t row) const {
   return range;
 }
 
-bool Visibility::Sees(int64_t head, int64_t row, int64_t key) const {
+bool Visibility::AttendsTo(int64_t head, int64_t row, int64_t key) const {
   if (options_.mask.data != nullptr && options_.mask.Row(head, row)[key] == 0) {
     return false;
   }
@@ -89,10 +90,10 @@ bool Visibility::Sees(int64_t head, int64_t row, int64_t key) const {
   return is_within || key < options_.prefix || IsGlobal(key);
 }
 
-bool Visibility::SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const {
+bool Visibility::AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const {
   if (options_.mask.data != nullptr) {
     for (int64_t key = keys.begin; key < keys.end; ++key) {
-      if (options_.mask.Row(head, row)[key] != 0 && Sees(head, row, key)) {
+      if (options_.mask.Row(head, row)[key] != 0 && AttendsTo(head, row, key)) {
         return true;
       }
     }

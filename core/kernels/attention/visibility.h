@@ -13,7 +13,8 @@ namespace attention {
 /// The score of a key that is hidden from a row.
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-/// A window or a prefix of so many keys holds every key of every row, wherever the rows stand.
+/// The number of keys from which on a window or a prefix holds all keys of all rows, at any
+/// position.
 inline constexpr int64_t kFarthestKey = 4 * kMaxPosition;
 
 /// Keys [begin, end).
@@ -40,11 +41,12 @@ class Visibility {
     return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
                                                                   : RangeWithExceptions(row);
   }
-  /// Whether a row's range may contain keys that are hidden from it.
+  /// Whether the range of a row may contain keys that are hidden from it.
   bool has_holes() const;
-  bool Sees(int64_t head, int64_t row, int64_t key) const;
+  /// Whether the row attends to the key. REQUIRES: 0 <= key < kv_len.
+  bool AttendsTo(int64_t head, int64_t row, int64_t key) const;
   /// Whether the row attends to at least one key of `keys`.
-  bool SeesAnyOf(int64_t head, int64_t row, KeyRange keys) const;
+  bool AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const;
   /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that is hidden from the row.
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 

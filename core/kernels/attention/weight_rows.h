@@ -5,18 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/attention/key_tile.h"
 #include "core/kernels/attention/tile_state.h"
 
 namespace attention {
 
+/// Writes the weights of one query tile, one key tile after the other.
 class WeightRows {
  public:
-  /// Sets the rows of the tile to zero.
-  explicit WeightRows(const TileState& state);
+  /// Sets the rows of the tile to zero. Borrows both.
+  WeightRows(const TileSetup& setup, const RowKeys& row_keys);
 
-  /// Takes the weights of the key tile at `first_key` from the state's scores. They are not yet
-  /// normalised.
-  void Take(int64_t first_key);
+  /// Takes the weights of a key tile from its scores. They are not yet normalised.
+  void Take(const KeyTile& keys);
   /// Completes row `row` after its last Take, and divides its weights by `sum`.
   void Finish(int64_t row, float sum);
 
@@ -31,9 +32,11 @@ class WeightRows {
   }
 
   float* RowOfWeights(int64_t row) const;
-  void TakeCandidates(int64_t row, int64_t first_key);
+  void TakeCandidates(int64_t row, const KeyTile& keys);
 
-  const TileState& s_;
+  const TileSetup& setup_;
+  const FlashSequence& sequence_;
+  const RowKeys& row_keys_;
   std::vector<std::vector<Candidate>> best_;  // [rows], at most top_k each
 };
 

@@ -1,4 +1,4 @@
-// Small matrix products, whose kernels are generated once for each shape.
+// Small matrix products. A kernel is generated for each shape when it is first needed.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace attention {
 
-/// The kernel of `shape`, generated when it is not held (20 to 60 us). It may be freed when no
-/// KernelLease lives. Throws NoKernelMemory, KernelError or std::bad_alloc. Thread-safe.
+/// Returns the kernel for `shape`. If it is not in memory, it is generated, which takes 20 to 60
+/// us. It stays valid as long as a KernelLease lives. Throws NoKernelMemory, KernelError or
+/// std::bad_alloc. Thread-safe.
 const Gemm& FindGemm(GemmShape shape);
 
-/// While one lives, no kernel is freed. Each computation has one, on the thread that calls it; its
-/// other threads need none. When too many kernels are held, those that were not used lately are
-/// freed before a computation begins.
+/// While a lease lives, no kernel is freed. Each computation holds one on the thread that calls it;
+/// its other threads need none. When more kernels are in memory than may be, those that were not
+/// used lately are freed before the next computation begins.
 class KernelLease {
  public:
   KernelLease();
@@ -22,9 +23,9 @@ class KernelLease {
   KernelLease& operator=(const KernelLease&) = delete;
 };
 
-/// Around the products of one task on one thread. A kernel configures the matrix unit of the thread
-/// that runs it, where there is one, and leaves it so for its next run; here it is released, since
-/// the system would save 8 KB of registers whenever the thread is interrupted.
+/// The products of one task on one thread. On a processor with a matrix unit, a kernel configures
+/// the unit of its thread and leaves it configured for its next run. The destructor releases it:
+/// otherwise the system would save 8 KB of registers at each interruption of the idle thread.
 class KernelRun {
  public:
   KernelRun() = default;
@@ -33,13 +34,14 @@ class KernelRun {
   KernelRun& operator=(const KernelRun&) = delete;
 };
 
+/// Returns the counts of this process. Thread-safe.
 GemmCounts CountGemmKernels();
 
-/// In place of kMaxGemmKernels, for tests.
+/// Replaces kMaxGemmKernels. For tests.
 void SetMaxGemmKernels(int64_t max_kernels);
 
-/// `forget` drops pointers to kernels that are kept beyond a lease; it is called before any are
-/// freed, while no lease lives. There is one.
+/// Sets the function that is called before kernels are freed, while no lease lives. It must drop
+/// all pointers to kernels that outlive a lease. A later call replaces it.
 void OnGemmEviction(void (*forget)());
 
 }  // namespace attention

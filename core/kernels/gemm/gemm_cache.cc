@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/kernels/gemm/few_row_gemm.h"
 #include "core/kernels/gemm/neon_gemm.h"
-#include "core/kernels/gemm/streamed_gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/matmul_gemm.h"
 #include "core/kernels/onednn/ukernel_gemm.h"
@@ -20,14 +20,14 @@ std::unique_ptr<Gemm> Generate(const GemmShape& shape) {
   return MakeNeonGemm(shape);
 #else
   if (shape.int8 && !HasVnni()) {
-    return MakeStreamedGemm(shape);
+    return MakeFewRowGemm(shape);
   }
   return CurrentIsa() == Isa::kSse41 ? MakeMatmulGemm(shape) : MakeUkernelGemm(shape);
 #endif
 }
 
-/// Xbyak, with which oneDNN writes code, remembers a thread's first failure and then fails always:
-/// from then on other threads generate the kernels of that thread.
+/// Xbyak, which generates code for oneDNN, remembers the first failure of a thread and fails on it
+/// ever after. From then on a new thread generates each kernel for that thread.
 std::unique_ptr<Gemm> GenerateDespiteFailures(const GemmShape& shape) {
   thread_local bool has_failed = false;
   if (!has_failed) {
@@ -78,8 +78,8 @@ const Gemm& GemmCache::Find(const GemmShape& shape) {
   return *entry.gemm;
 }
 
-// A computation may run inside another one of its thread, between two parts of it: only the outer
-// one locks, since it would wait for itself.
+// Between two slices of a computation its thread may run another computation. Only the outer one
+// takes the lock: the inner one would wait for its own thread.
 void GemmCache::Enter() {
   if (leases_of_thread++ > 0) {
     return;
@@ -102,7 +102,7 @@ void GemmCache::Leave() {
   }
 }
 
-// A quarter more than needed, so that evictions are rare.
+// Frees a quarter more than necessary, so that evictions are rare.
 void GemmCache::Evict() {
   if (void (*forget)() = forget_; forget != nullptr) {
     forget();

@@ -13,10 +13,10 @@
 
 namespace attention {
 
-/// The cache is bounded. When a computation begins and more kernels are held than may be, those
-/// that were not used lately are freed, unless another computation runs. From twice as many kernels
-/// on, it waits for the others to end. Each computation holds a lease, so that no kernel is freed
-/// while it runs.
+/// A bounded cache of kernels. When a computation begins and more kernels are held than may be,
+/// those that were not used lately are freed, unless another computation runs. When twice as many
+/// are held, the computation waits until the others have ended. Each computation holds a lease, so
+/// that no kernel is freed while it runs. Thread-safe.
 ///
 /// "Lately" is counted in evictions, since a kernel that is found without a look-up here leaves no
 /// trace: after each eviction every kernel is looked up once more before it is used. Of the kernels
@@ -28,7 +28,9 @@ class GemmCache {
   /// destroyed, since workers may outlive main's statics.
   static GemmCache& Get();
 
+  /// Does what FindGemm does.
   const Gemm& Find(const GemmShape& shape);
+  /// Begin and end a KernelLease.
   void Enter();
   void Leave();
   GemmCounts counts();

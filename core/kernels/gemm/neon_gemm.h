@@ -1,4 +1,4 @@
-// Gemm on ARM64, by our own vector code.
+// Gemm on ARM64 by vector code of our own.
 #pragma once
 
 #include <memory>

@@ -12,13 +12,13 @@ namespace {
 constexpr int64_t kRowTile = 64;
 constexpr int64_t kTileElements = kRowTile * kColumnBlock;
 
-/// K is cut at multiples of this. Short chains of additions round less, which f32 needs; bf16
-/// operands round far more than any chain and integers not at all, so there it is only a matter of
-/// the L2 cache.
-constexpr int64_t kDepthChunkF32 = 256;
-constexpr int64_t kDepthChunk = 1024;
+/// The number of input features in one chain. Short chains round less, which matters for f32. The
+/// rounding of bf16 operands exceeds that of any chain, and integers are exact: there the chain is
+/// as long as the L2 cache allows.
+constexpr int64_t kDepthChainF32 = 256;
+constexpr int64_t kDepthChain = 1024;
 
-/// Rows of 8 bits with a scale each.
+/// Rows rounded to 8 bits, with a scale for each row.
 struct QuantisedInput {
   uint8_t* values = nullptr;  // [rows, Int8Depth(in_features)]
   float* scales = nullptr;    // [rows]
@@ -56,14 +56,14 @@ std::string_view Name(WeightsDtype dtype) {
   return "int8";
 }
 
-/// The products of one tile height: the first chunk of K overwrites, later ones accumulate.
+/// The products of one tile height: the first chain of K overwrites, later ones accumulate.
 struct PackedLinear::Kernels {
   int64_t rows = 0;
   int64_t depth = 0;
-  int64_t chunk = 0;
+  int64_t chain = 0;
   const Gemm* first = nullptr;
-  const Gemm* next = nullptr;  // null when K is one chunk
-  const Gemm* last = nullptr;  // a shorter last chunk; null when there is none
+  const Gemm* next = nullptr;  // null when K is one chain
+  const Gemm* last = nullptr;  // a shorter last chain; null when there is none
 };
 
 /// Rows [first_row, first_row + kernels.rows) of a call.
@@ -125,10 +125,10 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   const bool is_f32 = !is_int8() && format_.compute == Dtype::kF32;
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
-                  .chunk = is_f32 ? kDepthChunkF32 : kDepthChunk};
+                  .chain = is_f32 ? kDepthChainF32 : kDepthChain};
   GemmShape shape{.m = rows,
                   .n = kColumnBlock,
-                  .k = std::min(kernels.depth, kernels.chunk),
+                  .k = std::min(kernels.depth, kernels.chain),
                   .lda = is_int8() ? kernels.depth : row_stride,
                   .ldb = kColumnBlock,
                   .ldc = kColumnBlock,
@@ -136,11 +136,11 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .int8 = is_int8()};
   kernels.first = &FindGemm(shape);
   shape.accumulate = true;
-  if (kernels.depth >= 2 * kernels.chunk) {
+  if (kernels.depth >= 2 * kernels.chain) {
     kernels.next = &FindGemm(shape);
   }
-  if (kernels.depth > kernels.chunk && kernels.depth % kernels.chunk != 0) {
-    shape.k = kernels.depth % kernels.chunk;
+  if (kernels.depth > kernels.chain && kernels.depth % kernels.chain != 0) {
+    shape.k = kernels.depth % kernels.chain;
     kernels.last = &FindGemm(shape);
   }
   return kernels;
@@ -150,9 +150,9 @@ void PackedLinear::Multiply(const Tile& tile, int64_t block, float* product) con
   const Kernels& kernels = tile.kernels;
   const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
   const auto* rows = static_cast<const std::byte*>(tile.rows);
-  for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chunk) {
+  for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chain) {
     const Gemm* gemm = depth == 0                               ? kernels.first
-                       : depth + kernels.chunk <= kernels.depth ? kernels.next
+                       : depth + kernels.chain <= kernels.depth ? kernels.next
                                                                 : kernels.last;
     gemm->Run(rows + depth * element_bytes, Block(block) + depth * kColumnBlock * element_bytes,
               product);
@@ -198,13 +198,13 @@ void PackedLinear::RunTile(const Call& call, const Tile& tile, int64_t block) co
 void PackedLinear::Store(const Call& call, const Tile& tile, int64_t column,
                          const float* product) const {
   const int64_t end_row = tile.first_row + tile.kernels.rows;
-  auto segment =
+  auto output =
       std::upper_bound(call.outputs.begin(), call.outputs.end(), tile.first_row,
-                       [](int64_t row, const RowSegment& s) { return row < s.first_row; });
-  --segment;
-  for (int64_t row = tile.first_row; row < end_row; ++segment) {
-    const MutableMatrixView& view = segment->view;
-    const int64_t row_of_view = row - segment->first_row;
+                       [](int64_t row, const OutputRows& s) { return row < s.first_row; });
+  --output;
+  for (int64_t row = tile.first_row; row < end_row; ++output) {
+    const MutableMatrixView& view = output->view;
+    const int64_t row_of_view = row - output->first_row;
     const int64_t rows = std::min(view.rows - row_of_view, end_row - row);
     if (rows > 0 && column < view.cols) {
       CurrentTileKernels().store(

@@ -1,5 +1,5 @@
 // Linear maps y = x W^T + b with packed weights. Activation, gate and residual are applied in the
-// same pass.
+// same pass over the result.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,20 @@
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/linear/linear_weights.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/huge_pages.h"
 #include "core/runtime/workspace.h"
-#include "core/tensor/huge_pages.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
 
-/// The memory for some rows of a result: row `first_row` + i of the product is row i of `view`.
-struct RowSegment {
+/// The memory for consecutive rows of a result: row first_row + i of the result is row i of `view`.
+struct OutputRows {
   int64_t first_row = 0;
   MutableMatrixView view;
 };
 
+/// One or several linear maps of the same input (*parts*), packed for one product. Immutable;
+/// thread-safe, where each call has a workspace of its own.
 class PackedLinear {
  public:
   struct Part {
@@ -61,7 +63,7 @@ class PackedLinear {
     int64_t end_part = 1;
     /// The memory for the result, in row order, for all rows of the input. Columns past a view's
     /// `cols` are not written.
-    std::span<const RowSegment> outputs;
+    std::span<const OutputRows> outputs;
     Activation activation = Activation::kNone;
     /// f32 [rows, columns of the result], added last. It may be the memory of the result.
     std::optional<MatrixView> residual = {};

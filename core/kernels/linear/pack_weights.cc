@@ -16,7 +16,7 @@ struct Rows {
   int64_t stride = 0;
 };
 
-/// `count` rows of `cols` elements, as `dtype`: the source's own where it has it, else a copy.
+/// `count` rows of `cols` elements as `dtype`: the source itself if it has this dtype, else a copy.
 class ConvertedRows {
  public:
   ConvertedRows(const Rows& source, int64_t count, int64_t cols, Dtype dtype) : rows_(source) {
@@ -40,13 +40,13 @@ class ConvertedRows {
   std::vector<std::byte> copy_;
 };
 
-/// Of the matrix as it is kept.
+/// Returns the distance of the rows of the stored matrix, in elements.
 int64_t StrideOf(const ChannelBlock& block) {
   const LinearWeights& w = block.weights;
   return w.stride > 0 ? w.stride : block.in_features;
 }
 
-/// The block's weights as f32 [count, in_features].
+/// Returns the weights of the block as f32 [count, in_features].
 std::vector<float> Channels(const ChannelBlock& block) {
   const LinearWeights& w = block.weights;
   const int64_t depth = block.in_features;
@@ -81,7 +81,7 @@ float ToInteger(float weight, float scale) {
   return scale > 0 ? std::nearbyint(weight / scale) : 0;
 }
 
-/// 8-bit weights as the floats that they stand for.
+/// Packs the weights after rounding to 8 bits as the f32 numbers that the integers represent.
 void PackRoundedToInt8(const ChannelBlock& block, std::byte* target) {
   std::vector<float> channels = Channels(block);
   const int64_t depth = block.in_features;
@@ -112,7 +112,8 @@ void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, 
                                          target);
     return;
   }
-  // Whole chunks of kKeyBlock inputs are written, so the last, shorter one goes by way of a buffer.
+  // pack_rows always writes kKeyBlock inputs, and the last chunk may have fewer: it writes to a
+  // buffer first.
   AlignedBuffer chunk(kKeyBlock * kColumnBlock * SizeOf(compute));
   for (int64_t k = 0; k < depth; k += kKeyBlock) {
     const int64_t inputs = std::min(kKeyBlock, depth - k);

@@ -1,4 +1,4 @@
-// One small matrix product: its shape, the kernel generated for it, its errors.
+// One small matrix product: its shape, the kernel that is generated for it, and its errors.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,14 @@
 
 namespace attention {
 
-/// C[m, n] = A[m, k] B[k, n], or C += with `accumulate`. A is row-major, lda elements apart; C is
-/// f32. B is packed: f32 rows `ldb` elements apart; bf16 pairs of rows interleaved, [k /
-/// 2][ldb][2], so k is even.
+/// The shape of C = A B, or with `accumulate` of C += A B. All matrices are row-major; lda, ldb and
+/// ldc are the distances of their rows in elements.
 ///
-/// With `int8` A is u8, B s8 in fours of rows, [k / 4][ldb][4], C int32 and exact.
-/// REQUIRES then: MultipliesInt8().
+/// A is [m, k], of `dtype`. B is [k, n], of the same dtype, and packed: f32 as rows, bf16 as
+/// interleaved pairs of rows [k / 2][ldb][2], so that k is even. C is f32 [m, n].
+///
+/// With `int8`, A is u8, B is s8 in interleaved groups of four rows [k / 4][ldb][4], and C is int32
+/// and exact. REQUIRES then: MultipliesInt8().
 struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -24,7 +26,7 @@ struct GemmShape {
   int64_t ldb = 0;
   int64_t ldc = 0;
   bool accumulate = false;
-  Dtype dtype = Dtype::kF32;  // of A and B: f32, or bf16 where ComputeDtype says so
+  Dtype dtype = Dtype::kF32;  // a result of ComputeDtype
   bool int8 = false;
 
   bool operator==(const GemmShape&) const = default;
@@ -35,39 +37,41 @@ struct GemmShape {
   }
 };
 
-/// The index of element [row, col] of a packed B with `cols` columns, of which `together` rows are
-/// interleaved: 1, 2 or 4.
+/// Returns the index of element [row, col] of a packed B with `cols` columns, in which groups of
+/// `together` rows are interleaved: 1, 2 or 4.
 constexpr int64_t PackedIndex(int64_t row, int64_t col, int64_t cols, int64_t together) {
   return row / together * cols * together + col * together + row % together;
 }
 
-/// oneDNN found no memory, executable or other, for a kernel.
+/// Thrown when oneDNN finds no memory for a kernel, executable memory included.
 class NoKernelMemory final : public std::bad_alloc {
  public:
   const char* what() const noexcept override { return "oneDNN found no memory for a kernel"; }
 };
 
-/// oneDNN could not make or run a kernel, for another reason.
+/// Thrown when oneDNN cannot make or run a kernel for another reason.
 class KernelError final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A generated kernel, m <= 64: immutable, thread-safe.
+/// A generated kernel for one shape with m <= 64. Immutable; thread-safe.
 ///
-/// A row of C has the same bits whatever m is, and whether or not A and B are continued with zeros
-/// along k: every element is one chain of multiply-adds in the order of k, added to C at its end.
+/// Every element of the product is one chain of multiply-adds in the order of k, which is added to
+/// C at its end. A row of C therefore has the same bits for every m, and zeros behind A and B along
+/// k change no bit.
 class Gemm {
  public:
   virtual ~Gemm() = default;
-  /// Throws NoKernelMemory or KernelError; C is undefined then.
+  /// Computes the product. Throws NoKernelMemory or KernelError, after which C is undefined.
   virtual void Run(const void* a, const void* b, void* c) const = 0;
 };
 
-/// Kernels that are kept, though more may be in use: some 50 MB, at 20 to 26 KB each.
+/// The number of kernels that are kept when no computation runs. At 20 to 26 KB each they take some
+/// 50 MB.
 inline constexpr int64_t kMaxGemmKernels = 2048;
 
-/// Kernels that were generated so far, are held, and were freed.
+/// The numbers of kernels that were generated so far, that are in memory, and that were freed.
 struct GemmCounts {
   int64_t generated = 0;
   int64_t held = 0;

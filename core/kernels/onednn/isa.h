@@ -1,4 +1,4 @@
-// What the processor can do for this process: the one place that decides it.
+// The instruction set that this process uses. It is decided here and nowhere else.
 #pragma once
 
 #include <string_view>
@@ -7,20 +7,21 @@
 
 namespace attention {
 
-/// Levels that our own code is compiled for. ARM64 has one; of x86-64's, each includes the ones
-/// before it, but for kAvx512, which has no VNNI.
+/// The instruction sets for which the vector code is compiled: NEON on ARM64, the others on x86-64.
+/// Each x86-64 set includes those before it, except that kAvx512 does not include VNNI.
 enum class Isa { kNeon, kSse41, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni, kAvx512Bf16 };
 
-/// How products of one type of operands are computed.
+/// How products of operands of one type are computed.
 enum class Products {
-  kEmulated,    // as f32
+  kEmulated,    // in f32
   kVectors,     // by vector instructions for the type
-  kMatrixUnit,  // by AMX, whose bits are its own
+  kMatrixUnit,  // by AMX, whose bits differ from those of vectors
 };
 
 /// "emulated", "vectors" or "matrix unit".
 std::string_view Name(Products products);
 
+/// The instruction set in use, and what it offers.
 struct Abilities {
   Isa isa = Isa::kSse41;
   int vector_bits = 128;
@@ -28,28 +29,30 @@ struct Abilities {
   Products int8 = Products::kEmulated;
 };
 
-/// The one decision for our code and oneDNN's alike: what the CPU has, capped by the environment
+/// Returns the abilities that our code and oneDNN use: those of the CPU, limited by the environment
 /// variable ONEDNN_MAX_CPU_ISA (SSE41, AVX2, AVX2_VNNI, AVX512_CORE, AVX512_CORE_VNNI,
-/// AVX512_CORE_BF16, AVX512_CORE_AMX, ...) as it stood at the first call. ARM64 has no choice.
+/// AVX512_CORE_BF16, AVX512_CORE_AMX, ...). The variable is read at the first call; ARM64 ignores
+/// it. Thread-safe, as all functions here.
 const Abilities& CurrentAbilities();
 
 /// CurrentAbilities().isa.
 Isa CurrentIsa();
 
-/// "NEON", or as ONEDNN_MAX_CPU_ISA names it: "SSE41", "AVX2", ...
+/// Returns "NEON", or the name in ONEDNN_MAX_CPU_ISA: "SSE41", "AVX2", ...
 std::string_view Name(Isa isa);
 
-/// Operand type of the matrix products of tensors of `dtype`: bf16 where the CPU multiplies it, f32
-/// otherwise.
+/// Returns the operand type of the matrix products of tensors of `dtype`: bf16 for bf16 tensors if
+/// the CPU multiplies bf16, else f32.
 Dtype ComputeDtype(Dtype dtype);
 
-/// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit.
+/// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX).
 bool HasMatrixUnit();
 
-/// Whether there are products of 8-bit integers: from AVX2 on.
+/// Whether 8-bit integers are multiplied as integers: on x86-64 from AVX2 on.
 bool MultipliesInt8();
 
-/// Whether the CPU has instructions for them that do not saturate halfway; oneDNN uses no others.
+/// Whether the CPU has VNNI: instructions that add products of 8-bit integers without saturating
+/// the sums of two. Without VNNI, oneDNN would use instructions that saturate them.
 bool HasVnni();
 
 }  // namespace attention

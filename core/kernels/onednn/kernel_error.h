@@ -1,4 +1,4 @@
-// What a failure of oneDNN is outside this folder. Internal to core/kernels/onednn.
+// Turns errors of oneDNN into exceptions of ours. Internal to core/kernels/onednn.
 #pragma once
 
 #include <new>

@@ -1,4 +1,4 @@
-// Gemm on oneDNN's matmul primitive: for CPUs that the ukernel does not serve.
+// Gemm by oneDNN's matmul primitive, for CPUs without AVX2, which the ukernel needs.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ struct DestroyBrgemm {
   void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
 };
 
-/// The kernel for which this thread's matrix unit is configured; 0: none.
+/// The number of the kernel for which the matrix unit of this thread is configured; 0: none.
 thread_local uint64_t configured_kernel = 0;
 
 uint64_t NextKernel() {

@@ -1,4 +1,4 @@
-// Gemm on oneDNN's brgemm ukernel (AVX2 and up).
+// Gemm by oneDNN's brgemm ukernel, from AVX2 on.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,10 @@
 
 namespace attention {
 
+/// Makes a kernel. REQUIRES: HasVnni(), if shape.int8.
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape);
 
-/// Frees the registers of this thread's matrix unit, if a kernel configured it.
+/// Frees the registers of the matrix unit on this thread, if a kernel has configured it.
 void ReleaseMatrixUnit();
 
 }  // namespace attention

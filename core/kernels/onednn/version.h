@@ -1,4 +1,4 @@
-// Which oneDNN this process runs on.
+// The version of oneDNN that this process uses.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What follows a product in the same pass: bias, activation, gate, residual. Included by each
-// instruction set's file.
+// The last step of a linear map: bias, activation, gate, residual. The file of each instruction set
+// includes it.
 #pragma once
 
 #include "core/kernels/tile/tile_kernels.h"
@@ -8,8 +8,8 @@
 namespace attention {
 namespace {
 
-/// erf(z) as z P(z^2) / Q(z^2), fitted by weighted least squares on [0, 3.93], beyond which it is 1
-/// to f32's precision; absolute error 4e-7.
+/// Returns erf(z) as z P(z^2) / Q(z^2), fitted by weighted least squares on [0, 3.93], with an
+/// absolute error of 4e-7. Beyond 3.93 erf is 1 in f32.
 inline Vec Erf(Vec z) {
   const Vec above = IfLess(z, Set(-3.93f), Set(-3.93f), z);
   const Vec c = IfLess(Set(3.93f), z, Set(3.93f), above);
@@ -36,7 +36,7 @@ struct Relu {
 struct Gelu {
   static Vec Of(Vec x) { return 0.5f * x * (1.0f + Erf(x * 0.7071067811865476f)); }
 };
-/// 0.5 x (1 + tanh(u)) is x / (1 + exp(-2u)).
+/// Uses 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)).
 struct GeluTanh {
   static Vec Of(Vec x) {
     const Vec u = x * MulAdd(x * x, Set(0.044715f * 0.7978845608028654f), Set(0.7978845608028654f));
@@ -47,6 +47,7 @@ struct Silu {
   static Vec Of(Vec x) { return x / (1.0f + Exp(-x)); }
 };
 
+/// Loads 16 columns of the residual from `column` on; columns past its end are 0.
 inline Vec LoadResidual(const FinishTile& tile, int64_t row, int64_t column) {
   const float* from = tile.residual + row * tile.residual_stride + column;
   const int64_t left = tile.cols - column;

@@ -1,5 +1,5 @@
-// From raw scores to logits, and the similarities that are not softmax. Included by each
-// instruction set's file.
+// Logits from raw scores, and the similarities that are not softmax. The file of each instruction
+// set includes it.
 #pragma once
 
 #include "core/kernels/tile/tile_kernels.h"
@@ -8,6 +8,7 @@
 namespace attention {
 namespace {
 
+/// Returns 0, 1, ..., 15.
 inline Vec LaneNumbers() {
   alignas(64) static constexpr float kNumbers[16] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                      8, 9, 10, 11, 12, 13, 14, 15};

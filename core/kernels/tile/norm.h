@@ -1,4 +1,4 @@
-// Layer norm and root-mean-square norm of rows. Included by each instruction set's file.
+// Layer norm and root-mean-square norm of rows. The file of each instruction set includes it.
 #pragma once
 
 #include "core/kernels/tile/pack.h"

@@ -1,10 +1,10 @@
-// Packing and conversion of tiles. Included by each instruction set's file; plain loops that the
-// compiler vectorises.
+// Packing and conversion of rows, in plain loops that the compiler vectorises. The file of each
+// instruction set includes it.
 #pragma once
 
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
-#include "core/tensor/bf16_bits.h"
+#include "core/tensor/half_bits.h"
 
 namespace attention {
 namespace {
@@ -21,6 +21,7 @@ inline uint32_t FloatToBits(float value) {
   return bits;
 }
 
+/// How numbers of a dtype are stored (Type), read as f32 and written from f32.
 template <Dtype kDtype>
 struct Element;
 template <>
@@ -37,9 +38,9 @@ struct Element<Dtype::kBf16> {
 };
 template <>
 struct Element<Dtype::kF16> {
-  using Type = _Float16;
-  static float Read(_Float16 value) { return static_cast<float>(value); }
-  static _Float16 Write(float value) { return static_cast<_Float16>(value); }
+  using Type = uint16_t;
+  static float Read(uint16_t value) { return BitsToFloat(F32BitsOfF16(value)); }
+  static uint16_t Write(float value) { return F16BitsOfF32(FloatToBits(value)); }
 };
 
 /// Calls f(Element<dtype>{}).
@@ -60,8 +61,8 @@ inline void ForDtype(Dtype dtype, const F& f) {
 template <typename E>
 inline void StoreRow(const float* __restrict source, float factor, int64_t cols,
                      typename E::Type* __restrict target) {
-  // Adding +0 turns -0 into +0: whether a tiny sum ended as -0 may depend on how many zeros
-  // followed it.
+  // -0 + 0 is +0. Without it the sign of a tiny sum could depend on how many zeros were added after
+  // it.
   for (int64_t i = 0; i < cols; ++i) {
     target[i] = E::Write(source[i] * factor + 0.0f);
   }
@@ -106,7 +107,7 @@ inline void StoreRows(const StoreTile& tile) {
 
 // ---- Copy ----
 
-/// Zeroes elements [first, end). Usually there are none, so this avoids a call of memset.
+/// Zeroes elements [first, end). Usually there are none: the test saves a call of memset.
 template <typename T>
 inline void ZeroTail(T* values, int64_t first, int64_t end) {
   if (first < end) {
@@ -207,8 +208,7 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
 
 // ---- Pack transposed (keys) ----
 
-/// Loads the first `count` 32-bit lanes of a register (f32 values, or pairs of bf16), and zeros
-/// into the others.
+/// Reads `count` values into the first lanes of a register, as f32. The other lanes become 0.
 template <typename E>
 inline Register ReadLanes(const typename E::Type* from, int64_t count) {
   float values[kRegisterLanes] = {};
@@ -220,10 +220,10 @@ inline Register ReadLanes(const typename E::Type* from, int64_t count) {
   return lanes;
 }
 
+/// Reads pairs of bf16 values into the lanes as they are stored. `count` is the number of values.
 struct Bf16Pairs {
   using Type = uint16_t;
 };
-/// `count` is the number of bf16 values.
 template <>
 inline Register ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
   uint16_t pairs[2 * kRegisterLanes] = {};
@@ -233,7 +233,8 @@ inline Register ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
   return lanes;
 }
 
-/// A square of registers, of which `rows` rows and `count` source columns exist.
+/// Reads a square of registers, of which `rows` rows and `count` source columns exist. The rest
+/// becomes 0.
 template <typename E>
 inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t rows, int64_t count,
                        Register (&v)[kRegisterLanes]) {
@@ -242,7 +243,7 @@ inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t row
   }
 }
 
-/// `per_lane` source columns make one 32-bit lane; `lanes` lanes are written.
+/// Writes `lanes` packed rows of kKeyBlock 32-bit lanes. A lane has `per_lane` source columns.
 template <typename E>
 inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int64_t lanes,
                                 float* target) {

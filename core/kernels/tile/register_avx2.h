@@ -1,4 +1,4 @@
-// A register of eight floats, for vec16_pairs.h.
+// A register of eight floats of AVX2, for vec16_pairs.h, which describes the functions.
 #pragma once
 
 #include <immintrin.h>
@@ -25,7 +25,7 @@ inline Register Round(Register v) {
   return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/// Adds n to the exponent's bits.
+/// Adds n to the bits of the exponent.
 inline Register ScaleByPow2(Register v, Register n) {
   const __m256i exponents = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   const __m256 scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), exponents));
@@ -45,7 +45,7 @@ inline float ReduceSum(Register v) {
   return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-/// Rows of 8 32-bit lanes become columns.
+/// Transposes a square of 8 rows of 8 32-bit lanes.
 inline void Transpose(Register (&v)[8]) {
   __m256 a[8];
 #pragma GCC unroll 4

@@ -1,4 +1,4 @@
-// A register of four floats, for vec16_pairs.h.
+// A register of four floats of NEON, for vec16_pairs.h, which describes the functions.
 #pragma once
 
 #include <arm_neon.h>
@@ -18,13 +18,13 @@ inline void StoreRegister(Register v, float* target) { vst1q_f32(target, v); }
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return vbslq_f32(vcltq_f32(a, b), yes, no);
 }
-/// The processor's own maximum would keep a NaN in `a` too, which x86 drops.
+/// The instruction for a maximum would return NaN also when only `a` is NaN, unlike x86's.
 inline Register Max(Register a, Register b) { return IfLess(b, a, a, b); }
 inline Register MulAdd(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
 inline Register Sqrt(Register v) { return vsqrtq_f32(v); }
 inline Register Round(Register v) { return vrndnq_f32(v); }
 
-/// Adds n to the exponent's bits.
+/// Adds n to the bits of the exponent.
 inline Register ScaleByPow2(Register v, Register n) {
   const int32x4_t exponents = vshlq_n_s32(vcvtnq_s32_f32(n), 23);
   const int32x4_t scaled = vaddq_s32(vreinterpretq_s32_f32(v), exponents);
@@ -43,7 +43,7 @@ inline float ReduceSum(Register v) {
   return First(m + vextq_f32(m, m, 1));
 }
 
-/// Rows of 4 32-bit lanes become columns.
+/// Transposes a square of 4 rows of 4 32-bit lanes.
 inline void Transpose(Register (&v)[4]) {
   const float64x2_t a = vreinterpretq_f64_f32(vzip1q_f32(v[0], v[1]));
   const float64x2_t b = vreinterpretq_f64_f32(vzip2q_f32(v[0], v[1]));

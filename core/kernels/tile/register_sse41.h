@@ -1,4 +1,4 @@
-// A register of four floats, for vec16_pairs.h.
+// A register of four floats of SSE4.1, for vec16_pairs.h, which describes the functions.
 #pragma once
 
 #include <smmintrin.h>
@@ -25,7 +25,7 @@ inline Register Round(Register v) {
   return _mm_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/// Adds n to the exponent's bits.
+/// Adds n to the bits of the exponent.
 inline Register ScaleByPow2(Register v, Register n) {
   const __m128i exponents = _mm_slli_epi32(_mm_cvtps_epi32(n), 23);
   const __m128 scaled = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(v), exponents));
@@ -43,7 +43,7 @@ inline float ReduceSum(Register v) {
   return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
 }
 
-/// Rows of 4 32-bit lanes become columns.
+/// Transposes a square of 4 rows of 4 32-bit lanes.
 inline void Transpose(Register (&v)[4]) { _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]); }
 
 }  // namespace

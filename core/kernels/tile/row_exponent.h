@@ -1,14 +1,15 @@
-// What the probabilities of a row are relative to. Each instruction set's softmax and the code that
-// uses its sums must agree to the last bit.
+// The offset that softmax subtracts from the exponents of a row. The softmax of each instruction
+// set and the code that uses its sums must agree on it to the last bit.
 #pragma once
 
 namespace attention {
 namespace {  // each instruction set has its own copy
 
-/// Exponents of 2 from which on softmax subtracts a row's maximum before it multiplies.
+/// For larger exponents of 2 softmax subtracts the maximum of the row before it multiplies by the
+/// scale.
 constexpr float kHugeExponent = 0x1p20f;
 
-/// The product as the type holds it, kept from contraction into a fused multiply-add.
+/// Returns a * b, rounded to f32: the compiler cannot contract it into a fused multiply-add.
 [[maybe_unused]] inline float RoundedProduct(float a, float b) {
   float product = a * b;
 #ifdef __aarch64__
@@ -19,7 +20,7 @@ constexpr float kHugeExponent = 0x1p20f;
   return product;
 }
 
-/// The exponent of 2 that a row's probabilities are relative to.
+/// Returns the offset of a row with this maximum: its probabilities are 2^(exponent - offset).
 [[maybe_unused]] inline double RowExponent(float row_max, float scale_log2e) {
   const float offset = RoundedProduct(row_max, scale_log2e);
   return __builtin_fabsf(offset) < kHugeExponent

@@ -1,5 +1,5 @@
-// Norm, rotation and feature map of query and key rows, and their quantisation to 8 bits. Included
-// by each instruction set's file; plain loops that the compiler vectorises.
+// Norm, rotation and feature map of query and key rows, and their rounding to 8 bits, mostly in
+// plain loops that the compiler vectorises. The file of each instruction set includes it.
 #pragma once
 
 #include "core/kernels/tile/pack.h"
@@ -9,14 +9,15 @@
 namespace attention {
 namespace {
 
+/// The number of elements of a row that are read at a time.
 inline constexpr int64_t kRowChunk = 512;
 
-/// A row that is being prepared, or a part of it, zero up to a multiple of 16.
+/// A row in f32, or a chunk of it, followed by zeros up to a multiple of 16.
 struct alignas(64) PreparedRow {
   float values[kRowChunk];
 };
 
-/// Reads a chunk of elements from `first` on, and returns how many there are.
+/// Reads the chunk of a row that begins at element `first`. Returns the number of its elements.
 template <typename E>
 inline int64_t ReadChunk(const typename E::Type* from, int64_t first, int64_t cols,
                          PreparedRow& row) {
@@ -123,7 +124,8 @@ inline float LargestMagnitude(const float* values, int64_t count) {
   return ReduceMax(best);
 }
 
-/// Writes a row as integers -127..127, plus 128. A row that is not finite gets the scale NaN.
+/// Writes each element as an integer from -127 to 127, plus 128. A row that is not finite gets the
+/// scale NaN.
 inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) {
   PreparedRow row;
   __builtin_memset(&row, 0, sizeof(row));
@@ -160,7 +162,7 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
 
 inline float ReadPacked(const int8_t* source, int64_t at) { return source[at]; }
 inline float ReadPacked(const uint16_t* source, int64_t at) {
-  return BitsToFloat(uint32_t{source[at]} << 16);
+  return BitsToFloat(F32BitsOfBf16(source[at]));
 }
 
 template <typename T>
@@ -197,8 +199,8 @@ inline void DequantiseScores(const DequantisedScores& tile) {
   }
 }
 
-/// Multiplies the row's probabilities by their values' scales, in place; a probability of 0 stays 0
-/// whatever the scale is. Returns the largest product, or NaN when one is not finite.
+/// Multiplies each probability of a row by the scale of its value, in place. A probability of 0
+/// stays 0 whatever the scale is. Returns the largest product, or NaN when one is not finite.
 inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) {
   Vec best = {};
   Vec check = {};
@@ -212,13 +214,15 @@ inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) 
   return ReduceMax(best) + ReduceSum(check);
 }
 
+/// Stores 16 numbers from 0 to 255, rounded down, as bytes.
 inline void StoreBytes(Vec v, uint8_t* target) {
 #ifdef __AVX512F__
   const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(v));
   __builtin_memcpy(target, &bytes, sizeof(bytes));
 #elif defined(__AVX2__)
   const __m256i packed = _mm256_packus_epi32(_mm256_cvttps_epi32(v.lo), _mm256_cvttps_epi32(v.hi));
-  const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);  // packing went by halves
+  const __m256i words =
+      _mm256_permute4x64_epi64(packed, 0xd8);  // the packing works within 128 bits
   const __m128i bytes =
       _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   __builtin_memcpy(target, &bytes, sizeof(bytes));

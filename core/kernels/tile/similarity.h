@@ -1,4 +1,4 @@
-// The functions of a query and a key that give a weight.
+// The similarities: functions of a query and a key that give a weight.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Online softmax (Milakov & Gimelshein 2018, algorithm 3) of one tile. Included by each instruction
-// set's file.
+// Online softmax (Milakov & Gimelshein 2018, algorithm 3) of one key tile. The file of each
+// instruction set includes it.
 #pragma once
 
 #include "core/kernels/tile/row_exponent.h"
@@ -35,7 +35,7 @@ inline void ScaleRow(float* row, int64_t count, float factor) {
   }
 }
 
-/// The memory to which the probabilities of a row are written.
+/// Writes the probabilities of a row to memory, 16 or 32 at a time from column i on.
 struct ToFloats {
   float* target;
   void Put(int64_t i, Vec p) const { Store(p, target + i); }
@@ -46,6 +46,7 @@ struct ToFloats {
 };
 
 #ifdef __AVX512BF16__
+/// Does the same, rounded to bf16.
 struct ToBf16 {
   uint16_t* target;
   void Put(int64_t i, Vec p) const {
@@ -59,13 +60,13 @@ struct ToBf16 {
 };
 #endif
 
-/// exp(scale * (score - max)) as 2^(score * scale_log2e - offset). Any offset near the maximum's
-/// would do, if the same one serves the whole row: its rounding cancels in the normalisation.
-/// Beyond 2^20 the offset's rounding could exceed the range of exp: such rows (`kIsHuge`) subtract
-/// first, at the cost of one more rounding.
+/// The exponents of 2 of a row's probabilities: score * scale_log2e - offset. The offset is the
+/// rounded max * scale_log2e. Since the whole row uses the same offset, its rounding cancels in the
+/// normalisation. Beyond kHugeExponent the rounding could exceed the range of exp: such rows
+/// (`kIsHuge`) subtract the maximum first, at the cost of one more rounding.
 template <bool kIsHuge>
 struct Exponent {
-  /// Beyond the range of exp, exponents may come out as -infinity.
+  /// Whether an exponent may be -infinity although the score is finite.
   static constexpr bool kMayOverflow = kIsHuge;
 
   Vec Of(Vec score) const {
@@ -77,7 +78,7 @@ struct Exponent {
   Vec offset;
 };
 
-/// Calls f(Exponent) with the kind of exponent that suits the row's maximum.
+/// Calls f(Exponent) with the kind of Exponent for a row with this maximum.
 template <typename F>
 inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
   const float offset = RoundedProduct(row_max, scale_log2e);
@@ -87,9 +88,10 @@ inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
   return f(Exponent<true>{Set(scale_log2e), Set(row_max), Set(offset)});
 }
 
-/// Writes 2^exponent for the first `visible` of `cols` columns, zeros after; returns the sum. A
-/// lane's partial sum depends on the columns' places alone, so zeros at the end change no bit.
-/// kHides: scores may be -infinity, whose power is 0.
+/// Writes 2^exponent for the first `visible` of `cols` columns, and zeros for the others. Returns
+/// the sum. It is the sum of 64 partial sums, and the column alone decides to which one it is
+/// added, so that zeros at the end change no bit. With kHides, scores may be -infinity, whose power
+/// is 0.
 template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline float Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                           Target target) {
@@ -126,8 +128,8 @@ inline float Exponentials(const float* row, int64_t visible, int64_t cols, Expon
   return ReduceSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/// Raises the row's maximum to that of the tile, and rescales what was accumulated relative to the
-/// old one.
+/// Raises the running maximum of row `r` to the maximum of the tile, and rescales the sum and the
+/// accumulator, which are relative to the old one.
 inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
   const float old_max = tile.row_max[r];
   const float tile_max = MaxOf(tile.scores + r * tile.stride, tile.visible_end[r]);
@@ -147,7 +149,7 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 template <typename Exp2, typename Target>
 inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
   const float* row = tile.scores + r * tile.stride;
-  if (tile.row_max[r] == kMinusInfinity) {  // no key is visible yet, or it is NaN
+  if (tile.row_max[r] == kMinusInfinity) {  // all scores so far are -infinity or NaN
     for (int64_t i = 0; i < tile.visible_end[r]; ++i) {
       tile.row_sum[r] += row[i] == row[i] ? 0.0f : row[i];
     }

@@ -1,13 +1,13 @@
-// The function table of the instruction set that the including file is compiled for.
+// Makes the function table of the instruction set for which the including file is compiled.
 #pragma once
 
+#include "core/kernels/tile/few_row_product.h"
 #include "core/kernels/tile/finish.h"
 #include "core/kernels/tile/logits.h"
 #include "core/kernels/tile/norm.h"
 #include "core/kernels/tile/pack.h"
 #include "core/kernels/tile/rows.h"
 #include "core/kernels/tile/softmax.h"
-#include "core/kernels/tile/stream.h"
 #include "core/kernels/tile/tables.h"
 
 namespace attention {
@@ -21,7 +21,7 @@ constexpr TileKernels MakeTable() {
           .store = StoreRows,
           .finish = Finish,
           .norm = Norm,
-          .stream = kStream,
+          .few_row_product = kMultiplyFewRows,
           .pack_transposed = PackTransposed,
           .pack_rows = PackRows,
           .copy_rows = CopyRows,

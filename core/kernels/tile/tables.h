@@ -1,11 +1,11 @@
-// The function tables, one from each instruction set's file.
+// The function tables. The file of each instruction set defines one.
 #pragma once
 
 namespace attention {
 
 struct TileKernels;
 
-extern const TileKernels kTileKernelsNeon;  // on ARM64; the others on x86-64
+extern const TileKernels kTileKernelsNeon;  // on ARM64 only; the others on x86-64 only
 extern const TileKernels kTileKernelsSse41;
 extern const TileKernels kTileKernelsAvx2;
 extern const TileKernels kTileKernelsAvx2Vnni;

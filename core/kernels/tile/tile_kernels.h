@@ -1,5 +1,6 @@
-// The vector code around the matrix products: softmax of a tile, packing, conversion. Compiled once
-// for each instruction set.
+// The vector code around the matrix products: softmax of a tile, packing, conversion. It is
+// compiled once for each instruction set. Strides count elements, unless a comment says bytes.
+// Nothing here allocates memory or fails, and all of it is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,61 +10,65 @@
 
 namespace attention {
 
-/// Keys are packed, scored and summed in blocks of this many.
+/// The number of keys in a key block. Keys are packed, scored and summed in key blocks.
 inline constexpr int64_t kKeyBlock = 64;
 
+/// Returns the smallest multiple of `multiple` that is not less than `value` >= 0.
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// One step of online softmax: a tile of scores [rows, cols] becomes probabilities relative to each
-/// row's running maximum, and what was accumulated for earlier tiles is rescaled to it.
+/// One step of online softmax. The scores [rows, cols] become probabilities relative to the running
+/// maximum of their row. When the maximum rises, the sum and the accumulator of the row are
+/// rescaled to it.
 struct SoftmaxTile {
-  float* scores = nullptr;  // [rows, cols], row stride `stride`; becomes the probabilities unless
-                            // bf16_probabilities
+  /// [rows, cols], row stride `stride`. They become the probabilities, unless bf16_probabilities
+  /// receives these.
+  float* scores = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
-  const int64_t* visible_end =
-      nullptr;            // [rows]: columns from visible_end on are hidden and get probability 0
-  bool hides = false;     // scores of -infinity are hidden too
-  float scale_log2e = 0;  // >= 0: scale of the logits, times log2(e)
-  float* row_max =
-      nullptr;  // [rows], running maximum of raw scores; -infinity before the first tile
-  float* row_sum = nullptr;                // [rows], running sum of probabilities
-  float* accumulator = nullptr;            // [rows, accumulator_cols], dense
-  int64_t accumulator_cols = 0;            // a multiple of 16
-  bool is_first = false;                   // the accumulator holds nothing yet
-  uint16_t* bf16_probabilities = nullptr;  // [rows, cols], row stride `stride`, or null
+  /// [rows]: the columns from visible_end on are hidden from the row and get probability 0.
+  const int64_t* visible_end = nullptr;
+  /// Whether scores may be -infinity, which hides their keys too.
+  bool hides = false;
+  float scale_log2e = 0;         // >= 0: the scale of the logits times log2(e)
+  float* row_max = nullptr;      // [rows]: running maximum of the scores, -infinity at first
+  float* row_sum = nullptr;      // [rows]: running sum of the probabilities
+  float* accumulator = nullptr;  // [rows, accumulator_cols], dense
+  int64_t accumulator_cols = 0;  // a multiple of 16
+  bool is_first = false;         // the accumulator holds nothing yet
+  /// [rows, cols], row stride `stride`, or null.
+  uint16_t* bf16_probabilities = nullptr;
 };
 
-/// What follows a linear map.
+/// The function that is applied to the result of a linear map.
 enum class Activation {
   kNone,
   kRelu,
   kGelu,      // x Phi(x) (Hendrycks & Gimpel 2016)
-  kGeluTanh,  // their approximation by tanh
+  kGeluTanh,  // the same authors' approximation by tanh
   kSilu,      // x / (1 + exp(-x))
 };
 
-/// A [rows, 64] tile of a product on its way to the result, in place:
-/// activation(values + bias) * (factors + factor_bias) + residual.
+/// The last step of a linear map on 64 columns, in place:
+/// values = activation(values + bias) * (factors + factor_bias) + residual.
 struct FinishTile {
-  float* values = nullptr;  // dense
+  float* values = nullptr;  // [rows, 64], dense
   int64_t rows = 0;
   const float* bias = nullptr;  // [64]
   Activation activation = Activation::kNone;
-  const float* factors = nullptr;      // dense [rows, 64], or null: 1
+  const float* factors = nullptr;      // [rows, 64], dense, or null: 1
   const float* factor_bias = nullptr;  // [64]
   const float* residual = nullptr;     // [rows, cols], or null: 0
   int64_t residual_stride = 0;
   int64_t cols = 0;  // of the residual
 };
 
-/// Rows of hidden states to be normalised: (x - mean) / sqrt(variance + epsilon) * weight + bias
-/// (Ba et al. 2016), or x / sqrt(mean(x^2) + epsilon) * weight with `is_rms`.
+/// The norm of rows: target = (x - mean) / sqrt(variance + epsilon) * weight + bias (Ba et al.
+/// 2016), or x / sqrt(mean(x^2) + epsilon) * weight with `is_rms`; plus the residual.
 struct NormTile {
-  const float* source = nullptr;
+  const float* source = nullptr;  // [rows, cols]
   int64_t source_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
@@ -71,27 +76,27 @@ struct NormTile {
   float epsilon = 0;
   const float* weight = nullptr;    // [cols]
   const float* bias = nullptr;      // [cols], or null
-  const float* residual = nullptr;  // [rows, cols] added to the result, or null
+  const float* residual = nullptr;  // [rows, cols], or null: 0
   int64_t residual_stride = 0;
-  void* target = nullptr;  // may be the source, where its dtype is f32
+  void* target = nullptr;  // [rows, cols]; may be the source if target_dtype is f32
   Dtype target_dtype = Dtype::kF32;
   int64_t target_stride = 0;
 };
 
-/// A [rows, cols] f32 tile to be written elsewhere as another dtype.
+/// A copy of f32 rows in another dtype, divided by the sums of the rows.
 struct StoreTile {
-  const float* source = nullptr;
+  const float* source = nullptr;  // [rows, cols]
   int64_t source_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
-  const float* row_sum =
-      nullptr;  // [rows]: each row is divided by it, a row with 0 becomes zeros; or null
-  void* target = nullptr;
+  /// [rows], or null: 1. A row whose sum is 0 becomes zeros.
+  const float* row_sum = nullptr;
+  void* target = nullptr;  // [rows, cols]
   Dtype target_dtype = Dtype::kF32;
   int64_t target_stride = 0;
 };
 
-/// A [rows, cols] part of a strided tensor to be packed for a product.
+/// The rows [rows, cols] of a strided tensor that are packed or copied.
 struct PackSource {
   const void* data = nullptr;
   Dtype dtype = Dtype::kF32;
@@ -100,11 +105,11 @@ struct PackSource {
   int64_t cols = 0;
 };
 
-/// What a row's raw scores go through to become logits.
+/// The terms by which the raw scores of one row become logits.
 struct LogitRow {
   float alibi_slope = 0;
-  float first_distance = 0;     // p - j of the row and column 0
-  const float* bias = nullptr;  // of column 0, or null
+  float first_distance = 0;     // p - j of the row's position p and the key j of column 0
+  const float* bias = nullptr;  // [cols], or null
 };
 
 /// scores[rows, cols] = softcap(scale * scores) - slope * |p - j| + bias, in place.
@@ -112,60 +117,60 @@ struct LogitTile {
   float* scores = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
-  int64_t cols = 0;  // of the bias; scores are padded to a multiple of 16
+  int64_t cols = 0;  // of the biases; the scores have a multiple of 16 columns
   float scale = 1;
   float softcap = 0;                // 0: none
   const LogitRow* terms = nullptr;  // [rows]
 };
 
-/// scores[rows, 64] of kernel regression, by differences in double precision: kGaussian -|query -
-/// key|^2; kBox and kTriangular the weights themselves, since 1 - |q - k| / bandwidth cancels near
-/// its edge.
+/// The scores of kernel regression for one key block, computed in double precision. For kGaussian a
+/// score is -|query - key|^2. For kBox and kTriangular it is the weight itself, since f32 would
+/// lose the digits of 1 - |query - key| / bandwidth near the edge.
 struct DistanceTile {
   Similarity similarity = Similarity::kGaussian;
   double bandwidth = 0;
   const float* query = nullptr;  // [rows, depth]
   int64_t rows = 0;
   int64_t depth = 0;
-  const float* keys = nullptr;  // a packed block, [depth][kKeyBlock]
-  float* scores = nullptr;
+  const float* keys = nullptr;  // a packed key block, [depth][kKeyBlock]
+  float* scores = nullptr;      // [rows, kKeyBlock], row stride `stride`
   int64_t stride = 0;
 };
 
-/// Adds up weights that are not softmax's. Hidden ones (-infinity, or from visible_end on) become
-/// 0.
+/// Weights of a similarity that is not softmax. Those of hidden keys (-infinity, or in columns from
+/// visible_end on) become 0, and the others are added to the sum of their row.
 struct WeightTile {
-  float* scores = nullptr;  // [rows, cols]
+  float* scores = nullptr;  // [rows, cols], row stride `stride`
   int64_t stride = 0;
   int64_t rows = 0;
-  int64_t cols = 0;  // a multiple of 16
-  const int64_t* visible_end = nullptr;
-  float* row_sum = nullptr;
+  int64_t cols = 0;                      // a multiple of 16
+  const int64_t* visible_end = nullptr;  // [rows]
+  float* row_sum = nullptr;              // [rows]
 };
 
-/// Query or key rows of one head on their way to a product.
+/// The preparation of query or key rows of one head: norm, then rotation, then feature map.
 struct RowPreparation {
   PackSource source;
   bool has_norm = false;
-  const float* norm_weight = nullptr;  // [cols] or null: ones
+  const float* norm_weight = nullptr;  // [cols], or null: ones
   float norm_epsilon = 0;
-  int64_t rotary_dim = 0;  // 0: none
-  bool interleaved = false;
+  int64_t rotary_dim = 0;            // 0: none
+  bool interleaved = false;          // as in Rotary
   const float* rotations = nullptr;  // [rows, rotary_dim]: cosines of the pairs, then sines
   bool has_feature_map = false;      // elu(x) + 1
 };
 
-/// Rows of 8-bit integers: x = scale * (q - 128).
+/// The memory for rows of 8-bit integers q, with x = scale * (q - 128).
 struct QuantisedRows {
-  uint8_t* values = nullptr;  // [rows, width], the excess over `cols` is 128
+  uint8_t* values = nullptr;  // [rows, width], dense; columns past those of the source become 128
   int64_t width = 0;
   float* scales = nullptr;  // [rows]
 };
 
-/// Products of quantised rows with quantised keys, made floats in place:
-/// scores = (product - key_offsets[j]) * query_scales[r] * key_scales[j].
+/// The scores of 8-bit rows and 8-bit keys, from their integer products and in place:
+/// score = (product - key_offsets[j]) * query_scales[r] * key_scales[j].
 struct DequantisedScores {
-  float* scores = nullptr;  // holds int32 products
+  float* scores = nullptr;  // [rows, cols], row stride `stride`: int32 products before, f32 after
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;                     // a multiple of 16
@@ -174,65 +179,71 @@ struct DequantisedScores {
   const float* key_offsets = nullptr;   // [cols]: 128 * sum of the key's integers
 };
 
-/// Probabilities, which are multiplied by value_scales[j], as 8-bit integers of one scale for each
-/// row.
+/// The rounding of probability * value_scales[j] to 8-bit integers, with one scale for each row.
 struct QuantisedProbabilities {
-  float* probabilities = nullptr;
-  int64_t stride = 0;  // of both, in elements
+  float* probabilities = nullptr;  // [rows, cols]; multiplied by the scales in place
+  int64_t stride = 0;              // of the rows of `probabilities` and of `target`
   int64_t rows = 0;
   int64_t cols = 0;                     // a multiple of 16
   const float* value_scales = nullptr;  // [cols]
-  uint8_t* target = nullptr;
-  float* row_scales = nullptr;  // [rows]
+  uint8_t* target = nullptr;            // [rows, cols]
+  float* row_scales = nullptr;          // [rows], written
 };
 
-/// target[rows, cols] += row_scales[r] * sums; dense.
+/// Integer sums that are added to f32 sums: target += row_scales[r] * sums.
 struct ScaledSums {
-  const int32_t* sums = nullptr;
+  const int32_t* sums = nullptr;      // [rows, cols], dense
   const float* row_scales = nullptr;  // [rows]
   int64_t rows = 0;
   int64_t cols = 0;
-  float* target = nullptr;
+  float* target = nullptr;  // [rows, cols], dense
 };
 
-/// Packed memory of another type, made f32 [rows, cols]: bf16 [rows / 2][cols][2], or int8 [rows /
-/// 4][cols][4] times the scales.
+/// The conversion of packed bf16 or int8 numbers to dense f32 rows. int8 numbers are multiplied by
+/// the scale of their row or column.
 struct ExpandTile {
+  /// bf16 [rows / 2][cols][2], or int8 [rows / 4][cols][4].
   const void* source = nullptr;
   const float* row_scales = nullptr;     // [rows], or null
   const float* column_scales = nullptr;  // [cols], or null
-  bool int8 = false;
+  bool int8 = false;                     // otherwise bf16
   int64_t rows = 0;
   int64_t cols = 0;
-  float* target = nullptr;
+  float* target = nullptr;  // [rows, cols], dense
 };
 
-inline constexpr int64_t kMostStreamedRows = 8;
+/// The largest number of rows of a few-row product.
+inline constexpr int64_t kFewRows = 8;
 
-/// c[rows, cols] (+)= a[rows, k] b[k, cols] for few rows; b packed as for the brgemm ukernels, a
-/// group of 32 bits along k being one step. Strides in bytes.
-struct StreamProduct {
-  /// kF32Bf16: a f32, b bf16; kInt8: a u8, b s8, c int32. c is f32 otherwise. kBf16Matrix: bf16,
-  /// with the bits of a matrix unit.
-  enum Operands { kF32, kF32Bf16, kBf16, kBf16Matrix, kInt8 };
+/// A few-row product c[rows, cols] (+)= a[rows, k] b[k, cols]. b is packed as in GemmShape; its
+/// numbers of one column that share 32 bits along k make one step. Strides count bytes.
+struct FewRowProduct {
+  enum Operands {
+    kF32,
+    kF32Bf16,     // a is f32, b is bf16
+    kBf16,        // needs AVX512_BF16
+    kBf16Matrix,  // bf16, with the bits of a matrix unit; needs AVX512_BF16
+    kInt8,        // a is u8, b is s8, c is int32; c is f32 with all others
+  };
 
   Operands operands = kF32;
   const void* a = nullptr;
   int64_t a_stride = 0;
-  int64_t rows = 0;  // <= kMostStreamedRows
+  int64_t rows = 0;  // 1 to kFewRows
   const void* b = nullptr;
-  int64_t b_stride = 0;
-  int64_t steps = 0;  // <= 256
-  int64_t cols = 0;   // a multiple of 16, <= 512
-  /// Of kBf16Matrix: steps that the matrix unit multiplies at once, a divisor of `steps`.
+  int64_t b_stride = 0;  // from one step to the next
+  int64_t steps = 0;     // <= 256
+  int64_t cols = 0;      // a multiple of 16, <= 512
+  /// For kBf16Matrix: the number of steps that the matrix unit multiplies at once. It divides
+  /// `steps`.
   int64_t tile_steps = 1;
   void* c = nullptr;
   int64_t c_stride = 0;
   bool accumulate = false;
 };
 
-/// Function table of one instruction set. Where a table works on bf16 operands (`compute` ==
-/// kBf16), sources are bf16; where it works on f32, sources are any dtype.
+/// The functions of one instruction set. With `compute` kBf16 the sources are bf16; with kF32 they
+/// are of any dtype.
 struct TileKernels {
   void (*softmax)(const SoftmaxTile& tile);
   void (*logits)(const LogitTile& tile);
@@ -241,29 +252,30 @@ struct TileKernels {
   void (*store)(const StoreTile& tile);
   void (*finish)(const FinishTile& tile);
   void (*norm)(const NormTile& tile);
-  /// Null below AVX2. kBf16 needs AVX512_CORE_BF16.
-  void (*stream)(const StreamProduct& product);
-  /// Up to kKeyBlock rows, transposed: f32 [depth][kKeyBlock], bf16 [depth / 2][kKeyBlock][2];
-  /// depth >= cols, the rest zero. Rows not given are zero.
+  /// Null below AVX2, and on ARM64.
+  void (*few_row_product)(const FewRowProduct& product);
+  /// Packs up to kKeyBlock rows as one key block: f32 [depth][kKeyBlock], or bf16 [depth /
+  /// 2][kKeyBlock][2]. Missing rows, and the columns from source.cols to depth, become zeros.
   void (*pack_transposed)(const PackSource& source, Dtype compute, int64_t depth, void* target);
-  /// Up to kKeyBlock rows as kKeyBlock packed ones: f32 [kKeyBlock][width], bf16 [kKeyBlock /
-  /// 2][width][2]; what is not given is zero. Returns whether every value is finite.
+  /// Packs up to kKeyBlock rows: f32 [kKeyBlock][width], or bf16 [kKeyBlock / 2][width][2]. Missing
+  /// rows and columns become zeros. Returns whether every value is finite.
   bool (*pack_rows)(const PackSource& source, Dtype compute, int64_t width, void* target);
-  /// Rows of `compute` elements, `width` >= cols apart, the rest zero; values negated with
-  /// `negate`.
+  /// Copies rows to `target` [source.rows, width], as `compute`. The columns from source.cols to
+  /// width become zeros. With `negate` the sign of each value changes.
   void (*copy_rows)(const PackSource& source, Dtype compute, int64_t width, bool negate,
                     void* target);
-  /// Norm, then rotation, then feature map, in f32; dense rows of `target_dtype`.
+  /// Prepares rows in f32, and writes them to `target`, dense, as `target_dtype`.
   void (*prepare_rows)(const RowPreparation& rows, Dtype target_dtype, void* target);
 
   void (*expand)(const ExpandTile& tile);
+  /// Rounds rows to 8-bit integers. A row that is not finite gets the scale NaN.
   void (*quantise_rows)(const PackSource& source, const QuantisedRows& target);
   void (*dequantise_scores)(const DequantisedScores& tile);
   void (*quantise_probabilities)(const QuantisedProbabilities& tile);
   void (*add_scaled)(const ScaledSums& tile);
 };
 
-/// The table of CurrentIsa().
+/// Returns the functions for CurrentIsa(), of static lifetime.
 const TileKernels& CurrentTileKernels();
 
 }  // namespace attention

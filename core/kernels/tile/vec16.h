@@ -1,11 +1,12 @@
-// Sixteen floats, on the vector registers of the instruction set that the including file is
-// compiled for: one of AVX-512, two of AVX2, four of SSE4.1 or NEON. Everything has internal
-// linkage: a file for a wider instruction set must not lend its code to the others.
+// Vec: sixteen floats in the vector registers of the instruction set for which the including file
+// is compiled. They are one register of AVX-512, two of AVX2, or four of SSE4.1 or NEON. Everything
+// here has internal linkage, so that the linker cannot use code for a wider instruction set in
+// other files.
 //
-// Each of the three headers defines Vec with + - * / and unary -, between vectors and with a float;
-// Set, Load, Store, LoadFirst, KeepFirst, IfLess, Max, MulAdd, Sqrt, Round, ScaleByPow2, First,
-// ReduceMax, ReduceSum; and Register, kRegisterLanes and Transpose for code that moves whole
-// registers.
+// Each of the two included headers defines Vec with + - * / and unary -, between vectors and with a
+// float; Set, Load, Store, LoadFirst, KeepFirst, IfLess, Max, MulAdd, Sqrt, Round, ScaleByPow2,
+// First, ReduceMax, ReduceSum; and Register, kRegisterLanes and Transpose for code that moves whole
+// registers. Load and Store need no alignment. Max(a, b) is b in lanes where one of them is NaN.
 #pragma once
 
 #ifdef __AVX512F__
@@ -19,8 +20,9 @@ namespace {
 
 inline Vec Abs(Vec v) { return IfLess(v, Vec{}, -v, v); }
 
-/// 2^x for x in [-0.5, 0.5]: minimax polynomials (Remez, relative error 7.5e-8 and 7.5e-5), divided
-/// by their constant term: softmax cancels a common factor, and 2^0 becomes exactly 1.
+/// Two minimax polynomials (Remez) for 2^x with x in [-0.5, 0.5], of relative error 7.5e-8 and
+/// 7.5e-5. They are divided by their constant term, so that 2^0 is exactly 1. Softmax cancels the
+/// common factor.
 struct Exp2Degree5 {
   static Vec Polynomial(Vec x) {
     Vec p = MulAdd(x, Set(0.001327647129073739f), Set(0.009675540961325169f));
@@ -38,14 +40,15 @@ struct Exp2Degree3 {
   }
 };
 
-/// 2^t for t below 128; NaN stays NaN. REQUIRES: t is finite where kScaleByPow2NeedsFinite.
+/// Returns 2^t for t below 128; NaN stays NaN. REQUIRES: t is not -infinity, if
+/// kScaleByPow2NeedsFinite.
 template <typename Exp2>
 inline Vec PowerOfTwo(Vec t) {
   const Vec n = Round(t);
   return ScaleByPow2(Exp2::Polynomial(t - n), n);
 }
 
-/// The same for t of -infinity too.
+/// Returns 2^t for t below 128, also 0 for -infinity; NaN stays NaN.
 template <typename Exp2>
 inline Vec PowerOfTwoOrZero(Vec t) {
   if constexpr (kScaleByPow2NeedsFinite) {
@@ -59,8 +62,8 @@ inline Vec Exp(Vec x) {
   return PowerOfTwoOrZero<Exp2Degree5>(IfLess(Set(127.0f), t, Set(127.0f), t));
 }
 
-/// Relative error 2e-7: near zero by x + x^3 P(x^2) (interpolated at Chebyshev nodes of x^2 in
-/// [0, 0.4]), elsewhere by 1 - 2 / (exp(2x) + 1). NaN stays NaN.
+/// Returns tanh with a relative error of 2e-7: for x^2 < 0.4 as x + x^3 P(x^2), interpolated at the
+/// Chebyshev nodes of x^2 in [0, 0.4], elsewhere as 1 - 2 / (exp(2x) + 1). NaN stays NaN.
 inline Vec Tanh(Vec x) {
   const Vec z = x * x;
   Vec p = MulAdd(z, Set(0.0022695017978548997f), Set(-0.008323187008500099f));

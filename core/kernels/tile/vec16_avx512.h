@@ -1,4 +1,4 @@
-// vec16.h on AVX-512: one register.
+// Vec on AVX-512: one register.
 #pragma once
 
 #include <immintrin.h>
@@ -35,7 +35,7 @@ inline Vec KeepFirst(Vec v, int64_t count) { return _mm512_maskz_mov_ps(FirstLan
 /// Returns `yes` in the lanes where a < b, and `no` in the others, also where one is NaN.
 inline Vec IfLess(Vec a, Vec b, Vec yes, Vec no) { return a < b ? yes : no; }
 
-/// Returns the larger of each lane; a NaN in `b` stays.
+/// Returns the larger of each lane, and `b` where one of them is NaN.
 inline Vec Max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
@@ -47,7 +47,7 @@ inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
 
 constexpr bool kScaleByPow2NeedsFinite = true;
 
-/// v * 2^n for integral n; gradual underflow.
+/// Returns v * 2^n for integral n, with gradual underflow.
 inline Vec ScaleByPow2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 
 /// Returns lane 0.
@@ -56,7 +56,7 @@ inline float First(Vec v) { return v[0]; }
 inline float ReduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
 inline float ReduceSum(Vec v) { return _mm512_reduce_add_ps(v); }
 
-/// Makes columns of rows of 16 32-bit lanes.
+/// Transposes a square of 16 rows of 16 32-bit lanes.
 inline void Transpose(Register (&v)[16]) {
   __m512 a[16];
 #pragma GCC unroll 8

@@ -1,5 +1,5 @@
-// vec16.h on AVX2, SSE4.1 and NEON: a vector is a pair of vectors of half its size, down to a
-// register.
+// Vec on AVX2, SSE4.1 and NEON: a pair of halves, where a half is a register or a pair of
+// registers.
 #pragma once
 
 #ifdef __AVX2__
@@ -48,7 +48,7 @@ inline Pair<H> IfLess(Pair<H> a, Pair<H> b, Pair<H> yes, Pair<H> no) {
   return {IfLess(a.lo, b.lo, yes.lo, no.lo), IfLess(a.hi, b.hi, yes.hi, no.hi)};
 }
 
-/// Returns the larger of each lane; a NaN in `b` stays.
+/// Returns the larger of each lane, and `b` where one of them is NaN.
 template <typename H>
 inline Pair<H> Max(Pair<H> a, Pair<H> b) {
   return {Max(a.lo, b.lo), Max(a.hi, b.hi)};
@@ -72,7 +72,8 @@ inline Pair<H> Round(Pair<H> v) {
 
 constexpr bool kScaleByPow2NeedsFinite = false;
 
-/// v * 2^n for v in [0.5, 2) or NaN and integral n below 128; 0 where n is below -125, whatever v.
+/// Returns v * 2^n for v in [0.5, 2) or NaN and integral n below 128; 0 for n below -125, whatever
+/// v is.
 template <typename H>
 inline Pair<H> ScaleByPow2(Pair<H> v, Pair<H> n) {
   return {ScaleByPow2(v.lo, n.lo), ScaleByPow2(v.hi, n.hi)};

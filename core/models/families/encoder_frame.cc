@@ -68,7 +68,7 @@ ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults) {
                      .norm = LayerNorm("embeddings.LayerNorm", extents.d_model, extents.epsilon)};
   model.max_positions = model.embedding->num_positions;
   if (defaults.padding_id.has_value()) {
-    // At least one position is left behind its own.
+    // At least one position must remain after that of the padding.
     const int64_t id = config.WholeNumber({"pad_token_id"}, {0, model.embedding->num_positions - 2},
                                           defaults.padding_id);
     model.embedding->padding_id = static_cast<int32_t>(id);

@@ -11,7 +11,7 @@
 namespace attention::families {
 namespace {
 
-/// 0: none.
+/// Returns the softcap of a key; 0: none.
 float SoftcapOf(ModelConfig& config, const char* key, double fallback) {
   constexpr ModelConfig::NumberRange kRange{0, ModelConfig::kScales.most};
   return config.IsNull(key) ? 0.0f : static_cast<float>(config.Number({key}, kRange, fallback));

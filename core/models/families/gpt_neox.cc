@@ -1,5 +1,5 @@
 // GPT-NeoX and Pythia (Black et al. 2022): attention and feed-forward beside each other, part of
-// each head turned, query, key and value of each head together in one tensor.
+// each head rotated, query, key and value of each head together in one tensor.
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@
 namespace attention::families {
 namespace {
 
-/// Part `part` of each head's three.
+/// Describes part `part` of the three parts (query, key, value) of each head.
 LinearDescription HeadPart(const LinearDescription& packed, int64_t head_dim, int64_t part) {
   LinearDescription linear = PartOf(packed, part * head_dim, packed.out_features / 3);
   linear.run = head_dim;

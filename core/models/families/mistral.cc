@@ -1,5 +1,5 @@
-// Mistral 7B (Jiang et al. 2023): LLaMA whose layers all see a window, of 4096 keys unless the
-// config says otherwise; null: none.
+// Mistral 7B (Jiang et al. 2023): LLaMA with a window in all layers, of 4096 keys unless the
+// config gives another number, or null for none.
 #include "core/models/families/blocks.h"
 #include "core/models/families/families.h"
 #include "core/models/families/llama_frame.h"

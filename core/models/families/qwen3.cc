@@ -1,4 +1,4 @@
-// Qwen3 (Yang et al. 2025): LLaMA with norms of each head's query and key, before they are turned.
+// Qwen3 (Yang et al. 2025): LLaMA with norms of each head's query and key, before they are rotated.
 #include "absl/strings/str_cat.h"
 #include "core/models/families/blocks.h"
 #include "core/models/families/families.h"

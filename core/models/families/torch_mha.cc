@@ -21,7 +21,7 @@ AttentionDescription TorchAttention(const TorchMha& mha) {
       .value = PartOf(packed, 2 * width, width),
       .output = Linear(mha.name + "out_proj", width, width, mha.has_bias)};
   if (!is_packed) {
-    // The biases stay together.
+    // The three biases are one tensor also when the weights are three.
     const auto separate = [&](const char* name, int64_t in_features, LinearDescription& part) {
       part.weight = mha.name + name;
       part.in_features = in_features;
@@ -40,7 +40,7 @@ ModelDescription torch_mha(ModelConfig& config, const Checkpoint& checkpoint) {
   TorchMha mha{.shape = EqualHeads(width, config.Divisor({"num_heads"}, width)),
                .has_bias = config.Flag(
                    {"bias"}, checkpoint.Has("in_proj_bias") || checkpoint.Has("out_proj.bias"))};
-  // A config of the two required keys alone leaves the widths to the tensors.
+  // Without these keys in the config, the tensors give the widths.
   const auto width_of = [&](const char* key, const char* tensor) {
     const Shape shape = checkpoint.ShapeOf(tensor);
     return config.Size({key}, shape.size() == 2 && shape[1] > 0 ? shape[1] : width);

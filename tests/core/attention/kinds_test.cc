@@ -302,7 +302,7 @@ TEST_P(KindsTest, NaNReachesNoRowThatDoesNotSeeIt) {
   const Visibility rules(options, e.kv_len);
   for (int64_t i = 0; i < e.query_len; ++i) {
     for (int64_t h = 0; h < e.num_heads; ++h) {
-      if (rules.Sees(h, i, poisoned)) {
+      if (rules.AttendsTo(h, i, poisoned)) {
         continue;
       }
       const int64_t first = (i * e.num_heads + h) * e.value_head_dim;

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "core/models/model_repository.h"
+#include "core/models/seeded_model.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/support/matchers.h"

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/models/seeded_model.h"
 #include "tests/server/models/catalog_fixture.h"
 
 namespace attention {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/models/load_model.h"
+#include "core/models/seeded_model.h"
 #include "core/runtime/status_macros.h"
 #include "gmock/gmock.h"
 #include "server/services/open_inference/infer_plan.h"

@@ -1,4 +1,4 @@
-#include "core/tensor/huge_pages.h"
+#include "core/runtime/huge_pages.h"
 
 #include <sys/mman.h>
 

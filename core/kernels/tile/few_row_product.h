@@ -1,10 +1,10 @@
-// Products of a few rows with much packed memory: what decoding is made of. Reading in order is
-// left to the processor, whose own fetching ahead beat every distance of ours; the bits are those
-// of the brgemm ukernels, one chain of multiply-adds in the order of k for every element. Included
-// by each instruction set's file; SSE4.1 has none.
+// Few-row products: products of up to kFewRows rows with much packed memory, which decoding
+// consists of. Every element has the bits of the brgemm ukernels: one chain of multiply-adds in the
+// order of k. Memory is read in order, and the next part of it is prefetched in that order. The
+// file of each instruction set includes it; SSE4.1 and NEON have no few-row products.
 #pragma once
 
-#include "core/kernels/tile/stream_avx2.h"
+#include "core/kernels/tile/few_row_product_avx2.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -38,7 +38,7 @@ struct Int8Chain {
 #ifdef __AVX512VNNI__
   static Sum Step(Sum sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
 #else
-  /// The even and the odd bytes, as 16 bits: sums of two products are exact then.
+  /// Multiplies even and odd bytes separately, as 16-bit numbers: the sum of two products is exact.
   static Sum Step(Sum sum, __m512i a, __m512i b) {
     const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(0xff)),
                                            _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
@@ -51,30 +51,30 @@ struct Int8Chain {
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
 
-/// Bytes of b that stay in the L1 cache while every row, and every 128 columns of them, are taken.
-constexpr int64_t kStreamedBytes = 8192;
+/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows.
+constexpr int64_t kCachedBytes = 8192;
 
-/// Some steps. The sums of earlier steps are in `sums`, [rows, cols] of 32 bits.
-struct StreamPart {
+/// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
+struct StepRange {
   int64_t first_step;
   int64_t steps;
   char* sums;
 };
 
-/// The first of the rows and columns that are taken together.
-struct StreamPlace {
+/// The first row and column of a block of c.
+struct BlockPlace {
   int64_t row;
   int64_t col;
 };
 
-/// kRows rows, kVecs * 16 columns from `col` on.
+/// Computes kRows rows and kVecs * 16 columns of c from `at` on, over the steps of `part`.
 template <typename Chain, int kRows, int kVecs>
-inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPlace at) {
+inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPlace at) {
   const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + part.first_step * 4;
   const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + at.col * 4;
   char* kept = part.sums + (at.row * p.cols + at.col) * 4;
-  // Strips of columns take memory out of order, which the processor does not see through: the next
-  // steps are fetched in order meanwhile.
+  // The columns are computed in strips, which read memory out of order, so the processor does not
+  // prefetch it. The next steps are prefetched here, in order.
   const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
                       at.col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -113,41 +113,41 @@ inline void StreamBlock(const StreamProduct& p, const StreamPart& part, StreamPl
   }
 }
 
-/// kRows rows, all columns: whole rows of b where registers allow, since memory read out of order
-/// is not fetched ahead.
+/// Computes kRows rows and all columns. A block has as many columns as the registers allow, since
+/// the processor does not prefetch memory that is read out of order.
 template <typename Chain, int kRows>
-inline void StreamRows(const StreamProduct& p, const StreamPart& part, int64_t row) {
+inline void MultiplyRows(const FewRowProduct& p, const StepRange& part, int64_t row) {
   int64_t col = 0;
   if constexpr (kRows <= 2) {
     for (; col + 128 <= p.cols; col += 128) {
-      StreamBlock<Chain, kRows, 8>(p, part, {row, col});
+      MultiplyBlock<Chain, kRows, 8>(p, part, {row, col});
     }
   }
   for (; col + 64 <= p.cols; col += 64) {
-    StreamBlock<Chain, kRows, 4>(p, part, {row, col});
+    MultiplyBlock<Chain, kRows, 4>(p, part, {row, col});
   }
   for (; col < p.cols; col += 16) {
-    StreamBlock<Chain, kRows, 1>(p, part, {row, col});
+    MultiplyBlock<Chain, kRows, 1>(p, part, {row, col});
   }
 }
 
 template <typename Chain>
-inline void StreamAllRows(const StreamProduct& p) {
-  alignas(64) char sums[kMostStreamedRows * 512 * 4];
+inline void MultiplyAllRows(const FewRowProduct& p) {
+  alignas(64) char sums[kFewRows * 512 * 4];
   const int64_t most_rows = p.cols <= 64 ? 4 : 2;
-  const int64_t most_steps = kStreamedBytes / p.b_stride;
+  const int64_t most_steps = kCachedBytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += most_steps) {
-    const StreamPart part{step, p.steps - step < most_steps ? p.steps - step : most_steps, sums};
+    const StepRange part{step, p.steps - step < most_steps ? p.steps - step : most_steps, sums};
     for (int64_t row = 0; row < p.rows;) {
       const int64_t left = p.rows - row;
       if (most_rows == 4 && left >= 4) {
-        StreamRows<Chain, 4>(p, part, row);
+        MultiplyRows<Chain, 4>(p, part, row);
         row += 4;
       } else if (left >= 2) {
-        StreamRows<Chain, 2>(p, part, row);
+        MultiplyRows<Chain, 2>(p, part, row);
         row += 2;
       } else {
-        StreamRows<Chain, 1>(p, part, row);
+        MultiplyRows<Chain, 1>(p, part, row);
         row += 1;
       }
     }
@@ -156,7 +156,7 @@ inline void StreamAllRows(const StreamProduct& p) {
 
 #ifdef __AVX512BF16__
 
-/// Numbers below the normal ones count as zero while it lives, as in a matrix unit.
+/// While it lives, subnormal numbers count as zero on this thread, as in a matrix unit.
 class FlushToZero {
  public:
   FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushAndDenormalsAreZero); }
@@ -169,17 +169,17 @@ class FlushToZero {
   const unsigned before_;
 };
 
-/// Some rows' elements of a tile of the matrix unit, as f32: [row][step][even, odd].
-using SplitRows = float[kMostStreamedRows][16][2];
+/// The elements of a that are multiplied at once by a matrix unit, as f32: [row][step][even, odd].
+using SplitRows = float[kFewRows][16][2];
 
-/// kRows rows, kVecs * 16 columns, tile_steps steps from `first_step` on, with the bits of AMX
-/// (TDPBF16PS in Intel's Software Developer's Manual): the products of the even and of the odd
-/// elements are two chains of multiply-adds from zero on, whose sum is added to c.
+/// Computes kRows rows and kVecs * 16 columns of c over tile_steps steps from `first_step` on, with
+/// the bits of AMX (TDPBF16PS in Intel's Software Developer's Manual): the products of the even and
+/// of the odd elements are two chains of multiply-adds that begin at 0; their sum is added to c.
 template <int kRows, int kVecs>
-inline void MatrixBlock(const StreamProduct& p, const SplitRows& a, int64_t first_step,
-                        StreamPlace at) {
+inline void MatrixBlock(const FewRowProduct& p, const SplitRows& a, int64_t first_step,
+                        BlockPlace at) {
   const auto* b = static_cast<const char*>(p.b) + first_step * p.b_stride + at.col * 4;
-  // In the order of memory, as in StreamBlock.
+  // In the order of memory, as in MultiplyBlock.
   const char* ahead = static_cast<const char*>(p.b) + (first_step + p.tile_steps) * p.b_stride +
                       at.col * 4 * p.tile_steps;
   __m512 even[kRows][kVecs];
@@ -217,9 +217,9 @@ inline void MatrixBlock(const StreamProduct& p, const SplitRows& a, int64_t firs
   }
 }
 
-/// kRows rows, all columns: 16 sums, a half of the registers, at once.
+/// Computes kRows rows and all columns, with at most 16 sums, half of the registers, at once.
 template <int kRows>
-inline void MatrixRows(const StreamProduct& p, const SplitRows& a, int64_t step, int64_t row) {
+inline void MatrixRows(const FewRowProduct& p, const SplitRows& a, int64_t step, int64_t row) {
   int64_t col = 0;
   if constexpr (kRows == 1) {
     for (; col + 128 <= p.cols; col += 128) {
@@ -239,6 +239,7 @@ inline void MatrixRows(const StreamProduct& p, const SplitRows& a, int64_t step,
   }
 }
 
+/// Writes the two bf16 numbers of each pair as f32.
 inline void SplitPairs(const char* pairs, int64_t count, float (*split)[2]) {
   for (int64_t i = 0; i < count; ++i) {
     uint32_t pair;
@@ -248,7 +249,7 @@ inline void SplitPairs(const char* pairs, int64_t count, float (*split)[2]) {
   }
 }
 
-inline void StreamAsMatrixUnit(const StreamProduct& p) {
+inline void MultiplyAsMatrixUnit(const FewRowProduct& p) {
   const FlushToZero flush;
   SplitRows a;
   for (int64_t step = 0; step < p.steps; step += p.tile_steps) {
@@ -277,42 +278,42 @@ inline void StreamAsMatrixUnit(const StreamProduct& p) {
 
 #ifdef __AVX2__
 
-inline void Stream(const StreamProduct& p) {
+inline void MultiplyFewRows(const FewRowProduct& p) {
   switch (p.operands) {
-    case StreamProduct::kF32:
+    case FewRowProduct::kF32:
 #ifdef __AVX512F__
-      return StreamAllRows<F32Chain>(p);
+      return MultiplyAllRows<F32Chain>(p);
 #else
-      return avx2::StreamAllRows<avx2::F32Chain>(p);
+      return avx2::MultiplyAllRows<avx2::F32Chain>(p);
 #endif
-    case StreamProduct::kF32Bf16:
-      return avx2::StreamAllRows<avx2::Bf16Chain>(p);
-    case StreamProduct::kBf16:
+    case FewRowProduct::kF32Bf16:
+      return avx2::MultiplyAllRows<avx2::Bf16Chain>(p);
+    case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
-      return StreamAllRows<Bf16Chain>(p);
+      return MultiplyAllRows<Bf16Chain>(p);
 #else
-      return;  // no tensor is multiplied so
+      return;  // ComputeDtype never chooses bf16 then
 #endif
-    case StreamProduct::kBf16Matrix:
+    case FewRowProduct::kBf16Matrix:
 #ifdef __AVX512BF16__
-      return StreamAsMatrixUnit(p);
+      return MultiplyAsMatrixUnit(p);
 #else
       return;  // a processor with a matrix unit has AVX512_BF16
 #endif
-    case StreamProduct::kInt8:
+    case FewRowProduct::kInt8:
 #ifdef __AVX512F__
-      return StreamAllRows<Int8Chain>(p);
+      return MultiplyAllRows<Int8Chain>(p);
 #else
-      return avx2::StreamAllRows<avx2::Int8Chain>(p);
+      return avx2::MultiplyAllRows<avx2::Int8Chain>(p);
 #endif
   }
 }
 
-constexpr auto kStream = &Stream;
+constexpr auto kMultiplyFewRows = &MultiplyFewRows;
 
 #else
 
-constexpr void (*kStream)(const StreamProduct&) = nullptr;
+constexpr void (*kMultiplyFewRows)(const FewRowProduct&) = nullptr;
 
 #endif
 

@@ -1,4 +1,4 @@
-// Streamed products on every instruction set that has them: the bits of plain chains of
+// Few-row products on every instruction set that has them: the bits of plain chains of
 // multiply-adds in the order of k, exact integers, guard pages behind.
 #include <cmath>
 #include <cstring>
@@ -23,39 +23,41 @@ struct Extents {
 /// Small odd fractions, different everywhere.
 float Number(int64_t i) { return static_cast<float>((i * 7919 + 13) % 1021 - 510) / 64.0f; }
 
-class StreamTest : public InstructionSetTest {
+class FewRowProductTest : public InstructionSetTest {
  protected:
   /// c[rows, cols], which begins as ones, after one product; rows of a and c lie apart.
   template <typename C, typename A, typename B>
-  std::vector<C> Stream(StreamProduct::Operands operands, const Extents& x, const std::vector<A>& a,
-                        const std::vector<B>& b, bool accumulate) const {
+  std::vector<C> Multiply(FewRowProduct::Operands operands, const Extents& x,
+                          const std::vector<A>& a, const std::vector<B>& b, bool accumulate) const {
     const GuardedArray<A> guarded_a(a);
     const GuardedArray<B> guarded_b(b);
     GuardedArray<C> c(std::vector<C>(x.rows * x.cols, C{1}));
     const int64_t together = 4 / static_cast<int64_t>(sizeof(B));
-    kernels().stream({.operands = operands,
-                      .a = guarded_a.data(),
-                      .a_stride = x.depth * static_cast<int64_t>(sizeof(A)),
-                      .rows = x.rows,
-                      .b = guarded_b.data(),
-                      .b_stride = x.cols * 4,
-                      .steps = x.depth / together,
-                      .cols = x.cols,
-                      .tile_steps = MatrixTileSteps(x.depth),
-                      .c = c.data(),
-                      .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
-                      .accumulate = accumulate});
+    kernels().few_row_product({.operands = operands,
+                               .a = guarded_a.data(),
+                               .a_stride = x.depth * static_cast<int64_t>(sizeof(A)),
+                               .rows = x.rows,
+                               .b = guarded_b.data(),
+                               .b_stride = x.cols * 4,
+                               .steps = x.depth / together,
+                               .cols = x.cols,
+                               .tile_steps = MatrixTileSteps(x.depth),
+                               .c = c.data(),
+                               .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
+                               .accumulate = accumulate});
     return c.ToVector();
   }
 };
 
-std::vector<InstructionSet> StreamingSets() {
+std::vector<InstructionSet> SetsWithFewRowProducts() {
   std::vector<InstructionSet> sets = InstructionSets();
-  std::erase_if(sets, [](const InstructionSet& set) { return set.kernels->stream == nullptr; });
+  std::erase_if(sets,
+                [](const InstructionSet& set) { return set.kernels->few_row_product == nullptr; });
   return sets;
 }
-INSTANTIATE_TEST_SUITE_P(All, StreamTest, ::testing::ValuesIn(StreamingSets()), SetName);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StreamTest);
+INSTANTIATE_TEST_SUITE_P(All, FewRowProductTest, ::testing::ValuesIn(SetsWithFewRowProducts()),
+                         SetName);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FewRowProductTest);
 
 /// Every number of rows, columns from one to three vectors and a block, chains of several lengths.
 std::vector<Extents> AllExtents() {
@@ -127,36 +129,36 @@ std::vector<Bf16> Bf16RowsOfA(const Extents& x) {
   return a;
 }
 
-TEST_P(StreamTest, F32HasTheBitsOfOneChain) {
+TEST_P(FewRowProductTest, F32HasTheBitsOfOneChain) {
   for (const Extents& x : AllExtents()) {
     const std::vector<float> a = RowsOfA(x);
     const Packed<float> b = Pack<float>(x, Number);
     const bool accumulate = x.rows % 2 == 0;
-    ASSERT_EQ(Stream<float>(StreamProduct::kF32, x, a, b.packed, accumulate),
+    ASSERT_EQ(Multiply<float>(FewRowProduct::kF32, x, a, b.packed, accumulate),
               Chains(x, a, b.plain, accumulate))
         << x.rows << " x " << x.depth << " x " << x.cols;
   }
 }
 
-TEST_P(StreamTest, F32TimesBf16HasTheBitsOfOneChain) {
+TEST_P(FewRowProductTest, F32TimesBf16HasTheBitsOfOneChain) {
   for (const Extents& x : AllExtents()) {
     const std::vector<float> a = RowsOfA(x);
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
     const bool accumulate = x.rows % 2 == 0;
-    ASSERT_EQ(Stream<float>(StreamProduct::kF32Bf16, x, a, b.packed, accumulate),
+    ASSERT_EQ(Multiply<float>(FewRowProduct::kF32Bf16, x, a, b.packed, accumulate),
               Chains(x, a, b.plain, accumulate))
         << x.rows << " x " << x.depth << " x " << x.cols;
   }
 }
 
-TEST_P(StreamTest, Bf16IsWithinTheRoundingOfItsChain) {
+TEST_P(FewRowProductTest, Bf16IsWithinTheRoundingOfItsChain) {
   if (!GetParam().has_bf16) {
     return;
   }
   for (const Extents& x : AllExtents()) {
     const std::vector<Bf16> a = Bf16RowsOfA(x);
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
-    const std::vector<float> c = Stream<float>(StreamProduct::kBf16, x, a, b.packed, false);
+    const std::vector<float> c = Multiply<float>(FewRowProduct::kBf16, x, a, b.packed, false);
     for (int64_t i = 0; i < std::ssize(c); ++i) {
       long double sum = 0;
       long double magnitude = 0;
@@ -191,7 +193,7 @@ std::vector<float> MatrixChains(const Extents& x, const std::vector<Bf16>& a,
   return c;
 }
 
-TEST_P(StreamTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
+TEST_P(FewRowProductTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
   if (!GetParam().has_bf16) {
     return;
   }
@@ -202,7 +204,7 @@ TEST_P(StreamTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
         const std::vector<Bf16> a = Bf16RowsOfA(x);
         const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
         const bool accumulate = rows % 2 == 0;
-        ASSERT_EQ(Stream<float>(StreamProduct::kBf16Matrix, x, a, b.packed, accumulate),
+        ASSERT_EQ(Multiply<float>(FewRowProduct::kBf16Matrix, x, a, b.packed, accumulate),
                   MatrixChains(x, a, b.plain, accumulate))
             << rows << " x " << depth << " x " << cols;
       }
@@ -210,15 +212,15 @@ TEST_P(StreamTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
   }
 }
 
-TEST_P(StreamTest, AMatrixUnitTakesNumbersBelowTheNormalOnesForZero) {
+TEST_P(FewRowProductTest, AMatrixUnitTakesSubnormalNumbersForZero) {
   if (!GetParam().has_bf16) {
     return;
   }
   const Extents x{1, 32, 16};
   const auto sum_of = [&](float a, float b) {
     const Packed<Bf16> packed = Pack<Bf16>(x, [&](int64_t) { return ToBf16(b); });
-    return Stream<float>(StreamProduct::kBf16Matrix, x, std::vector<Bf16>(32, ToBf16(a)),
-                         packed.packed, false);
+    return Multiply<float>(FewRowProduct::kBf16Matrix, x, std::vector<Bf16>(32, ToBf16(a)),
+                           packed.packed, false);
   };
   EXPECT_EQ(sum_of(0x1p-70f, 0x1p-70f), std::vector<float>(16, 0.0f));   // the products
   EXPECT_EQ(sum_of(0x1p-130f, 0x1p100f), std::vector<float>(16, 0.0f));  // the elements
@@ -240,11 +242,11 @@ TEST(MatrixUnitTest, TilesAreTheLargestEvenDivisorsUpTo32) {
 // With another version of oneDNN it may stop to hold: answers stay right then, decoding is slower.
 TEST(MatrixUnitTest, FewRowsHaveItsBitsWhereThereIsOne) {
   const KernelLease lease;
-  EXPECT_EQ(StreamsAsMatrixUnit(), HasMatrixUnit());
+  EXPECT_EQ(HasMatrixUnitBits(), HasMatrixUnit());
 }
 
 // The largest products too, whose sums of two exceed 16 bits.
-TEST_P(StreamTest, IntegersAreExact) {
+TEST_P(FewRowProductTest, IntegersAreExact) {
   for (const Extents& x : AllExtents()) {
     std::vector<uint8_t> a(x.rows * x.depth);
     for (int64_t i = 0; i < std::ssize(a); ++i) {
@@ -262,7 +264,7 @@ TEST_P(StreamTest, IntegersAreExact) {
       }
       expected[i] = sum;
     }
-    ASSERT_EQ(Stream<int32_t>(StreamProduct::kInt8, x, a, b.packed, accumulate), expected)
+    ASSERT_EQ(Multiply<int32_t>(FewRowProduct::kInt8, x, a, b.packed, accumulate), expected)
         << x.rows << " x " << x.depth << " x " << x.cols;
   }
 }

@@ -1,4 +1,4 @@
-// stream.h on registers of 256 bits: for AVX2, and for what AVX-512 has no instruction for.
+// Few-row products on registers of 256 bits: for AVX2, and on AVX-512 for f32 times bf16.
 #pragma once
 
 #ifdef __AVX2__
@@ -11,12 +11,13 @@ namespace attention {
 namespace {
 namespace avx2 {
 
-/// A step of b, 32 bits of each column, is multiplied in kParts parts, in the order of k.
+/// How a step is multiplied. A step has 32 bits of each column of b, which are kParts operands,
+/// multiplied in the order of k.
 struct F32Chain {
   using Sum = __m256;
   static constexpr int kParts = 1;
   static constexpr bool kSplitsBytes = false;
-  static constexpr int64_t kBytesOfA = 4;  // of a step
+  static constexpr int64_t kBytesOfA = 4;  // of one step
   static Sum Zero() { return _mm256_setzero_ps(); }
   template <int kPart>
   static __m256 Part(__m256i b) {
@@ -76,7 +77,8 @@ struct Int8Chain : IntegerChain {
 
 #else
 
-/// The even and the odd bytes, as 16 bits: sums of two products are exact then. a comes so already.
+/// Multiplies even and odd bytes separately, as 16-bit numbers: the sum of two products is exact.
+/// SplitBytes has split a.
 struct Int8Chain : IntegerChain {
   static constexpr int kParts = 2;
   static constexpr bool kSplitsBytes = true;
@@ -91,19 +93,20 @@ struct Int8Chain : IntegerChain {
   }
   static Sum Step(Sum sum, __m256i a, __m256i b) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-    asm("" : "+x"(sum));  // The compiler would add products first, for which registers are lacking.
+    // Otherwise the compiler would add the products first, and run out of registers.
+    asm("" : "+x"(sum));
     return sum;
   }
 };
 
 #endif
 
-/// Bytes of b that stay in the L1 cache while every row, and every column of them, are taken.
-constexpr int64_t kStreamedBytes = 8192;
+/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows.
+constexpr int64_t kCachedBytes = 8192;
 constexpr int64_t kLanes = 8;
 constexpr int64_t kMostSteps = 256;
 
-/// Some steps. The sums of earlier steps are in `sums`, [rows, cols] of 32 bits.
+/// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct Part {
   int64_t first_step;
   int64_t steps;
@@ -128,15 +131,16 @@ inline void StepPart(const char* a, int64_t a_stride, const __m256i (&b)[kVecs],
   }
 }
 
-/// kRows rows from `row` on, kVecs * kLanes columns from `col` on.
+/// Computes kRows rows of c from `row` on and kVecs * kLanes columns from `col` on, over the steps
+/// of `part`.
 template <typename Chain, int kRows, int kVecs>
-inline void StreamBlock(const StreamProduct& p, const Part& part, int64_t row, int64_t col) {
+inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row, int64_t col) {
   const char* a =
       static_cast<const char*>(p.a) + row * p.a_stride + part.first_step * Chain::kBytesOfA;
   const char* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + col * 4;
   char* kept = part.sums + (row * p.cols + col) * 4;
-  // Strips of columns take memory out of order, which the processor does not see through: the next
-  // steps are fetched in order meanwhile.
+  // The columns are computed in strips, which read memory out of order, so the processor does not
+  // prefetch it. The next steps are prefetched here, in order.
   const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
                       col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -177,21 +181,21 @@ inline void StreamBlock(const StreamProduct& p, const Part& part, int64_t row, i
   }
 }
 
-/// kRows rows, all columns: as many at a time as registers allow.
+/// Computes kRows rows and all columns. A block has as many columns as the registers allow.
 template <typename Chain, int kRows>
-inline void StreamRows(const StreamProduct& p, const Part& part, int64_t row) {
+inline void MultiplyRows(const FewRowProduct& p, const Part& part, int64_t row) {
   constexpr int kVecs = 8 / kRows;
   int64_t col = 0;
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
-    StreamBlock<Chain, kRows, kVecs>(p, part, row, col);
+    MultiplyBlock<Chain, kRows, kVecs>(p, part, row, col);
   }
   for (; col < p.cols; col += 2 * kLanes) {
-    StreamBlock<Chain, kRows, 2>(p, part, row, col);
+    MultiplyBlock<Chain, kRows, 2>(p, part, row, col);
   }
 }
 
-/// Bytes of u8 rows, four to a step, as 16 bits: the even ones, then the odd ones.
-inline void SplitBytes(const StreamProduct& p, uint32_t* target) {
+/// Widens the four bytes of each step of a to 16 bits: the two even ones, then the two odd ones.
+inline void SplitBytes(const FewRowProduct& p, uint32_t* target) {
   for (int64_t row = 0; row < p.rows; ++row) {
     const char* a = static_cast<const char*>(p.a) + row * p.a_stride;
     for (int64_t step = 0; step < p.steps; ++step) {
@@ -204,26 +208,26 @@ inline void SplitBytes(const StreamProduct& p, uint32_t* target) {
 }
 
 template <typename Chain>
-inline void StreamAllRows(StreamProduct p) {
-  alignas(64) char sums[kMostStreamedRows * 512 * 4];
-  uint32_t split[Chain::kSplitsBytes ? kMostStreamedRows * kMostSteps * 2 : 1];
+inline void MultiplyAllRows(FewRowProduct p) {
+  alignas(64) char sums[kFewRows * 512 * 4];
+  uint32_t split[Chain::kSplitsBytes ? kFewRows * kMostSteps * 2 : 1];
   if constexpr (Chain::kSplitsBytes) {
     SplitBytes(p, split);
     p.a = split;
     p.a_stride = p.steps * Chain::kBytesOfA;
   }
-  const int64_t most_steps = kStreamedBytes / p.b_stride;
+  const int64_t most_steps = kCachedBytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += most_steps) {
     const Part part{step, p.steps - step < most_steps ? p.steps - step : most_steps, sums};
     int64_t row = 0;
     for (; row + 4 <= p.rows; row += 4) {
-      StreamRows<Chain, 4>(p, part, row);
+      MultiplyRows<Chain, 4>(p, part, row);
     }
     for (; row + 2 <= p.rows; row += 2) {
-      StreamRows<Chain, 2>(p, part, row);
+      MultiplyRows<Chain, 2>(p, part, row);
     }
     if (row < p.rows) {
-      StreamRows<Chain, 1>(p, part, row);
+      MultiplyRows<Chain, 1>(p, part, row);
     }
   }
 }

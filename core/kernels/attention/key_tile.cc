@@ -1,0 +1,98 @@
+#include "core/kernels/attention/key_tile.h"
+
+#include <limits>
+
+namespace attention {
+namespace {
+
+/// Makes a group of `rows` rows, and finds their visible columns of `tile`.
+RowGroup MakeGroup(KeyTile& keys, const RowKeys& row_keys, const KeyRange& tile, Rectangle part) {
+  part.begin = kKeyTile;
+  RowGroup group{.part = part, .common_end = kKeyTile};
+  for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
+    const int64_t end = std::clamp(row_keys.end[r], tile.begin, tile.end) - tile.begin;
+    const int64_t begin = std::min(std::max(row_keys.begin[r], tile.begin) - tile.begin, end);
+    keys.visible_begin[r] = begin;
+    keys.visible_end[r] = end;
+    if (begin < end) {
+      group.part.begin = std::min(group.part.begin, begin);
+      group.part.end = std::max(group.part.end, end);
+    }
+    group.common_begin = std::max(group.common_begin, begin);
+    group.common_end = std::min(group.common_end, end);
+  }
+  const bool has_visible = group.part.begin < group.part.end;
+  group.part.begin = has_visible ? group.part.begin / kKeyBlock * kKeyBlock : 0;
+  group.part.end = has_visible ? RoundUp(group.part.end, kKeyStep) : 0;
+  return group;
+}
+
+}  // namespace
+
+RowKeys::RowKeys(const TileSetup& setup)
+    : any{std::numeric_limits<int64_t>::max(), 0}, common{0, std::numeric_limits<int64_t>::max()} {
+  const Visibility visibility = setup.sequence.visibility();
+  const QueryTile& tile = setup.tile;
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    const KeyRange range =
+        visibility.Range(tile.first_row + (r < tile.rows_per_head ? r : r % tile.rows_per_head));
+    begin[r] = range.begin;
+    end[r] = range.end;
+    common = {std::max(common.begin, range.begin), std::min(common.end, range.end)};
+    if (range.begin < range.end) {
+      any = {std::min(any.begin, range.begin), std::max(any.end, range.end)};
+    }
+  }
+}
+
+void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
+  num_groups = 0;
+  shared_end = 0;
+  const KeyRange tile{first_key, std::min(row_keys.any.end, first_key + kKeyTile)};
+  const Visibility visibility = setup.sequence.visibility();
+  if (visibility.has_holes()) {
+    int64_t row = 0;
+    while (row < setup.rows &&
+           !visibility.AttendsToAnyOf(setup.HeadOf(row), setup.RowOf(row), tile)) {
+      ++row;
+    }
+    if (row == setup.rows) {
+      return;
+    }
+  }
+  if (row_keys.common.begin <= tile.begin && row_keys.common.end >= tile.end) {
+    const int64_t end = tile.end - tile.begin;
+    std::fill_n(visible_begin, setup.rows, 0);
+    std::fill_n(visible_end, setup.rows, end);
+    group[num_groups++] = {{0, setup.rows, 0, RoundUp(end, kKeyStep)}, 0, end};
+    return;
+  }
+  for (int64_t row = 0; row < setup.rows; row += kRowGroup) {
+    group[num_groups++] =
+        MakeGroup(*this, row_keys, tile, {row, std::min(kRowGroup, setup.rows - row)});
+  }
+  const Rectangle& first = group[0].part;
+  const Rectangle& second = group[1].part;
+  if (num_groups == 2 && first.begin == 0 && second.begin == 0) {
+    shared_end = std::min(first.end, second.end);
+  }
+}
+
+bool KeyTile::HidesNonFinite(const TileSetup& setup) const {
+  const FlashSequence& sequence = setup.sequence;
+  const bool has_holes = sequence.visibility().has_holes() || sequence.options.bias.data != nullptr;
+  for (const RowGroup& rows : groups()) {
+    int64_t col = rows.part.begin;
+    if (!has_holes && col >= rows.common_begin) {
+      col = std::max(col, rows.common_end / kKeyBlock * kKeyBlock);
+    }
+    for (; col < rows.part.end; col += kKeyBlock) {
+      if (!setup.ValuesAreFinite(first_key + col)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace attention
