@@ -266,11 +266,11 @@ void ModelCatalog::Post(const std::string& name) {
     health_.Set(health_name, is_serving);
   }
   if (is_serving || posted.empty() || names_.at(name).is_unloaded) {
-    AwaitNoLonger(name);
+    StopAwaiting(name);
   }
 }
 
-void ModelCatalog::AwaitNoLonger(const std::string& name) {
+void ModelCatalog::StopAwaiting(const std::string& name) {
   if (awaited_.erase(name) > 0 && awaited_.empty()) {
     health_.Set(kAllModels, true);
   }
