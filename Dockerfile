@@ -1,5 +1,5 @@
 # Build here, run there: the image holds the two programs and the libraries they need. deploy/README.md says how to use it.
-# For linux/amd64 and linux/arm64: the latter is cross-built on the former, and needs qemu's binfmt for the packages alone.
+# For linux/amd64 and linux/arm64. The latter is cross-built on the former, and needs qemu's binfmt only to install packages.
 FROM --platform=$BUILDPLATFORM debian:trixie-slim AS build
 ARG BUILDARCH TARGETARCH
 WORKDIR /src
@@ -20,14 +20,14 @@ RUN apt-get update -q \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/build/image/bin/attend-server /src/build/image/bin/attend /usr/local/bin/
 COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/
-# Where the sources are is its builder's to say: --build-arg=SOURCE=https://...
+# The address of the sources, which the builder gives: --build-arg=SOURCE=https://...
 ARG SOURCE=
 LABEL org.opencontainers.image.title="attend-server" \
       org.opencontainers.image.description="Attention over gRPC" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="$SOURCE"
-# What is inside: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
+# The packages in the image: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
 RUN mkdir -p /usr/share/doc/attend \
  && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
  && rm -r /tmp/sbom
@@ -37,5 +37,5 @@ EXPOSE 8001 8002 8004
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["attend", "health", "--server=127.0.0.1:8001"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["attend-server"]
-# --insecure: plaintext, on whatever network the container is put. Replace it with --tls-certificate and --tls-key.
+# --insecure allows plaintext on the container's network. Replace it by --tls-certificate and --tls-key.
 CMD ["--listen=0.0.0.0:8001", "--insecure", "--metrics-listen=0.0.0.0:8002"]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# sbom.sh NAME VERSION [BUILT_IN_PACKAGE...]: a software bill of materials on stdout, CycloneDX 1.6 in JSON: every Debian package
-# of the system it runs in, as dpkg knows them, and, as NAME=VERSION, those that were compiled into NAME.
+# sbom.sh NAME VERSION [BUILT_IN_PACKAGE...] prints a software bill of materials, CycloneDX 1.6 in JSON: every Debian package
+# that is installed here, and, as NAME=VERSION, those that were compiled into NAME.
 #   docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
 set -eu
 name=$1 version=$2

@@ -122,9 +122,11 @@ absl::Status Unexpected(const CLI::App& app, const std::string& argument) {
     names.push_back(option->get_name());
   }
   const std::string name = argument.substr(0, argument.find('='));
-  return absl::InvalidArgumentError(absl::StrCat(
-      argument, absl::StartsWith(argument, "-") ? ": no option has this name" : ": not expected",
-      NearestHint(name, names), "; see attend-server --help"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(argument,
+                   absl::StartsWith(argument, "-") ? ": no option has this name"
+                                                   : ": expected only options, which begin with --",
+                   NearestHint(name, names), "; see attend-server --help"));
 }
 
 absl::Status Complete(const CommandLine& line, const Environment& environment,

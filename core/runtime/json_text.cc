@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Returns the position behind the closing quote of the string that begins at `first`.
+// Returns the position behind the closing quote of the string that begins at `first`.
 size_t EndOfString(std::string_view text, size_t first) {
   size_t i = first + 1;
   while (i < text.size() && text[i] != '"') {

@@ -16,7 +16,7 @@ set(CPACK_PACKAGE_DESCRIPTION "Batched multi-head attention, whole transformer c
 served over gRPC (attention.v1 and the Open Inference Protocol v2); a client that asks, shows and load-tests it.")
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
 set(CPACK_STRIP_FILES ON)
-# Whatever the umask of who builds it.
+# Permissions do not depend on the umask of the build.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

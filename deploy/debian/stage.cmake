@@ -1,5 +1,5 @@
-# Run by CPack when the files under /usr are staged: the unit, which names them there, and /etc are the package's alone; Debian's
-# manual pages are compressed, and its zsh looks for completions of packages in a folder of their own.
+# CPack runs this script when the files under /usr are staged. It adds what only the package has, the unit and /etc, compresses
+# the manual pages, and moves the completions to the folder where Debian's zsh looks for them.
 set(staged ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 file(COPY ${CMAKE_CURRENT_LIST_DIR}/attend-server.service DESTINATION ${staged}/usr/lib/systemd/system
   FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ

@@ -1,23 +1,23 @@
 #!/bin/sh
-# Writes nginx.conf from nginx.conf.template, which lies beside this file, and becomes nginx:
+# Writes nginx.conf from nginx.conf.template in the folder of this script, then runs nginx in its place:
 #   EDGE_CERTIFICATE=tls.crt EDGE_KEY=tls.key EDGE_SERVER=127.0.0.1:8001 deploy/edge/start.sh [NGINX-ARGUMENT...]
 # With the argument -t it only checks the configuration. README.md lists the variables.
 set -eu
 
 : "${EDGE_LISTEN:=8443}"                                # [HOST:]PORT to serve on
-: "${EDGE_CERTIFICATE:=/etc/attend-edge-tls/tls.crt}"   # chain and key that clients see (PEM)
+: "${EDGE_CERTIFICATE:=/etc/attend-edge-tls/tls.crt}"   # certificate chain for clients and its key (PEM)
 : "${EDGE_KEY:=/etc/attend-edge-tls/tls.key}"
 : "${EDGE_SERVER:=127.0.0.1:8001}"                      # HOST:PORT of the server, or unix:/PATH
-: "${EDGE_SERVER_CA:=}"                                 # who signed the server's certificate (PEM); empty: plaintext to it
-: "${EDGE_SERVER_NAME:=attend}"                         # the name in that certificate
-: "${EDGE_CALLS:=256}"                                  # calls of one address at a time
-: "${EDGE_CALLS_PER_SECOND:=1000}"                      # calls of one address that begin in a second
+: "${EDGE_SERVER_CA:=}"                                 # authority of the server's certificate (PEM); empty: plaintext
+: "${EDGE_SERVER_NAME:=attend}"                         # a name in that certificate
+: "${EDGE_CALLS:=256}"                                  # concurrent calls of one address
+: "${EDGE_CALLS_PER_SECOND:=1000}"                      # new calls of one address per second
 : "${EDGE_WORKERS:=2}"                                  # processes
-: "${EDGE_FOLDER:=/tmp/edge}"                           # that this may write into
+: "${EDGE_FOLDER:=/tmp/edge}"                           # the folder for its configuration
 : "${EDGE_NGINX:=nginx}"
 
 script=
-# fill NAME VALUE: what stands for @NAME@ in the template.
+# fill NAME VALUE: replaces @NAME@ in the template by VALUE.
 fill() {
   case $2 in
     *[\|\&\\]* | *'

@@ -259,8 +259,8 @@ absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& 
     }
   }
   if (!is_read || !message.ParseFromString(stripped)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a message ", type, ", found ", size_bytes, " bytes that are none"));
+    return absl::InvalidArgumentError(absl::StrCat("expected a message ", type, ", found ",
+                                                   size_bytes, " bytes that cannot be parsed"));
   }
   return absl::OkStatus();
 }

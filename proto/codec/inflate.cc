@@ -135,9 +135,9 @@ class Inflater {
                      wire_.Length(), " bytes of ", Name(), " that inflate to more"));
   }
   absl::Status Malformed() const {
-    return absl::InvalidArgumentError(absl::StrCat("expected a message in ", Name(),
-                                                   " as its grpc-encoding says, found ",
-                                                   wire_.Length(), " bytes that are none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a message in ", Name(), " as its grpc-encoding says, found ",
+                     wire_.Length(), " bytes that cannot be inflated"));
   }
   const char* Name() const { return is_gzip_ ? "gzip" : "deflate"; }
 

@@ -14,16 +14,16 @@ bool IsParameter(const FieldDescriptor& field) {
   const bool is_one_value = field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL ||
                             field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
                             field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
-  // Results are asked for by `outputs`, a bandwidth is nothing without a similarity, and the view
-  // of that protocol has neither windows to the right nor prefixes.
-  static constexpr int kOthers[] = {v1::AttentionOptions::kReturnWeightsFieldNumber,
-                                    v1::AttentionOptions::kReturnLogSumExpFieldNumber,
-                                    v1::AttentionOptions::kWeightsTopKFieldNumber,
-                                    v1::AttentionOptions::kBandwidthFieldNumber,
-                                    v1::AttentionOptions::kWindowRightFieldNumber,
-                                    v1::AttentionOptions::kPrefixFieldNumber};
+  // A client requests results by `outputs`, and `bandwidth` has no effect without a similarity. The
+  // protocol's models have no parameter for windows to the right and prefixes.
+  static constexpr int kExcluded[] = {v1::AttentionOptions::kReturnWeightsFieldNumber,
+                                      v1::AttentionOptions::kReturnLogSumExpFieldNumber,
+                                      v1::AttentionOptions::kWeightsTopKFieldNumber,
+                                      v1::AttentionOptions::kBandwidthFieldNumber,
+                                      v1::AttentionOptions::kWindowRightFieldNumber,
+                                      v1::AttentionOptions::kPrefixFieldNumber};
   return !field.is_repeated() && is_one_value &&
-         std::ranges::find(kOthers, field.number()) == std::end(kOthers);
+         std::ranges::find(kExcluded, field.number()) == std::end(kExcluded);
 }
 
 std::vector<const FieldDescriptor*> MakeParameters() {

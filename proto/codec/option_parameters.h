@@ -1,4 +1,4 @@
-// Which options of attention an Open Inference request sets, each by a parameter of the same name.
+// The options of attention that an Open Inference request sets by a parameter of the same name.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -8,12 +8,12 @@
 
 namespace attention {
 
-/// The fields of v1::AttentionOptions that are one bool, int64 or double and say how to attend, but
-/// for `window_right`, `prefix` and `bandwidth`, in the order of their numbers: `causal`, `scale`,
-/// ...
+/// Returns the fields of v1::AttentionOptions that are one bool, int64 or double and change what a
+/// row attends to and how (so no `return_...`), in the order of their numbers: `causal`, `scale`,
+/// ... `window_right`, `prefix` and `bandwidth` are not among them.
 std::span<const google::protobuf::FieldDescriptor* const> OptionParameters();
 
-/// The one called so, or null.
+/// Returns the field of this name; null if it is not among them.
 const google::protobuf::FieldDescriptor* FindOptionParameter(const std::string& name);
 
 }  // namespace attention

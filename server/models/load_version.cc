@@ -30,7 +30,7 @@ absl::StatusOr<LoadedModel> LoadWithoutExceptions(const VersionToLoad& version,
     return load(version.source, version.weights_dtype);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(version.source.folder, ": the memory does not suffice to load it"));
+        absl::StrCat(version.source.folder, ": there is not enough memory to load it"));
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(version.source.folder, ": ", error.what()));
   }

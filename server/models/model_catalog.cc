@@ -277,11 +277,11 @@ void ModelCatalog::Post(const std::string& name) {
   }
   const bool is_gone = posted.empty() && !folder_.required_names.has_value();
   if (is_serving || is_gone || names_.at(name).is_unloaded) {
-    AwaitNoLonger(name);
+    StopAwaiting(name);
   }
 }
 
-void ModelCatalog::AwaitNoLonger(const std::string& name) {
+void ModelCatalog::StopAwaiting(const std::string& name) {
   if (awaited_.erase(name) > 0) {
     PostAllModels();
   }

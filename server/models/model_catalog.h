@@ -87,7 +87,7 @@ class ModelCatalog {
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
   /// Updates States, health and the repository.
   void Post(const std::string& name);
-  void AwaitNoLonger(const std::string& name);
+  void StopAwaiting(const std::string& name);
   /// Updates the health of kAllModels, which stays SERVING once it is.
   void PostAllModels();
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {
@@ -159,19 +160,20 @@ std::string ToOtlpJson(const std::vector<TracedRequest>& requests, const std::st
 }
 
 RejectedSpans ReadRejectedSpans(const std::string& response) {
-  const Json json = Json::parse(response, nullptr, /*allow_exceptions=*/false);
-  const Json partial = json.is_object() ? json.value("partialSuccess", Json()) : Json();
+  using nlohmann::json;
+  const absl::StatusOr<json> parsed = ParseJsonObject(response, "response");
+  const json partial = parsed.ok() ? parsed->value("partialSuccess", json()) : json();
   if (!partial.is_object()) {
     return {};
   }
   RejectedSpans rejected;
-  const Json count = partial.value("rejectedSpans", Json());
+  const json count = partial.value("rejectedSpans", json());
   if (count.is_number_integer()) {
     rejected.count = count.get<int64_t>();
   } else if (count.is_string() && !absl::SimpleAtoi(count.get<std::string>(), &rejected.count)) {
     rejected.count = 0;
   }
-  if (const Json why = partial.value("errorMessage", Json()); why.is_string()) {
+  if (const json why = partial.value("errorMessage", json()); why.is_string()) {
     rejected.why = why.get<std::string>();
   }
   return rejected;

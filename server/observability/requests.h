@@ -27,7 +27,8 @@ class RequestObserver {
   /// REQUIRES: called before OnEnd.
   void set_exporter(SpanExporter* exporter) { exporter_ = exporter; }
 
-  /// Counts, traces and logs a finished request. Does not block.
+  /// Counts, traces and logs a finished request. Takes locks that are held for a short time, and
+  /// waits for no input or output if the log has its own thread (StartAsyncLog).
   void OnEnd(RequestRecord record);
   /// Counts a message of an answer that is being sent.
   void OnSend(int64_t size_bytes) { sent_bytes_.fetch_add(size_bytes, std::memory_order_relaxed); }

@@ -71,7 +71,7 @@ absl::Status StatusOfJob(const absl::Status& computed, const Job& job, TimePoint
 BatchRunner::BatchRunner(ThreadPool& pool, Clock clock)
     : workspace_(pool), clock_(std::move(clock)) {}
 
-bool BatchRunner::IsDead(const Batch& batch) const {
+bool BatchRunner::IsAbandoned(const Batch& batch) const {
   const TimePoint now = clock_();
   return is_aborted_ ||
          std::all_of(batch.jobs.begin(), batch.jobs.end(), [now](const std::shared_ptr<Job>& job) {
@@ -83,18 +83,18 @@ bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude,
                         BatchOutcome& outcome) const {
   const TimePoint begin = clock_();
   // compute_ns is negative by the time that other batches have had.
-  const int64_t had_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
-  bool is_alive = !IsDead(batch);
-  while (is_alive && interlude(had_ns)) {
-    is_alive = !IsDead(batch);
+  const int64_t used_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
+  bool is_alive = !IsAbandoned(batch);
+  while (is_alive && interlude(used_ns)) {
+    is_alive = !IsAbandoned(batch);
   }
   outcome.compute_ns -= Nanoseconds(clock_() - begin);
-  return is_alive && !IsDead(batch);
+  return is_alive && !IsAbandoned(batch);
 }
 
 absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude,
                                   BatchOutcome& outcome) {
-  if (IsDead(batch)) {
+  if (IsAbandoned(batch)) {
     return absl::CancelledError();
   }
   PackedBatch packed(batch, workspace_);
@@ -104,7 +104,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   if (batch.is_long || WantsRows(batch)) {
     blocks.go_on = [&] {
       ++steps_;
-      return interlude ? Pause(batch, interlude, outcome) : !IsDead(batch);
+      return interlude ? Pause(batch, interlude, outcome) : !IsAbandoned(batch);
     };
     blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.go_on);
     blocks.on_rows = [&](const RowRange& rows) {

@@ -33,10 +33,10 @@ class BatchRunner {
   /// if the batch was given up because no caller waits for it; with UNAVAILABLE after Abort; or
   /// with RESOURCE_EXHAUSTED or INTERNAL if the computation threw, in which case the status names
   /// the failure. Does not throw. `interlude` may be null. It is called between the slices of a
-  /// long batch with the nanoseconds that the batch has had so far. The pool is free then, so it
+  /// long batch with the nanoseconds that the batch has run so far. The pool is free then, so it
   /// may run another batch on another runner. It is called again if it returns true, as long as a
   /// caller waits for the long batch.
-  using Interlude = std::function<bool(int64_t had_ns)>;
+  using Interlude = std::function<bool(int64_t used_ns)>;
   BatchOutcome Run(const Batch& batch, const Interlude& interlude = nullptr);
 
   /// The number of batches and slices that began or ended. Any thread.
@@ -49,7 +49,7 @@ class BatchRunner {
   absl::Status Compute(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome);
   /// Lets other batches pass. Returns false when no caller waits for the batch any more.
   bool Pause(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome) const;
-  bool IsDead(const Batch& batch) const;
+  bool IsAbandoned(const Batch& batch) const;
 
   Workspace workspace_;
   const Clock clock_;

@@ -37,7 +37,7 @@ class Batcher::Selection {
 
   bool Takes(const Job& job) {
     now_ = now_.has_value() ? now_ : clock_();
-    if (IsDead(job, *now_)) {
+    if (IsAbandoned(job, *now_)) {
       return true;
     }
     const JobDescription& description = job.description();
@@ -83,7 +83,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   batch.start = clock_();
   batch.position = queue_.taken_start();
   const auto dead = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
-    if (IsDead(*job, batch.start)) {
+    if (IsAbandoned(*job, batch.start)) {
       FinishAsDead(*job, batch.start);
       return true;
     }
@@ -138,9 +138,9 @@ Batch Batcher::NextShort(int64_t max_ns, Priority priority) {
   }));
 }
 
-void Batcher::FinishDead() {
+void Batcher::FinishAbandoned() {
   const TimePoint now = clock_();
-  for (const std::shared_ptr<Job>& job : queue_.TakeDead(now)) {
+  for (const std::shared_ptr<Job>& job : queue_.TakeAbandoned(now)) {
     FinishAsDead(*job, now);
   }
 }

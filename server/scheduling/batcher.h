@@ -63,7 +63,7 @@ class Batcher {
 
   /// Finishes the jobs that no caller waits for, wherever they stand in the queue. Called by the
   /// thread that calls Next.
-  void FinishDead();
+  void FinishAbandoned();
 
  private:
   class Selection;

@@ -57,9 +57,9 @@ absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) co
       is_share
           ? absl::StrCat(account,
                          " has used its share of replies that are computed or sent: ", own_bytes,
-                         " bytes, ", bytes, " more would pass it (--max-reply-bytes)")
+                         " bytes, ", bytes, " more would exceed it (--max-reply-bytes)")
           : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent, ", bytes,
-                         " more would pass the limit of ", replies_.max_bytes(),
+                         " more would exceed the limit of ", replies_.max_bytes(),
                          " (--max-reply-bytes)");
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = is_share ? RefusalReason::kTenantShare : RefusalReason::kReplyBytes,
@@ -155,8 +155,8 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   const WorkEstimate work = speed_.Estimate(batch.jobs.front()->description().key, batch.flops);
   const std::chrono::nanoseconds expected(std::max(work.added_ns, work.alone_ns));
   const bool is_passable = batch.is_long && level + 1 < kLevels;
-  const auto announce = [&, priority = HighestOf(batch)](int64_t had_ns) {
-    queue_.SetRunning({.until = clock_() + expected - std::chrono::nanoseconds(had_ns),
+  const auto announce = [&, priority = HighestOf(batch)](int64_t used_ns) {
+    queue_.SetRunning({.until = clock_() + expected - std::chrono::nanoseconds(used_ns),
                        .passable = is_passable ? std::optional(priority) : std::nullopt});
   };
   if (is_passable) {
@@ -164,15 +164,15 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   }
   announce(0);
   // A failure of batches that pass must not end the long batch.
-  const auto let_pass = [&](int64_t had_ns) {
-    bool may_go_on = false;
+  const auto let_pass = [&](int64_t used_ns) {
+    bool has_more = false;
     const absl::Status status =
-        ContainVoid("the dispatcher", [&] { may_go_on = LetOnePass(level + 1, batch, had_ns); });
+        ContainVoid("the dispatcher", [&] { has_more = LetOnePass(level + 1, batch, used_ns); });
     if (!status.ok()) {
       LogFailure(status);
     }
-    announce(had_ns);
-    return may_go_on;
+    announce(used_ns);
+    return has_more;
   };
   BatchRunner::Interlude interlude;
   if (is_passable || level == 0) {
@@ -186,11 +186,11 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   Count(batch, runners_[level].Run(batch, interlude));
 }
 
-bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t had_ns) {
-  batcher_.FinishDead();
+bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns) {
+  batcher_.FinishAbandoned();
   const Priority priority = HighestOf(long_batch);
   if (long_batch.is_long) {
-    const double position = long_batch.position + static_cast<double>(had_ns) / ShareOf(priority);
+    const double position = long_batch.position + static_cast<double>(used_ns) / ShareOf(priority);
     queue_.SetPosition(position);
     const Batch earlier = batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels);
     if (!earlier.jobs.empty()) {

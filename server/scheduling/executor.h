@@ -103,9 +103,9 @@ class Executor {
   bool RunNextBatch();
   /// Runs the batch, while the batches of the levels below wait until it ends.
   void RunAt(size_t level, const Batch& batch);
-  /// Runs one batch that passes the long one of the level below, which has had `had_ns`. Returns
-  /// true when the queue's order may have another such batch.
-  bool LetOnePass(size_t level, const Batch& long_batch, int64_t had_ns);
+  /// Runs one batch that passes the long one of the level below, which has used `used_ns` of the
+  /// machine. Returns true when the queue's order may have another such batch.
+  bool LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns);
   /// Updates estimates and counts with the measurements of the batch.
   void Count(const Batch& batch, const BatchOutcome& outcome);
 

@@ -150,7 +150,7 @@ class Job {
 
 /// Returns whether the caller no longer waits for the answer: the job is cancelled or past its
 /// deadline.
-inline bool IsDead(const Job& job, TimePoint now) {
+inline bool IsAbandoned(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
 }
 

@@ -60,22 +60,22 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (requests_.used() >= limits_.max_requests) {
     return RefuseFor(
         candidate, RefusalReason::kQueueRequests,
-        absl::StrCat("the queue is full: ", requests_.used(), " requests wait, at most ",
-                     limits_.max_requests, " may (--max-queue-requests)"));
+        absl::StrCat("the queue is full: ", requests_.used(), " requests wait; the maximum is ",
+                     limits_.max_requests, " (--max-queue-requests)"));
   }
   if (bytes_.used() > 0 && bytes_.used() + candidate.bytes > limits_.max_bytes) {
-    return RefuseFor(
-        candidate, RefusalReason::kQueueBytes,
-        absl::StrCat("the queue is full: ", bytes_.used(), " bytes wait, ", candidate.bytes,
-                     " more would pass the limit of ", limits_.max_bytes, " (--max-queue-bytes)"));
+    return RefuseFor(candidate, RefusalReason::kQueueBytes,
+                     absl::StrCat("the queue is full: ", bytes_.used(), " bytes wait, ",
+                                  candidate.bytes, " more would exceed the limit of ",
+                                  limits_.max_bytes, " (--max-queue-bytes)"));
   }
   if (requests_.used() > 0 && work_ns_.used() + candidate.work.added_ns > limits_.max_wait_ns) {
     return RefuseFor(
         candidate, RefusalReason::kQueueWait,
         absl::StrCat("the queue is full: the waiting requests take about ",
                      Milliseconds(work_ns_.used()), " ms, this request ",
-                     Milliseconds(candidate.work.added_ns), " ms more, at most ",
-                     Milliseconds(limits_.max_wait_ns), " ms may wait (--max-queue-wait)"));
+                     Milliseconds(candidate.work.added_ns), " ms more; the maximum is ",
+                     Milliseconds(limits_.max_wait_ns), " ms (--max-queue-wait)"));
   }
   return absl::OkStatus();
 }
@@ -109,9 +109,9 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   }
   return RefuseFor(
       candidate, RefusalReason::kTenantShare,
-      absl::StrCat(account, " has used its share of a queue that fills: ",
-                   requests_.HeldBy(account), " requests of ", bytes_.HeldBy(account),
-                   " bytes and about ", Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
+      absl::StrCat(account, " has used its share of the queue: ", requests_.HeldBy(account),
+                   " requests of ", bytes_.HeldBy(account), " bytes and about ",
+                   Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
 }
 
 absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
@@ -244,22 +244,22 @@ bool RequestQueue::Sweep(TimePoint now) {
     return false;
   }
   next_sweep_ = now + kSweepInterval;
-  const size_t before = dead_.size();
+  const size_t before = abandoned_.size();
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
-    entry = IsDead(*entry->second.job, now) ? Remove(entry, dead_) : std::next(entry);
+    entry = IsAbandoned(*entry->second.job, now) ? Remove(entry, abandoned_) : std::next(entry);
   }
-  return dead_.size() > before;
+  return abandoned_.size() > before;
 }
 
-std::vector<RequestQueue::JobPointer> RequestQueue::TakeDead(TimePoint now) {
+std::vector<RequestQueue::JobPointer> RequestQueue::TakeAbandoned(TimePoint now) {
   MutexLock lock(mutex_);
   Sweep(now);
-  return std::exchange(dead_, {});
+  return std::exchange(abandoned_, {});
 }
 
 std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
     absl::FunctionRef<bool(const Job&, const Standing&)> select) {
-  std::vector<JobPointer> taken = std::exchange(dead_, {});
+  std::vector<JobPointer> taken = std::exchange(abandoned_, {});
   bool is_first = true;
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
     if (!select(*entry->second.job, entry->second.standing)) {
@@ -294,7 +294,7 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
   if (jobs_.empty()) {  // nothing runs either
     flows_.Clear();
   }
-  while (jobs_.empty() && dead_.empty() && !is_closed_) {
+  while (jobs_.empty() && abandoned_.empty() && !is_closed_) {
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {

@@ -78,7 +78,7 @@ class HeldBytes {
 };
 
 /// Holds jobs in the order of their start tags (RequestFlows): first in, first out within a flow.
-/// Jobs without a waiting caller (IsDead) leave when others need their room. Never blocks a
+/// Jobs without a waiting caller (IsAbandoned) leave when others need their room. Never blocks a
 /// producer. Thread-safe.
 class RequestQueue {
  public:
@@ -128,7 +128,7 @@ class RequestQueue {
 
   /// Takes the jobs without a waiting caller, which the caller of this function finishes. Searches
   /// the queue at most once in kSweepInterval.
-  std::vector<JobPointer> TakeDead(TimePoint now);
+  std::vector<JobPointer> TakeAbandoned(TimePoint now);
   static constexpr std::chrono::milliseconds kSweepInterval{10};
 
   /// Sets the batch that is being computed.
@@ -188,7 +188,7 @@ class RequestQueue {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::vector<JobPointer> dead_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished
+  std::vector<JobPointer> abandoned_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished
   TimePoint next_sweep_ ABSL_GUARDED_BY(mutex_);
   RequestFlows flows_ ABSL_GUARDED_BY(mutex_);
   double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;

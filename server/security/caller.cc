@@ -23,7 +23,7 @@ absl::Status Caller::CheckModel(const std::string& model) const {
                                                   "\"; ListModels lists them"));
 }
 
-absl::Status Caller::Conceal(const absl::Status& status) const {
+absl::Status Caller::HideOtherModels(const absl::Status& status) const {
   return models != nullptr && absl::IsNotFound(status)
              ? absl::NotFoundError(
                    "model: expected one that is served, found none of that name and version; "

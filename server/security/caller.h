@@ -34,8 +34,8 @@ struct Caller {
   absl::Status CheckModel(const std::string& model) const;
   /// Returns the `status` of a search for a model, without the names of models that the caller may
   /// not use.
-  absl::Status Conceal(const absl::Status& status) const;
-  Priority Cap(Priority priority) const { return std::max(priority, max_priority); }
+  absl::Status HideOtherModels(const absl::Status& status) const;
+  Priority LimitPriority(Priority priority) const { return std::max(priority, max_priority); }
 };
 
 }  // namespace attention

@@ -184,12 +184,12 @@ absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
   const auto found = table->find(HashOf(token));
   if (found == table->end()) {
     return absl::UnauthenticatedError(
-        "authorization: expected a token that this server knows, found another");
+        "authorization: expected a token that this server knows, found an unknown one");
   }
   if (found->second.expires <= absl::Now()) {
     return absl::UnauthenticatedError(absl::StrCat(
-        "authorization: expected a token that is valid, found one of ", found->second.caller.tenant,
-        " that expired at ",
+        "authorization: expected a token that has not expired, found one of ",
+        found->second.caller.tenant, " that expired at ",
         absl::FormatTime(absl::RFC3339_sec, found->second.expires, absl::UTCTimeZone())));
   }
   return found->second.caller;

@@ -54,7 +54,7 @@ absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::Mode
   }
   const absl::StatusOr<std::shared_ptr<const Model>> model =
       FindModel(models, request.model(), version);
-  RETURN_IF_ERROR(caller.Conceal(model.status()));
+  RETURN_IF_ERROR(caller.HideOtherModels(model.status()));
   return DescribeModel(**model, limits);
 }
 

@@ -94,7 +94,7 @@ absl::Status SessionTable::RefusePlace(const std::string& account) const {
                              " of the ", places_.used(), " that are open");
   return Refuse(
       absl::StatusCode::kResourceExhausted,
-      absl::StrCat("open: ", found, ", at most ", limits_.max_sessions, " may be (--max-sessions)"),
+      absl::StrCat("open: ", found, "; the maximum is ", limits_.max_sessions, " (--max-sessions)"),
       {.reason = is_full ? RefusalReason::kLimit : RefusalReason::kTenantShare});
 }
 
@@ -203,8 +203,8 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   const auto found = waiting_.find(token);
   if (found == waiting_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
-        "open.resume_token: expected that of a session that waits to be resumed, found another: "
-        "its time may be over, or its old stream has not ended yet");
+        "open.resume_token: expected the token of a session that waits to be resumed, found "
+        "another: its session may have expired, or the old stream has not ended yet");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);

@@ -83,11 +83,11 @@ void ConnectionAcceptor::Run() {
       if (waits[1 + i].revents == 0) {
         continue;
       }
-      bool can_go_on = false;  // stays false when memory is exhausted: the connection is closed
+      bool succeeded = false;  // stays false when memory is exhausted: the connection is closed
       ContainVoid("accepting a connection", [&] {
-        can_go_on = Accept(listeners_[i]);
+        succeeded = Accept(listeners_[i]);
       }).IgnoreError();
-      if (!can_go_on) {
+      if (!succeeded) {
         poll(waits.data(), 1, static_cast<int>(kPauseWithoutFiles.count()));
       }
     }

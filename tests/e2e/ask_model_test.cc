@@ -89,7 +89,8 @@ TEST_F(AskModelTest, SaysWhatCannotBeAsked) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"run", "--model=gpt2", "--tokens=1", "--verify"}, "cannot be verified"},
       {{"run", "--model=gpt2", "--tokens=1", "--layer=7"}, "expected 0 to 1 of the 2 layers"},
-      {{"run", "--model=gpt2", "--tokens=1", "--window=2"}, "options.window: goes with layer"},
+      {{"run", "--model=gpt2", "--tokens=1", "--window=2"},
+       "options.window: expected none without layer"},
       {{"run", "--model=gpt2", "--tokens=1", "--model-version=2"}, "expected one of 1"},
       {{"run", "--model=gpt2", "--text=the", "--weights-layers=0", "--head=5"}, "expected 0 to 2"},
   };

@@ -104,7 +104,7 @@ TEST(InflateTest, BytesThatAreNotInTheirEncodingAreRefused) {
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          absl::StrCat("expected a message in ", NameOf(algorithm),
                                       " as its grpc-encoding says, found ", wire.size(),
-                                      " bytes that are none")));
+                                      " bytes that cannot be inflated")));
   };
   expect_refused("no gzip at all", GRPC_COMPRESS_GZIP);
   expect_refused(bytes, GRPC_COMPRESS_DEFLATE);

@@ -113,7 +113,7 @@ TEST(LifecycleTest, RefusesWhatDoesNotFitTheQueue) {
   const grpc::Status status = client.Attend(PatientRequest(), &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),
-            "the queue is full: 1 requests wait, at most 1 may (--max-queue-requests)");
+            "the queue is full: 1 requests wait; the maximum is 1 (--max-queue-requests)");
   running.Cancel();
   running.Finish();
   waiting.join();

@@ -196,7 +196,7 @@ TEST(OptionsReplySizeTest, CountsLogSumExpAndLargestWeights) {
   v1::AttendResponse response;
   // 600 * 8 rows of 16 outputs, 1 log-sum-exp and 600 weights and keys.
   EXPECT_EQ(client.Attend(request, &response).error_message(),
-            "the reply would have 23366400 bytes, at most 4194304 may be sent "
+            "the reply would have 23366400 bytes; the maximum is 4194304 "
             "(--max-message-bytes; AttendStream may send more)");
 }
 

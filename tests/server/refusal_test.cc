@@ -65,8 +65,9 @@ TEST_F(RefusalTest, RequestsWithoutInput) {
 TEST_F(RefusalTest, BytesThatAreNoRequest) {
   v1::AttendRequest request;
   request.GetReflection()->MutableUnknownFields(&request)->AddGroup(100);
-  ExpectInvalid(request,
-                "expected a message attention.v1.AttendRequest, found 4 bytes that are none");
+  ExpectInvalid(
+      request,
+      "expected a message attention.v1.AttendRequest, found 4 bytes that cannot be parsed");
 }
 
 TEST_F(RefusalTest, TensorsThatLie) {
@@ -213,16 +214,14 @@ TEST_F(RefusalTest, RepliesThatWouldBeTooLarge) {
   // 900 * 512 floats of output and 8 * 900 * 900 of weights.
   EXPECT_THAT(
       Attend(request),
-      IsRefusal(
-          StatusCode::RESOURCE_EXHAUSTED,
-          "the reply would have 27763200 bytes, at most 4194304 may be sent (--max-message-bytes; "
-          "AttendStream may send more)"));
+      IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
+                "the reply would have 27763200 bytes; the maximum is 4194304 (--max-message-bytes; "
+                "AttendStream may send more)"));
   std::vector<v1::AttendStreamResponse> parts;
   EXPECT_THAT(
       client_.AttendStream(request, &parts),
-      IsRefusal(
-          StatusCode::RESOURCE_EXHAUSTED,
-          "the reply would have 27763200 bytes, at most 8388608 may be sent (--max-queue-bytes)"));
+      IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
+                "the reply would have 27763200 bytes; the maximum is 8388608 (--max-queue-bytes)"));
 }
 
 TEST_F(RefusalTest, ShapesThatNameMoreThanAnyoneCanAnswer) {

@@ -99,7 +99,7 @@ class WatchCall final : public HealthListener,
       on_done_.Disarm();
       return;
     }
-    PostSurely([this] { Post(method_); });
+    PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<OpenStreams::Place> place =
         method_.dependencies.open_streams.Enter(context_, "Watch");

@@ -119,7 +119,7 @@ auto Changing(ModelLoader* loader,
           return StatesOf(*loader, name, call->caller());
         }));
       } else {
-        call->Finish(call->caller().Conceal(status));
+        call->Finish(call->caller().HideOtherModels(status));
       }
     });
   };
@@ -143,7 +143,7 @@ auto Verifying(ModelLoader* loader) {
           return ToWire(*result);
         }));
       } else {
-        call->Finish(call->caller().Conceal(result.status()));
+        call->Finish(call->caller().HideOtherModels(result.status()));
       }
     });
   };

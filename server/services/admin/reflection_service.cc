@@ -55,7 +55,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
     if (!ok) {
       return;
     }
-    PostSurely([this] { Post(method_); });
+    PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<OpenStreams::Place> place =
         method_->dependencies.open_streams.Enter(context_, kMethod);

@@ -34,7 +34,7 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   has_begun_ = true;
-  PostSurely([this] { PostNext(); });
+  PostWithRetries([this] { PostNext(); });
   record_.arrival = computed_ = steady_clock::now();
   metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
@@ -72,7 +72,7 @@ void AttendCall::OnMessage(bool ok) {
   const int64_t inflating = InflatingCost(request_, environment_.unary_limit.max_bytes);
   if (const int64_t cost = inflating > 0 ? inflating : PlanningCost(request_);
       cost > kSmallPlanBytes) {
-    AdmitAside(cost);
+    AdmitOnSideThread(cost);
   } else {
     AdmitOrEnd();
   }
@@ -80,7 +80,7 @@ void AttendCall::OnMessage(bool ok) {
 
 // Admits the request on a side thread. Meanwhile its bytes count in the queue's budget as if it
 // waited there.
-void AttendCall::AdmitAside(int64_t cost) {
+void AttendCall::AdmitOnSideThread(int64_t cost) {
   absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
       metadata_.request_class, static_cast<int64_t>(request_.Length()));
   if (!held.ok()) {
@@ -88,10 +88,10 @@ void AttendCall::AdmitAside(int64_t cost) {
     return;
   }
   held_ = *std::move(held);
-  RunAside(cost, [this] { AdmitOrEnd(); });
+  RunOnSideThread(cost, [this] { AdmitOrEnd(); });
 }
 
-void AttendCall::RunAside(int64_t cost, std::function<void()> run) {
+void AttendCall::RunOnSideThread(int64_t cost, std::function<void()> run) {
   environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
                                     .cost = cost,
                                     .run = [self = shared_from_this(), run = std::move(run)] {

@@ -96,7 +96,7 @@ class AttendCall : public AttendSink,
   void SetModel(const std::string& name, int64_t version);
 
   /// Runs long work on a side thread, which keeps the call alive.
-  void RunAside(int64_t cost, std::function<void()> run);
+  void RunOnSideThread(int64_t cost, std::function<void()> run);
 
   void set_cancelled() { is_cancelled_ = true; }
   v1::Summary SummaryOf(const BatchStats& stats) const;
@@ -115,7 +115,7 @@ class AttendCall : public AttendSink,
   void OnDone(bool ok);
   void OnFinish(bool ok);
   absl::Status CheckHeaders();
-  void AdmitAside(int64_t cost);
+  void AdmitOnSideThread(int64_t cost);
   void AdmitOrEnd();
   absl::Status Admit();
   absl::StatusOr<AttendPlan> PlanOnAccount();

@@ -93,7 +93,7 @@ absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& acce
 }
 
 void SetPriority(Priority priority, CallMetadata& metadata) {
-  metadata.request_class.priority = metadata.caller.Cap(priority);
+  metadata.request_class.priority = metadata.caller.LimitPriority(priority);
 }
 
 void Record(const CallMetadata& metadata, RequestRecord& record) {

@@ -85,7 +85,7 @@ class CallTag final : public CompletionTag {
 /// Calls post(), which waits for the next client of a method, and repeats it until there is memory
 /// for it: otherwise no client could call the method again. Gives up after some seconds.
 template <typename Post>
-void PostSurely(Post post) noexcept {
+void PostWithRetries(Post post) noexcept {
   constexpr int kMaxTries = 1000;
   for (int i = 0; i < kMaxTries; ++i) {
     const absl::Status status = ContainVoid("waiting for the next call", post);

@@ -14,11 +14,11 @@ using std::chrono::steady_clock;
 
 // The maximum number of running requests of a call: enough that a client need not wait for answers,
 // and few enough to leave room for others.
-constexpr int kMaxUnderWay = 64;
+constexpr int kMaxRunning = 64;
 constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
 // The maximum bytes of requests of a call that wait for each other; the sum over all calls has a
 // budget (DecodeCall).
-constexpr int64_t kMaxUnderWayBytes = int64_t{16} << 20;
+constexpr int64_t kMaxRunningBytes = int64_t{16} << 20;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void DuplexCall::OnRequest(bool ok) {
     on_done_.Disarm();
     return;
   }
-  PostSurely([this] { PostNext(); });
+  PostWithRetries([this] { PostNext(); });
   deadline_ = SteadyDeadline(context_, steady_clock::now());
   metadata_ = IdentifyCall(context_);
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
@@ -61,8 +61,8 @@ std::function<void()> DuplexCall::GiveUp() {
 }
 
 bool DuplexCall::MayRead() const {
-  return !is_reading_ && !has_read_all_ && !closed_.has_value() && under_way_ < kMaxUnderWay &&
-         under_way_bytes_ < kMaxUnderWayBytes && unsent_bytes_ < kMaxUnsentBytes;
+  return !is_reading_ && !has_read_all_ && !closed_.has_value() && running_ < kMaxRunning &&
+         running_bytes_ < kMaxRunningBytes && unsent_bytes_ < kMaxUnsentBytes;
 }
 
 // Admits a message. A token that was revoked or has expired ends the call, and so does a large
@@ -95,8 +95,8 @@ void DuplexCall::OnRead(bool ok) {
     MutexLock lock(mutex_);
     has_read_all_ = !ok;
     is_taken = is_admitted && !closed_.has_value();
-    under_way_ += is_taken ? 1 : 0;
-    under_way_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
+    running_ += is_taken ? 1 : 0;
+    running_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
   }
   if (is_taken) {
     Take(message);
@@ -120,7 +120,7 @@ void DuplexCall::Take(const grpc::ByteBuffer& message) {
   const bool is_small = planning_cost_ <= kSmallPlanBytes;
   const absl::Status given = ContainVoid("the request", [&] {
     if (!is_small) {
-      RunAside(planning_cost_, take);
+      RunOnSideThread(planning_cost_, take);
     }
   });
   if (is_small || !given.ok()) {
@@ -151,7 +151,7 @@ absl::StatusOr<grpc::ByteBuffer> DuplexCall::InflateOnAccount(const grpc::ByteBu
   ASSIGN_OR_RETURN(grpc::ByteBuffer inflated,
                    InflateRequest(message, environment_.unary_limit.max_bytes, account.terms()));
   MutexLock lock(mutex_);
-  under_way_bytes_ +=
+  running_bytes_ +=
       static_cast<int64_t>(inflated.Length()) - static_cast<int64_t>(message.Length());
   return inflated;
 }
@@ -175,7 +175,7 @@ void DuplexCall::EndRead() {
   Advance();
 }
 
-void DuplexCall::RunAside(int64_t cost, const std::function<void()>& run) {
+void DuplexCall::RunOnSideThread(int64_t cost, const std::function<void()>& run) {
   const absl::Status status = ContainVoid("the request", [&] {
     environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
                                       .cost = cost,
@@ -226,7 +226,7 @@ void DuplexCall::Close(const absl::Status& status) {
 
 bool DuplexCall::is_busy() {
   MutexLock lock(mutex_);
-  return under_way_ > 0;
+  return running_ > 0;
 }
 
 void DuplexCall::EndRequest(Outgoing& outgoing) {
@@ -236,7 +236,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   RequestRecord& record = *outgoing.ended;
   {
     MutexLock lock(mutex_);
-    under_way_bytes_ -= record.request_bytes;
+    running_bytes_ -= record.request_bytes;
   }
   const absl::Status recorded = ContainVoid("recording the call", [&] {
     const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
@@ -252,12 +252,12 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     LogFailure(recorded);
   }
   environment_.admission.Leave();
-  ChangeUnderWay(-1);
+  AddRunning(-1);
 }
 
-void DuplexCall::ChangeUnderWay(int change) {
+void DuplexCall::AddRunning(int change) {
   MutexLock lock(mutex_);
-  under_way_ += change;
+  running_ += change;
 }
 
 void DuplexCall::DropQueue() {
@@ -339,7 +339,7 @@ std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
   }
   // A client that receives the end need not have finished its requests: the read then fails.
   const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
-  if (is_over && under_way_ == 0 && !is_writing_ && queue_.empty()) {
+  if (is_over && running_ == 0 && !is_writing_ && queue_.empty()) {
     has_ended_ = true;
     is_closed_by_client_ = has_read_all_;
     steps.end = closed_.value_or(absl::OkStatus());

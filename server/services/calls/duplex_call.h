@@ -32,7 +32,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   std::function<void()> GiveUp();
   /// Runs long work on a side thread; without memory for that, on this thread. REQUIRES: a request
   /// is running until `run` has begun; `run` does not throw.
-  void RunAside(int64_t cost, const std::function<void()>& run);
+  void RunOnSideThread(int64_t cost, const std::function<void()>& run);
 
  protected:
   /// `rpc` is a literal, which errors, log and metrics use.
@@ -68,9 +68,9 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   /// Delays OnEnd while it lives. REQUIRES: a request is running, or another Hold lives.
   class Hold {
    public:
-    explicit Hold(DuplexCall& call) : call_(call) { call_.ChangeUnderWay(1); }
+    explicit Hold(DuplexCall& call) : call_(call) { call_.AddRunning(1); }
     ~Hold() {
-      call_.ChangeUnderWay(-1);
+      call_.AddRunning(-1);
       call_.Advance();
     }
     Hold(const Hold&) = delete;
@@ -148,7 +148,7 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   void EndRequest(Outgoing& outgoing);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropQueue();
-  void ChangeUnderWay(int change);
+  void AddRunning(int change);
 
   RawStream stream_{&context_};
   CallTag<DuplexCall> on_request_{this, &DuplexCall::OnRequest};
@@ -170,8 +170,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t under_way_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their messages
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their messages
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;

@@ -41,7 +41,8 @@ absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request
     wire = *std::move(inflated);
   }
   if (!grpc::SerializationTraits<Request>::Deserialize(&wire, &request).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a ", type, ", found other bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("expected a ", type, ", found ", wire.Length(),
+                                                   " bytes that cannot be parsed"));
   }
   return absl::OkStatus();
 }

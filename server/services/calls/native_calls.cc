@@ -17,7 +17,7 @@ absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request,
   ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
   RETURN_IF_ERROR(caller().CheckModel(received.message.model()));
   absl::StatusOr<AttendPlan> plan = PlanAttend(received, environment_.models, limit(), terms);
-  return plan.ok() ? std::move(plan) : caller().Conceal(plan.status());
+  return plan.ok() ? std::move(plan) : caller().HideOtherModels(plan.status());
 }
 
 void AttendUnaryCall::Post(const NativeEnvironment& environment) {
@@ -36,7 +36,7 @@ void AttendUnaryCall::Finish(const std::shared_ptr<const AttendReply>& reply,
   const auto send = [this, reply, stats] { EndWith(EncodeResponse(*reply, SummaryOf(stats))); };
   const absl::Status sent = ContainVoid("sending the answer", [&] {
     if (reply->message_bytes() > kSmallReplyBytes) {
-      RunAside(reply->message_bytes(), send);
+      RunOnSideThread(reply->message_bytes(), send);
     } else {
       send();
     }

@@ -19,7 +19,7 @@ absl::StatusOr<OpenStreams::Place> OpenStreams::Enter(const grpc::ServerContext&
     return Refuse(absl::StatusCode::kResourceExhausted,
                   absl::StrCat(std::string(rpc), ": ", count(), " of ", places_.total(),
                                " streams without a token are open, and ", account,
-                               " may have no more than it leaves free"),
+                               " may hold at most as many as it leaves free"),
                   {.reason = RefusalReason::kLimit, .retry_after_ms = kRetryStreamMs});
   }
   return place;

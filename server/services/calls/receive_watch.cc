@@ -57,8 +57,8 @@ absl::Status ReceiveWatch::Charge(Entry& entry, const MessageReceiver& receiver)
     return absl::OkStatus();  // it may have arrived just before the tick
   }
   if (entry.ticks > entry.max_ticks) {
-    return absl::DeadlineExceededError(absl::StrCat("the message: expected all of it within ",
-                                                    entry.max_ticks, " s, found a part"));
+    return absl::DeadlineExceededError(absl::StrCat("expected the whole message within ",
+                                                    entry.max_ticks, " s, found a part of it"));
   }
   const std::string holder = receiver.Holder();
   entry.units.push_back(units_.Take(holder, 1));
@@ -67,7 +67,7 @@ absl::Status ReceiveWatch::Charge(Entry& entry, const MessageReceiver& receiver)
   }
   return Refuse(absl::StatusCode::kResourceExhausted,
                 absl::StrCat("too many messages arrive slowly: after ", entry.ticks, " s, ", holder,
-                             " has used its share of the time for them"),
+                             " has used its share of the time for such messages"),
                 {.reason = RefusalReason::kTenantShare, .retry_after_ms = kRetrySlowMs});
 }
 

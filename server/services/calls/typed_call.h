@@ -138,7 +138,7 @@ class TypedCall final : public MessageReceiver,
       on_done_.Disarm();
       return;
     }
-    PostSurely([this] { Post(method_); });
+    PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<Caller> caller = method_.access.Admit(context_, method_.right, method_.name);
     if (!caller.ok()) {

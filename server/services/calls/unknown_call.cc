@@ -17,7 +17,7 @@ void UnknownCall::OnRequest(bool ok) {
   if (!ok) {
     return;
   }
-  PostSurely([this] { Post(method_); });
+  PostWithRetries([this] { Post(method_); });
   const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(
       absl::StrCat(context_.method(), ": this listener has no such method")));
   on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });

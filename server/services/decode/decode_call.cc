@@ -263,7 +263,7 @@ void DecodeCall::Proceed(int64_t number) {
     RunAction(next.action, *next.sequence);
   };
   const absl::Status given =
-      ContainVoid(kWork, [&] { RunAside(next.action->record.request_bytes, carry); });
+      ContainVoid(kWork, [&] { RunOnSideThread(next.action->record.request_bytes, carry); });
   if (!given.ok()) {
     carry();
   }

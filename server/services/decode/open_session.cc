@@ -40,7 +40,7 @@ absl::Status CheckOptions(const v1::AttentionOptions& options) {
   for (const auto& [field, is_set] : fields) {
     if (is_set) {
       return Wrong("open.", "options.", field,
-                   ": does not go with a session, whose later keys are not known yet");
+                   ": expected none in a session, whose later keys are not known yet, found one");
     }
   }
   return absl::OkStatus();

@@ -21,7 +21,8 @@ absl::Status CheckInput(const v1::DecodeStep& step, const SessionPlan& plan) {
   const bool is_bare = plan.target.model == nullptr;
   if (step.has_query_key_value() != is_bare) {
     return absl::InvalidArgumentError(
-        is_bare ? "step.input: expected query_key_value in a session without a model, found another"
+        is_bare ? "step.input: expected query_key_value in a session without a model, found "
+                  "another input"
                 : "step.input: expected hidden_states, token_ids or text in a session of a model, "
                   "found query_key_value");
   }
@@ -64,8 +65,9 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
       target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
   if (step.top_logits() > 0 && !has_logits) {
     return absl::InvalidArgumentError(
-        "step.top_logits: expected 0 where there are no logits (Model.has_logits, without layer), "
-        "found more");
+        absl::StrCat("step.top_logits: expected 0 in a session without logits (a layer, or a model "
+                     "without Model.has_logits), found ",
+                     step.top_logits()));
   }
   return absl::OkStatus();
 }

@@ -12,8 +12,8 @@ void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const abs
     const auto finish = [self = shared_from_this(), reply, stats] {
       self->done_(*reply, absl::OkStatus(), stats);
     };
-    const absl::Status given =
-        ContainVoid("answering the step", [&] { call_->RunAside(reply->message_bytes(), finish); });
+    const absl::Status given = ContainVoid(
+        "answering the step", [&] { call_->RunOnSideThread(reply->message_bytes(), finish); });
     if (!given.ok()) {
       finish();
     }

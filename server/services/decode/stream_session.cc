@@ -41,7 +41,7 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   const Caller& caller = action.caller;
   RETURN_IF_ERROR(caller.CheckModel(open.model()));
   absl::StatusOr<SessionPlan> plan = PlanSession(open, models, table_.memory(caller.account));
-  RETURN_IF_ERROR(caller.Conceal(plan.status()));
+  RETURN_IF_ERROR(caller.HideOtherModels(plan.status()));
   ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, table_.Enter(caller.account));
   auto session = std::make_shared<Session>(*std::move(plan));
   RETURN_IF_ERROR(session->Add(0));
@@ -65,7 +65,7 @@ absl::Status StreamSession::Resume(const DecodeAction& action, std::function<boo
   nothing_else.set_resume_token(open.resume_token());
   if (nothing_else.SerializeAsString() != open.SerializeAsString()) {
     return absl::InvalidArgumentError(
-        "open.resume_token: expected no other field beside it, found some");
+        "open.resume_token: expected no other field of `open` with it, found one");
   }
   const auto check = [&action](const Session& session) {
     return CheckRight(action.caller, session);
@@ -90,7 +90,7 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
   MutexLock lock(mutex_);
   if (session_ == nullptr) {
     return absl::FailedPreconditionError(
-        "action: expected `open`, which comes first, found another");
+        "action: expected `open` as the first action of a stream, found another");
   }
   place_->Touch();
   action->session = session_;
@@ -139,10 +139,10 @@ absl::Status StreamSession::ReserveWaiting(DecodeAction& action) const {
     return absl::OkStatus();
   }
   return Refuse(absl::StatusCode::kResourceExhausted,
-                absl::StrCat("too many bytes wait for steps of sessions: ", all.used(), " of ",
-                             all.total(), " bytes, of which ", holder,
-                             " may have no more than it leaves free; send "
-                             "fewer actions ahead"),
+                absl::StrCat("too many bytes of actions wait in sessions: ", all.used(), " of ",
+                             all.total(), ", and ", holder,
+                             " may hold at most as many as it leaves free; send fewer actions "
+                             "ahead"),
                 {.reason = RefusalReason::kTenantShare, .retry_after_ms = kRetryWaitingMs});
 }
 

@@ -70,7 +70,7 @@ void InferCall::Finish(const std::shared_ptr<const AttendReply>& reply, const ab
   }
   const absl::Status sent = ContainVoid("sending the answer", [&] {
     if (NeedsCopies(answer_)) {
-      RunAside(reply->size_bytes(), [this, reply] { SendReply(*reply); });
+      RunOnSideThread(reply->size_bytes(), [this, reply] { SendReply(*reply); });
     } else {
       SendReply(*reply);
     }

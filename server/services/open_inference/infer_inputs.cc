@@ -119,7 +119,7 @@ class InputReader {
     }
     const std::string owner = InputName(wire.name());
     if (inputs_.by_name.contains(wire.name())) {
-      return Wrong(owner, ": expected one of the name, found another");
+      return Wrong(owner, ": expected one of this name, found a second");
     }
     const std::vector<std::string>& datatypes = found->datatypes;
     if (std::find(datatypes.begin(), datatypes.end(), wire.datatype()) == datatypes.end()) {

@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<InferOutput>> ReadOutputs(const inference::ModelInfer
     InferOutput output = {.is_weights = wire.name() == "weights"};
     for (const InferOutput& other : outputs) {
       if (other.is_weights == output.is_weights) {
-        return Wrong(owner, ": expected one of the name, found another");
+        return Wrong(owner, ": expected one of this name, found a second");
       }
     }
     ASSIGN_OR_RETURN(output.range, ReadRegionRange(wire.parameters(), owner));
@@ -118,9 +118,9 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
     }
   }
   if (reply_bytes > limits.reply.max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
-                                                     " bytes, at most ", limits.reply.max_bytes,
-                                                     " may be sent (", limits.reply.flag, ")"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the reply would have ", reply_bytes, " bytes; the maximum is ",
+                     limits.reply.max_bytes, " (", limits.reply.flag, ")"));
   }
   for (InferOutput& output : plan.answer.outputs) {
     if (output.range.has_value()) {
@@ -164,9 +164,8 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   const bool wants_weights = WantsWeights(plan.answer.outputs);
   if (is_stack && wants_weights) {
     return Wrong(OutputName("weights"),
-                 ": goes with parameter \"layer\": expected none for the "
-                 "whole stack of ",
-                 NameInErrors(target), ", found one");
+                 ": expected none without parameter \"layer\", since the whole stack of ",
+                 NameInErrors(target), " has none, found one");
   }
   ASSIGN_OR_RETURN(const InferInputs inputs,
                    ReadInputs(request.message, target,
@@ -177,7 +176,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   absl::StatusOr<AttendPlan> attend =
       PlanAttendOn(target.model, native.attend, limits.reply, limits.terms);
   if (!attend.ok()) {
-    return InOpenInferenceWords(attend.status());
+    return WithOpenInferenceNames(attend.status());
   }
   plan.attend = *std::move(attend);
   plan.attend.extra_bytes = inputs.appended_bytes;
@@ -196,7 +195,7 @@ absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLim
   RETURN_IF_ERROR(limits.caller.CheckModel(message.model_name()));
   const absl::StatusOr<InferTarget> target =
       FindTarget(limits.models, message.model_name(), message.model_version());
-  RETURN_IF_ERROR(limits.caller.Conceal(target.status()));
+  RETURN_IF_ERROR(limits.caller.HideOtherModels(target.status()));
   identity.model = target->name;
   identity.version = target->version;
   return PlanInfer(received, *target, limits);

@@ -36,8 +36,8 @@ class InferStreamCall::Request final : public AttendSink,
     }
     const absl::Status sent = ContainVoid("sending the answer", [&] {
       if (NeedsCopies(plan_.answer)) {
-        call_->RunAside(reply->size_bytes(),
-                        [self = shared_from_this(), reply] { self->SendOrFail(*reply); });
+        call_->RunOnSideThread(reply->size_bytes(),
+                               [self = shared_from_this(), reply] { self->SendOrFail(*reply); });
       } else {
         SendReply(*reply);
       }

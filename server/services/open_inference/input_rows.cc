@@ -33,24 +33,25 @@ absl::StatusOr<std::vector<SequenceRows>> RowsOfLengths(const InferInputs& input
   return rows;
 }
 
-absl::StatusOr<SequenceRows> RunOfOnes(const int64_t* mask, int64_t seq_len, int64_t row) {
-  SequenceRows run;
+absl::StatusOr<SequenceRows> RangeOfOnes(const int64_t* mask, int64_t seq_len, int64_t row) {
+  SequenceRows range;
   for (int64_t i = 0; i < seq_len; ++i) {
     if (mask[i] != 0 && mask[i] != 1) {
       return Wrong(InputName("attention_mask"), "[", row, ", ", i, "]: expected 0 or 1, found ",
                    mask[i]);
     }
-    if (mask[i] == 1 && run.rows > 0 && run.first_row + run.rows < i) {
-      return Wrong(InputName("attention_mask"), "[", row, ", ", i,
-                   "]: expected one run of ones in each row, found another after position ",
-                   run.first_row + run.rows - 1);
+    if (mask[i] == 1 && range.rows > 0 && range.first_row + range.rows < i) {
+      return Wrong(
+          InputName("attention_mask"), "[", row, ", ", i,
+          "]: expected one contiguous range of ones in each row, found a second after position ",
+          range.first_row + range.rows - 1);
     }
     if (mask[i] == 1) {
-      run.first_row = run.rows == 0 ? i : run.first_row;
-      ++run.rows;
+      range.first_row = range.rows == 0 ? i : range.first_row;
+      ++range.rows;
     }
   }
-  return run;
+  return range;
 }
 
 absl::StatusOr<std::vector<SequenceRows>> RowsOfMask(const InferInputs& inputs,
@@ -63,7 +64,7 @@ absl::StatusOr<std::vector<SequenceRows>> RowsOfMask(const InferInputs& inputs,
   rows.reserve(static_cast<size_t>(extents.batch_size));
   for (int64_t row = 0; row < extents.batch_size; ++row) {
     ASSIGN_OR_RETURN(const SequenceRows run,
-                     RunOfOnes(mask.data() + row * extents.seq_len, extents.seq_len, row));
+                     RangeOfOnes(mask.data() + row * extents.seq_len, extents.seq_len, row));
     rows.push_back(run);
   }
   return rows;

@@ -73,7 +73,7 @@ std::string InputName(const std::string& name) { return Quoted(kInput, name); }
 std::string OutputName(const std::string& name) { return Quoted("output", name); }
 std::string ParameterName(const std::string& name) { return Quoted(kParameter, name); }
 
-absl::Status InOpenInferenceWords(const absl::Status& status) {
+absl::Status WithOpenInferenceNames(const absl::Status& status) {
   const std::vector<FieldSpan> fields = FieldsOf(status);
   if (fields.empty()) {
     return status;

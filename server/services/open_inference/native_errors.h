@@ -14,6 +14,6 @@ std::string ParameterName(const std::string& name);
 
 /// Returns the error of a native request with the names that its fields have in an Open Inference
 /// request.
-absl::Status InOpenInferenceWords(const absl::Status& status);
+absl::Status WithOpenInferenceNames(const absl::Status& status);
 
 }  // namespace attention

@@ -30,7 +30,7 @@ absl::Status ExpectAbsent(const InferInputs& inputs, std::initializer_list<const
                           const std::string& needed) {
   for (const char* const name : names) {
     if (inputs.Find(name) != nullptr) {
-      return Wrong(InputName(name), ": goes with ", needed, ": expected none, found one");
+      return Wrong(InputName(name), ": expected none without ", needed, ", found one");
     }
   }
   return absl::OkStatus();

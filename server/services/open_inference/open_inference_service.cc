@@ -99,7 +99,8 @@ void OpenInferenceService::AddChange(const char* name,
     const ModelRequest change = {.name = model,
                                  .is_cancelled = [call] { return call->is_cancelled(); }};
     (loader->*operation)(change, [call](const absl::Status& done) {
-      call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply()) : call->caller().Conceal(done));
+      call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply())
+                             : call->caller().HideOtherModels(done));
     });
   };
   Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, dependencies_.observer,
@@ -126,7 +127,7 @@ absl::StatusOr<InferTarget> OpenInferenceService::Find(const std::string& name,
                                                        const Caller& caller) const {
   RETURN_IF_ERROR(caller.CheckModel(name));
   absl::StatusOr<InferTarget> target = FindTarget(dependencies_.models, name, version);
-  RETURN_IF_ERROR(caller.Conceal(target.status()));
+  RETURN_IF_ERROR(caller.HideOtherModels(target.status()));
   return target;
 }
 

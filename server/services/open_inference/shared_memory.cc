@@ -210,9 +210,9 @@ absl::Status SharedMemory::NoRegion(const std::string& name) const {
   const auto names = absl::StrJoin(regions_, ", ", [](std::string* out, const auto& item) {
     absl::StrAppend(out, "\"", item.first, "\"");
   });
-  return absl::NotFoundError(absl::StrCat("expected a shared-memory region, one of ",
-                                          names.empty() ? "none" : names, ", found \"", name,
-                                          "\""));
+  return absl::NotFoundError(absl::StrCat("expected a registered shared-memory region (",
+                                          names.empty() ? "there is none" : names, "), found \"",
+                                          name, "\""));
 }
 
 absl::Status CheckSharedMemory(const SharedMemory* memory, const Caller& caller) {

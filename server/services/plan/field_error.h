@@ -12,7 +12,7 @@
 
 namespace attention {
 
-/// The path of a field, as a piece of an error's text: "hidden_states.memory".
+/// The path of a field in the text of an error: "hidden_states.memory".
 struct FieldPath {
   std::string path;
 };
@@ -53,11 +53,10 @@ absl::Status Wrong(const Pieces&... pieces) {
   return FieldError(absl::StatusCode::kInvalidArgument, pieces...);
 }
 
-/// `status`, whose text begins with the path of `field`, as a FieldError.
+/// Returns `status` as a FieldError. REQUIRES: its text begins with the path of `field`.
 absl::Status AboutField(const FieldPath& field, const absl::Status& status);
 
-/// The fields that the text of the status names, in their order; empty for statuses that were not
-/// made here.
+/// Returns the fields that the text of a FieldError names, in their order; none for other statuses.
 std::vector<FieldSpan> FieldsOf(const absl::Status& status);
 
 }  // namespace attention

@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-/// Checks the options at `path`, which is "" or that of a sequence.
+// Checks the options. `path` is empty, or the path of a sequence's options.
 absl::Status Check(const AttentionOptions& options, const OptionsFit& fit,
                    const std::string& path) {
   const std::optional<OptionError> error = CheckOptions(options, fit);
@@ -23,8 +23,8 @@ absl::Status Check(const AttentionOptions& options, const OptionsFit& fit,
                            : absl::OkStatus();
 }
 
-/// The visibility rules of sequence `index`, with what they must go with. Global tokens are those
-/// of the sequence itself, none when it names none.
+// Returns the visibility rules of sequence `index`, and the shared options that their check needs.
+// The global tokens are those that the sequence names itself.
 AttentionOptions RulesOfSequence(const PlannedOptions& planned, int index) {
   AttentionOptions rules{.similarity = planned.shared.similarity,
                          .bandwidth = planned.shared.bandwidth};

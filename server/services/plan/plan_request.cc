@@ -71,9 +71,9 @@ absl::Status CheckRun(const AttendPlan& plan, int64_t tokens, const ReplyLimit& 
   }
   const int64_t bytes = RunBytes(plan, tokens);
   if (bytes > limit.max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("a run of ", tokens, " tokens would take ",
-                                                     bytes, " bytes, at most ", limit.max_bytes,
-                                                     " may be taken (", limit.flag, ")"));
+    return absl::ResourceExhaustedError(absl::StrCat("computing ", tokens, " tokens would take ",
+                                                     bytes, " bytes of memory; the maximum is ",
+                                                     limit.max_bytes, " (", limit.flag, ")"));
   }
   return absl::OkStatus();
 }
@@ -105,8 +105,8 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
   }
   if (reply_bytes > limit.max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
-                                                     " bytes, at most ", limit.max_bytes,
-                                                     " may be sent (", limit.flag, ")"));
+                                                     " bytes; the maximum is ", limit.max_bytes,
+                                                     " (", limit.flag, ")"));
   }
   return CheckRun(plan, tokens, limit);
 }

@@ -57,9 +57,9 @@ absl::Status ExpectNoOptions(const v1::AttentionOptions& options, const AttendPl
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   options.GetReflection()->ListFields(options, &fields);
   if (!fields.empty()) {
-    return Wrong(FieldPath{absl::StrCat("options.", fields.front()->name())}, ": goes with ",
-                 FieldPath{"layer"}, ": expected none for the whole stack of ", plan.ModelName(),
-                 ", found one");
+    return Wrong(FieldPath{absl::StrCat("options.", fields.front()->name())},
+                 ": expected none without ", FieldPath{"layer"}, ", since the whole stack of ",
+                 plan.ModelName(), " takes no options, found one");
   }
   return absl::OkStatus();
 }

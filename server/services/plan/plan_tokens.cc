@@ -86,7 +86,7 @@ class TextCutter {
       if (text_bytes > max_bytes) {
         return absl::InvalidArgumentError(
             absl::StrCat("text.texts[", i, "]: expected at most ", max_bytes, " bytes, since ",
-                         max_tokens, " tokens stand for no more, found ", text_bytes));
+                         max_tokens, " tokens cannot represent more, found ", text_bytes));
       }
       bytes += text_bytes;
     }

@@ -1,4 +1,5 @@
-// Sizes that a request asks for: what does not fit 64 bits is the largest number that does.
+// Sums and products of sizes that a request chooses. A result that does not fit 64 bits becomes the
+// largest number that does.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,14 @@
 
 namespace attention {
 
-/// REQUIRES: neither is negative.
+/// Returns a + b, or the largest number. REQUIRES: a >= 0 and b >= 0.
 inline int64_t SaturatingSum(int64_t a, int64_t b) {
   int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
-/// 0 when a factor is 0, whatever the others are. REQUIRES: no factor is negative.
+/// Returns the product, or the largest number; 0 when any factor is 0. REQUIRES: no factor is
+/// negative.
 inline int64_t SaturatingProduct(std::span<const int64_t> factors) {
   int64_t product = 1;
   for (const int64_t factor : factors) {

@@ -149,8 +149,7 @@ TEST_F(HealthTest, WatchesOfOneMachineLeaveAsManyToOthers) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_EQ(status.error_message(),
               "Watch: 2048 of 4096 streams without a token are open, and the host "
-              "127.0.0.1 may have no "
-              "more than it leaves free");
+              "127.0.0.1 may hold at most as many as it leaves free");
     EXPECT_EQ(one_more.context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1);
   }
   HealthCheckResponse response;

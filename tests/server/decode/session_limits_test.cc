@@ -87,7 +87,7 @@ TEST(SessionLimitsTest, RefusesASessionTooMany) {
   const DecodeAnswer answer = second.Do(OpenModel("demo"));
   EXPECT_EQ(answer.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(answer.result.message(),
-            "open: 1 sessions are open, at most 1 may be (--max-sessions)");
+            "open: 1 sessions are open; the maximum is 1 (--max-sessions)");
   EXPECT_TRUE(first.End().ok());
   EXPECT_TRUE(Eventually([&] { return second.Do(OpenModel("demo")).result.code() == 0; }));
 }
@@ -259,7 +259,7 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAnOpening) {
   ExpectRefused(
       stream,
       {{RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1), kFailedPrecondition,
-        "action: expected `open`, which comes first, found another"},
+        "action: expected `open` as the first action of a stream, found another"},
        {OpenModel("nobody"), kNotFound, "model: expected one of \"demo\", found \"nobody\""},
        {OpenModel("demo", 1), kInvalidArgument,
         "layer: expected 0 to 0 of the 1 layer of model \"demo\", found 1"},
@@ -272,7 +272,8 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAnOpening) {
        {both, kInvalidArgument, "open.heads: expected none with a model, found some"},
        {forever, kInvalidArgument, "open.resume_ttl_ms: expected 0 to 3600000, found 3600001"},
        {OpenWith(OpenModel("demo"), "prefix: 3"), kInvalidArgument,
-        "open.options.prefix: does not go with a session, whose later keys are not known yet"},
+        "open.options.prefix: expected none in a session, whose later keys are not known yet, "
+        "found one"},
        {OpenWith(OpenModel("demo"), "window: -3"), kInvalidArgument,
         "options.window: expected 0 or more, found -3"}});
   stream.Must(OpenModel("demo"));
@@ -304,8 +305,8 @@ TEST(SessionLimitsTest, SaysWhatIsWrongWithAStep) {
        {with_lengths, kInvalidArgument,
         "step.hidden_states.lengths: expected none in a session, found one"},
        {with_logits, kInvalidArgument,
-        "step.top_logits: expected 0 where there are no logits (Model.has_logits, without layer), "
-        "found more"},
+        "step.top_logits: expected 0 in a session without logits (a layer, or a model without "
+        "Model.has_logits), found 3"},
        {pooled, kInvalidArgument,
         "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found "
         "MEAN_POOLED"},
@@ -335,7 +336,7 @@ TEST(SessionLimitsTest, StepsWithoutAModelKeepToTheirHeads) {
                   "of 16, FP32"},
                  {RowsStep(SeededTensor(1, Dtype::kF32, {4, 64}), 0, 4), kInvalidArgument,
                   "step.input: expected query_key_value in a session without a model, found "
-                  "another"}});
+                  "another input"}});
 }
 
 }  // namespace

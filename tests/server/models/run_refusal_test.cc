@@ -56,8 +56,8 @@ TEST_F(RunRefusalTest, OptionsOfAWholeStack) {
     v1::AttendRequest request = Tokens("gpt2");
     *request.mutable_options() = Options(options);
     ExpectInvalid(request, absl::StrCat("options.", field,
-                                        ": goes with layer: expected none for the whole "
-                                        "stack of model \"gpt2\", found one"));
+                                        ": expected none without layer, since the whole stack "
+                                        "of model \"gpt2\" takes no options, found one"));
   }
 }
 
@@ -201,12 +201,12 @@ TEST(RunLimitsTest, PooledAnswersCountAsTheRowsThatTheyAreMadeOf) {
   v1::AttendResponse response;
   EXPECT_THAT(client.Attend(request, &response),
               IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
-                        "a run of 20000 tokens would take 2560000 bytes, at most 1048576 may be "
-                        "taken (--max-message-bytes; AttendStream may send more)"));
+                        "computing 20000 tokens would take 2560000 bytes of memory; the maximum "
+                        "is 1048576 (--max-message-bytes; AttendStream may send more)"));
   request.set_model_output(v1::LOGITS);
   EXPECT_THAT(client.Attend(request, &response),
               IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
-                        "the reply would have 3760000 bytes, at most 1048576 may be sent "
+                        "the reply would have 3760000 bytes; the maximum is 1048576 "
                         "(--max-message-bytes; AttendStream may send more)"));
 }
 
@@ -221,8 +221,8 @@ TEST(RunLimitsTest, ChosenHeadsCountAsAllOfTheirLayer) {
   v1::AttendResponse response;
   EXPECT_THAT(client.Attend(request, &response),
               IsRefusal(StatusCode::RESOURCE_EXHAUSTED,
-                        "a run of 400 tokens would take 1920000 bytes, at most 1048576 may be "
-                        "taken (--max-message-bytes; AttendStream may send more)"));
+                        "computing 400 tokens would take 1920000 bytes of memory; the maximum is "
+                        "1048576 (--max-message-bytes; AttendStream may send more)"));
 }
 
 TEST(ModelVersionTest, RequestsChooseAVersionOrGetTheHighest) {

@@ -104,8 +104,8 @@ TEST_F(TextTest, RefusesThoseThatTheModelCannotTake) {
 
 TEST_F(TextTest, RefusesByTheirLengthThoseThatNoTokensOfTheModelStandFor) {
   EXPECT_EQ(Refusal(Texts({"the", std::string(6145, 'a')})),
-            "text.texts[1]: expected at most 6144 bytes, since 24 tokens stand for no more, found "
-            "6145");
+            "text.texts[1]: expected at most 6144 bytes, since 24 tokens cannot represent more, "
+            "found 6145");
 }
 
 TEST_F(TextTest, RefusesMoreThanARequestMayHave) {

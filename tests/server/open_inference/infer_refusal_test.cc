@@ -99,7 +99,7 @@ TEST_F(InferRefusalTest, InputsThatTheModelDoesNotHave) {
                 "\"attention_mask\" of model \"gpt2\", found \"token_type_ids\"");
   request = Ids("gpt2");
   AddInt64(request, "input_ids", {2, 3}, {1, 2, 3, 4, 5, 6});
-  ExpectInvalid(request, "input \"input_ids\": expected one of the name, found another");
+  ExpectInvalid(request, "input \"input_ids\": expected one of this name, found a second");
 }
 
 TEST_F(InferRefusalTest, InputsThatAreMissing) {
@@ -128,22 +128,21 @@ TEST_F(InferRefusalTest, InputsThatDoNotGoTogether) {
   request = Ids("demo");
   AddTensor(request, "memory", SeededTensor(1, Dtype::kF32, {2, 1, 512}));
   ExpectInvalid(request,
-                "input \"memory\": goes with input \"hidden_states\": expected none, found one");
+                "input \"memory\": expected none without input \"hidden_states\", found one");
   request = States("bert", {1, 1, 40});
   AddInt64(request, "token_type_ids", {1, 1}, {0});
   ExpectInvalid(request,
-                "input \"token_type_ids\": goes with input \"input_ids\": expected none, found "
-                "one");
+                "input \"token_type_ids\": expected none without input \"input_ids\", found one");
   request = States("demo", {1, 1, 512});
   AddInt32(request, "memory_lengths", {1}, {1});
   ExpectInvalid(request,
-                "input \"memory_lengths\": goes with input \"memory\": expected none, found one");
+                "input \"memory_lengths\": expected none without input \"memory\", found one");
   request = InferRequest("torch_transformer");
   AddTensor(request, "memory", SeededTensor(1, Dtype::kF32, {1, 2, 24}));
   AddInt32(request, "lengths", {1}, {1});
   ExpectInvalid(request,
-                "input \"lengths\": goes with input \"input_ids\" or \"hidden_states\": expected "
-                "none, found one");
+                "input \"lengths\": expected none without input \"input_ids\" or "
+                "\"hidden_states\", found one");
 }
 
 TEST_F(InferRefusalTest, DatatypesThatAnInputDoesNotTake) {
@@ -250,8 +249,8 @@ TEST_F(InferRefusalTest, LengthsAndMasksThatDoNotFit) {
   request = Ids("demo");
   AddInt32(request, "attention_mask", {2, 3}, {1, 1, 1, 1, 0, 1});
   ExpectInvalid(request,
-                "input \"attention_mask\"[1, 2]: expected one run of ones in each row, found "
-                "another after position 0");
+                "input \"attention_mask\"[1, 2]: expected one contiguous range of ones in each "
+                "row, found a second after position 0");
   request = Ids("demo");
   AddInt32(request, "attention_mask", {2, 3}, {1, 1, 2, 1, 1, 1});
   ExpectInvalid(request, "input \"attention_mask\"[0, 2]: expected 0 or 1, found 2");

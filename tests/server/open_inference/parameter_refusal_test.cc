@@ -60,17 +60,18 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
                 "a Decode call of attention.v1.AttentionService, found a bool true");
 }
 
-TEST_F(ParameterRefusalTest, WhatGoesWithALayer) {
+TEST_F(ParameterRefusalTest, OptionsAndWeightsNeedALayer) {
   inference::ModelInferRequest request = Ids("gpt2");
   (*request.mutable_parameters())["causal"].set_bool_param(false);
   ExpectInvalid(request,
-                "parameter \"causal\": goes with parameter \"layer\": expected none for the whole "
-                "stack of model \"gpt2\", found one");
+                "parameter \"causal\": expected none without parameter \"layer\", since the whole "
+                "stack of model \"gpt2\" takes no options, found one");
   request = Ids("gpt2");
   request.add_outputs()->set_name("weights");
-  ExpectInvalid(request,
-                "output \"weights\": goes with parameter \"layer\": expected none for the whole "
-                "stack of model \"gpt2\", found one");
+  ExpectInvalid(
+      request,
+      "output \"weights\": expected none without parameter \"layer\", since the whole stack "
+      "of model \"gpt2\" has none, found one");
   request = InferRequest("attention");
   for (const std::string name : {"query", "key", "value"}) {
     AddTensor(request, name, SeededTensor(1, Dtype::kF32, {1, 1, 1, 8}));
@@ -86,7 +87,7 @@ TEST_F(ParameterRefusalTest, OutputsThatThereAreNot) {
   request = Ids("demo");
   request.add_outputs()->set_name("output");
   request.add_outputs()->set_name("output");
-  ExpectInvalid(request, "output \"output\": expected one of the name, found another");
+  ExpectInvalid(request, "output \"output\": expected one of this name, found a second");
   request = Ids("demo");
   auto& output = *request.add_outputs();
   output.set_name("output");
@@ -99,10 +100,9 @@ TEST_F(ParameterRefusalTest, OutputsThatThereAreNot) {
 TEST_F(ParameterRefusalTest, RepliesThatWouldBeTooLarge) {
   inference::ModelInferRequest request = InferRequest("demo");
   AddBytes(request, "input_ids", "INT32", {8, 100}, std::string(3200, '\0'));
-  EXPECT_THAT(Plan(request),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "the reply would have 1638400 bytes, at most 1048576 may be sent "
-                       "(--max-message-bytes)"));
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      "the reply would have 1638400 bytes; the maximum is 1048576 "
+                                      "(--max-message-bytes)"));
   AddInt32(request, "lengths", {8}, std::vector<int32_t>(8, 0));
   EXPECT_THAT(Plan(request).status().message(), HasSubstr("1638400")) << "padding is sent, too";
 }

@@ -186,8 +186,8 @@ TEST_F(SharedMemoryTest, RangesThatDoNotFit) {
   PutInRegion(*request.mutable_inputs(0), "elsewhere", 0, kTensorBytes);
   EXPECT_THAT(client_.Infer(request),
               StatusIs(absl::StatusCode::kNotFound,
-                       "input \"hidden_states\": expected a shared-memory region, one of \"in\", "
-                       "\"out\", found \"elsewhere\""));
+                       "input \"hidden_states\": expected a registered shared-memory region "
+                       "(\"in\", \"out\"), found \"elsewhere\""));
   request = SharedRowsOfDemo();
   PutInRegion(*request.mutable_outputs(0), "out", 0, kTensorBytes - 1);
   EXPECT_THAT(client_.Infer(request),
@@ -209,7 +209,7 @@ TEST_F(SharedMemoryTest, RegionsAreListedUntilTheyAreUnregistered) {
   EXPECT_THAT(Unregister("out"), IsOk());
   EXPECT_THAT(Unregister("out"), IsOk()) << "clients clean up at their start";
   EXPECT_THAT(Status("out"), StatusIs(absl::StatusCode::kNotFound,
-                                      "expected a shared-memory region, one of \"in\", found "
+                                      "expected a registered shared-memory region (\"in\"), found "
                                       "\"out\""));
   EXPECT_THAT(Unregister(""), IsOk());
   EXPECT_THAT(Status("")->regions(), SizeIs(0));

@@ -143,7 +143,7 @@ TEST_F(BatcherTest, WhatNobodyWaitsForLeavesTheQueueWhileAnotherRuns) {
   const auto live = Push();
   cancelled->Cancel();
   now_ += milliseconds(20);
-  batcher_.FinishDead();
+  batcher_.FinishAbandoned();
   EXPECT_TRUE(absl::IsCancelled(cancelled->status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late->status()));
   EXPECT_EQ(queue_.state().requests, 1);

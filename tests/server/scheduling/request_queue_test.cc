@@ -41,9 +41,10 @@ TEST(RequestQueueTest, RefusesInsteadOfBlockingWhenFull) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 2});
   ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
   ASSERT_THAT(Push(queue, FakeJob::Make()), IsOk());
-  EXPECT_THAT(Push(queue, FakeJob::Make()),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "the queue is full: 2 requests wait, at most 2 may (--max-queue-requests)"));
+  EXPECT_THAT(
+      Push(queue, FakeJob::Make()),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "the queue is full: 2 requests wait; the maximum is 2 (--max-queue-requests)"));
 }
 
 TEST(RequestQueueTest, RefusesMoreBytesThanMayWait) {
@@ -51,7 +52,7 @@ TEST(RequestQueueTest, RefusesMoreBytesThanMayWait) {
   ASSERT_THAT(Push(queue, FakeJob::Make({.size_bytes = 900})), IsOk());
   EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 101})),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       "the queue is full: 900 bytes wait, 101 more would pass the limit of 1000 "
+                       "the queue is full: 900 bytes wait, 101 more would exceed the limit of 1000 "
                        "(--max-queue-bytes)"));
   EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 100})), IsOk());
 }
@@ -127,7 +128,7 @@ TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
       status,
       StatusIs(absl::StatusCode::kResourceExhausted,
                "the queue is full: the waiting requests take about 900 ms, this request 200 "
-               "ms more, at most 1000 ms may wait (--max-queue-wait)"));
+               "ms more; the maximum is 1000 ms (--max-queue-wait)"));
   const std::optional<Refusal> refusal = RefusalOf(status);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->estimated_wait_ms, 900);
@@ -223,10 +224,9 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
     taken += status.ok() ? 1 : 0;
   }
   EXPECT_EQ(taken, 18) << "8/9 of a second, and the last one more";
-  EXPECT_THAT(status,
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       "tenant \"greedy\" has used its share of a queue that fills: 18 requests "
-                       "of 1800 bytes and about 900 ms wait"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               "tenant \"greedy\" has used its share of the queue: 18 requests "
+                               "of 1800 bytes and about 900 ms wait"));
   PushOf({.account = "modest"}, 50);
 }
 
@@ -300,7 +300,7 @@ TEST_F(EstimatedQueueTest, NobodyIsRefusedForWorkThatNobodyWaitsFor) {
   EXPECT_EQ(queue_.state().requests, 0);
   const auto live = FakeJob::Make();
   EXPECT_THAT(queue_.Push(live, Takes(900), later), IsOk());
-  EXPECT_THAT(queue_.TakeDead(later), ElementsAre(cancelled, expired));
+  EXPECT_THAT(queue_.TakeAbandoned(later), ElementsAre(cancelled, expired));
   EXPECT_EQ(TakeOne(), live);
 }
 
@@ -379,7 +379,7 @@ TEST(RequestQueueTest, ReservedBytesCountUntilTheyAreGivenBack) {
   EXPECT_EQ(queue.state().bytes, 900);
   EXPECT_EQ(queue.state().requests, 0);
   const auto full =
-      "the queue is full: 900 bytes wait, 101 more would pass the limit of 1000 "
+      "the queue is full: 900 bytes wait, 101 more would exceed the limit of 1000 "
       "(--max-queue-bytes)";
   EXPECT_THAT(Push(queue, FakeJob::Make({.size_bytes = 101})),
               StatusIs(absl::StatusCode::kResourceExhausted, full));

@@ -40,15 +40,16 @@ TEST_F(TokensTest, ATokenStandsForItsEntry) {
   EXPECT_EQ(one->tenant, "search");
   EXPECT_FALSE(one->has_admin_right);
   EXPECT_TRUE(one->MayUse("anything"));
-  EXPECT_EQ(one->Cap(Priority::kHigh), Priority::kNormal) << "the token does not say high";
+  EXPECT_EQ(one->LimitPriority(Priority::kHigh), Priority::kNormal)
+      << "the token does not say high";
   const auto two = (*store)->Find("two");
   ASSERT_THAT(two, IsOk());
   EXPECT_TRUE(two->has_admin_right);
   EXPECT_TRUE(two->MayUse("bert-base"));
   EXPECT_TRUE(two->MayUse("gpt2"));
   EXPECT_FALSE(two->MayUse("gpt2-large"));
-  EXPECT_EQ(two->Cap(Priority::kHigh), Priority::kLow);
-  EXPECT_EQ(two->Cap(Priority::kLow), Priority::kLow);
+  EXPECT_EQ(two->LimitPriority(Priority::kHigh), Priority::kLow);
+  EXPECT_EQ(two->LimitPriority(Priority::kLow), Priority::kLow);
 }
 
 TEST_F(TokensTest, AFileThatCouldNotBeReadIsLookedAtAgain) {
@@ -67,13 +68,14 @@ TEST_F(TokensTest, OthersAndExpiredOnesAreRefused) {
   EXPECT_THAT(
       (*store)->Find("one"),
       StatusIs(absl::StatusCode::kUnauthenticated,
-               "authorization: expected a token that is valid, found one of search that expired at "
-               "2021-01-01T00:00:00+00:00"));
+               "authorization: expected a token that has not expired, found one of search that "
+               "expired at 2021-01-01T00:00:00+00:00"));
   EXPECT_THAT((*store)->Find("two"), IsOk());
   for (const std::string other : {"", "One", kOne}) {
     EXPECT_THAT((*store)->Find(other),
                 StatusIs(absl::StatusCode::kUnauthenticated,
-                         "authorization: expected a token that this server knows, found another"))
+                         "authorization: expected a token that this server knows, found an "
+                         "unknown one"))
         << other;
   }
 }
@@ -133,7 +135,7 @@ TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
 TEST_F(TokensTest, ATokenThatSaysHighHasIt) {
   const auto store = TokenStore::Open(Write(Entry(kOne, R"(, "max_priority": "high")")));
   ASSERT_THAT(store, IsOk());
-  EXPECT_EQ((*store)->Find("one")->Cap(Priority::kHigh), Priority::kHigh);
+  EXPECT_EQ((*store)->Find("one")->LimitPriority(Priority::kHigh), Priority::kHigh);
 }
 
 TEST_F(TokensTest, NoErrorSaysWhatMayBeAToken) {
