@@ -12,8 +12,8 @@
 namespace attention {
 
 /// The name that covers all models. It serves from the time when every model that was found at the
-/// start (or every required one) has served, until the server drains. The empty name, which is the server's own, serves as
-/// soon as each of these models is loaded or has failed.
+/// start (or every required one) has served, until the server drains. The empty name, which is the
+/// server's own, serves as soon as each of these models is loaded or has failed.
 inline constexpr char kAllModels[] = "model/*";
 
 /// Gets notified of changes.

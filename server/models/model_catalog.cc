@@ -288,8 +288,7 @@ void ModelCatalog::StopAwaiting(const std::string& name) {
 }
 
 void ModelCatalog::PostAllModels() {
-  const bool is_served =
-      awaited_.empty() && (is_settled_ || !folder_.required_names.has_value());
+  const bool is_served = awaited_.empty() && (is_settled_ || !folder_.required_names.has_value());
   if (is_served && health_.IsServing(kAllModels) == false) {
     health_.Set(kAllModels, true);
   }

@@ -177,8 +177,7 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_all_models_served",
              "1 when every required model has served, as health reports for model/*.",
              sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
-  text.Gauge("attend_draining",
-             "1 from SIGTERM until the server ends.",
+  text.Gauge("attend_draining", "1 from SIGTERM until the server ends.",
              sources.health.is_draining() ? 1 : 0);
   text.Gauge("attend_compute_stalled",
              "1 when requests wait and nothing was computed for --stall-timeout.",

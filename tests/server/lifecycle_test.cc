@@ -159,7 +159,8 @@ TEST(LifecycleTest, LosesNoCallWhileItsConnectionsAgeInTheDrainDelay) {
     failed = client.Attend(ShortRequest(), &response);
   } while (failed.ok());
   EXPECT_EQ(failed.error_code(), StatusCode::UNAVAILABLE);
-  EXPECT_THAT(failed.error_message(), HasSubstr("Connection refused")) << "not a call that was sent";
+  EXPECT_THAT(failed.error_message(), HasSubstr("Connection refused"))
+      << "not a call that was sent";
   drain.join();
 }
 

@@ -1,10 +1,11 @@
+#include "server/health.h"
+
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
-#include "server/health.h"
 #include "server/services/calls/open_streams.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"

@@ -22,9 +22,7 @@ class ModelCatalogTest : public ::testing::Test {
             health_};
   }
   ModelCatalog MakeCatalog(const std::set<std::string>& required_names) {
-    return {{.path = folder_.path(),
-             .reserved_names = {"demo"},
-             .required_names = required_names},
+    return {{.path = folder_.path(), .reserved_names = {"demo"}, .required_names = required_names},
             environment_,
             health_};
   }
