@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernels/tile/tables.h"
+#include "core/kernels/tile/tile_kernels.h"
 #include "gtest/gtest.h"
 #include "tests/core/kernels/tile/primitives.h"
 
