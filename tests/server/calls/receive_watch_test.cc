@@ -72,13 +72,13 @@ TEST_F(ReceiveWatchTest, AMessageMayTakeTicksByItsPermittedSize) {
   Tick(ReceiveWatch::kBaseTicks);
   EXPECT_FALSE(small->stopped().has_value());
   watch_.Tick();
-  EXPECT_THAT(*small->stopped(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all of it within 20 s")));
+  EXPECT_THAT(*small->stopped(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                          HasSubstr("whole message within 20 s")));
   Tick(4);
   EXPECT_FALSE(large->stopped().has_value());
   watch_.Tick();
-  EXPECT_THAT(*large->stopped(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all of it within 25 s")));
+  EXPECT_THAT(*large->stopped(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                          HasSubstr("whole message within 25 s")));
   EXPECT_FALSE(small->End());
   EXPECT_FALSE(large->End());
   EXPECT_EQ(watch_.used_units(), 0);

@@ -69,8 +69,7 @@ TEST(SessionLimitsTest, RefusesActionsThatWaitForMoreThanTheirShare) {
     ASSERT_TRUE(answer.has_value());
     if (answer->result.code() != 0) {
       EXPECT_EQ(answer->code(), absl::StatusCode::kResourceExhausted);
-      EXPECT_THAT(answer->result.message(),
-                  HasSubstr("of 4194304 bytes, of which the host 127.0.0.1 may"));
+      EXPECT_THAT(answer->result.message(), HasSubstr("of 4194304, and the host 127.0.0.1 may"));
       EXPECT_GT(answer->result.retry_after_ms(), 0);
       refused.push_back(answer->id);
     }
