@@ -45,7 +45,7 @@ class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryIn
   const ClientMetadata metadata_;
 };
 
-/// gRPC ends the process over metadata that it does not carry.
+/// INVALID_ARGUMENT for metadata that gRPC does not accept: it would end the process.
 absl::Status Check(const std::string& name, const std::string& value) {
   const grpc_slice name_slice = grpc_slice_from_static_buffer(name.data(), name.size());
   const grpc_slice value_slice = grpc_slice_from_static_buffer(value.data(), value.size());

@@ -1,4 +1,4 @@
-// Columns of text.
+// Tables of text.
 #pragma once
 
 #include <cstdint>
