@@ -122,7 +122,7 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
       continue;
     }
     if (sink.assemble) {
-      // Not before the server has answered, which refuses a request that does not hold together.
+      // Created late, so that the server is the one to refuse an inconsistent request.
       if (!assembler.has_value()) {
         ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
       }

@@ -56,7 +56,7 @@ absl::Status Check(const std::string& name, const std::string& value) {
         name, "\""));
   }
   if (!grpc_is_binary_header(name_slice) && !grpc_header_nonbin_value_is_legal(value_slice)) {
-    // Not the value, which may be a secret.
+    // The text leaves out the value, which may be a secret.
     return absl::InvalidArgumentError(
         absl::StrCat("metadata: expected printable ASCII as the value of \"", name,
                      "\" (names that end in \"-bin\" take any bytes), found something else"));

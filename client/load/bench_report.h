@@ -18,7 +18,7 @@
 
 namespace attention {
 
-/// How far the answers were checked.
+/// The checks of answers, and their results.
 struct LoadVerification {
   /// The check of one answer against the reference; absent if the model cannot be reproduced. For
   /// sessions it checks all answers of a session that ran alone, joined; it is absent also for

@@ -17,7 +17,7 @@ namespace attention {
 
 /// The requests that failed with one status code.
 struct FailureTally {
-  /// Of the whole run, warm-up included.
+  /// The number in the whole run, warm-up included.
   int64_t count = 0;
   std::string first_text;
   /// Latencies of failures within the window, from when the request was due (open loop) or sent;

@@ -32,9 +32,9 @@ class Protocol {
  public:
   virtual ~Protocol() = default;
 
-  /// "native" or "oip".
+  /// The name: "native" or "oip".
   virtual std::string name() const = 0;
-  /// "/package.Service/Method".
+  /// The method: "/package.Service/Method".
   virtual std::string method() const = 0;
   virtual bool is_streaming() const { return false; }
 

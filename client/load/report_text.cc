@@ -28,7 +28,7 @@ std::string UnitOf(const BenchReport& report) {
                                                              : "in flight";
 }
 
-/// "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
+/// The percentiles on one line: "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
 std::string LatencyText(const Histogram& nanoseconds) {
   std::string text = absl::StrFormat("mean %.3f", Milliseconds(nanoseconds.mean()));
   for (const Quantile& quantile : kQuantiles) {
@@ -47,7 +47,7 @@ std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
              : absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)));
 }
 
-/// "demo, hidden states [1, 128, 512] FP32, causal, streamed".
+/// What was asked: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
 std::string SubjectText(const BenchSubject& subject) {
   return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
                       subject.causal.value_or(false) ? ", causal" : "",
@@ -55,7 +55,7 @@ std::string SubjectText(const BenchSubject& subject) {
                       subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
 }
 
-/// "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
+/// The load: "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
 std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   if (options.open_loop.has_value()) {
     return ArrivalsText(options.open_loop->arrivals);
@@ -97,7 +97,7 @@ std::string VerificationText(const LoadVerification& verification) {
   return text;
 }
 
-/// "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
+/// A checked target: "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
 std::string SloText(const SloCheck& check) {
   const std::string measured = check.target.of == SloTarget::Of::kErrors
                                    ? absl::StrFormat("%.3g%%", 100.0 * check.measured)
@@ -105,7 +105,8 @@ std::string SloText(const SloCheck& check) {
   return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
 }
 
-/// "120 requests/s is the highest level found that meets p99=50ms (126 missed)".
+/// The result of a search: "120 requests/s is the highest level found that meets p99=50ms (126
+/// missed)".
 std::string SearchText(const BenchReport& report) {
   const SearchVerdict& verdict = *report.search;
   const std::string targets = absl::StrJoin(

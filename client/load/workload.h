@@ -22,9 +22,9 @@ struct Workload {
 /// SequencesOf.
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer);
 
-/// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "2 texts", "query
-/// [..] key [..] value [..] FP32"; then the part of the model that runs, and the options except
-/// causal.
+/// Describes the input: "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens",
+/// "2 texts", "query [..] key [..] value [..] FP32"; then the part of the model that runs, and the
+/// options except causal.
 std::string Describe(const AttendRequest& request);
 
 /// The part of the model that runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty for

@@ -50,8 +50,8 @@ struct ValueHint {
   bool takes_models = false;
 };
 
-/// "fp32|bf16" is a choice of words; FILE, TENSOR and DIR are on the disk; the value of --model,
-/// and NAME[:VERSION], is a model's name.
+/// Reads the type of a flag: "fp32|bf16" is a choice of words; FILE, TENSOR and DIR are on the
+/// disk; the value of --model, and NAME[:VERSION], is a model's name.
 ValueHint HintOf(const FlagHelp& flag);
 
 }  // namespace attention

@@ -43,7 +43,7 @@ std::string Summary(const CommandHelp& command) {
   return std::string(absl::StripSuffix(first, "."));
 }
 
-/// "\fB\-c\fR, \fB\-\-concurrency\fR \fIN\fR".
+/// The heading of a flag: "\fB\-c\fR, \fB\-\-concurrency\fR \fIN\fR".
 std::string TagOf(const FlagHelp& flag) {
   std::string tag = absl::StrJoin(flag.names, ", ", [](std::string* text, const std::string& name) {
     absl::StrAppend(text, "\\fB", Escaped(name), "\\fR");

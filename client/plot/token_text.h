@@ -28,8 +28,7 @@ std::string Spaces(int64_t count);
 /// `text` with spaces before it, to fill `columns`.
 std::string PadLeft(absl::string_view text, int64_t columns);
 
-/// "0", "1", ..., or with `prefix` "memory " "memory 0", "memory 1", ...: names of rows and keys
-/// without tokens.
+/// Names of rows and keys without tokens: "0", "1", ...; with a prefix "memory 0", "memory 1", ...
 std::vector<std::string> NumberedTokens(int64_t count, absl::string_view prefix = "");
 
 }  // namespace attention

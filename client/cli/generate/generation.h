@@ -59,7 +59,8 @@ struct Generated {
   int64_t prompt_tokens = 0;
   std::vector<int32_t> ids;  // without the id that ended the text
   std::string text;          // of a model with a tokenizer
-  /// "length" (max_tokens), "stop" (an id or a text), or "full" (max_positions).
+  /// Why generation ended: "length" (max_tokens), "stop" (an id or a text), or "full"
+  /// (max_positions).
   std::string finish;
   /// The time from the prompt to the first token, and from there to the last.
   absl::Duration first_after, others_took;

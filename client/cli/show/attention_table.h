@@ -1,4 +1,4 @@
-// "Which token attends to which", as text.
+// Tables of which token attends to which.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What `attend run` prints.
+// The output of `attend run`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What `attend top` shows, as text.
+// The output of `attend top`.
 #pragma once
 
 #include <string>
