@@ -72,8 +72,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   command->footer(kBenchExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckBenchFlags(*flags));
-    const absl::StatusOr<bool> succeeded = Bench(*flags);
-    exit_code = !succeeded.ok() ? Fail(succeeded.status()) : *succeeded ? 0 : kExitFailed;
+    exit_code = ExitCodeOf(Bench(*flags));
   });
 }
 

@@ -49,7 +49,7 @@ struct HealthFlags {
   std::string wait;
   bool json = false;
 
-  /// What is asked about; the server as a whole when nothing is named.
+  /// The services to ask about; "" is the server as a whole.
   std::vector<std::string> Names() const {
     std::vector<std::string> names = services;
     for (const std::string& model : models) {
@@ -59,14 +59,9 @@ struct HealthFlags {
   }
 };
 
-/// Nothing that trying again could cure.
-bool IsFinal(const absl::Status& status) {
-  return status.code() != absl::StatusCode::kUnavailable &&
-         status.code() != absl::StatusCode::kDeadlineExceeded;
-}
-
 /// Follows one service over broken connections. `on_state` gets each new state, with the error of
-/// one that is UNREACHABLE, and returns whether to go on. OK when it does not, or at `until`.
+/// one that is UNREACHABLE, and returns whether to continue. Returns OK if it does not, or at
+/// `until`.
 using OnState = std::function<bool(const std::string& state, const std::string& error)>;
 absl::Status Follow(const ServerFlags& flags, const std::string& service, absl::Time until,
                     const OnState& on_state) {
@@ -89,7 +84,7 @@ absl::Status Follow(const ServerFlags& flags, const std::string& service, absl::
                     });
     if (status.code() == absl::StatusCode::kUnavailable) {
       tell(kUnreachable, std::string(status.message()));
-    } else if (IsFinal(status) && !status.ok()) {
+    } else if (!status.ok() && status.code() != absl::StatusCode::kDeadlineExceeded) {
       return status;
     }
     if (goes_on) {
@@ -111,7 +106,7 @@ absl::Status Check(const HealthFlags& flags) {
   return absl::OkStatus();
 }
 
-/// One after the other: what has served once is not asked again.
+/// Waits for one service after the other. A service that has served is not asked again.
 absl::Status WaitUntilServing(const HealthFlags& flags) {
   const absl::Time until = absl::Now() + *ParseDuration(flags.wait);
   for (const std::string& service : flags.Names()) {
@@ -132,45 +127,35 @@ absl::Status WaitUntilServing(const HealthFlags& flags) {
   return absl::OkStatus();
 }
 
-/// Prints states as they come, a line for each, from several threads.
-class StatePrinter {
- public:
-  explicit StatePrinter(bool as_json) : as_json_(as_json) {}
-
-  void Print(const std::string& service, const std::string& state, const std::string& error) {
-    const std::string time =
-        absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%Ez", absl::Now(), absl::LocalTimeZone());
-    std::string line;
-    if (as_json_) {
-      nlohmann::json json = {{"time", time}, {"service", service}, {"status", state}};
-      if (!error.empty()) {
-        json["error"] = error;
-      }
-      line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    } else {
-      line = absl::StrFormat("%s  %-12s  %s%s%s", time, NameOf(service), state,
-                             error.empty() ? "" : ": ", error);
-    }
-    const std::lock_guard lock(mutex_);
-    std::cout << line << std::endl;
+/// One line about a state: the time, the service, and the error of one that is UNREACHABLE.
+std::string StateLine(const std::string& service, const std::string& state,
+                      const std::string& error, bool as_json) {
+  const std::string time =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%Ez", absl::Now(), absl::LocalTimeZone());
+  if (!as_json) {
+    return absl::StrFormat("%s  %-12s  %s%s%s", time, NameOf(service), state,
+                           error.empty() ? "" : ": ", error);
   }
+  nlohmann::json json = {{"time", time}, {"service", service}, {"status", state}};
+  if (!error.empty()) {
+    json["error"] = error;
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
- private:
-  const bool as_json_;
-  std::mutex mutex_;
-};
-
-/// Until the program is ended, or the server refuses to be watched.
+/// Prints changes until the program ends, or the server refuses the watch.
 absl::Status Watch(const HealthFlags& flags) {
   const std::vector<std::string> names = flags.Names();
-  StatePrinter printer(flags.json);
+  std::mutex printing;
   std::vector<absl::Status> outcomes(names.size());
   std::vector<std::thread> watchers;
   for (size_t i = 0; i < names.size(); ++i) {
     watchers.emplace_back([&, i] {
       outcomes[i] = Follow(flags.server, names[i], absl::InfiniteFuture(),
                            [&, i](const std::string& state, const std::string& error) {
-                             printer.Print(names[i], state, error);
+                             const std::lock_guard lock(printing);
+                             std::cout << StateLine(names[i], state, error, flags.json)
+                                       << std::endl;
                              return true;
                            });
     });
@@ -193,11 +178,11 @@ void AddFlags(CLI::App& command, HealthFlags& flags) {
       "Short for --service model/NAME; '*' is every model found at the server's start; may be "
       "repeated");
   CLI::Option* const wait =
-      AddDuration(group, "--wait", flags.wait, "Wait at most this long until it is serving");
+      AddDuration(group, "--wait", flags.wait, "Wait at most this long until all are serving");
   CLI::Option* const watch =
       group.Switch("--watch", flags.watch, "Print each change, with the time; reconnect as needed");
   watch->excludes(wait);
-  group.Switch("--json", flags.json, "Print a JSON object a line")->needs(watch);
+  group.Switch("--json", flags.json, "Print a JSON object for each change")->needs(watch);
 }
 
 }  // namespace
@@ -210,12 +195,9 @@ void AddHealthCommand(CLI::App& app, int& exit_code) {
   AddFlags(*command, *flags);
   command->footer(kHealthExamples);
   command->callback([flags, &exit_code] {
-    const absl::Status status = flags->watch           ? Watch(*flags)
-                                : !flags->wait.empty() ? WaitUntilServing(*flags)
-                                                       : Check(*flags);
-    if (!status.ok()) {
-      exit_code = Fail(status);
-    }
+    exit_code = ExitCodeOf(flags->watch           ? Watch(*flags)
+                           : !flags->wait.empty() ? WaitUntilServing(*flags)
+                                                  : Check(*flags));
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 struct LogLevelFlags {
   ServerFlags server;
-  /// Empty: as it is.
+  /// Empty: unchanged.
   std::string level;
   std::string requests;
 };
@@ -25,7 +25,7 @@ const std::map<std::string, v1::Logging::Level> kLevels = {{"debug", v1::Logging
 const std::map<std::string, v1::Logging::Requests> kRequests = {
     {"none", v1::Logging::NONE}, {"failed", v1::Logging::FAILED}, {"all", v1::Logging::ALL}};
 
-absl::StatusOr<v1::Logging> SetLogging(const LogLevelFlags& flags) {
+absl::Status ShowLogging(const LogLevelFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
   v1::SetLoggingRequest request;
   if (!flags.level.empty()) {
@@ -34,7 +34,11 @@ absl::StatusOr<v1::Logging> SetLogging(const LogLevelFlags& flags) {
   if (!flags.requests.empty()) {
     request.set_requests(kRequests.at(flags.requests));
   }
-  return client->SetLogging(request);
+  ASSIGN_OR_RETURN(const v1::Logging now, client->SetLogging(request));
+  std::cout << "level " << absl::AsciiStrToLower(v1::Logging::Level_Name(now.level()))
+            << ", requests " << absl::AsciiStrToLower(v1::Logging::Requests_Name(now.requests()))
+            << "\n";
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -51,16 +55,7 @@ void AddLogLevelCommand(CLI::App& app, int& exit_code) {
   HelpGroup group(*command);
   group.Choice("LEVEL", flags->level, "debug|info|warning|error", "Minimum level");
   group.Choice("--requests", flags->requests, "none|failed|all", "Which requests are logged");
-  command->callback([flags, &exit_code] {
-    const absl::StatusOr<v1::Logging> now = SetLogging(*flags);
-    if (!now.ok()) {
-      exit_code = Fail(now.status());
-      return;
-    }
-    std::cout << "level " << absl::AsciiStrToLower(v1::Logging::Level_Name(now->level()))
-              << ", requests " << absl::AsciiStrToLower(v1::Logging::Requests_Name(now->requests()))
-              << "\n";
-  });
+  command->callback([flags, &exit_code] { exit_code = ExitCodeOf(ShowLogging(*flags)); });
 }
 
 }  // namespace attention

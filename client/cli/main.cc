@@ -8,7 +8,7 @@
 #include "client/cli/flags/help.h"
 
 int main(int argc, char** argv) {
-  // What gRPC has to say is in the errors; its own log would say it twice.
+  // Errors have the messages of gRPC; its own log would repeat them.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
   app.formatter(std::make_shared<attention::HelpFormatter>());
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   attention::AddLogLevelCommand(app, exit_code);
   attention::AddCompletionCommand(app);
   attention::AddManCommand(app, exit_code);
-  // Last, because commands take over what stands here before them.
+  // Set last, because commands inherit a footer that is set before they are added.
   app.footer(
       "Start here:\n"
       "  attend models                                 what the server offers\n"

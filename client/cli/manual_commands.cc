@@ -1,4 +1,4 @@
-// `attend completion` and `attend man`: what the program's own help is made into.
+// `attend completion` and `attend man`, which are made from the parser of the program.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -28,7 +28,7 @@ constexpr char kManExamples[] = R"(Examples:
   attend man bench | man -l -
   attend man --output /usr/local/share/man/man1)";
 
-/// The pages of the program, but for one.
+/// All pages except `page`.
 std::vector<std::string> OtherPages(const CommandHelp& program, const std::string& page) {
   std::vector<std::string> pages = {absl::StrCat(PageName(program), "(1)")};
   for (const CommandHelp& command : program.commands) {
@@ -54,7 +54,7 @@ absl::Status WritePages(const std::string& folder, const CommandHelp& program) {
   return absl::OkStatus();
 }
 
-/// Of the command `name`; empty: of the program.
+/// The page of the command `name`, or without a name that of the program.
 std::string PageNamed(const std::string& name, const CommandHelp& program) {
   if (name.empty()) {
     return PageOf(program, program);
@@ -103,8 +103,8 @@ void AddManCommand(CLI::App& app, int& exit_code) {
     const CommandHelp program = Describe(app);
     if (flags->folder.empty()) {
       std::cout << PageNamed(flags->command, program);
-    } else if (const absl::Status status = WritePages(flags->folder, program); !status.ok()) {
-      exit_code = Fail(status);
+    } else {
+      exit_code = ExitCodeOf(WritePages(flags->folder, program));
     }
   });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
+#include "client/cli/show/message_json.h"
 #include "client/cli/show/text_table.h"
 #include "core/runtime/status_macros.h"
 
@@ -24,8 +24,6 @@ std::string Megabytes(int64_t bytes) {
   return bytes == 0 ? "-" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
-std::string TextOf(const std::string& text) { return text.empty() ? "-" : text; }
-
 std::string ToText(const States& states) {
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "VERSION", "PHASE", "SERVING", "TYPE", "WEIGHTS", "MEMORY", "READ", "LOADED IN"}};
@@ -34,7 +32,8 @@ std::string ToText(const States& states) {
     const std::string version = state.version() == 0 ? "-" : absl::StrCat(state.version());
     const bool was_loaded = state.load_ns() > 0;
     rows.push_back({state.name(), version, v1::ModelState::Phase_Name(state.phase()),
-                    state.serving() ? "yes" : "no", TextOf(state.model_type()),
+                    state.serving() ? "yes" : "no",
+                    state.model_type().empty() ? "-" : state.model_type(),
                     was_loaded ? state.weights_dtype() : "-", Megabytes(state.weights_bytes()),
                     Megabytes(state.read_bytes()),
                     was_loaded ? absl::StrFormat("%.2f s", 1e-9 * state.load_ns()) : "-"});
@@ -45,24 +44,6 @@ std::string ToText(const States& states) {
     }
   }
   return TextTable(rows) + errors;
-}
-
-nlohmann::json ToJson(const States& states) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const v1::ModelState& state : states) {
-    json.push_back({{"name", state.name()},
-                    {"version", state.version()},
-                    {"phase", v1::ModelState::Phase_Name(state.phase())},
-                    {"serving", state.serving()},
-                    {"error", state.error()},
-                    {"model_type", state.model_type()},
-                    {"weights_dtype", state.weights_dtype()},
-                    {"weights_bytes", state.weights_bytes()},
-                    {"read_bytes", state.read_bytes()},
-                    {"load_ns", state.load_ns()},
-                    {"num_unused_tensors", state.num_unused_tensors()}});
-  }
-  return json;
 }
 
 std::string ToText(const v1::VerifyModelResponse& verified) {
@@ -91,27 +72,6 @@ std::string ToText(const Verifications& verifications) {
   return text;
 }
 
-nlohmann::json ToJson(const Verifications& verifications) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const v1::VerifyModelResponse& verified : verifications) {
-    nlohmann::json differences = nlohmann::json::array();
-    for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
-      differences.push_back({{"of", difference.of()},
-                             {"max_abs_error", difference.max_abs_error()},
-                             {"relative_l2", difference.relative_l2()}});
-      if (difference.has_top1_agreement()) {
-        differences.back()["top1_agreement"] = difference.top1_agreement();
-      }
-    }
-    json.push_back({{"model", verified.model()},
-                    {"version", verified.version()},
-                    {"weights_dtype", verified.weights_dtype()},
-                    {"num_tokens", verified.num_tokens()},
-                    {"differences", differences}});
-  }
-  return json;
-}
-
 absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelAdminFlags& flags) {
   if (flags.reload) {
     return client.ReloadModels();
@@ -127,7 +87,7 @@ absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelAdminFla
   return client.ListModelStates();
 }
 
-/// Of the model that is named, or of all that serve.
+/// Verifies the model `name`, or without a name all models that are served.
 absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::string& name) {
   std::vector<NamedVersion> models;
   if (!name.empty()) {
@@ -153,9 +113,9 @@ absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::s
 template <typename Outcome>
 int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
   if (!outcome.ok()) {
-    return Fail(outcome.status());
+    return ExitCodeOf(outcome.status());
   }
-  std::cout << (as_json ? ToJson(*outcome).dump(2) + "\n" : ToText(*outcome));
+  std::cout << (as_json ? ToJsonArray(*outcome).dump(2) + "\n" : ToText(*outcome));
   return 0;
 }
 
@@ -171,17 +131,18 @@ void AddModelAdminFlags(CLI::App& command, ModelAdminFlags& flags) {
                "State of each version: serving, failed and why, and its size");
   group
       .Value("--load", flags.load, "NAME[:VERSION]",
-             "Load or reload it; a named version is then served whatever the server's policy")
+             "Load or reload this model; a named version is served whatever the server's policy")
       ->check(named);
   group
-      .Value("--unload", flags.unload, "NAME[:VERSION]", "Stop serving it until it is loaded again")
+      .Value("--unload", flags.unload, "NAME[:VERSION]",
+             "Stop serving this model until it is loaded again")
       ->check(named);
   group.Switch("--reload", flags.reload,
                "Reread the folder now; exit 1 when one of its models fails");
   group
       .Setter<std::string>(
           "--verify", [&flags](const std::string& name) { flags.verify = name; }, "NAME[:VERSION]",
-          "Compare the weights' dtype with fp32; without NAME, for all models")
+          "Compare answers in the weights' dtype with answers in fp32; without NAME, of all models")
       ->expected(0, 1)
       ->check(named);
 }
@@ -189,7 +150,7 @@ void AddModelAdminFlags(CLI::App& command, ModelAdminFlags& flags) {
 int RunModelAdmin(const ServerFlags& server, const ModelAdminFlags& flags, bool as_json) {
   const auto client = ConnectTo(server);
   if (!client.ok()) {
-    return Fail(client.status());
+    return ExitCodeOf(client.status());
   }
   if (flags.verify.has_value()) {
     return Print(VerifyModels(**client, *flags.verify), as_json);

@@ -1,5 +1,5 @@
-// `attend models --states | --load | --unload | --reload | --verify`: the folder of models of a
-// server.
+// `attend models --states | --load | --unload | --reload | --verify`: manages the folder of models
+// of a server.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ struct ModelAdminFlags {
   /// NAME or NAME:VERSION; empty: not given.
   std::string load;
   std::string unload;
-  /// Empty: all models.
+  /// The model to verify; empty: all models.
   std::optional<std::string> verify;
 
   bool is_given() const {
@@ -26,7 +26,8 @@ struct ModelAdminFlags {
 
 void AddModelAdminFlags(CLI::App& command, ModelAdminFlags& flags);
 
-/// Does what is asked and prints the outcome; the exit code. REQUIRES: flags.is_given().
+/// Does what the flags ask for and prints the result. Returns the exit code. REQUIRES:
+/// flags.is_given().
 int RunModelAdmin(const ServerFlags& server, const ModelAdminFlags& flags, bool as_json);
 
 }  // namespace attention

@@ -1,6 +1,5 @@
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/model_admin.h"
+#include "client/cli/show/message_json.h"
 #include "client/cli/show/model_details.h"
 #include "client/cli/show/text_table.h"
 #include "core/runtime/status_macros.h"
@@ -29,7 +29,7 @@ constexpr char kModelsExamples[] = R"(Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
-/// 0 means that there is no such thing.
+/// `count`, or "-" for 0, which means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
 
 std::string ToTable(const std::vector<v1::Model>& models) {
@@ -47,59 +47,6 @@ std::string ToTable(const std::vector<v1::Model>& models) {
   return TextTable(rows);
 }
 
-nlohmann::json ToJson(const v1::Layer& layer) {
-  return {{"d_model", layer.d_model()},
-          {"d_memory", layer.d_memory()},
-          {"d_memory_value", layer.d_memory_value()},
-          {"num_heads", layer.num_heads()},
-          {"num_kv_heads", layer.num_kv_heads()},
-          {"head_dim", layer.head_dim()},
-          {"value_head_dim", layer.value_head_dim()},
-          {"causal", layer.causal()},
-          {"is_cross", layer.is_cross()},
-          {"extra_keys", layer.extra_keys()}};
-}
-
-nlohmann::json ToJson(const v1::Model& model) {
-  nlohmann::json json = {{"name", model.name()},
-                         {"version", model.version()},
-                         {"model_type", model.model_type()},
-                         {"num_layers", model.num_layers()},
-                         {"has_stack", model.has_stack()},
-                         {"has_encoder", model.has_encoder()},
-                         {"has_logits", model.has_logits()},
-                         {"has_tokenizer", model.has_tokenizer()},
-                         {"num_token_types", model.num_token_types()},
-                         {"weights_dtype", model.weights_dtype()},
-                         {"weights_bytes", model.weights_bytes()},
-                         {"d_model", model.d_model()},
-                         {"num_heads", model.num_heads()},
-                         {"num_kv_heads", model.num_kv_heads()},
-                         {"head_dim", model.head_dim()},
-                         {"value_head_dim", model.value_head_dim()},
-                         {"dtype", v1::DataType_Name(model.dtype())},
-                         {"causal", model.causal()},
-                         {"vocab_size", model.vocab_size()},
-                         {"max_positions", model.max_positions()},
-                         {"limits",
-                          {{"max_message_bytes", model.limits().max_message_bytes()},
-                           {"max_queue_bytes", model.limits().max_queue_bytes()},
-                           {"max_tokens", model.limits().max_tokens()},
-                           {"max_sequences", model.limits().max_sequences()},
-                           {"max_score_tables", model.limits().max_score_tables()}}}};
-  json["emulated_dtypes"] = nlohmann::json::array();
-  for (const std::string& dtype : model.emulated_dtypes()) {
-    json["emulated_dtypes"].push_back(dtype);
-  }
-  if (model.has_seed()) {
-    json["seed"] = model.seed();
-  }
-  for (const v1::Layer& layer : model.layers()) {
-    json["layers"].push_back(ToJson(layer));
-  }
-  return json;
-}
-
 struct ModelsFlags {
   ServerFlags server;
   ModelAdminFlags admin;
@@ -108,7 +55,8 @@ struct ModelsFlags {
   bool json = false;
 };
 
-/// Of the server's folder; none where there is no folder, or it is not for everyone to see.
+/// The state of `model`; absent if the server has no folder of models, or does not show their
+/// states.
 std::optional<v1::ModelState> StateOf(const v1::Model& model, AttentionClient& client) {
   const auto states = client.ListModelStates();
   for (const v1::ModelState& state : states.ok() ? *states : std::vector<v1::ModelState>()) {
@@ -130,7 +78,7 @@ absl::Status PrintModel(AttentionClient& client, const ModelsFlags& flags) {
 absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<v1::Model> models, client.ListModels());
   if (flags.names) {
-    std::set<std::string> names;  // versions apart
+    std::set<std::string> names;  // each name once, whatever its versions
     for (const v1::Model& model : models) {
       names.insert(model.name());
     }
@@ -138,11 +86,7 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
       std::cout << name << "\n";
     }
   } else if (flags.json) {
-    nlohmann::json json = nlohmann::json::array();
-    for (const v1::Model& model : models) {
-      json.push_back(ToJson(model));
-    }
-    std::cout << json.dump(2) << "\n";
+    std::cout << ToJsonArray(models).dump(2) << "\n";
   } else {
     std::cout << ToTable(models);
     for (const v1::Model& model : models) {
@@ -162,7 +106,7 @@ int RunModels(const ModelsFlags& flags) {
   const absl::Status status = !client.ok()          ? client.status()
                               : flags.model.empty() ? PrintModels(**client, flags)
                                                     : PrintModel(**client, flags);
-  return status.ok() ? 0 : Fail(status);
+  return ExitCodeOf(status);
 }
 
 }  // namespace

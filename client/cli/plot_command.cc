@@ -25,17 +25,17 @@ constexpr char kPlotExamples[] = R"(Examples:
   attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png
 
 html shows all layers and heads as small maps, one as a large map, and links from token to token.
-svg shows up to four maps with their tokens, or all of them in a grid. Cells that a row may not see
-are striped (dots in the terminal). They follow from the request's options and the model's layers.
+svg shows up to four maps with their tokens, or all of them in a grid. Cells that are hidden from a
+row are striped (dots in the terminal); request options and the model's layers say which they are.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
-/// Of a whole stack: the layers that run and have weights.
-absl::Status ChooseAllLayers(const v1::Model& model, AttendRequest& request) {
+/// Chooses all layers that run and have weights.
+void ChooseAllLayers(const v1::Model& model, AttendRequest& request) {
   int layers = model.layers_size();
   const auto* input = std::get_if<HiddenStatesInput>(&request.input);
   if (model.has_encoder() && input != nullptr && input->tensor == nullptr) {
-    // The encoder alone, whose layers come first; each block after it has two.
+    // Only the encoder runs. Its layers come first; each block of the decoder has two.
     for (const v1::Layer& layer : model.layers()) {
       layers -= layer.is_cross() ? 2 : 0;
     }
@@ -43,7 +43,6 @@ absl::Status ChooseAllLayers(const v1::Model& model, AttendRequest& request) {
   for (int layer = 0; layer < layers; ++layer) {
     request.weights_choice.add_layers(layer);
   }
-  return absl::OkStatus();
 }
 
 absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
@@ -53,25 +52,25 @@ absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
   }
   if (request.layer.has_value() || !model.has_stack()) {
     request.options.set_return_weights(true);
-    request.weights_choice.Clear();  // chosen of what comes back
-    return absl::OkStatus();
+    request.weights_choice.Clear();  // ChooseShown chooses from the answer
+  } else if (request.weights_choice.layers().empty()) {
+    ChooseAllLayers(model, request);
   }
-  return request.weights_choice.layers().empty() ? ChooseAllLayers(model, request)
-                                                 : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   RETURN_IF_ERROR(AskForWeights(*client, workload.request));
-  // Weights of a whole stack may be more than one message takes.
+  // The weights of a whole stack may exceed the size of one message.
   StreamSink sink;
   sink.assemble = true;
   ASSIGN_OR_RETURN(const AttendResult result, client->AttendStream(workload.request, sink));
   return PictureOfAnswer(*client, workload.request, result);
 }
 
-/// Layers and heads as the flags choose.
+/// Keeps the layers and heads that the flags choose, and checks the picture.
 absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> layers,
                    ParseIntegers(flags.request.run.weights_layers));
@@ -123,8 +122,7 @@ void AddPlotCommand(CLI::App& app, int& exit_code) {
   command->footer(kPlotExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckPlotFlags(*flags));
-    const absl::Status status = Plot(*flags);
-    exit_code = status.ok() ? 0 : Fail(status);
+    exit_code = ExitCodeOf(Plot(*flags));
   });
 }
 

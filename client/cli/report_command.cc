@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kReportExamples[] =
     R"(A page has the text and the charts of each result, and needs no network. Of several results it
-charts the level that says most of each: the highest that met its targets.
+charts one level each: the highest that met its targets.
 
 Examples:
   attend bench -c 8 --json before.json
@@ -31,8 +31,7 @@ struct ReportFlags {
   std::string html;
 };
 
-/// The file's name without its folder and ending, or its path where that does not tell it from the
-/// others.
+/// The name of the file without folder and extension, or its path if several files have that name.
 std::string NameOf(const std::string& path, const std::vector<std::string>& all) {
   const auto stem = [](const std::string& file) {
     return std::filesystem::path(file).stem().string();
@@ -71,10 +70,7 @@ void AddReportCommand(CLI::App& app, int& exit_code) {
   group.Value("RESULT", flags->files, "FILE", "A result of bench --json")->required();
   group.Value("--html", flags->html, "FILE", "Write a page of charts; - is standard output");
   command->footer(kReportExamples);
-  command->callback([flags, &exit_code] {
-    const absl::Status status = Report(*flags);
-    exit_code = status.ok() ? 0 : Fail(status);
-  });
+  command->callback([flags, &exit_code] { exit_code = ExitCodeOf(Report(*flags)); });
 }
 
 }  // namespace attention

@@ -41,14 +41,13 @@ struct RunFlags {
   bool weights = false;
   bool log_sum_exp = false;
   int64_t top_k = 0;
-  std::optional<int64_t> head;
-  bool all_rows = false;
+  ShownWeights shown;
   bool stream = false;
   bool verify = false;
   std::string output;
   bool json = false;
   std::string protocol = "native";
-  // Metadata that the server knows.
+  // Metadata with a meaning for the server.
   std::string priority, tenant, request_id;
 
   bool is_native() const { return protocol == "native"; }
@@ -97,15 +96,15 @@ ServerFlags ServerOf(const RunFlags& flags) {
   return server;
 }
 
-/// Whether the answer agreed, if that was asked.
+/// Sends the request and shows the answer. False if --verify finds a difference.
 absl::StatusOr<bool> Run(const RunFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(ServerOf(flags)));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   workload.request.options.set_return_weights(flags.weights);
   workload.request.options.set_return_log_sum_exp(flags.log_sum_exp);
   workload.request.options.set_weights_top_k(flags.top_k);
-  // Opens the connection, which would count as wire time below. (A server that still loads other
-  // models is not healthy yet, but answers. A server of the other protocol may not know this call.)
+  // Opens the connection, which would otherwise count as wire time. This call is answered even
+  // while the server still loads other models; servers of the other protocol may not have it.
   if (flags.is_native()) {
     RETURN_IF_ERROR(client->ListModels().status());
   }
@@ -118,9 +117,7 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
                    .request = workload.request,
                    .result = result,
                    .blocks = std::move(blocks),
-                   .check = std::nullopt,
-                   .head = flags.head,
-                   .all_rows = flags.all_rows};
+                   .shown = flags.shown};
   if (flags.verify) {
     ASSIGN_OR_RETURN(report.check, Verify(*client, workload.request, result));
   }
@@ -138,8 +135,8 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
 }
 
 absl::Status CheckShown(const RunFlags& flags) {
-  if ((flags.head.has_value() || flags.all_rows) && !flags.weights && flags.top_k == 0 &&
-      flags.request.run.weights_layers.empty()) {
+  if ((flags.shown.head.has_value() || flags.shown.all_rows) && !flags.weights &&
+      flags.top_k == 0 && flags.request.run.weights_layers.empty()) {
     return absl::InvalidArgumentError(
         "--head and --all go with --weights, --top-k or --weights-layers");
   }
@@ -155,13 +152,15 @@ void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
                "Also the attention weights: which token attends to which");
   group.Value("--top-k", flags.top_k, "N", "Also the N largest weights of each row")
       ->check(CLI::PositiveNumber.description(""));
-  group.Switch("--log-sum-exp", flags.log_sum_exp,
-               "Also the logarithm of each row's sum, which merges answers over parts of the keys");
+  group.Switch(
+      "--log-sum-exp", flags.log_sum_exp,
+      "Also the log-sum-exp of each row, by which answers over parts of the keys are merged");
   group
-      .Value("--head", flags.head, "N",
+      .Value("--head", flags.shown.head, "N",
              "Show the weights of this head; default: the mean of all, and head 0 of --top-k")
       ->check(CLI::NonNegativeNumber.description(""));
-  group.Switch("--all", flags.all_rows, "Show the weights of all rows, not only the first 16");
+  group.Switch("--all", flags.shown.all_rows,
+               "Show the weights of all rows, not only the first 16");
   group.Switch("--stream", flags.stream,
                "Receive blocks of rows as they are computed, and show when each arrives");
   group.Switch("--verify", flags.verify,
@@ -175,7 +174,7 @@ void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
   group.Switch("--json", flags.json, "Print a JSON object instead of text");
 }
 
-/// What the server does with the request besides answering it.
+/// Adds the flags of how the request is sent and scheduled.
 void AddCallFlags(CLI::App& command, RunFlags& flags) {
   HelpGroup group(command, "How to ask");
   group
@@ -189,25 +188,20 @@ void AddCallFlags(CLI::App& command, RunFlags& flags) {
   group.Value("--request-id", flags.request_id, "ID", "Name of the request in the server's log");
 }
 
-void AddFlags(CLI::App& command, RunFlags& flags) {
-  AddServerFlags(command, flags.server);
-  AddCallFlags(command, flags);
-  AddRequestFlags(command, flags.request);
-  AddAnswerFlags(command, flags);
-}
-
 }  // namespace
 
 void AddRunCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<RunFlags>();
   CLI::App* const command = app.add_subcommand("run", "Send one request and show the answer");
-  AddFlags(*command, *flags);
+  AddServerFlags(*command, flags->server);
+  AddCallFlags(*command, *flags);
+  AddRequestFlags(*command, flags->request);
+  AddAnswerFlags(*command, *flags);
   command->footer(kRunExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
     RequireUsage(CheckShown(*flags));
-    const absl::StatusOr<bool> agreed = Run(*flags);
-    exit_code = !agreed.ok() ? Fail(agreed.status()) : *agreed ? 0 : kExitFailed;
+    exit_code = ExitCodeOf(Run(*flags));
   });
 }
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -65,20 +64,7 @@ absl::Status CheckTokens(const Texts& texts) {
   return absl::OkStatus();
 }
 
-absl::Status AddPart(StreamMessage& message, StreamAssembler& assembler, AttendResult& result) {
-  return std::visit(
-      [&](auto& part) {
-        if constexpr (std::is_same_v<decltype(part), AttendResult&>) {
-          result = std::move(part);
-          return absl::OkStatus();
-        } else {
-          return assembler.Add(part);
-        }
-      },
-      message);
-}
-
-/// Where the rows of one head belong; the rows are still to come.
+/// The place of a block of one head; its rows are filled in later.
 template <typename Wire>
 RowBlock BlockOf(const Wire& wire) {
   return {wire.sequence(), wire.first_row(), Tensor()};
@@ -151,12 +137,11 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   AttendResult result;
   ASSIGN_OR_RETURN(result.output, CopyOf(received.bytes, received.message.output(), "output"));
   for (const v1::Tensor& wire : received.message.weights()) {
-    ASSIGN_OR_RETURN(Tensor weights, CopyOf(received.bytes, wire, "weights"));
-    result.weights.push_back(std::move(weights));
+    ASSIGN_OR_RETURN(result.weights.emplace_back(), CopyOf(received.bytes, wire, "weights"));
   }
   for (const v1::Tensor& wire : received.message.log_sum_exp()) {
-    ASSIGN_OR_RETURN(Tensor log_sum_exp, CopyOf(received.bytes, wire, "log_sum_exp"));
-    result.log_sum_exp.push_back(std::move(log_sum_exp));
+    ASSIGN_OR_RETURN(result.log_sum_exp.emplace_back(),
+                     CopyOf(received.bytes, wire, "log_sum_exp"));
   }
   for (const v1::TopWeights& wire : received.message.top_weights()) {
     LargestWeights& top = result.top_weights.emplace_back();
@@ -213,7 +198,11 @@ absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    RETURN_IF_ERROR(AddPart(message, assembler, result));
+    if (auto* summary = std::get_if<AttendResult>(&message)) {
+      result = std::move(*summary);
+    } else {
+      RETURN_IF_ERROR(assembler.Add(message));
+    }
   }
   RETURN_IF_ERROR(assembler.Finish(result));
   return result;
@@ -224,9 +213,9 @@ absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
   ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(step));
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
-    ASSIGN_OR_RETURN(SessionMessage message, DecodeSessionMessage(bytes));
+    ASSIGN_OR_RETURN(const SessionMessage message, DecodeSessionMessage(bytes));
     if (message.part.has_value()) {
-      RETURN_IF_ERROR(AddPart(*message.part, assembler, result));
+      RETURN_IF_ERROR(assembler.Add(*message.part));
     }
   }
   RETURN_IF_ERROR(assembler.Finish(result));

@@ -1,11 +1,10 @@
-// Answers from the wire.
+// Decoding of answers.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,17 +13,14 @@
 
 namespace attention {
 
-/// An attention.v1.AttendResponse; client_total is left to the caller. Copies each tensor once.
+/// Decodes an attention.v1.AttendResponse; the caller sets client_total. Copies each tensor once.
 /// INTERNAL for a malformed answer, as in all of this file.
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes);
 
 /// The same without its tensors.
 absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes);
 
-/// One attention.v1.AttendStreamResponse. The last message of a stream is its summary: an
-/// AttendResult without tensors.
-using StreamMessage = std::variant<RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock,
-                                   TokensBlock, LayerWeightsBlock, AttendResult>;
+/// Decodes an attention.v1.AttendStreamResponse.
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes);
 
 /// One attention.v1.DecodeResponse.
@@ -36,14 +32,14 @@ struct SessionMessage {
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);
 
-/// The timings and the batch.
+/// Reads the timings and the batch.
 void ReadSummary(const v1::Summary& summary, AttendResult& result);
 
-/// All messages of the stream that answered `request`, put together.
+/// Joins all messages of the stream that answered `request`.
 absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
                                                   const std::vector<grpc::ByteBuffer>& messages);
 
-/// The output in the messages that answered one step, an AttendRequest but for its session.
+/// Joins the output in the messages that answered `step`, an AttendRequest without a session.
 absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
                                                  const std::vector<grpc::ByteBuffer>& messages);
 

@@ -1,4 +1,4 @@
-// What a client asks for, and what it gets. B batch size, S sequence length, E d_model, H query
+// Requests of a client, and their answers. B batch size, S sequence length, E d_model, H query
 // heads, Hkv key/value heads, D key width, Dv value width, T total tokens of a packed batch, V
 // vocabulary size, N number of sequences, as in attention.proto, whose field comments hold here
 // too.
@@ -20,12 +20,12 @@ namespace attention {
 /// Input rows of a model's layer, or of its whole stack. Tensors are borrowed until the call
 /// returns.
 struct HiddenStatesInput {
-  /// [B, S, E] or [T, E]; null beside `memory`: the encoder alone.
+  /// [B, S, E] or [T, E]; null with `memory`: only the encoder runs.
   const Tensor* tensor = nullptr;
   std::vector<int64_t> lengths = {};
   const Tensor* memory = nullptr;  // [B, Sm, E] or [Tm, E]; null for self-attention
   std::vector<int64_t> memory_lengths = {};
-  const Tensor* memory_values = nullptr;  // where values come from rows of another width
+  const Tensor* memory_values = nullptr;  // rows of values, if their width differs
 };
 
 struct TokenIdsInput {
@@ -34,13 +34,13 @@ struct TokenIdsInput {
   std::vector<int32_t> type_ids = {};  // empty, or one for each id
 };
 
-/// For the model's own tokenizer; one sequence for each text.
+/// Texts for the tokenizer of the model; one sequence for each text.
 struct TextInput {
   std::vector<std::string> texts;
   bool no_special_tokens = false;
 };
 
-/// Attention without weights. Tensors are borrowed until the call returns.
+/// Attention without a model. Tensors are borrowed until the call returns.
 struct QueryKeyValueInput {
   const Tensor* query = nullptr;  // [B, Sq, H, D] or [T, H, D]
   const Tensor* key = nullptr;    // [B, Sk, Hkv, D] or [Tk, Hkv, D]
@@ -50,7 +50,7 @@ struct QueryKeyValueInput {
   std::vector<int64_t> query_offsets = {};
 };
 
-/// Which keys a row may see: 0 hides one.
+/// A mask of keys by row, in which 0 hides a key.
 struct MaskTensor {
   Shape shape;
   std::vector<uint8_t> values = {};
@@ -59,15 +59,15 @@ struct MaskTensor {
 struct AttendRequest {
   std::string model;  // empty for QueryKeyValueInput
   std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput, TextInput> input;
-  /// Attention of this layer; none: the whole stack of a model that has one.
+  /// The layer to run; absent: the whole stack, if the model has one.
   std::optional<int64_t> layer = std::nullopt;
-  /// None: the highest.
+  /// The version of the model; absent: the highest.
   std::optional<int64_t> model_version = std::nullopt;
-  /// What a whole stack leaves, and of which of its layers and heads the weights are wanted too (no
-  /// layers: of none).
+  /// The output of a whole stack, and the layers and heads whose weights are wanted too (no layers:
+  /// none).
   v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
   v1::WeightsChoice weights_choice = {};
-  /// What kind of attention, and what to return beside the output; without its tensors, which are
+  /// The kind of attention, and what to return beside the output; without bias and mask, which are
   /// the two members below.
   v1::AttentionOptions options = {};
   /// [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null. The bias is FP32.
@@ -75,20 +75,32 @@ struct AttendRequest {
   const MaskTensor* mask = nullptr;
 };
 
-/// Where the time of one call went.
+/// The next tokens of a session's sequence. Tensors are borrowed until the call returns.
+struct StepRequest {
+  /// One sequence, packed: [n, E]; ids; one text; query [n, H, D] with key and value of as many
+  /// rows. No lengths, offsets or memory.
+  decltype(AttendRequest::input) input = {};
+  v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
+  /// k > 0: instead of an output, the k largest logits that follow the last token.
+  int64_t top_logits = 0;
+  /// Only adds the tokens to the sequence.
+  bool no_output = false;
+};
+
+/// The times of one call.
 struct Timings {
   /// By the server's clock: waiting for a batch, computing, and from arrival to answer.
   absl::Duration queue, compute, server_total;
-  /// By the server's too: from the arrival of the call until all of the request was there.
+  /// By the server's clock: from the arrival of the call until the whole request was received.
   absl::Duration receive;
-  /// By the client's: from encoding the request to the decoded answer.
+  /// By the client's clock: from encoding the request to the decoded answer.
   absl::Duration client_total;
 
   /// Transport, encoding and decoding.
   absl::Duration wire() const { return client_total - server_total; }
 };
 
-/// What a request was computed together with, itself included.
+/// The batch in which a request was computed.
 struct BatchFacts {
   uint64_t id = 0;
   int64_t requests = 0;
@@ -99,10 +111,10 @@ struct BatchFacts {
 /// The k largest weights of each row of a sequence.
 struct LargestWeights {
   Tensor weights;             // FP32 [H, query_len, k]
-  std::vector<int32_t> keys;  // of the same shape; -1 where a row sees fewer keys
+  std::vector<int32_t> keys;  // of the same shape; -1 where a row has fewer keys
 };
 
-/// Of one layer in a run of the whole stack.
+/// The weights of one layer in a run of the whole stack.
 struct LayerWeights {
   int64_t layer = 0;
   int64_t sequence = 0;
@@ -118,9 +130,9 @@ struct AttendResult {
   /// One FP32 [H, query_len] per sequence when asked for.
   std::vector<Tensor> log_sum_exp;
   std::vector<LargestWeights> top_weights;
-  /// For texts: one per sequence.
+  /// The tokens of texts, one entry per sequence.
   std::vector<v1::TokenizedText> tokens;
-  /// For each sequence its chosen layers, in order.
+  /// The weights of the chosen layers, sequence by sequence.
   std::vector<LayerWeights> layer_weights;
   Timings timings;
   BatchFacts batch;
@@ -158,12 +170,17 @@ struct TokensBlock {
   v1::TokenizedText tokens;
 };
 
-/// What becomes of a streamed answer.
+/// One message of a streamed answer. The last message of a stream is its summary: an AttendResult
+/// without tensors.
+using StreamMessage = std::variant<RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock,
+                                   TokensBlock, LayerWeightsBlock, AttendResult>;
+
+/// The receiver of a streamed answer.
 struct StreamSink {
   /// Receives rows of the output as they arrive, on the calling thread. When it returns false, the
   /// call is cancelled and returns CANCELLED. May be empty.
   std::function<bool(const RowBlock&)> on_rows = nullptr;
-  /// Also put all blocks together as the tensors of AttendResult, which else stay empty.
+  /// Whether blocks are joined to the tensors of AttendResult, which otherwise stay empty.
   bool assemble = false;
 };
 

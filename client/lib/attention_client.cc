@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -26,7 +25,7 @@ namespace attention {
 
 namespace {
 
-/// Adds what the caller can do about it.
+/// Adds to an error what the caller can do about it.
 absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kUnavailable) {
@@ -43,20 +42,6 @@ absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
         absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
   }
   return status;
-}
-
-/// Feeds one block to the assembler, if there is one, and rows to the sink.
-template <typename Block>
-absl::Status Consume(const Block& block, const StreamSink& sink, StreamAssembler* assembler) {
-  if (assembler != nullptr) {
-    RETURN_IF_ERROR(assembler->Add(block));
-  }
-  if constexpr (std::is_same_v<Block, RowBlock>) {
-    if (sink.on_rows != nullptr && !sink.on_rows(block)) {
-      return absl::CancelledError("stopped by the caller");
-    }
-  }
-  return absl::OkStatus();
 }
 
 template <typename Request>
@@ -106,11 +91,7 @@ AttentionClient::~AttentionClient() = default;
 
 absl::StatusOr<std::unique_ptr<AttentionClient>> AttentionClient::Connect(
     const ClientOptions& options) {
-  if (options.timeout <= absl::ZeroDuration() || options.timeout == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("timeout: expected a positive, finite duration, found ",
-                     absl::FormatDuration(options.timeout)));
-  }
+  RETURN_IF_ERROR(CheckTimeout(options.timeout, "timeout"));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
   return std::unique_ptr<AttentionClient>(
       new AttentionClient(std::make_unique<State>(options, channel)));
@@ -140,20 +121,17 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
       result = std::move(*summary);
       continue;
     }
-    // Only now: a request that does not hold together is the server's to refuse.
-    if (sink.assemble && !assembler.has_value()) {
-      ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
+    if (sink.assemble) {
+      // Created late, so that the server is the one to refuse an inconsistent request.
+      if (!assembler.has_value()) {
+        ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
+      }
+      RETURN_IF_ERROR(assembler->Add(message));
     }
-    StreamAssembler* const target = assembler.has_value() ? &*assembler : nullptr;
-    RETURN_IF_ERROR(std::visit(
-        [&](const auto& part) {
-          if constexpr (std::is_same_v<decltype(part), const AttendResult&>) {
-            return absl::OkStatus();
-          } else {
-            return Consume(part, sink, target);
-          }
-        },
-        message));
+    const auto* rows = std::get_if<RowBlock>(&message);
+    if (rows != nullptr && sink.on_rows != nullptr && !sink.on_rows(*rows)) {
+      return absl::CancelledError("stopped by the caller");
+    }
   }
   if (const absl::Status status = stream.Finish(); !status.ok()) {
     return Explain(status, state_->options);

@@ -48,19 +48,21 @@ class AttentionClient {
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
   /// The same by the Open Inference Protocol, of this server or another that speaks it: one call of
-  /// ModelInfer. Only the output comes back, and no account of the server's. INVALID_ARGUMENT also
-  /// for what that protocol cannot ask.
+  /// ModelInfer. Only the output comes back, without timings of the server. INVALID_ARGUMENT also
+  /// for requests that the protocol cannot express.
   absl::StatusOr<AttendResult> Infer(const AttendRequest& request);
 
-  /// In order of name, then version.
+  /// All models, in the order of name, then version.
   absl::StatusOr<std::vector<v1::Model>> ListModels();
-  /// NOT_FOUND for a name or version the server does not have; without a version, the highest.
+  /// One model; without a version, the highest. NOT_FOUND for a name or version that the server
+  /// does not have.
   absl::StatusOr<v1::Model> GetModel(const std::string& name,
                                      std::optional<int64_t> version = std::nullopt);
 
   /// The models of the server's folder; FAILED_PRECONDITION when it has none (--models). Calls that
-  /// change something wait until that is done: give them a timeout that a load fits into. What a
-  /// missing version means, attention.proto says. Answers are those of the model, or of all.
+  /// change models wait until the change is complete, so their timeout must allow for loading.
+  /// attention.proto says what a missing version means. Answers have the states of the model, or of
+  /// all models.
   absl::StatusOr<std::vector<v1::ModelState>> ListModelStates();
   absl::StatusOr<std::vector<v1::ModelState>> LoadModel(const std::string& name,
                                                         std::optional<int64_t> version = {});
@@ -70,10 +72,10 @@ class AttentionClient {
   absl::StatusOr<v1::VerifyModelResponse> VerifyModel(const std::string& name,
                                                       std::optional<int64_t> version = {});
 
-  /// What the server has done since it started, and what it is at.
+  /// Counters since the start of the server, and its present state.
   absl::StatusOr<v1::ServerStatistics> GetStatistics();
 
-  /// What the server logs, changed where the request says so.
+  /// Changes what the server logs as `request` says. Returns what it logs now.
   absl::StatusOr<v1::Logging> SetLogging(const v1::SetLoggingRequest& request);
 
   /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
@@ -86,7 +88,7 @@ class AttentionClient {
   std::unique_ptr<State> state_;
 };
 
-/// Hears of a state; returns whether to go on.
+/// Called with each state; returns whether to continue.
 using OnHealth = std::function<bool(grpc::health::v1::HealthCheckResponse::ServingStatus status)>;
 
 /// grpc.health.v1 Watch of `service`, named as CheckHealth has it: calls `on_health` with the state

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "proto/codec/status.h"
 
 namespace attention {
@@ -20,6 +21,14 @@ void Drain(grpc::CompletionQueue& queue) {
 }
 
 }  // namespace
+
+absl::Status CheckTimeout(absl::Duration timeout, const char* name) {
+  if (timeout <= absl::ZeroDuration() || timeout == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": expected a positive, finite duration, found ", absl::FormatDuration(timeout)));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::string& method,
                                            const grpc::ByteBuffer& request,
@@ -62,7 +71,7 @@ bool BlockingStream::Wait(absl::Time deadline) {
   if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(deadline)) != grpc::CompletionQueue::TIMEOUT) {
     return ok;
   }
-  // The event that was waited for comes soon now.
+  // The cancelled operation now ends soon.
   timed_out_ = true;
   context_.TryCancel();
   queue_.Next(&tag, &ok);

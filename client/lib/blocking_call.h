@@ -16,27 +16,32 @@
 
 namespace attention {
 
-/// A unary call of `method` ("/package.Service/Method"). The error is the server's, or gRPC's.
+/// INVALID_ARGUMENT, which says `name`, unless `timeout` is positive and finite.
+absl::Status CheckTimeout(absl::Duration timeout, const char* name);
+
+/// A unary call of `method` ("/package.Service/Method"). Errors are those of the server, or of
+/// gRPC.
 absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::string& method,
                                            const grpc::ByteBuffer& request, absl::Duration timeout);
 
-/// A call whose answer, and perhaps request, is a stream. One thread; the destructor cancels what
-/// is left. What does not end by its deadline is cancelled with the call.
+/// A call whose answer, and perhaps request, is a stream. For one thread. The destructor cancels a
+/// call that has not ended. If an operation does not end by its deadline, the whole call is
+/// cancelled.
 class BlockingStream {
  public:
-  /// Of the whole call, `timeout` from now.
+  /// The whole call ends within `timeout` from now.
   BlockingStream(grpc::GenericStub& stub, const std::string& method, absl::Duration timeout);
   ~BlockingStream();
   BlockingStream(const BlockingStream&) = delete;
   BlockingStream& operator=(const BlockingStream&) = delete;
 
-  /// False when the call has ended.
+  /// Writes a message; false if the call has ended.
   bool Write(const grpc::ByteBuffer& message, absl::Time deadline);
-  /// The only message of a request.
+  /// Writes the only message of a request.
   bool WriteLast(const grpc::ByteBuffer& message);
   /// Waits for the next message; false after the last, or on error.
   bool Read(grpc::ByteBuffer& message, absl::Time deadline = absl::InfiniteFuture());
-  /// There is nothing more to write.
+  /// Ends the requests.
   void EndRequests(absl::Time deadline);
   void Cancel() { context_.TryCancel(); }
   /// How the call ended; the same each time. REQUIRES: Write or Read returned false.

@@ -23,7 +23,7 @@ namespace attention {
 
 namespace {
 
-/// What a PEM file is to hold, and the line that says so.
+/// The expected content of a PEM file, and the line by which it is recognized.
 struct PemKind {
   const char* name;
   const char* line;
@@ -71,14 +71,14 @@ grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection ? 1 : 0);
-  // A peer that vanished is found out, and balancers do not forget a connection that is idle.
+  // Detects vanished peers, and keeps idle connections alive in load balancers.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
-  // A proxy of the environment would answer for a server that is not there.
+  // A proxy that the environment names would answer for a missing server.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A server that is back is found soon, and one that does not answer holds up nobody for long.
+  // Reconnects soon to a server that is back, and waits only briefly for one that does not answer.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
@@ -88,7 +88,7 @@ grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection
   return arguments;
 }
 
-/// gRPC knows one name for all certificates of a channel.
+/// Sets the one name that gRPC expects in all certificates of a channel.
 absl::Status SetServerName(const std::optional<TlsOptions>& tls, const ChannelTarget& target,
                            grpc::ChannelArguments& arguments) {
   if (tls.has_value() && !tls->server_name.empty()) {
@@ -106,14 +106,14 @@ absl::Status SetServerName(const std::optional<TlsOptions>& tls, const ChannelTa
 
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const ConnectionOptions& options,
                                                                  int count, bool own_connection) {
-  // Held until the process ends: gRPC 1.51 can take 10 s over its own last shutdown.
+  // gRPC stays initialized until the process ends: in gRPC 1.51, its shutdown can take 10 s.
   static const bool is_loaded = (grpc_init(), true);
   (void)is_loaded;
   ASSIGN_OR_RETURN(const ChannelTarget target, TargetOf(options.server));
   ASSIGN_OR_RETURN(const ClientMetadata metadata, MetadataOf(options));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                    CredentialsOf(options.tls));
-  // Alone, a server is asked whatever it says of itself.
+  // A single server is called whatever its health.
   const CallPolicy policy = {.watch_health = target.is_group, .retries = options.retries};
   grpc::ChannelArguments arguments = ArgumentsOf(policy, own_connection);
   RETURN_IF_ERROR(SetServerName(options.tls, target, arguments));
@@ -139,8 +139,9 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
 
 namespace {
 
-/// Calls that may be made twice. Not among them: Decode and ModelStreamInfer, whose streams have a
-/// past, and what changes models, logging or shared memory.
+/// The methods that may be called twice, as a part of the JSON. Others may not: Decode and
+/// ModelStreamInfer, whose streams have state, and methods that change models, logging or shared
+/// memory.
 std::string NamesOfPureMethods() {
   struct Service {
     const char* name;
@@ -171,7 +172,8 @@ void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments) 
     absl::StrAppend(&config, R"(,"healthCheckConfig":{"serviceName":""})");
   }
   if (policy.retries) {
-    // Five attempts, gRPC's most. It stops them while more than half of all fail.
+    // Five attempts are the maximum of gRPC. It stops retrying while more than half of all attempts
+    // fail.
     absl::StrAppend(&config, R"(,"methodConfig":[{"name":[)", NamesOfPureMethods(),
                     R"(],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",)",
                     R"("maxBackoff":"2s","backoffMultiplier":2,)",
@@ -179,10 +181,10 @@ void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments) 
                     R"("retryThrottling":{"maxTokens":1000,"tokenRatio":1})");
   }
   arguments.SetServiceConfigJSON(config + "}");
-  // Not what DNS says.
+  // Configurations from DNS are ignored.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, policy.retries ? 1 : 0);
-  // Whatever the size: what is kept are counted references to the caller's bytes.
+  // No limit, because gRPC only keeps counted references to the bytes of the caller.
   arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, INT_MAX);
 }
 

@@ -19,13 +19,13 @@ namespace attention {
 /// that would be sent in plaintext to another machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);
 
-/// `count` of them, each with a connection of its own.
+/// `count` such channels, each with a connection of its own.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
     const ConnectionOptions& options, int count);
 
 struct CallPolicy {
-  /// Leave out servers whose health is not SERVING, as those that drain; what has no health service
-  /// counts as serving.
+  /// Leaves out servers whose health is not SERVING, such as those that drain. A server without a
+  /// health service counts as serving.
   bool watch_health = false;
   bool retries = false;
 };
@@ -33,7 +33,7 @@ struct CallPolicy {
 /// Spreads calls over the servers of a channel, one after the other. With retries, calls that
 /// change nothing on the server are made again after UNAVAILABLE and RESOURCE_EXHAUSTED, on the
 /// next server, while nothing of an answer has come and their deadline has not passed. README.md
-/// says it in full.
+/// has the details.
 void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments);
 
 }  // namespace attention

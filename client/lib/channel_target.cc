@@ -40,7 +40,7 @@ absl::string_view WithoutScheme(absl::string_view server) {
   return server;
 }
 
-/// Whatever is before the last colon, and after it.
+/// Splits at the last colon.
 HostAndPort Split(absl::string_view server) {
   const absl::string_view text = WithoutScheme(server);
   const size_t colon = text.rfind(':');
@@ -65,7 +65,7 @@ absl::StatusOr<HostAndPort> ParseEntry(absl::string_view entry, const std::strin
   return parsed;
 }
 
-/// None for a host that the system does not know.
+/// The addresses of a host; none if the system does not know it.
 std::vector<NumericAddress> LookUp(const HostAndPort& server) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -92,7 +92,8 @@ std::vector<NumericAddress> LookUp(const HostAndPort& server) {
   return addresses;
 }
 
-/// One scheme for all: gRPC takes IPv4 addresses within IPv6 ones.
+/// A target with one scheme for all addresses: beside IPv6 addresses, IPv4 addresses are mapped to
+/// IPv6.
 std::string UriOf(const std::vector<NumericAddress>& addresses) {
   const bool all_ipv4 = std::all_of(addresses.begin(), addresses.end(),
                                     [](const NumericAddress& one) { return one.is_ipv4; });

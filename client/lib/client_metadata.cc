@@ -45,7 +45,7 @@ class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryIn
   const ClientMetadata metadata_;
 };
 
-/// gRPC ends the process over metadata that it does not carry.
+/// INVALID_ARGUMENT for metadata that gRPC does not accept: it would end the process.
 absl::Status Check(const std::string& name, const std::string& value) {
   const grpc_slice name_slice = grpc_slice_from_static_buffer(name.data(), name.size());
   const grpc_slice value_slice = grpc_slice_from_static_buffer(value.data(), value.size());
@@ -56,7 +56,7 @@ absl::Status Check(const std::string& name, const std::string& value) {
         name, "\""));
   }
   if (!grpc_is_binary_header(name_slice) && !grpc_header_nonbin_value_is_legal(value_slice)) {
-    // Not the value, which may be a secret.
+    // The text leaves out the value, which may be a secret.
     return absl::InvalidArgumentError(
         absl::StrCat("metadata: expected printable ASCII as the value of \"", name,
                      "\" (names that end in \"-bin\" take any bytes), found something else"));

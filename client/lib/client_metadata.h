@@ -15,12 +15,12 @@ namespace attention {
 
 using ClientMetadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Of `options`: their token as "authorization", and their metadata. INVALID_ARGUMENT for what
-/// HTTP/2 does not carry or gRPC keeps for itself; FAILED_PRECONDITION for an authorization that
-/// would leave this machine in plaintext.
+/// The metadata of `options`: the token as "authorization", and the metadata itself.
+/// INVALID_ARGUMENT for metadata that HTTP/2 does not allow or gRPC reserves; FAILED_PRECONDITION
+/// for an authorization that would leave this machine in plaintext.
 absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options);
 
-/// For the channel that is to send it; none for no metadata.
+/// Interceptors that add `metadata` to all calls of a channel; none if it is empty.
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> InterceptorsFor(
     const ClientMetadata& metadata);
 

@@ -1,4 +1,4 @@
-// How a client reaches its server, and what it says of itself in every call.
+// How a client reaches its server, and the metadata of every call.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace attention {
 
 /// Files are in PEM form.
 struct TlsOptions {
-  /// Authorities that may vouch for the server; empty: those of the system.
+  /// Certificates of trusted authorities; empty: those of the system.
   std::string ca_file = {};
-  /// What the client shows of itself (mTLS); both or none.
+  /// The certificate of the client and its key (mTLS); both or none.
   std::string certificate_file = {};
   std::string key_file = {};
   /// The name that the certificates of all servers must have; empty: the host of the address.
@@ -24,7 +24,7 @@ struct ConnectionOptions {
   /// target of gRPC, such as dns:///name:port. Calls take turns on all servers that the list or the
   /// name stands for and that can be reached.
   std::string server = "127.0.0.1:8001";
-  /// Absent: plaintext.
+  /// TLS; absent: plaintext.
   std::optional<TlsOptions> tls = {};
   /// Sent as "authorization: Bearer TOKEN", over TLS or to this machine only. Empty: none.
   std::string token = {};

@@ -1,10 +1,10 @@
 #include "client/lib/decode_stream.h"
 
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lib/answer_codec.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
@@ -15,33 +15,10 @@
 namespace attention {
 namespace {
 
-absl::Status CheckDuration(absl::Duration duration, const char* name) {
-  if (duration <= absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": expected a positive, finite duration, found ", absl::FormatDuration(duration)));
-  }
-  return absl::OkStatus();
-}
-
 SessionState StateOf(const v1::DecodeResult& result) { return {result.length(), result.usage()}; }
 
 /// Puts the parts of a step's answer together.
 class StepAssembler {
-  // Before it is used: clang 19 would forget to instantiate it.
-  template <typename Part>
-  absl::Status AddPart(const Part& part) {
-    if constexpr (std::is_same_v<Part, AttendResult>) {
-      return absl::InternalError("malformed answer: a summary as part of a step");
-    } else if (has_output_) {
-      return assembler_->Add(part);
-    } else if constexpr (std::is_same_v<Part, TokensBlock>) {
-      tokens_.MergeFrom(part.tokens);
-      return absl::OkStatus();
-    } else {
-      return absl::InternalError("malformed answer: rows for a step without output");
-    }
-  }
-
  public:
   /// INVALID_ARGUMENT for an input that does not hold together.
   static absl::StatusOr<StepAssembler> Create(const StepRequest& step) {
@@ -55,7 +32,14 @@ class StepAssembler {
   }
 
   absl::Status Add(const StreamMessage& message) {
-    return std::visit([this](const auto& part) { return AddPart(part); }, message);
+    if (has_output_) {
+      return assembler_->Add(message);
+    }
+    if (const auto* block = std::get_if<TokensBlock>(&message)) {
+      tokens_.MergeFrom(block->tokens);
+      return absl::OkStatus();
+    }
+    return absl::InternalError("malformed answer: rows for a step without output");
   }
 
   absl::StatusOr<AttendResult> Finish(const v1::Summary& summary) {
@@ -83,14 +67,14 @@ struct DecodeStream::State {
         stub(channel),
         duplex(stub, kDecodeMethod, stream_options.lifetime) {}
 
-  /// The session is over.
+  /// Ends the session with an error.
   absl::Status Break(const absl::Status& status) {
     broken.Update(status);
     duplex.Cancel();
     return broken;
   }
 
-  /// What the stream ended with, told so that the caller knows where.
+  /// Ends the session with the status of its stream, and names the server in the error.
   absl::Status BreakWithStatus() {
     absl::Status status = duplex.Finish(deadline);
     if (status.ok()) {
@@ -128,7 +112,7 @@ struct DecodeStream::State {
     return message;
   }
 
-  /// Sends an action and takes the messages that answer it; `on_part` is given all but the result.
+  /// Sends an action and reads the messages that answer it; calls `on_part` with each part.
   template <typename OnPart>
   absl::StatusOr<v1::DecodeResult> Act(const grpc::ByteBuffer& request, OnPart on_part) {
     RETURN_IF_ERROR(broken);
@@ -177,8 +161,8 @@ DecodeStream::~DecodeStream() = default;
 
 absl::StatusOr<std::unique_ptr<DecodeStream>> DecodeStream::Open(const DecodeStreamOptions& options,
                                                                  const v1::OpenSession& open) {
-  RETURN_IF_ERROR(CheckDuration(options.timeout, "timeout"));
-  RETURN_IF_ERROR(CheckDuration(options.lifetime, "lifetime"));
+  RETURN_IF_ERROR(CheckTimeout(options.timeout, "timeout"));
+  RETURN_IF_ERROR(CheckTimeout(options.lifetime, "lifetime"));
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, MakeChannel(options.connection));
   auto state = std::make_unique<State>(options, channel);
   v1::DecodeRequest request;

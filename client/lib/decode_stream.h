@@ -15,35 +15,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/lib/answer_codec.h"
 #include "client/lib/attend_request.h"
 #include "client/lib/connection_options.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
-/// The next tokens of a sequence. Tensors are borrowed until the call returns.
-struct StepRequest {
-  /// One sequence, packed: [n, E]; ids; one text; query [n, H, D] with key and value of as many
-  /// rows. No lengths, offsets or memory.
-  decltype(AttendRequest::input) input = {};
-  v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
-  /// k > 0: instead of an output, the k largest logits that follow the last token.
-  int64_t top_logits = 0;
-  /// The tokens are only taken in.
-  bool no_output = false;
-};
-
 /// A session after an action.
 struct SessionState {
-  /// Tokens of the sequence that was acted on.
+  /// The number of tokens of the sequence of the action.
   int64_t length = 0;
   v1::SessionUsage usage = {};
 };
 
 struct StepResult {
-  /// Output [n, E], [n, V], [1, V] or [n, H, Dv], and what else the session's options ask for;
-  /// empty but for tokens of a text when the step wants no output.
+  /// The output [n, E], [n, V], [1, V] or [n, H, Dv], and what else the options of the session ask
+  /// for. A step without output has only the tokens of its text.
   AttendResult answer = {};
   std::optional<v1::TopLogits> top_logits = {};
   SessionState session = {};
@@ -51,7 +38,7 @@ struct StepResult {
 
 struct DecodeStreamOptions {
   ConnectionOptions connection = {};
-  /// Each action waits at most so long for its answer; then the session is given up.
+  /// The maximum wait for the answer to an action; after it the session ends.
   absl::Duration timeout = absl::Seconds(30);
   /// Deadline of the stream as a whole.
   absl::Duration lifetime = absl::Hours(24);
@@ -59,9 +46,8 @@ struct DecodeStreamOptions {
 
 /// One thread at a time. Each action blocks until it is answered. An action that the server refuses
 /// leaves the session as it was, and its error is the server's. When the stream breaks
-/// (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for an answer that does not fit), so
-/// has the session, and all that follows fails with the same error. The destructor cancels what was
-/// not closed.
+/// (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for a malformed answer), the session
+/// ends, and all later actions fail with the same error. The destructor cancels an open session.
 class DecodeStream {
  public:
   /// INVALID_ARGUMENT for durations that are not positive and finite; errors of MakeChannel, and
@@ -70,16 +56,16 @@ class DecodeStream {
                                                             const v1::OpenSession& open);
   ~DecodeStream();
 
-  /// What the server said to Open: resume_token, usage, the length of a resumed sequence.
+  /// The answer to Open: resume_token, usage, the length of a resumed sequence.
   const v1::DecodeResult& opened() const;
 
   absl::StatusOr<StepResult> Step(const StepRequest& step, int64_t sequence = 0);
   /// Makes `new_sequence`, in 1..65535, with the tokens of `sequence`.
   absl::StatusOr<SessionState> Fork(int64_t sequence, int64_t new_sequence);
-  /// Forgets the tokens from `length` on.
+  /// Removes the tokens from `length` on.
   absl::StatusOr<SessionState> Truncate(int64_t sequence, int64_t length);
   absl::StatusOr<SessionState> Release(int64_t sequence);
-  /// Ends the session. OK when the server ended the call so.
+  /// Ends the session. OK if the server ended the call with OK.
   absl::Status Close();
 
  private:

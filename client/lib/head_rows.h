@@ -1,4 +1,4 @@
-// The rows of one sequence's heads, which a stream sends head by head and block by block.
+// The rows of the heads of one sequence, which a stream sends in blocks.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// `what` names the rows in errors, all of which are INTERNAL.
+/// Joins the rows of heads. `what` names the rows in errors, all of which are INTERNAL.
 template <typename T>
 class HeadRows {
  public:
@@ -24,7 +24,7 @@ class HeadRows {
     std::span<const T> elements;
   };
 
-  /// Heads come in order, each in row order, or interleaved block by block.
+  /// Adds a block. Heads come in order, each in row order, or interleaved block by block.
   absl::Status Add(const Block& block, const char* what) {
     if (block.width != width_.value_or(block.width)) {
       return Wrong("width of a block of ", what, *width_, block.width);
@@ -46,11 +46,11 @@ class HeadRows {
   }
 
   int64_t num_heads() const { return std::ssize(heads_); }
-  /// Of the first head.
+  /// The number of rows of the first head.
   int64_t num_rows() const {
     return heads_.empty() || WidthOr(0) == 0 ? 0 : std::ssize(heads_[0]) / *width_;
   }
-  /// Of a row; `absent` when there was none.
+  /// The width of a row; `absent` if no block has come.
   int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
 
   /// Writes [num_heads, rows, width]; an error when some are missing.
@@ -74,7 +74,7 @@ class HeadRows {
   }
 
   std::vector<std::vector<T>> heads_;
-  std::optional<int64_t> width_;  // once a block told it
+  std::optional<int64_t> width_;  // known from the first block on
 };
 
 }  // namespace attention

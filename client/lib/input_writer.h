@@ -2,26 +2,35 @@
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
+#include <functional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/lib/attend_request.h"
-#include "client/lib/request_codec.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
 
 namespace attention {
 
-/// For one message. Remembers the first tensor that was missing.
+/// Gives the elements of a tensor as the transport holds them.
+using SliceOf = std::function<grpc::Slice(const Tensor&)>;
+
+/// A copy, because the transport may hold the elements longer than the call lasts.
+inline grpc::Slice CopiedSlice(const Tensor& tensor) {
+  return grpc::Slice(tensor.data(), tensor.size_bytes());
+}
+
+/// Writes one message. Remembers the first tensor that was missing.
 class InputWriter {
  public:
   /// Borrows `slice_of`.
   explicit InputWriter(const SliceOf& slice_of) : slice_of_(slice_of) {}
 
-  /// To an AttendRequest or a DecodeStep, which call their inputs alike.
+  /// Writes the input of an AttendRequest or a DecodeStep, which have fields of the same names.
   template <typename Message>
   void Write(const decltype(AttendRequest::input)& input, Message& message) {
     std::visit([&](const auto& kind) { WriteKind(kind, message); }, input);

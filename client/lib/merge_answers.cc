@@ -36,7 +36,7 @@ absl::Status CheckPart(const AttendResult& part, const AttendResult& first, size
   return absl::OkStatus();
 }
 
-/// That each sequence's rows lie within the output: [B, Sq, H, Dv] or [T, H, Dv].
+/// Checks that the rows of each sequence lie within the output: [B, Sq, H, Dv] or [T, H, Dv].
 absl::Status CheckRows(const AttendResult& part, size_t num_sinks) {
   const Shape& shape = part.output.shape();
   const bool is_padded = shape.size() == 4;

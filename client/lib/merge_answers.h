@@ -1,4 +1,4 @@
-// One answer from several over parts of the keys: how a sequence is spread over several servers.
+// Merges answers over parts of the keys: so a sequence can be spread over several servers.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace attention {
 
-/// Output and log-sum-exp over all keys. `parts` are answers to query_key_value requests for the
-/// same queries over disjoint keys, asked with return_log_sum_exp and without sinks; `sinks` [H]
-/// (or none) join here, once. A model's output cannot be merged: it has gone through the output
-/// projection.
+/// Returns output and log-sum-exp over all keys. `parts` are answers to query_key_value requests
+/// for the same queries over disjoint keys, asked with return_log_sum_exp and without sinks;
+/// `sinks` [H] (or none) join here, once. The output of a model cannot be merged, because it has
+/// passed the output projection.
 ///
 /// Positions are a part's own: a part whose keys begin at key s of the whole needs query_offsets
 /// less s (and rotary.position_offset s, prefix and global tokens counted from s).

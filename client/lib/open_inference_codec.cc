@@ -102,10 +102,10 @@ class InferRequestBuilder {
     const auto& lengths = input.lengths;
     const auto batch_size = static_cast<int64_t>(std::max<size_t>(1, lengths.size()));
     if (!input.type_ids.empty()) {
-      status_.Update(CannotAsk("token types from here"));
+      status_.Update(CannotAsk("token types with this client"));
     } else if (std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) !=
                lengths.end()) {
-      status_.Update(CannotAsk("token ids of different lengths from here"));
+      status_.Update(CannotAsk("sequences of different lengths with this client"));
     } else {
       AddInt32("input_ids", {batch_size, std::ssize(input.ids) / batch_size}, input.ids);
     }
@@ -163,7 +163,7 @@ absl::Status Malformed(const std::string& text) {
   return absl::InternalError(absl::StrCat("malformed answer: ", text));
 }
 
-/// Which of the outputs is meant.
+/// The index of the output to read.
 absl::StatusOr<int> IndexOfOutput(const inference::ModelInferResponse& response) {
   for (int i = 0; i < response.outputs_size(); ++i) {
     if (response.outputs(i).name() == kOutput || response.outputs_size() == 1) {

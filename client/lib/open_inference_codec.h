@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
-#include "client/lib/request_codec.h"
+#include "client/lib/input_writer.h"
 
 namespace attention {
 
@@ -15,8 +15,9 @@ inline constexpr char kModelInferMethod[] = "/inference.GRPCInferenceService/Mod
 /// A ModelInferRequest: inputs `hidden_states` [B, S, E] (with `lengths`, `memory`,
 /// `memory_lengths`), `input_ids` INT32 [B, S], or `query`, `key` and `value` [B, S, H, D] (with
 /// `kv_lengths`, `bias`) for the model "attention"; all raw. Of the options only those of
-/// OptionParameters, as parameters, beside `layer`. INVALID_ARGUMENT names what else there is,
-/// because the protocol has no words for it, and tensors that are missing or of another rank.
+/// OptionParameters, as parameters, beside `layer`. INVALID_ARGUMENT names whatever else the
+/// request has, because the protocol cannot express it, and tensors that are missing or of another
+/// rank.
 absl::StatusOr<grpc::ByteBuffer> EncodeInferRequest(const AttendRequest& request,
                                                     const SliceOf& slice_of = CopiedSlice);
 
@@ -24,7 +25,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeInferRequest(const AttendRequest& request
 /// as below.
 absl::StatusOr<AttendResult> DecodeInferAnswer(const grpc::ByteBuffer& bytes);
 
-/// Whether DecodeInferAnswer takes it, without copying the tensor.
+/// OK if DecodeInferAnswer accepts `bytes`; does not copy the tensor.
 absl::Status CheckInferAnswer(const grpc::ByteBuffer& bytes);
 
 }  // namespace attention

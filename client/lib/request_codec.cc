@@ -1,7 +1,6 @@
 #include "client/lib/request_codec.h"
 
 #include "absl/status/status.h"
-#include "client/lib/input_writer.h"
 #include "core/runtime/status_macros.h"
 #include "proto/attention/v1/attention.pb.h"
 
@@ -38,10 +37,6 @@ absl::Status WriteOptions(const AttendRequest& request, InputWriter& writer,
 }
 
 }  // namespace
-
-grpc::Slice CopiedSlice(const Tensor& tensor) {
-  return grpc::Slice(tensor.data(), tensor.size_bytes());
-}
 
 absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request,
                                                const SliceOf& slice_of) {

@@ -19,17 +19,17 @@ struct SequenceSpan {
   int64_t kv_len = 0;
   /// Key position of the first query row.
   int64_t query_offset = 0;
-  /// In the output: where the query's are, or one row, of a sequence that has any, when pooled.
+  /// The rows in the output: those of the query, or when pooled one row, if the sequence has any.
   int64_t first_output_row = 0;
   int64_t output_rows = 0;
 };
 
-/// The sequences of `request`; those of its texts are as `tokens`, the answer's, say.
+/// The sequences of `request`. The lengths of texts come from `tokens` of the answer.
 /// INVALID_ARGUMENT when its lengths do not fit its tensors, or tokens are missing.
 absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(
     const AttendRequest& request, std::span<const v1::TokenizedText> tokens = {});
 
-/// Extents that count the rows of the output: {B, S}, {T}, or {N} when pooled.
+/// The extents that count the rows of the output: {B, S}, {T}, or {N} when pooled.
 Shape LeadingExtents(const AttendRequest& request, std::span<const SequenceSpan> sequences);
 
 /// Whether the output has one row for each sequence.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,11 +80,23 @@ absl::Status StreamAssembler::Allocate(const Tensor& rows) {
   Shape shape = leading_;
   shape.insert(shape.end(), row_shape_.begin(), row_shape_.end());
   output_ = Tensor(rows.dtype(), std::move(shape));
-  // Rows of padding are never sent.
+  // The server does not send rows of padding.
   if (output_.size_bytes() > 0) {
     std::memset(output_.data(), 0, output_.size_bytes());
   }
   return absl::OkStatus();
+}
+
+absl::Status StreamAssembler::Add(const StreamMessage& message) {
+  return std::visit(
+      [this](const auto& part) {
+        if constexpr (std::is_same_v<decltype(part), const AttendResult&>) {
+          return absl::InternalError("malformed answer: a summary before the last message");
+        } else {
+          return Add(part);
+        }
+      },
+      message);
 }
 
 absl::Status StreamAssembler::Add(const RowBlock& block) {
@@ -179,7 +192,7 @@ absl::Status StreamAssembler::FinishLayerWeights(AttendResult& result) const {
       const auto found = sequences_[i].layer_weights.find(layer);
       const HeadRows<float>& heads =
           found == sequences_[i].layer_weights.end() ? none : found->second;
-      // Those of an encoder have the memory's rows.
+      // Weights of an encoder have the rows of the memory.
       const int64_t rows = heads.num_rows() == span.kv_len ? span.kv_len : span.query_len;
       LayerWeights& answer = result.layer_weights.emplace_back();
       answer.layer = layer;

@@ -1,4 +1,4 @@
-// Puts the blocks of a streamed answer together.
+// Joins the blocks of a streamed answer.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ class StreamAssembler {
   /// Keeps no reference to `request`. Errors of SequencesOf.
   static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request);
 
-  /// INTERNAL for a block that does not continue its sequence, or does not fit the answer.
+  /// INTERNAL for a block that does not continue its sequence or does not fit the answer, and for a
+  /// summary.
+  absl::Status Add(const StreamMessage& message);
   absl::Status Add(const RowBlock& block);
   absl::Status Add(const WeightsBlock& block);
   absl::Status Add(const LogSumExpBlock& block);
   absl::Status Add(const TopWeightsBlock& block);
   absl::Status Add(const LayerWeightsBlock& block);
-  /// Tokens come before all that is said of them.
+  /// REQUIRES: the tokens of all texts come before other blocks.
   absl::Status Add(const TokensBlock& block);
 
   /// Moves the answer into `result`; rows of padding are 0. INTERNAL when rows are missing.
@@ -41,7 +43,7 @@ class StreamAssembler {
   };
 
   absl::Status LayOut(const AttendRequest& request);
-  /// Texts are laid out by their tokens, when something else is said of them first.
+  /// Lays out texts by their tokens, before the first block of another kind.
   absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   absl::Status Allocate(const Tensor& rows);
@@ -54,7 +56,7 @@ class StreamAssembler {
   std::vector<v1::TokenizedText> tokens_;  // of texts
   bool is_laid_out_ = false;
   Shape leading_;    // {B, S}, {T} or {N}
-  Shape row_shape_;  // {E} or {H, Dv}, once the first block told it
+  Shape row_shape_;  // {E} or {H, Dv}, known from the first block on
   std::vector<Sequence> sequences_;
   Tensor output_;
 };

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/lib/sequences.h"
-#include "client/load/compare_answer.h"
 #include "client/load/reference_options.h"
 #include "core/reference/reference.h"
 #include "core/runtime/status_macros.h"
@@ -17,12 +16,9 @@
 namespace attention {
 namespace {
 
-/// Rows [first, first + count) of a tensor whose last `inner` extents make one row.
+/// Rows [first, first + count) of a tensor.
 Doubles RowsOf(const Tensor& tensor, int64_t first, int64_t count, int64_t row_elements) {
-  std::vector<float> values(count * row_elements);
-  Convert(tensor.dtype(), ElementAt(tensor.data(), tensor.dtype(), first * row_elements),
-          Dtype::kF32, values.data(), count * row_elements);
-  return Doubles(values.begin(), values.end());
+  return DoublesOf(tensor, first * row_elements, count * row_elements);
 }
 
 Doubles ToDoubles(const std::vector<float>& values) {
@@ -72,7 +68,7 @@ Tensor Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
   return rows.ConvertedTo(dtype).ConvertedTo(Dtype::kF32);
 }
 
-/// A server that answered these tokens is not the one that described the model.
+/// INVALID_ARGUMENT for tokens that a server with the described model would have refused.
 absl::Status CheckTokens(const v1::Model& model, const AttendRequest& request,
                          const std::vector<SequenceSpan>& sequences) {
   const auto* tokens = std::get_if<TokenIdsInput>(&request.input);
@@ -95,7 +91,7 @@ absl::Status CheckTokens(const v1::Model& model, const AttendRequest& request,
   return absl::OkStatus();
 }
 
-/// Writes one sequence's rows where they belong; rows of padding stay 0.
+/// Writes the rows of one sequence to their places; rows of padding stay 0.
 void Place(const SequenceSpan& span, reference::AttentionResult result, int64_t row_elements,
            ExpectedAnswer& expected) {
   std::copy(result.output.begin(), result.output.end(),
@@ -104,8 +100,8 @@ void Place(const SequenceSpan& span, reference::AttentionResult result, int64_t 
   expected.log_sum_exp.push_back(std::move(result.log_sum_exp));
 }
 
-/// Rows that see no key: the reference takes an empty memory for none. They are left with the
-/// output's bias.
+/// The answer for rows without any key: the bias of the output. The reference cannot compute it,
+/// because it takes an empty memory for none.
 reference::AttentionResult AnswerWithoutKeys(const reference::Layer& layer, int64_t query_len) {
   reference::AttentionResult result;
   for (int64_t i = 0; i < query_len; ++i) {
@@ -132,8 +128,7 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfLayer(const v1::Model& model, Dtype dty
   }
   const AttentionExtents extents{std::ssize(sequences), model.num_heads(), model.head_dim(),
                                  model.causal()};
-  ExpectedAnswer expected{
-      .output = Doubles(rows->num_elements(), 0.0), .weights = {}, .log_sum_exp = {}};
+  ExpectedAnswer expected{.output = Doubles(rows->num_elements(), 0.0)};
   for (size_t i = 0; i < sequences.size(); ++i) {
     const SequenceSpan& span = sequences[i];
     ASSIGN_OR_RETURN(const reference::Options options,
@@ -161,9 +156,7 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfAttention(const AttendRequest& request,
   const int64_t head_dim = last(*input.query, 1), value_head_dim = last(*input.value, 1);
   const int64_t query_rows =
       head_dim == 0 ? 0 : input.query->num_elements() / (num_heads * head_dim);
-  ExpectedAnswer expected{.output = Doubles(query_rows * num_heads * value_head_dim, 0.0),
-                          .weights = {},
-                          .log_sum_exp = {}};
+  ExpectedAnswer expected{.output = Doubles(query_rows * num_heads * value_head_dim, 0.0)};
   for (size_t i = 0; i < sequences.size(); ++i) {
     const SequenceSpan& span = sequences[i];
     const reference::Extents extents{span.query_len, span.kv_len, num_heads,

@@ -15,7 +15,7 @@
 namespace attention {
 namespace {
 
-/// A year, and the longest length of a LengthMix.
+/// A year.
 constexpr double kMaxMilliseconds = 365.0 * 24 * 3600 * 1000;
 
 struct Entry {
@@ -23,7 +23,7 @@ struct Entry {
   std::optional<int64_t> length;
 };
 
-/// The error says what was expected.
+/// Parses the words of one line.
 absl::StatusOr<Entry> ParseEntry(const std::vector<std::string>& words) {
   Entry entry;
   if (!absl::SimpleAtod(words[0], &entry.at_ms) ||
@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const std::string& path) {
 
 absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, ReadEntries(path));
-  ArrivalTrace trace{.path = path, .times = {}, .kinds = {}, .lengths = {}};
+  ArrivalTrace trace{.path = path};
   std::map<int64_t, double> counts;
   for (const Entry& entry : entries) {
     trace.times.emplace_back(std::llround(entry.at_ms * 1e6));

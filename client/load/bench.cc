@@ -57,8 +57,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  /// The highest level of a doubling, or the plan's, and then between the highest that was met and
-  /// the lowest that was missed.
+  /// Doubles the level, or goes to the highest of the plan, until a level misses its targets. Then
+  /// halves the distance between the highest level that met them and the lowest that missed them.
   absl::Status Search(const SearchPlan& search) {
     RETURN_IF_ERROR(Try(search.lowest).status());
     while (!is_stopped_ && !verdict_.lowest_missed.has_value() &&
@@ -87,7 +87,7 @@ class Bench {
     return plan_.options.open_loop.has_value() ? middle : std::floor(middle);
   }
 
-  /// Whether it met its targets.
+  /// Measures one level. Returns whether it met its targets.
   absl::StatusOr<bool> Try(double value) {
     const LoadOptions options = AtLevel(plan_.options, value);
     if (watch_.on_level != nullptr) {

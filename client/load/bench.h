@@ -1,4 +1,4 @@
-// A benchmark: one level of load, a range of them, or a search for the highest that keeps to its
+// A benchmark: one level of load, a range of levels, or a search for the highest that meets its
 // targets.
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace attention {
 
-/// The levels between which a search looks, and how near it comes.
+/// The bounds and the resolution of a search.
 struct SearchPlan {
   double lowest = 1.0;
-  /// Absent: the level is doubled until it misses, or is kMaxLevel.
+  /// Absent: the level is doubled until it misses a target or reaches kMaxLevel.
   std::optional<double> highest = std::nullopt;
-  /// The distance at which it ends; absent: 5% of the highest level that was met, but at least 1
-  /// for requests under way.
+  /// The search ends at this distance between levels; absent: 5% of the highest level that met its
+  /// targets, but at least 1 for requests in flight.
   std::optional<double> resolution = std::nullopt;
 
   static constexpr double kMaxLevel = 1e6;
 };
 
-/// What of the load a benchmark changes.
+/// The loads that a benchmark runs.
 struct BenchPlan {
   /// With `open_loop` a level is its rate, else the concurrency.
   LoadOptions options;
   /// Empty: one level, that of the options.
   std::vector<double> levels = {};
-  /// Instead of levels. REQUIRES: targets.
+  /// Replaces `levels`. REQUIRES: targets.
   std::optional<SearchPlan> search = std::nullopt;
   std::vector<SloTarget> slo = {};
 };
@@ -43,8 +43,8 @@ struct BenchWatch {
 };
 
 /// Runs the levels in turn. A range with targets ends with the first level that misses one, and any
-/// plan when the load is stopped from outside, after the level that was cut short by that. Fills
-/// all of the report but the command and the tags. Errors of BenchRunner::Run.
+/// plan ends after the level during which the load was stopped from outside. Fills all of the
+/// report but the command and the tags. Errors of BenchRunner::Run.
 absl::StatusOr<BenchReport> RunBench(BenchRunner& runner, const BenchPlan& plan,
                                      const BenchWatch& watch);
 

@@ -10,8 +10,8 @@
 namespace attention {
 namespace {
 
-/// Above these shares of a core the client may have been the bottleneck: when it used it, and when
-/// it waited for it.
+/// Above these shares of the time the client may be the bottleneck: the time in which it used a
+/// core, and in which it waited for one.
 constexpr double kBusyClient = 0.9;
 constexpr double kWaitingClient = 0.2;
 /// Requests that are sent later than this are late; one of a hundred may be.

@@ -1,4 +1,4 @@
-// What a benchmark asked, and what it found, at one level of load or at several.
+// The results of a benchmark at one or several levels of load.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 
 namespace attention {
 
-/// How far the answers were checked.
+/// The checks of answers, and their results.
 struct LoadVerification {
-  /// One answer against the reference; absent when the model cannot be reproduced. Of sessions: all
-  /// answers of one that was alone, taken as one; absent also for logits, and where keys and values
-  /// were rounded.
+  /// The check of one answer against the reference; absent if the model cannot be reproduced. For
+  /// sessions it checks all answers of a session that ran alone, joined; it is absent also for
+  /// logits and for rounded keys and values.
   std::optional<AnswerCheck> reference;
-  /// Sampled answers, and those of them that equal the answer to the same request alone, bit for
-  /// bit.
+  /// The number of sampled answers, and of those that equal, bit for bit, the answer that the same
+  /// request gets alone.
   int64_t sampled = 0;
   int64_t identical = 0;
 
@@ -34,7 +34,7 @@ struct LoadVerification {
   }
 };
 
-/// What was asked; the same at all levels.
+/// The requests; the same at all levels.
 struct BenchSubject {
   std::string model;    // empty for query_key_value
   std::string request;  // Describe() of the call, or of the DecodePlan
@@ -50,17 +50,17 @@ struct BenchLevel {
   LoadOptions options;
   LoadResult result;
   std::optional<LoadVerification> verification;
-  /// Of the trials when the options have a rule, else of eight equal parts of the window.
+  /// The stability of the trials if the options have a rule, else of ten equal parts of the window.
   Stability stability;
   /// One for each of BenchReport::slo.
   std::vector<SloCheck> slo;
 };
 
-/// The highest level that kept to what it was to keep to.
+/// The result of a range or a search with targets.
 struct SearchVerdict {
-  /// Requests a second, or requests under way; absent when not even the lowest level met it.
+  /// The highest level that met the targets, in requests a second or in flight; absent if none did.
   std::optional<double> highest_met;
-  /// The lowest that missed it; absent when none did.
+  /// The lowest level that missed one; absent if none did.
   std::optional<double> lowest_missed;
 };
 
@@ -73,26 +73,26 @@ struct BenchReport {
   std::vector<SloTarget> slo;
   /// In the order in which they ran; at least one.
   std::vector<BenchLevel> levels;
-  /// Of a range or a search with targets.
+  /// Present for a range or a search with targets.
   std::optional<SearchVerdict> search;
 };
 
-/// What of the options a level is one of: the requests under way, or the rate.
+/// The level of a load: its rate, or its requests in flight.
 double LevelValue(const LoadOptions& options);
 
-/// Answers came, all that were checked agreed, no request failed (unless a target says how many
-/// may), and the load settled where that is required.
+/// Whether answers came, all checked ones agreed, no request failed (unless a target allows some
+/// failures), and the load became stable if that is required.
 bool Succeeded(const BenchLevel& level);
 
-/// Succeeded, and all targets were met.
+/// Whether the level succeeded and all targets were met.
 bool MeetsTargets(const BenchLevel& level);
 
-/// Every level met its targets; of a search or a range with targets: one did, and all checked
-/// answers of all levels agreed.
+/// Whether every level met its targets; for a search or a range with targets, whether one level did
+/// and all checked answers of all levels agreed.
 bool Succeeded(const BenchReport& report);
 
-/// Why the numbers may be the client's own rather than the server's: it was busy, or sent late;
-/// empty when there is no such reason.
+/// Why the client may have limited the results: it was busy, waited for a core, or sent late; empty
+/// if there is no such reason.
 std::string ClientWarning(const BenchLevel& level);
 
 }  // namespace attention

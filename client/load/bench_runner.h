@@ -20,23 +20,23 @@ class BenchRunner {
 
   virtual BenchSubject Subject() const = 0;
   /// Runs the load, and compares sampled answers bit for bit to those that the same requests get
-  /// alone. What fails under load is part of the level; errors are those of a malformed answer, and
-  /// of requests that are asked alone.
+  /// alone. What fails under load is part of the level; errors are those of malformed answers, and
+  /// of requests that are sent alone.
   virtual absl::StatusOr<BenchLevel> Run(const LoadOptions& options,
                                          const LoadControl& control) = 0;
 };
 
-/// Of requests. Asks one of the mix (the kind that a load draws first), and checks that answer
-/// against the reference (if options.num_samples > 0, and the model can be reproduced). Without
-/// samples nothing is asked of the server but the protocol's own method. Borrows all but the
-/// options. Errors are those of that request.
+/// A runner for requests. Sends one request of the mix (the kind that a load draws first), and
+/// checks its answer against the reference (if options.num_samples > 0, and the model can be
+/// reproduced). Without samples the server is only asked by the method of the protocol. Borrows all
+/// but the options. Errors are those of that request.
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeRequestRunner(AttentionClient& client,
                                                                const RequestMix& mix,
                                                                const Protocol& protocol,
                                                                const LoadOptions& options);
 
-/// Of sessions. Runs one alone, and checks its answers as above. Borrows the plan. Errors are those
-/// of that session.
+/// A runner for sessions. Runs one alone, and checks its answers as above. Borrows the plan. Errors
+/// are those of that session.
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeDecodeRunner(AttentionClient& client,
                                                               const DecodePlan& plan,
                                                               const LoadOptions& options);

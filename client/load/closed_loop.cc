@@ -22,7 +22,7 @@ class RequestLoop : public ClosedLoop<Lane> {
  private:
   void StartAll() override {
     for (int i = 0; i < concurrency_ && MayStart(Clock::now()); ++i) {
-      Start(lanes_.Make(), Clock::now());
+      Start(*lanes_.Take(concurrency_), Clock::now());
     }
   }
 
@@ -39,7 +39,7 @@ class RequestLoop : public ClosedLoop<Lane> {
     }
   }
 
-  /// Not when those under way are all that are wanted.
+  /// Whether another request may start. It may not if those in flight will be enough.
   bool MayStart(Clock::time_point now) const {
     return !IsOver(now) && !window_.IsEnough(now, recorder_.num_measured() + under_way_);
   }
@@ -48,10 +48,7 @@ class RequestLoop : public ClosedLoop<Lane> {
     const size_t kind = draw_.Next();
     ++under_way_;
     recorder_.CountSent(now);
-    lane.Start({.kind = kind,
-                .bytes = load_.kinds[kind].bytes,
-                .due = {},
-                .keep_all = samples_.Take(now)});
+    lane.Start({.kind = kind, .bytes = load_.kinds[kind].bytes, .keep_all = samples_.Take(now)});
   }
 
   const EncodedLoad& load_;

@@ -1,4 +1,4 @@
-// What closed loops of requests and of sessions have in common.
+// The common part of closed loops of requests and of sessions.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace attention {
 
-/// A fixed number of lanes, driven by one thread until none of them has anything more to do.
+/// A fixed number of lanes, which one thread drives until none has a call in flight.
 template <typename AnyLane>
 class ClosedLoop {
  public:
@@ -43,7 +43,7 @@ class ClosedLoop {
   /// Takes an event of a lane, and starts it again unless the load is over.
   virtual void Take(AnyLane& lane, bool ok) = 0;
 
-  /// After something was answered or failed.
+  /// To be called after an answer or a failure.
   void Advance(Clock::time_point now) {
     window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
     gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;

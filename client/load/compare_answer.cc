@@ -13,18 +13,13 @@
 namespace attention {
 namespace {
 
-Doubles AllOf(const Tensor& tensor) {
-  std::vector<float> values(tensor.num_elements());
-  Convert(tensor.dtype(), tensor.data(), Dtype::kF32, values.data(), tensor.num_elements());
-  return Doubles(values.begin(), values.end());
-}
-
-/// The tensors of all sequences as one. Where the expected value is infinite, so must the other be.
+/// The relative error over the tensors of all sequences; infinite if an infinite value is expected
+/// and another found.
 absl::StatusOr<double> CompareTensors(const std::vector<Doubles>& expected,
                                       const std::vector<Tensor>& actual, const char* name) {
   Doubles all_actual, all_expected;
   for (const Tensor& tensor : actual) {
-    const Doubles values = AllOf(tensor);
+    const Doubles values = DoublesOf(tensor, 0, tensor.num_elements());
     all_actual.insert(all_actual.end(), values.begin(), values.end());
   }
   for (const Doubles& values : expected) {
@@ -42,8 +37,9 @@ absl::StatusOr<double> CompareTensors(const std::vector<Doubles>& expected,
   return reference::RelativeL2(all_actual, all_expected);
 }
 
-/// One sequence's largest weights beside the largest of `weights`, and beside the weights of the
-/// keys that are named: equal weights may be named in any order.
+/// Appends the largest weights of one sequence twice to `actual`. Their expected values are the
+/// largest of `weights`, and the weights of the answer's keys, because equal weights may come in
+/// any order.
 absl::Status AppendTopWeights(const Doubles& weights, const LargestWeights& top, Doubles& actual,
                               Doubles& expected) {
   const Shape& shape = top.weights.shape();
@@ -56,7 +52,7 @@ absl::Status AppendTopWeights(const Doubles& weights, const LargestWeights& top,
                                                    weights.size(), " weights, found [",
                                                    absl::StrJoin(shape, ", "), "]"));
   }
-  const Doubles values = AllOf(top.weights);
+  const Doubles values = DoublesOf(top.weights, 0, top.weights.num_elements());
   for (int64_t row = 0; row < rows; ++row) {
     Doubles sorted(weights.begin() + row * kv_len, weights.begin() + (row + 1) * kv_len);
     std::partial_sort(sorted.begin(), sorted.begin() + k, sorted.end(), std::greater<>());
@@ -86,6 +82,13 @@ absl::StatusOr<double> CompareTopWeights(const std::vector<Doubles>& weights,
 
 }  // namespace
 
+Doubles DoublesOf(const Tensor& tensor, int64_t first, int64_t count) {
+  std::vector<float> values(count);
+  Convert(tensor.dtype(), ElementAt(tensor.data(), tensor.dtype(), first), Dtype::kF32,
+          values.data(), count);
+  return Doubles(values.begin(), values.end());
+}
+
 absl::StatusOr<AnswerCheck> CompareAnswer(const ExpectedAnswer& expected,
                                           const AttendResult& result, double tolerance) {
   if (result.output.num_elements() != std::ssize(expected.output)) {
@@ -93,7 +96,8 @@ absl::StatusOr<AnswerCheck> CompareAnswer(const ExpectedAnswer& expected,
         absl::StrCat("output: expected ", expected.output.size(), " elements, found [",
                      absl::StrJoin(result.output.shape(), ", "), "]"));
   }
-  AnswerCheck check{.relative_l2 = reference::RelativeL2(AllOf(result.output), expected.output),
+  AnswerCheck check{.relative_l2 = reference::RelativeL2(
+                        DoublesOf(result.output, 0, result.output.num_elements()), expected.output),
                     .tolerance = tolerance};
   if (!result.weights.empty()) {
     ASSIGN_OR_RETURN(check.weights_relative_l2,

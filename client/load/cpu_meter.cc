@@ -11,7 +11,7 @@ CpuTimes ReadCpuTimes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& time) { return time.tv_sec + time.tv_usec * 1e-6; };
-  // "time on a CPU, time waiting for one, slices", in nanoseconds.
+  // The file has the time on a CPU and the time waiting for one, in nanoseconds.
   int64_t running_ns = 0, waiting_ns = 0;
   std::ifstream("/proc/thread-self/schedstat") >> running_ns >> waiting_ns;
   return {.used_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),

@@ -16,7 +16,8 @@ struct CpuTimes {
 };
 CpuTimes ReadCpuTimes();
 
-/// Measures over a window, as nearly as it is looked at. One thread, that which takes the answers.
+/// Measures CPU time over a window; the more often Look is called, the more exactly. Only for the
+/// thread that takes the answers.
 class CpuMeter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,7 +36,7 @@ class CpuMeter {
     }
   }
 
-  /// The last look, without which a window would have no end whose last answer came before it.
+  /// The last look. It ends a window that was still open at the look before.
   void Finish(Clock::time_point now) {
     Look(now);
     if (start_.has_value() && !end_.has_value()) {
@@ -43,7 +44,7 @@ class CpuMeter {
     }
   }
 
-  /// Of the window's length, or until Finish; 0 before that.
+  /// Shares of the length of the window, or of the time until Finish; 0 before the end.
   double used_share() const { return Share(&CpuTimes::used_s); }
   double waited_share() const { return Share(&CpuTimes::waited_s); }
 

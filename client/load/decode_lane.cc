@@ -109,10 +109,6 @@ DecodeLane::Event DecodeLane::TakeMessage() {
     return Event::kNone;
   }
   result_ = std::move(*response.mutable_result());
-  return TakeResult();
-}
-
-DecodeLane::Event DecodeLane::TakeResult() {
   if (result_.code() != 0) {
     Fail(absl::Status(static_cast<absl::StatusCode>(result_.code()), result_.message()));
     return Event::kNone;
@@ -133,7 +129,7 @@ void DecodeLane::Finish() {
 
 void DecodeLane::TakeStatus() {
   if (!failure_.ok()) {
-    return;  // the status is that of our own cancelling
+    return;  // the call was cancelled because of this failure
   }
   failure_ = !status_.ok() || is_stopped_
                  ? ToAbslStatus(status_)

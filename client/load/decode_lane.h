@@ -23,11 +23,11 @@ namespace attention {
 struct EncodedSession {
   grpc::ByteBuffer open;
   grpc::ByteBuffer prefill;
-  /// Those of the first steps; then they come again.
+  /// The first steps; later steps repeat them.
   std::vector<grpc::ByteBuffer> different_steps;
   int64_t steps = 0;
   int64_t prefill_tokens = 0;
-  int64_t step_tokens = 1;  // of each
+  int64_t step_tokens = 1;  // of each step
 };
 
 /// Each action is sent when the one before is answered. Not thread-safe; its address is the tag of
@@ -35,7 +35,8 @@ struct EncodedSession {
 class DecodeLane {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Of a session: kOpened, kPrefilled, kStepped for each step, and, whatever came before, kEnded.
+  /// The events of a session: kOpened, kPrefilled, kStepped for each step, and always at last
+  /// kEnded.
   enum class Event { kNone, kOpened, kPrefilled, kStepped, kEnded };
 
   /// Borrows `session` and `queue`.
@@ -48,27 +49,26 @@ class DecodeLane {
   void Start(std::chrono::system_clock::time_point deadline);
   /// Takes one event of the queue. After kOpened, kPrefilled and kStepped the lane waits for Go.
   Event Advance(bool ok);
-  /// The next action; or, when there is none left, or with `stop`, the session's end. `keep`: all
-  /// messages of the answer are kept.
+  /// Sends the next action, or ends the session if none is left or if `stop`. `keep`: keeps all
+  /// messages of the answer.
   void Go(bool stop, bool keep);
 
-  /// Which answer of its session the last one was: 0 for the prompt's.
+  /// The number of the last answer within its session; 0 for the answer to the prompt.
   int64_t index() const { return num_sent_ - 2; }
   Clock::time_point session_started() const { return session_started_; }
   Clock::time_point action_started() const { return action_started_; }
-  /// Of the last action.
+  /// The summary of the last action.
   const v1::Summary& summary() const { return result_.summary(); }
   int64_t answered_bytes() const { return answered_bytes_; }
   bool keeps() const { return keep_; }
   const std::vector<grpc::ByteBuffer>& messages() const { return messages_; }
-  /// Why a session that ended did so before its time; OK when it did not.
+  /// Why the session ended early; OK if it did not.
   const absl::Status& failure() const { return failure_; }
 
  private:
   enum class Step { kConnect, kWrite, kRead, kEndRequests, kLastRead, kFinish };
 
   Event TakeMessage();
-  Event TakeResult();
   void Fail(const absl::Status& status);
   void Finish();
   void TakeStatus();
@@ -79,7 +79,7 @@ class DecodeLane {
   const EncodedSession& session_;
   grpc::CompletionQueue& queue_;
 
-  // Of the session under way, or the last one.
+  // The state of the session in progress, or of the last one.
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
   Step step_ = Step::kFinish;

@@ -12,12 +12,11 @@ namespace attention {
 /// Encodes the actions of a session once. Errors of EncodeStep.
 absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan);
 
-/// `options.concurrency` sessions are always under way; each begins anew when it is through, until
-/// the window ends; those that are under way then end with their next answer. Steps are what is
-/// counted, as requests of a closed loop are. A session's deadline is `options.timeout` for each of
-/// its actions. Runs on the calling thread.
-/// REQUIRES: concurrency, connections > 0; a positive duration, or a number of requests. Errors
-/// of MakeChannels.
+/// Keeps `options.concurrency` sessions running. A session that has made all its steps is followed
+/// by a new one, until the window ends; then running sessions end with their next answer. Steps are
+/// counted as a closed loop counts requests. A session's deadline is `options.timeout` for each of
+/// its actions. Runs on the calling thread. REQUIRES: concurrency, connections > 0; a positive
+/// duration, or a number of requests. Errors of MakeChannels.
 absl::StatusOr<LoadResult> RunDecodeLoad(const EncodedSession& session, const LoadOptions& options,
                                          const LoadControl& control);
 

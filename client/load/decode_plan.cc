@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-/// The tensors of `input` that say widths and dtypes; none for token ids.
+/// The tensors of the input, which give widths and dtypes; none for token ids.
 absl::StatusOr<std::vector<const Tensor*>> TensorsOf(const AttendRequest& like) {
   if (const auto* rows = std::get_if<HiddenStatesInput>(&like.input)) {
     if (rows->tensor != nullptr && rows->memory == nullptr && !rows->tensor->shape().empty()) {
@@ -84,7 +84,7 @@ v1::OpenSession OpenOf(const AttendRequest& like, const std::vector<const Tensor
   return open;
 }
 
-/// Token ids are those of the request, from `first_id` on.
+/// Makes `count` tokens. Token ids are those of the request, from `first_id` on.
 TokenRows MakeRows(const AttendRequest& like, const std::vector<const Tensor*>& tensors,
                    int64_t count, int64_t first_id, uint64_t seed) {
   TokenRows rows;
@@ -100,6 +100,8 @@ TokenRows MakeRows(const AttendRequest& like, const std::vector<const Tensor*>& 
   return rows;
 }
 
+}  // namespace
+
 std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
   std::vector<const Tensor*> pointers;
   for (const Tensor& tensor : tensors) {
@@ -107,8 +109,6 @@ std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
   }
   return pointers;
 }
-
-}  // namespace
 
 Tensor JoinRows(const std::vector<const Tensor*>& parts) {
   Shape shape = parts[0]->shape();

@@ -1,4 +1,4 @@
-// What each session of a decode load does: opens, takes in a prompt, and makes steps.
+// The actions of each session of a load: open, prompt and steps.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,13 @@ namespace attention {
 
 struct DecodeOptions {
   int64_t prefill = 128;    // tokens of the prompt
-  int64_t steps = 64;       // after it
-  int64_t step_tokens = 1;  // of each
-  /// How the server is to keep keys and values: FP32, BF16 or INT8.
+  int64_t steps = 64;       // after the prompt
+  int64_t step_tokens = 1;  // tokens of each step
+  /// The dtype in which the server keeps keys and values: FP32, BF16 or INT8.
   v1::DataType cache_dtype = v1::FP32;
 };
+
+std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors);
 
 /// The rows of all parts, one after the other. REQUIRES: at least one; rows of one shape and dtype.
 Tensor JoinRows(const std::vector<const Tensor*>& parts);
@@ -46,15 +48,15 @@ class DecodePlan {
 
   const DecodeOptions& options() const { return options_; }
   const v1::OpenSession& open() const { return open_; }
-  /// Borrow from this object.
+  /// The prompt and the steps, which borrow from this object.
   StepRequest Prefill() const { return StepOf(prefill_); }
   StepRequest Step(int64_t index) const { return StepOf(steps_[index % num_different_steps()]); }
-  /// Step `index` has the tokens of step `index` modulo it.
+  /// After so many steps the tokens repeat.
   int64_t num_different_steps() const { return std::ssize(steps_); }
-  /// All tokens of a session, asked at once, causal unless the options say otherwise.
+  /// One request for all tokens of a session, causal unless the options say otherwise.
   Workload AtOnce() const;
 
-  /// "prompts of 128 tokens and 64 steps of 1, hidden states [n, 512] FP32, causal".
+  /// A description: "64 steps of 1 after prompts of 128, hidden states [n, 512] FP32".
   std::string Describe() const;
 
  private:

@@ -29,17 +29,6 @@ absl::StatusOr<std::vector<Tensor>> DecodeAlone(const DecodePlan& plan,
   return outputs;
 }
 
-/// As the answer to all tokens at once. REQUIRES: outputs of one row a token, of one dtype.
-AttendResult Join(const std::vector<Tensor>& outputs) {
-  std::vector<const Tensor*> parts;
-  for (const Tensor& output : outputs) {
-    parts.push_back(&output);
-  }
-  AttendResult result;
-  result.output = JoinRows(parts);
-  return result;
-}
-
 absl::StatusOr<Tensor> OutputOf(const StepRequest& step, const LoadSample& sample) {
   AttendRequest request;
   request.input = step.input;
@@ -59,8 +48,10 @@ class DecodeRunner : public BenchRunner {
       if (plan_.Step(0).model_output == v1::LAST_HIDDEN_STATES &&
           plan_.options().cache_dtype == v1::FP32) {
         const Workload at_once = plan_.AtOnce();
+        AttendResult joined;
+        joined.output = JoinRows(PointersTo(alone_));
         ASSIGN_OR_RETURN(verification_->reference,
-                         CheckIfReproducible(client, at_once.request, Join(alone_)));
+                         CheckIfReproducible(client, at_once.request, joined));
       }
     }
     ASSIGN_OR_RETURN(session_, EncodeSession(plan_));
@@ -70,20 +61,14 @@ class DecodeRunner : public BenchRunner {
   BenchSubject Subject() const override {
     return {.model = plan_.open().model(),
             .request = plan_.Describe(),
-            .protocol = "native",
-            .lengths = "",
             .is_streaming = true,
-            .causal = {},
             .decode = plan_.options()};
   }
 
   absl::StatusOr<BenchLevel> Run(const LoadOptions& options, const LoadControl& control) override {
     ASSIGN_OR_RETURN(LoadResult result, RunDecodeLoad(session_, options, control));
-    BenchLevel level{.options = options,
-                     .result = std::move(result),
-                     .verification = verification_,
-                     .stability = {},
-                     .slo = {}};
+    BenchLevel level{
+        .options = options, .result = std::move(result), .verification = verification_};
     for (const LoadSample& sample : level.result.samples) {
       ASSIGN_OR_RETURN(const Tensor output, OutputOf(StepOf(sample), sample));
       ++level.verification->sampled;
@@ -99,10 +84,10 @@ class DecodeRunner : public BenchRunner {
   }
 
   const DecodePlan& plan_;
-  /// The answers of a session that was alone.
+  /// The answers of a session that ran alone.
   std::vector<Tensor> alone_;
   EncodedSession session_;
-  /// Without samples so far.
+  /// Counts no samples yet; each level adds its own to a copy.
   std::optional<LoadVerification> verification_;
 };
 

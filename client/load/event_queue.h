@@ -1,4 +1,4 @@
-// Events of calls, taken by one thread that has other things to look at now and then.
+// A completion queue for a thread that also has other work from time to time.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -7,13 +7,13 @@
 
 namespace attention {
 
-/// The events of a completion queue.
+/// A completion queue.
 class EventQueue {
  public:
   grpc::CompletionQueue& queue() { return queue_; }
 
-  /// Calls `take(tag, ok)` for the next event, if one comes soon; false when the queue was shut
-  /// down and has no more.
+  /// Calls `take(tag, ok)` for the next event, if one comes within 100 ms. Returns false if the
+  /// queue was shut down and is empty.
   template <typename Take>
   bool Next(Take take) {
     void* tag = nullptr;

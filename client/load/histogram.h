@@ -14,7 +14,7 @@ class Histogram {
   /// Negative values count as 0.
   void Record(int64_t value);
 
-  /// As if every value of `other` had been recorded here too. Commutative and associative.
+  /// Adds the values of `other`. Commutative and associative.
   void Merge(const Histogram& other);
 
   int64_t count() const { return count_; }
@@ -27,8 +27,7 @@ class Histogram {
   /// do not exceed; 0 when empty.
   int64_t Percentile(double percent) const;
 
-  /// "1023:5 1031:17": for each bucket that holds any its upper end, and how many it holds,
-  /// ascending.
+  /// The buckets that hold values, ascending, each with its upper end and count: "1023:5 1031:17".
   std::string Counts() const;
 
  private:
@@ -39,7 +38,7 @@ class Histogram {
   double sum_ = 0.0;
 };
 
-/// The percentiles that reports have.
+/// The percentiles in reports.
 struct Quantile {
   const char* name;
   double percent;

@@ -31,7 +31,7 @@ void Lane::Start(LaneCall call) {
 }
 
 bool Lane::Advance(bool ok) {
-  // The event can come to its thread before the other has left Start.
+  // The event can arrive at its thread before the other thread has left Start.
   {
     const MutexLock started(starting_);
   }
@@ -85,11 +85,6 @@ LanePool::LanePool(const EncodedLoad& load, const LoadOptions& options,
                    const LoadChannels& channels, grpc::CompletionQueue& queue)
     : load_(load), options_(options), channels_(channels), queue_(queue) {}
 
-Lane& LanePool::Make() {
-  MutexLock lock(mutex_);
-  return MakeLocked();
-}
-
 Lane* LanePool::Take(int max_lanes) {
   MutexLock lock(mutex_);
   if (!free_.empty()) {
@@ -97,19 +92,18 @@ Lane* LanePool::Take(int max_lanes) {
     free_.pop_back();
     return lane;
   }
-  return std::ssize(lanes_) < max_lanes ? &MakeLocked() : nullptr;
+  if (std::ssize(lanes_) >= max_lanes) {
+    return nullptr;
+  }
+  lanes_.push_back(std::make_unique<Lane>(channels_[lanes_.size() % channels_.size()],
+                                          *load_.protocol, options_.timeout, queue_));
+  return lanes_.back().get();
 }
 
 void LanePool::GiveBack(Lane& lane) {
   lane.Clear();
   MutexLock lock(mutex_);
   free_.push_back(&lane);
-}
-
-Lane& LanePool::MakeLocked() {
-  lanes_.push_back(std::make_unique<Lane>(channels_[lanes_.size() % channels_.size()],
-                                          *load_.protocol, options_.timeout, queue_));
-  return *lanes_.back();
 }
 
 }  // namespace attention

@@ -21,12 +21,12 @@
 
 namespace attention {
 
-/// What a call is to send.
+/// A call to send.
 struct LaneCall {
-  /// Of a RequestMix.
+  /// The kind of request in its RequestMix.
   size_t kind = 0;
   grpc::ByteBuffer bytes;  // shared by all calls of a kind
-  /// When it was to be sent; else when it is.
+  /// When the request is due; absent: when it is sent.
   std::optional<std::chrono::steady_clock::time_point> due;
   /// Whether all messages of a stream are kept, not only the last.
   bool keep_all = false;
@@ -46,8 +46,8 @@ class Lane {
 
   /// Begins a call. REQUIRES: none is under way.
   void Start(LaneCall call);
-  /// Takes one event of the queue; true when the call has ended, after which the rest of this class
-  /// tells how.
+  /// Takes one event of the queue; true when the call has ended; the functions below then describe
+  /// it.
   bool Advance(bool ok);
 
   const LaneCall& call() const { return call_; }
@@ -58,11 +58,11 @@ class Lane {
   std::optional<Clock::time_point> first_message() const { return first_message_; }
   /// From each message of a stream to the next.
   const std::vector<int64_t>& message_gaps_ns() const { return message_gaps_ns_; }
-  /// Of all messages of the answer.
+  /// The bytes of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
   const LoadAnswer& answer() const { return answer_; }
 
-  /// Gives up what a call that has ended still holds.
+  /// Releases what an ended call still holds.
   void Clear();
 
  private:
@@ -78,7 +78,7 @@ class Lane {
   /// Held by Start.
   Mutex starting_;
 
-  // Of the call under way, or the last one.
+  // The state of the call in flight, or of the last one.
   LaneCall call_;
   std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> unary_;
@@ -94,7 +94,7 @@ class Lane {
   LoadAnswer answer_;
 };
 
-/// Each with a connection of its own; at least one.
+/// Channels with a connection each; at least one.
 using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
 
 /// Thread-safe.
@@ -104,18 +104,13 @@ class LanePool {
   LanePool(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels,
            grpc::CompletionQueue& queue);
 
-  /// A new lane, which lives as long as the pool.
-  Lane& Make();
-
-  /// A lane without a call: one that was given back, or else a new one; null when there are
-  /// `max_lanes` already.
+  /// A lane without a call: one that was given back, or else a new one, which lives as long as the
+  /// pool; null if there are `max_lanes` already.
   Lane* Take(int max_lanes);
   /// REQUIRES: `lane` was taken, and its call has ended.
   void GiveBack(Lane& lane);
 
  private:
-  Lane& MakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   const EncodedLoad& load_;
   const LoadOptions& options_;
   const LoadChannels& channels_;

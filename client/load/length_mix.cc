@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-/// One is encoded for each length.
+/// The maximum number of different lengths; a request is encoded for each.
 constexpr int64_t kMaxLengths = 100'000;
 
 absl::Status Malformed(const std::string& text, const std::string& found) {
@@ -33,7 +33,7 @@ absl::StatusOr<int64_t> ParseLength(const std::string& text, const std::string& 
   return length;
 }
 
-/// MIN..MAX with the k-th of them weighed 1 / k^exponent.
+/// Parses MIN..MAX. The k-th length has the weight 1 / k^exponent.
 absl::StatusOr<LengthMix> ParseRange(const std::string& text, const std::string& range,
                                      double exponent) {
   const std::vector<std::string> ends = absl::StrSplit(range, "..");
@@ -58,7 +58,7 @@ absl::StatusOr<LengthMix> ParseRange(const std::string& text, const std::string&
 absl::StatusOr<LengthMix> ParseZipf(const std::string& text, const std::string& rest) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(rest, absl::MaxSplits(':', 1));
   double exponent = 0.0;
-  // Not with NaN either.
+  // The comparison also refuses NaN.
   if (!absl::SimpleAtod(parts.first, &exponent) || !(exponent >= 0.0 && exponent <= 20.0)) {
     return Malformed(text, rest);
   }

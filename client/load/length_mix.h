@@ -1,4 +1,4 @@
-// How long requests are, when they are not all of one length.
+// Lengths of requests, if they differ.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// Of a sequence.
+/// The maximum length of a sequence.
 inline constexpr int64_t kMaxLength = 100'000'000;
 
 /// Lengths and how often each comes, as relative weights > 0.
@@ -20,7 +20,7 @@ struct LengthMix {
   std::vector<double> weights;   // one for each length
 };
 
-/// "fixed:128"; "uniform:8..512"; "zipf:1.1:8..512", where the k-th shortest comes with weight
+/// Parses "fixed:128"; "uniform:8..512"; "zipf:1.1:8..512", where the k-th shortest has the weight
 /// 1 / k^1.1; "file:PATH" with one length a line, each line as likely. INVALID_ARGUMENT quotes what
 /// is wrong; NOT_FOUND names a file that cannot be read.
 absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text);
@@ -38,7 +38,7 @@ class WeightedDraw {
   std::mt19937_64 generator_;
 };
 
-/// In [0, 1), from the upper 53 bits.
+/// A number in [0, 1), from the upper 53 bits of the next draw.
 inline double DrawUniform(std::mt19937_64& generator) {
   return static_cast<double>(generator() >> 11) * 0x1p-53;
 }

@@ -8,26 +8,24 @@
 
 namespace attention {
 
-/// A closed loop: a fixed number of requests is always under way, and each answer starts the next.
-/// It therefore slows down with the server: its latencies say nothing about users who arrive
-/// whatever the server does. Runs on the calling thread, which drives all calls through one
+/// A closed loop: a fixed number of requests is always in flight, and each answer starts the next.
+/// It therefore slows down with the server, and its latencies say nothing about users who arrive
+/// independently of the server. Runs on the calling thread, which drives all calls through one
 /// completion queue; returns when every call has ended, soon after nothing but errors came, because
-/// a server that is gone refuses calls as fast as they are made.
-/// REQUIRES: concurrency, connections > 0; a positive duration, or a number of requests. Errors
-/// of MakeChannels.
+/// a server that is gone refuses calls as fast as they are made. REQUIRES: concurrency, connections
+/// > 0; a positive duration, or a number of requests. Errors of MakeChannels.
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control);
 
-/// An open loop: each request is sent when it is due, whatever is under way, by a thread that does
-/// nothing else; the calling thread takes the answers. Latencies run from when a request was due,
-/// so that a server, or a client, that falls behind cannot hide it. Returns when every call has
-/// ended, which is at most the timeout after the window.
-/// REQUIRES: `options.open_loop`; connections > 0; a positive duration or a number of requests.
-/// Errors of MakeChannels.
+/// An open loop: each request is sent when it is due, however many are in flight, by a thread that
+/// does nothing else; the calling thread takes the answers. Latencies run from when a request was
+/// due, so that a server, or a client, that falls behind cannot hide it. Returns when every call
+/// has ended, which is at most the timeout after the window. REQUIRES: `options.open_loop`;
+/// connections > 0; a positive duration or a number of requests. Errors of MakeChannels.
 absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
                                        const LoadControl& control);
 
-/// The one that `options` asks for.
+/// Runs the loop that `options` asks for.
 inline absl::StatusOr<LoadResult> RunLoad(const EncodedLoad& load, const LoadOptions& options,
                                           const LoadControl& control) {
   return options.open_loop.has_value() ? RunOpenLoop(load, options, control)

@@ -1,4 +1,4 @@
-// What a load run counted.
+// The counts of a load.
 #pragma once
 
 #include <cstdint>
@@ -15,41 +15,42 @@
 
 namespace attention {
 
-/// Requests that failed alike.
+/// The requests that failed with one status code.
 struct FailureTally {
-  /// Of the whole run, warm-up included.
+  /// The number in the whole run, warm-up included.
   int64_t count = 0;
   std::string first_text;
-  /// From when they were due (open loop) or sent, of those within the window; empty for requests
-  /// that were not sent.
+  /// Latencies of failures within the window, from when the request was due (open loop) or sent;
+  /// empty for requests that were not sent.
   Histogram latency_ns;
 };
 
 /// An answer that was kept.
 struct LoadSample {
-  /// Of the RequestMix; of a session 0 for the prompt and from 1 on for its steps.
+  /// The kind of request in the RequestMix; in a session 0 for the prompt, and from 1 on for the
+  /// steps.
   size_t kind = 0;
   LoadAnswer messages;
 };
 
 using Failures = std::map<std::string, FailureTally>;
 
-/// Key of Failures for requests that were due while too many were under way.
+/// The key of Failures for requests that were due while too many were in flight.
 inline constexpr char kNotSent[] = "NOT_SENT";
 
-/// Where the time of an answer went, by the server's own account and the client's clock. Together
-/// they are the service time, but for answers whose account does not add up to it.
+/// The phases of the service time of answers: the first three as the server measured them, the last
+/// by the client's clock.
 struct LoadPhases {
   /// From the arrival of the call until all of the request was there.
   Histogram send_ns;
-  /// Until a batch took it.
+  /// From then until the request joined a batch.
   Histogram queue_ns;
   Histogram compute_ns;
   /// The rest: encoding the answer, and the way there and back.
   Histogram receive_ns;
 };
 
-/// Of sessions that decode, an answer is that to a step, and its latency that of the step.
+/// The result of a load. For sessions, `answers` and latencies are those of steps.
 struct LoadResult {
   /// When the window began, and how long it was.
   absl::Time started;
@@ -63,19 +64,19 @@ struct LoadResult {
   /// Prompts of sessions that were answered, and their tokens.
   int64_t prefills = 0;
   int64_t prefill_tokens = 0;
-  /// The server's own account: of as many answers as have one.
+  /// The number of answers with timings of the server.
   int64_t accounts = 0;
-  int64_t batch_requests = 0;  // summed
+  int64_t batch_requests = 0;  // sum over these answers
   LoadPhases phases;
 
-  // Of OK answers: until the last byte. Closed loop: of those that arrived within the window; open
-  // loop: of requests that were due within it, whenever they were answered.
+  // Times of OK answers until the last byte. Closed loop: answers that arrived within the window;
+  // open loop: answers to requests that were due within it, whenever they arrived.
 
   /// From when the request was due; in a closed loop that is when it was sent.
   Histogram latency_ns;
   /// From when it was really sent; open loop only.
   Histogram service_ns;
-  /// Until the first message; streams only. Of sessions: from their beginning until the prompt was
+  /// Until the first message; streams only. For sessions: from the opening until the prompt was
   /// answered.
   Histogram first_message_ns;
   /// From each message of a stream to the next.
@@ -83,37 +84,38 @@ struct LoadResult {
   /// Service time over tokens; streams, and steps of sessions.
   Histogram token_ns;
 
-  /// By status code, or kNotSent. Of sessions: those that failed.
+  /// By status code, or kNotSent. For sessions: failed sessions.
   Failures failures;
   /// The run ended early because nothing but errors came; closed loop only.
   bool gave_up = false;
   /// The run was ended from outside.
   bool was_stopped = false;
-  /// CPU time of this process over the window's length: near 1, the client itself was the limit.
+  /// CPU time of this process divided by the length of the window. Near 1, the client itself was
+  /// the limit.
   double client_cpu_share = 0.0;
-  /// Of the window: how long the thread that takes the answers wanted to run but had no CPU.
+  /// The share of the window in which the thread that takes the answers waited for a CPU.
   double client_wait_share = 0.0;
   std::optional<PaceTally> pace;  // open loop only
   TimeSeries series;
   std::vector<LoadSample> samples;
 };
 
-/// Of the whole run.
+/// The number of failures in the whole run.
 int64_t NumFailures(const Failures& failures);
 
 inline double Milliseconds(double nanoseconds) { return nanoseconds / 1e6; }
 
-/// 0 when there is nothing to divide by.
+/// `part` / `whole`; 0 if `whole` is 0.
 inline double Share(double part, double whole) { return whole == 0.0 ? 0.0 : part / whole; }
 
-/// Over the window, or means over the answers; 0 of an empty window.
+/// Rates over the window, and means over its answers; 0 for an empty window.
 struct LoadRates {
   double requests_per_s = 0.0;  // OK answers
   double tokens_per_s = 0.0;
   double gigabytes_per_s = 0.0;  // requests and answers, 1e9 bytes
   double prefill_tokens_per_s = 0.0;
   double requests_per_batch = 0.0;
-  // Of an open loop.
+  // In an open loop.
   double offered_per_s = 0.0;  // due
   double sent_per_s = 0.0;
 };

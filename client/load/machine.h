@@ -1,11 +1,11 @@
-// Where and with what a number was measured.
+// The machine and the build with which a benchmark ran.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 namespace attention {
 
-/// {"cpu", "cpus", "isa", "kernel", "version", "compiler", "build_type"} of this process.
+/// An object with "cpu", "cpus", "isa", "kernel", "version", "compiler" and "build_type".
 nlohmann::json DescribeMachine();
 
 }  // namespace attention

@@ -6,7 +6,7 @@
 
 namespace attention {
 
-/// Begins and ends when it is said to, which may be later or sooner than planned. Thread-safe.
+/// A span of time, whose start and end may be moved. Thread-safe.
 class MeasuredWindow {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -22,14 +22,14 @@ class MeasuredWindow {
     start_.store(start, std::memory_order_release);
     end_.store(end, std::memory_order_release);
   }
-  /// From `time` on nothing counts. Without effect when it has ended before.
+  /// Ends the window at `time`, unless it ends before.
   void EndAt(Time time) {
     if (time < end()) {
       end_.store(time < start() ? start() : time, std::memory_order_release);
     }
   }
 
-  /// Asks whoever sends to end it.
+  /// Asks the sender to end the window.
   void AskToEnd() { is_asked_to_end_.store(true, std::memory_order_release); }
   bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_acquire); }
 

@@ -55,10 +55,11 @@ class OpenLoop {
   }
 
  private:
-  // Of the dispatcher.
+  // For the dispatcher.
 
   bool Send(Clock::time_point due) {
-    // Also when it cannot be sent, so that what comes next does not depend on how the server fares.
+    // Drawn even if the request cannot be sent, so that the sequence of requests does not depend on
+    // the server.
     const size_t kind = NextKind();
     Lane* const lane = lanes_.Take(options_.open_loop->max_in_flight);
     if (lane == nullptr) {
@@ -78,16 +79,16 @@ class OpenLoop {
     return trace == nullptr || trace->kinds.empty() ? draw_.Next() : trace->kinds[num_due_++];
   }
 
-  // Of either thread.
+  // For both threads.
 
-  /// The last one out, call or dispatcher, ends the queue.
+  /// Shuts the queue down when the last call or the dispatcher has finished.
   void Release() {
     if (under_way_.fetch_sub(1) == 1) {
       events_.queue().Shutdown();
     }
   }
 
-  // Of the calling thread.
+  // For the calling thread.
 
   void TakeAnswers() {
     const auto take = [this](void* tag, bool ok) {
@@ -110,10 +111,10 @@ class OpenLoop {
   MeasuredWindow window_;
   EventQueue events_;
 
-  // Of the calling thread.
+  // For the calling thread.
   Recorder recorder_;
 
-  // Of the dispatcher, until it is joined.
+  // For the dispatcher, until it is joined.
   SampleSchedule samples_;
   WeightedDraw draw_;
   size_t num_due_ = 0;

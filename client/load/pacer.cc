@@ -13,7 +13,7 @@ namespace {
 
 using Time = PacerClock::Steady::time_point;
 
-/// How soon a sleeping pacer sees that the window is asked to end.
+/// The interval at which a sleeping pacer checks whether the window is asked to end.
 constexpr std::chrono::milliseconds kNap{100};
 
 /// False when the window is asked to end first.
@@ -46,7 +46,7 @@ void Count(Time due, Time now, bool is_sent, const MeasuredWindow& window, PaceT
 
 PacerClock PacerClock::Real() {
   return {.now = Steady::now, .sleep_until = [](Steady::time_point until) {
-            // Of this thread alone, and costs nothing: by default a sleep may end 50 us late.
+            // The timer slack of this thread: by default a sleep may end 50 us late.
             static thread_local const int slack_is_set = prctl(PR_SET_TIMERSLACK, 1);
             (void)slack_is_set;
             std::this_thread::sleep_until(until);
@@ -75,7 +75,7 @@ void Schedule::Advance() {
 
 double Schedule::Gap() { return -std::log1p(-DrawUniform(generator_)); }
 
-/// The time by which the rate, integrated, has come to `requests`.
+/// The time at which the integral of the rate reaches `requests`.
 double Schedule::SecondsUntil(double requests) const {
   const double from = options_.rate_per_s;
   if (!options_.ramp.has_value() || requests <= from * options_.ramp->start_s) {

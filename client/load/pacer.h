@@ -1,5 +1,5 @@
-// When requests of an open loop are sent: at times that do not depend on how earlier ones fare, as
-// users do who know nothing of each other.
+// When requests of an open loop are sent: at times that do not depend on earlier requests, as with
+// independent users.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ enum class Arrivals {
   kPoisson,   // after exponentially distributed gaps
 };
 
-/// A rate that changes evenly over time, and then stays.
+/// A rate that changes linearly over time, and then stays constant.
 struct Ramp {
   double to_rate_per_s = 1.0;  // > 0
   double start_s = 0.0;        // after the first request was due
@@ -29,22 +29,22 @@ struct Ramp {
 };
 
 struct ArrivalOptions {
-  double rate_per_s = 1.0;  // > 0; with a ramp before it begins; of a trace its mean
+  double rate_per_s = 1.0;  // > 0; the rate before a ramp, or the mean rate of a trace
   Arrivals arrivals = Arrivals::kConstant;
   uint64_t seed = 0;  // of kPoisson
   std::optional<Ramp> ramp = std::nullopt;
-  /// When requests came once, instead of all the above.
+  /// A recorded schedule, which replaces all members above.
   std::shared_ptr<const ArrivalTrace> trace = nullptr;
 };
 
-/// Where time comes from; tests bring their own.
+/// A clock; tests have their own.
 struct PacerClock {
   using Steady = std::chrono::steady_clock;
 
   std::function<Steady::time_point()> now = Steady::now;
   std::function<void(Steady::time_point)> sleep_until;
 
-  /// This machine's; a thread that sleeps by it wakes as soon as the kernel can.
+  /// The clock of the machine. A thread that sleeps wakes as soon as the kernel allows.
   static PacerClock Real();
 };
 
@@ -66,26 +66,25 @@ class Schedule {
   const PacerClock::Steady::time_point start_;
   std::mt19937_64 generator_;
   int64_t index_ = 0;
-  /// How many requests a constant rate would have made due by now; of kPoisson random.
+  /// The number of requests that a constant rate would have made due by now; random for kPoisson.
   double requests_ = 0.0;
   PacerClock::Steady::time_point due_;
 };
 
-/// Of the requests that were due within the window.
+/// Counts of the requests that were due within the window.
 struct PaceTally {
   int64_t due = 0;
   int64_t not_sent = 0;
   /// From when a request was due until it was sent.
   Histogram lag_ns;
-  /// TimeSlice's due, not_sent and sent.
+  /// The due, not_sent and sent of TimeSlice.
   TimeSeries series;
 };
 
 /// Calls `send(due)` for each request that is due before the window's end, as soon as it is due.
 /// One that could not be sent then is sent as soon as possible: none is left out, and none is put
-/// off to keep a distance. `send` returns false when it does not send. Blocks its thread meanwhile;
-/// when the window is asked to end, it ends when the first request is due that is not sent any
-/// more.
+/// off to keep a distance. `send` returns false when it does not send. Blocks its thread meanwhile.
+/// If the window is asked to end, it ends at the time at which the next request is due.
 PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& window,
                const std::function<bool(PacerClock::Steady::time_point)>& send);
 

@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-/// The summary is in the last message, whose tensors, if any, are skipped.
+/// The summary in the last message, whose tensors are not decoded.
 absl::StatusOr<AttendResult> SummaryOf(const LoadAnswer& answer, bool is_streaming) {
   if (answer.empty()) {
     return absl::InternalError("malformed answer: an empty stream");

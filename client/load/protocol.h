@@ -1,4 +1,4 @@
-// How requests and answers of a load look on the wire.
+// The protocols of a load: how requests and answers are encoded.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -16,10 +16,10 @@
 
 namespace attention {
 
-/// The messages of one answer; of a stream that is not kept whole only the last.
+/// The messages of one answer; only the last message of a stream that is not kept whole.
 using LoadAnswer = std::vector<grpc::ByteBuffer>;
 
-/// The server's own account of one answer.
+/// The timings and the batch that the server reports for one answer.
 struct ServerAccount {
   int64_t receive_ns = 0;
   int64_t queue_ns = 0;
@@ -27,31 +27,31 @@ struct ServerAccount {
   int64_t batch_requests = 0;
 };
 
-/// Immutable; thread-safe.
+/// A protocol. Immutable; thread-safe.
 class Protocol {
  public:
   virtual ~Protocol() = default;
 
-  /// "native" or "oip".
+  /// The name: "native" or "oip".
   virtual std::string name() const = 0;
-  /// "/package.Service/Method".
+  /// The method: "/package.Service/Method".
   virtual std::string method() const = 0;
   virtual bool is_streaming() const { return false; }
 
-  /// INVALID_ARGUMENT for what the protocol cannot ask.
+  /// Encodes a request. INVALID_ARGUMENT for a request that the protocol cannot express.
   virtual absl::StatusOr<grpc::ByteBuffer> Encode(const AttendRequest& request,
                                                   const SliceOf& slice_of) const = 0;
 
-  /// What the end of an answer says of it, tensors left alone; absent where the protocol has no
-  /// word for it. INTERNAL for what is no answer.
+  /// Reads the account at the end of an answer, without decoding tensors; absent if the protocol
+  /// has none. INTERNAL for a malformed answer.
   virtual absl::StatusOr<std::optional<ServerAccount>> ReadAccount(
       const LoadAnswer& answer) const = 0;
 
-  /// REQUIRES: all messages of the answer.
+  /// Decodes an answer. REQUIRES: `answer` has all messages.
   virtual absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
                                               const LoadAnswer& answer) const = 0;
 
-  /// One call that waits for its answer, in one message.
+  /// Sends one request by a unary call, and waits for the answer.
   virtual absl::StatusOr<AttendResult> Ask(AttentionClient& client,
                                            const AttendRequest& request) const = 0;
 };
@@ -82,8 +82,8 @@ class NativeProtocol : public Protocol {
   const bool is_streaming_;
 };
 
-/// inference.GRPCInferenceService, ModelInfer: of this server or another that speaks it. Says
-/// nothing of how the server fared.
+/// inference.GRPCInferenceService, ModelInfer: of this server or another that speaks it. Answers
+/// have no account of the server.
 class OpenInferenceProtocol : public Protocol {
  public:
   std::string name() const override { return "oip"; }

@@ -20,7 +20,8 @@ int64_t NanosecondsBetween(Time from, Time to) {
   return std::chrono::nanoseconds(to - from).count();
 }
 
-/// What of the service time the account leaves is that of the answer's way, and of the call's.
+/// Records the phases of an answer. What the account leaves of the service time is the phase
+/// `receive`.
 void CountPhases(const ServerAccount& account, int64_t service_ns, LoadResult& result) {
   ++result.accounts;
   result.batch_requests += account.batch_requests;
@@ -176,7 +177,7 @@ void Recorder::TellProgress(Time now, int64_t in_flight) {
   untold_ns_ = Histogram();
 }
 
-/// Looks once after each trial.
+/// Whether the load is stable; judged once after each trial.
 bool Recorder::IsSettled(Time now) {
   if (!options_.stability.has_value() ||
       absl::FromChrono(now - window_.start()) < (trials_judged_ + 1) * options_.duration) {

@@ -19,7 +19,7 @@ namespace attention {
 /// More failures in a row than this end a closed loop.
 inline constexpr int64_t kMaxFailuresInARow = 200;
 
-/// An answer, and what is counted of it.
+/// The counted facts of an answer.
 struct Answered {
   using Time = std::chrono::steady_clock::time_point;
 
@@ -28,11 +28,11 @@ struct Answered {
   int64_t request_bytes = 0;
   int64_t answered_bytes = 0;
   std::optional<ServerAccount> account;
-  /// Whether the time of a token is of interest.
+  /// Whether the time per token is recorded.
   bool is_stream = false;
 };
 
-/// One thread: that which takes the answers.
+/// Counts the calls of a load. Only for the thread that takes the answers.
 class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
@@ -40,29 +40,29 @@ class Recorder {
   /// Borrows all three.
   Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window);
 
-  /// Of a closed loop; an open one's pacer counts what it sends.
+  /// Counts a request that a closed loop sent. In an open loop the pacer counts them.
   void CountSent(Clock::time_point now);
-  /// What became of a call that ended at `now`.
+  /// Counts a call that ended at `now`.
   void Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);
 
   void CountAnswer(const Answered& answered);
-  /// Of a session that began at `started`.
+  /// Counts the answer to the prompt of a session that began at `started`.
   void CountPrefill(int64_t tokens, Clock::time_point started, Clock::time_point now);
   void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point now);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
 
-  /// Of the whole run.
+  /// The number of calls of the whole run that have ended.
   int64_t num_ended() const { return num_ended_; }
-  /// Of those, the ones that count.
+  /// The number of those that count.
   int64_t num_measured() const { return num_measured_; }
   /// Failures since the last answer.
   int64_t failures_in_a_row() const { return failures_in_a_row_; }
 
-  /// To be called often: tells of progress, and asks the window to end when the load is to stop or
-  /// is stable.
+  /// To be called often: reports progress, and asks the window to end if the load was stopped or is
+  /// stable.
   void Watch(Clock::time_point now, int64_t in_flight);
 
-  /// What was counted. REQUIRES: called once, at the end.
+  /// The result. REQUIRES: called once, at the end.
   LoadResult Finish();
 
  private:
@@ -84,24 +84,24 @@ class Recorder {
   int64_t failures_in_a_row_ = 0;
   int trials_judged_ = 0;
 
-  // Since the last time that progress was told.
+  // Since progress was last reported.
   Clock::time_point told_at_;
   Histogram untold_ns_;
 };
 
-/// Which requests are kept whole: so many, at even distances over the window.
+/// Chooses the requests whose answers are kept whole, at even distances over the window.
 class SampleSchedule {
  public:
   /// Borrows both.
   SampleSchedule(const LoadOptions& options, const MeasuredWindow& window)
       : options_(options), window_(window) {}
 
-  /// Whether the request that is sent at `now` is one of them.
+  /// Whether to keep the answer to the request that is sent at `now`.
   bool Take(std::chrono::steady_clock::time_point now) {
     if (num_taken_ >= options_.num_samples) {
       return false;
     }
-    // How long a window is that ends with a number of requests is not known: the first will do.
+    // If a number of requests ends the window, its length is unknown: the first requests are kept.
     const absl::Duration distance =
         options_.requests > 0 ? absl::ZeroDuration() : options_.duration / options_.num_samples;
     if (absl::FromChrono(now - window_.start()) < num_taken_ * distance) {

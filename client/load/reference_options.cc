@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-// In the order of the wire's.
+// The enumerations have the order of those on the wire.
 static_assert(static_cast<int>(reference::Similarity::kLinear) == v1::LINEAR &&
               static_cast<int>(reference::Rotary::Scaling::kLlama3) == v1::Rotary::LLAMA3);
 
@@ -37,7 +37,8 @@ absl::Status CheckOptions(const v1::AttentionOptions& wire, const AttentionExten
   return absl::OkStatus();
 }
 
-/// The part of [1 or B, 1 or H, Sq, Sk] that is sequence `index`'s, [1 or H, query_len, kv_len].
+/// The part of [1 or B, 1 or H, Sq, Sk] that belongs to sequence `index`, [1 or H, query_len,
+/// kv_len].
 template <typename To, typename From>
 absl::StatusOr<std::vector<To>> ScoresOf(const From* data, const Shape& shape,
                                          const AttentionExtents& extents, int64_t index,

@@ -1,4 +1,4 @@
-// What a request asks for, in the reference's terms.
+// Translates the options of a request for the reference.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace attention {
 
-/// Of the model, or of query and key.
+/// Extents of the model, or of query and key.
 struct AttentionExtents {
   int64_t num_sequences = 0;
   int64_t num_heads = 0;
   int64_t head_dim = 0;
-  /// Unless the request says otherwise.
+  /// Whether attention is causal, unless the request says otherwise.
   bool is_causal = false;
 };
 
-/// Of sequence `index`, which is `span`. INVALID_ARGUMENT for options that do not fit the request:
-/// a server that answered them is not to be trusted.
+/// The options for sequence `index`, whose rows are `span`. INVALID_ARGUMENT for options that do
+/// not fit the request, which a correct server would have refused.
 absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& request,
                                                       const AttentionExtents& extents,
                                                       int64_t index, const SequenceSpan& span);

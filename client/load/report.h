@@ -1,4 +1,4 @@
-// A benchmark's result, for people and for programs.
+// The result of a benchmark as text, JSON and CSV.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,14 +8,15 @@
 
 namespace attention {
 
-/// Of one level aligned lines, at most 100 columns but for the texts of errors; of several a table
-/// with a line for each, and what is to be said of all.
+/// One level as aligned lines, of at most 100 columns except for error texts; several levels as a
+/// table with a line for each, and remarks.
 std::string ToText(const BenchReport& report);
 
-/// Which form of JSON this is; another one whenever a reader of the old would misread it.
+/// The version of the JSON. It changes whenever a reader of the old version would misread the new
+/// one.
 inline constexpr char kReportFormat[] = "attend-bench-1";
 
-/// Everything, ToText included, as README.md of this folder says: durations in milliseconds,
+/// All results, ToText included, as README.md of this folder says: durations in milliseconds,
 /// throughput per second, histograms whose counts can be added up.
 nlohmann::json ToJson(const BenchReport& report);
 

@@ -89,7 +89,7 @@ void AddFailures(const Failures& failures, Json& json) {
   }
 }
 
-/// What only some loads have.
+/// Adds the latencies that only some loads have.
 void AddLatencies(const LoadResult& result, Json& json) {
   const std::pair<const char*, const Histogram&> latencies[] = {
       {"first_block_ms", result.first_message_ns},

@@ -28,7 +28,7 @@ std::string UnitOf(const BenchReport& report) {
                                                              : "in flight";
 }
 
-/// "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
+/// The percentiles on one line: "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
 std::string LatencyText(const Histogram& nanoseconds) {
   std::string text = absl::StrFormat("mean %.3f", Milliseconds(nanoseconds.mean()));
   for (const Quantile& quantile : kQuantiles) {
@@ -39,12 +39,15 @@ std::string LatencyText(const Histogram& nanoseconds) {
   return text;
 }
 
-/// Whether there are values enough for a percentile to be more than one of them: 1 / (1 - q).
-bool IsBackedUp(const Histogram& values, double percent) {
-  return static_cast<double>(values.count()) * (100.0 - percent) >= 100.0 - 1e-9;
+/// A percentile in milliseconds; "-" if there are fewer than 1 / (1 - q) values, of which it would
+/// be but one.
+std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
+  return static_cast<double>(nanoseconds.count()) * (100.0 - percent) < 100.0 - 1e-9
+             ? "-"
+             : absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)));
 }
 
-/// "demo, hidden states [1, 128, 512] FP32, causal, streamed".
+/// What was asked: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
 std::string SubjectText(const BenchSubject& subject) {
   return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
                       subject.causal.value_or(false) ? ", causal" : "",
@@ -52,7 +55,7 @@ std::string SubjectText(const BenchSubject& subject) {
                       subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
 }
 
-/// "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
+/// The load: "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
 std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   if (options.open_loop.has_value()) {
     return ArrivalsText(options.open_loop->arrivals);
@@ -64,32 +67,22 @@ std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   return absl::StrFormat("closed loop of %d", options.concurrency);
 }
 
-/// "NAME        value" lines.
-class ReportLines {
- public:
-  void Add(const char* name, const std::string& value) {
-    absl::StrAppendFormat(&text_, "%-11s %s\n", name, value);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
+std::string Line(const std::string& name, const std::string& value) {
+  return absl::StrFormat("%-11s %s\n", name, value);
+}
 
 /// A line or two for each kind of failure, and one when the run ended early.
-void AddFailures(const LoadResult& result, ReportLines& lines) {
+std::string FailuresText(const LoadResult& result) {
+  std::string text;
   for (const auto& [code, failure] : result.failures) {
-    lines.Add("failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text));
+    text += Line("failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text));
     if (failure.latency_ns.count() > 0) {
-      lines.Add("", absl::StrCat("after ", LatencyText(failure.latency_ns)));
+      text += Line("", absl::StrCat("after ", LatencyText(failure.latency_ns)));
     }
   }
-  if (result.gave_up) {
-    lines.Add("stopped", "early, because nothing but errors came");
-  }
-  if (result.was_stopped) {
-    lines.Add("stopped", "early, by hand");
-  }
+  return absl::StrCat(
+      text, result.gave_up ? Line("stopped", "early, because nothing but errors came") : "",
+      result.was_stopped ? Line("stopped", "early, by hand") : "");
 }
 
 std::string VerificationText(const LoadVerification& verification) {
@@ -104,7 +97,7 @@ std::string VerificationText(const LoadVerification& verification) {
   return text;
 }
 
-/// "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
+/// A checked target: "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
 std::string SloText(const SloCheck& check) {
   const std::string measured = check.target.of == SloTarget::Of::kErrors
                                    ? absl::StrFormat("%.3g%%", 100.0 * check.measured)
@@ -112,7 +105,8 @@ std::string SloText(const SloCheck& check) {
   return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
 }
 
-/// "120 requests/s is the highest level found that meets p99=50ms (126 missed)".
+/// The result of a search: "120 requests/s is the highest level found that meets p99=50ms (126
+/// missed)".
 std::string SearchText(const BenchReport& report) {
   const SearchVerdict& verdict = *report.search;
   const std::string targets = absl::StrJoin(
@@ -128,81 +122,63 @@ std::string SearchText(const BenchReport& report) {
                          *verdict.highest_met, UnitOf(report), targets, missed);
 }
 
-/// One line for each latency, under the names of the quantiles.
-class LatencyTable {
- public:
-  LatencyTable() {
-    absl::StrAppendFormat(&text_, "%-11s %10s", "ms", "mean");
-    for (const Quantile& quantile : kQuantiles) {
-      absl::StrAppendFormat(&text_, " %10s", quantile.name);
-    }
-    absl::StrAppendFormat(&text_, " %10s\n", "max");
+/// The header of the table of latencies.
+std::string LatencyHeader() {
+  std::string line = absl::StrFormat("%-11s %10s", "ms", "mean");
+  for (const Quantile& quantile : kQuantiles) {
+    absl::StrAppendFormat(&line, " %10s", quantile.name);
   }
-
-  void Add(const char* name, const Histogram& nanoseconds) {
-    if (nanoseconds.count() == 0) {
-      return;
-    }
-    absl::StrAppendFormat(&text_, "%-11s %10.3f", name, Milliseconds(nanoseconds.mean()));
-    for (const Quantile& quantile : kQuantiles) {
-      const std::string value =
-          absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(quantile.percent)));
-      absl::StrAppendFormat(&text_, " %10s",
-                            IsBackedUp(nanoseconds, quantile.percent) ? value : "-");
-    }
-    absl::StrAppendFormat(&text_, " %10.3f\n", Milliseconds(nanoseconds.max()));
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-std::string WhereText(const LoadOptions& options) {
-  return absl::StrFormat("on %d connection%s to %s", options.connections,
-                         options.connections == 1 ? "" : "s", options.connection.server);
+  return absl::StrFormat("%s %10s\n", line, "max");
 }
 
-void AddCounts(const BenchReport& report, const BenchLevel& level, ReportLines& lines) {
+/// A line of that table; empty without values.
+std::string LatencyLine(const char* name, const Histogram& nanoseconds) {
+  if (nanoseconds.count() == 0) {
+    return "";
+  }
+  std::string line = absl::StrFormat("%-11s %10.3f", name, Milliseconds(nanoseconds.mean()));
+  for (const Quantile& quantile : kQuantiles) {
+    absl::StrAppendFormat(&line, " %10s", PercentileOrDash(nanoseconds, quantile.percent));
+  }
+  return absl::StrFormat("%s %10.3f\n", line, Milliseconds(nanoseconds.max()));
+}
+
+std::string CountsText(const BenchReport& report, const BenchLevel& level) {
   const LoadResult& result = level.result;
   const LoadRates rates = RatesOf(result);
+  const bool is_decode = report.subject.decode.has_value();
+  std::string text;
   if (result.pace.has_value()) {
-    lines.Add("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
-                                      rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
+    text +=
+        Line("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
+                                     rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
   }
   const std::string what =
-      report.subject.decode.has_value()
-          ? absl::StrFormat("%d steps and %d prompts", result.answers, result.prefills)
-          : absl::StrCat(result.answers);
-  lines.Add("answers",
-            absl::StrFormat("%s in %.1f s, %d failed", what, absl::ToDoubleSeconds(result.window),
-                            NumFailures(result.failures)));
+      is_decode ? absl::StrFormat("%d steps and %d prompts", result.answers, result.prefills)
+                : absl::StrCat(result.answers);
+  text += Line("answers",
+               absl::StrFormat("%s in %.1f s, %d failed", what,
+                               absl::ToDoubleSeconds(result.window), NumFailures(result.failures)));
   std::string throughput =
       absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s", rates.requests_per_s,
-                      report.subject.decode.has_value() ? "steps" : "requests", rates.tokens_per_s,
-                      rates.gigabytes_per_s);
-  if (report.subject.decode.has_value()) {
+                      is_decode ? "steps" : "requests", rates.tokens_per_s, rates.gigabytes_per_s);
+  if (is_decode) {
     absl::StrAppendFormat(&throughput, "   %.0f tokens/s of prompts", rates.prefill_tokens_per_s);
   }
-  lines.Add("throughput", throughput);
+  return text + Line("throughput", throughput);
 }
 
 std::string LatenciesText(const BenchReport& report, const LoadResult& result) {
   const bool is_decode = report.subject.decode.has_value();
-  LatencyTable table;
-  table.Add(is_decode ? "step" : "latency", result.latency_ns);
-  table.Add(is_decode ? "first token" : "first block", result.first_message_ns);
-  table.Add("next block", result.message_gap_ns);
-  table.Add("per token", result.token_ns);
-  table.Add("service", result.service_ns);
-  if (result.pace.has_value()) {
-    table.Add("sent late", result.pace->lag_ns);
-  }
-  table.Add("  send", result.phases.send_ns);
-  table.Add("  queue", result.phases.queue_ns);
-  table.Add("  compute", result.phases.compute_ns);
-  table.Add("  receive", result.phases.receive_ns);
-  return table.text();
+  const LoadPhases& phases = result.phases;
+  return absl::StrCat(
+      LatencyHeader(), LatencyLine(is_decode ? "step" : "latency", result.latency_ns),
+      LatencyLine(is_decode ? "first token" : "first block", result.first_message_ns),
+      LatencyLine("next block", result.message_gap_ns), LatencyLine("per token", result.token_ns),
+      LatencyLine("service", result.service_ns),
+      result.pace.has_value() ? LatencyLine("sent late", result.pace->lag_ns) : "",
+      LatencyLine("  send", phases.send_ns), LatencyLine("  queue", phases.queue_ns),
+      LatencyLine("  compute", phases.compute_ns), LatencyLine("  receive", phases.receive_ns));
 }
 
 std::string StabilityText(const BenchLevel& level) {
@@ -225,34 +201,41 @@ std::string ClientText(const BenchLevel& level) {
                          warning.empty() ? "" : ": " + warning);
 }
 
-/// What is to be said of a level beyond its counts and latencies.
-void AddRemarks(const BenchLevel& level, ReportLines& lines) {
-  const LoadRates rates = RatesOf(level.result);
+/// The lines below the counts and latencies of a level.
+std::string RemarksText(const BenchLevel& level) {
+  std::string text;
   if (level.result.accounts > 0) {
-    lines.Add("server", absl::StrFormat("%.1f requests per batch", rates.requests_per_batch));
+    text += Line("server", absl::StrFormat("%.1f requests per batch",
+                                           RatesOf(level.result).requests_per_batch));
   }
   if (level.stability.windows.size() > 1) {
-    lines.Add("stability", StabilityText(level));
+    text += Line("stability", StabilityText(level));
   }
-  lines.Add("client", ClientText(level));
+  text += Line("client", ClientText(level));
   if (level.verification.has_value()) {
-    lines.Add("verified", VerificationText(*level.verification));
+    text += Line("verified", VerificationText(*level.verification));
   }
   for (const SloCheck& check : level.slo) {
-    lines.Add("target", SloText(check));
+    text += Line("target", SloText(check));
   }
-  AddFailures(level.result, lines);
+  return text + FailuresText(level.result);
+}
+
+/// The first two lines: the request, and `load` with its connections.
+std::string HeadText(const BenchReport& report, const std::string& load) {
+  const LoadOptions& options = report.levels.front().options;
+  return absl::StrCat(
+      Line(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject)),
+      Line("load",
+           absl::StrFormat("%s, on %d connection%s to %s", load, options.connections,
+                           options.connections == 1 ? "" : "s", options.connection.server)));
 }
 
 std::string OneLevelText(const BenchReport& report) {
   const BenchLevel& level = report.levels.front();
-  ReportLines head, remarks;
-  head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
-  head.Add("load",
-           absl::StrCat(LoadText(report.subject, level.options), ", ", WhereText(level.options)));
-  AddCounts(report, level, head);
-  AddRemarks(level, remarks);
-  return absl::StrCat(head.text(), LatenciesText(report, level.result), remarks.text());
+  return absl::StrCat(HeadText(report, LoadText(report.subject, level.options)),
+                      CountsText(report, level), LatenciesText(report, level.result),
+                      RemarksText(level));
 }
 
 std::string RemarkText(const BenchLevel& level) {
@@ -282,11 +265,7 @@ std::string LevelsText(const BenchReport& report) {
   for (const BenchLevel& level : report.levels) {
     const LoadRates rates = RatesOf(level.result);
     const Histogram& latency = level.result.latency_ns;
-    const auto ms = [&](double percent) {
-      return IsBackedUp(latency, percent)
-                 ? absl::StrFormat("%.3f", Milliseconds(latency.Percentile(percent)))
-                 : "-";
-    };
+    const auto ms = [&](double percent) { return PercentileOrDash(latency, percent); };
     absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9.3f %7d%s\n",
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
                           ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
@@ -295,29 +274,22 @@ std::string LevelsText(const BenchReport& report) {
   return text;
 }
 
-/// Of the levels that have something to say.
 std::string ManyLevelsText(const BenchReport& report) {
-  ReportLines head, tail;
-  head.Add(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject));
-  head.Add("load",
-           absl::StrFormat("%d levels of %s, %s", report.levels.size(),
-                           report.levels.front().options.open_loop.has_value() ? "an open loop"
-                                                                               : "a closed loop",
-                           WhereText(report.levels.front().options)));
+  const bool is_open = report.levels.front().options.open_loop.has_value();
+  std::string text = HeadText(report, absl::StrFormat("%d levels of %s", report.levels.size(),
+                                                      is_open ? "an open loop" : "a closed loop"));
+  text += LevelsText(report);
   for (const BenchLevel& level : report.levels) {
     const std::string name = absl::StrFormat("at %.6g", LevelValue(level.options));
     if (const std::string warning = ClientWarning(level); !warning.empty()) {
-      tail.Add(name.c_str(), warning);
+      text += Line(name, warning);
     }
     if (level.verification.has_value() && !level.verification->agreed()) {
-      tail.Add(name.c_str(), VerificationText(*level.verification));
+      text += Line(name, VerificationText(*level.verification));
     }
-    AddFailures(level.result, tail);
+    text += FailuresText(level.result);
   }
-  if (report.search.has_value()) {
-    tail.Add("found", SearchText(report));
-  }
-  return absl::StrCat(head.text(), LevelsText(report), tail.text());
+  return report.search.has_value() ? text + Line("found", SearchText(report)) : text;
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ int64_t NumSequences(const AttendRequest& request) {
   return std::get<HiddenStatesInput>(request.input).tensor->shape()[0];
 }
 
-/// Where the cut rows are to be: a copy, or memory that is never written.
+/// What a cut request has: a copy of the rows, or a tensor of their shape that is never written.
 enum class Cut { kCopied, kShapeOnly };
 
 Workload CutTo(int64_t length, Cut how, const AttendRequest& longest) {

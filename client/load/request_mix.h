@@ -15,10 +15,11 @@
 
 namespace attention {
 
-/// A request, or one that is cut to several lengths: a kind for each. Immutable; thread-safe.
+/// One request, or one that is cut to several lengths, each of which is a kind. Immutable;
+/// thread-safe.
 class RequestMix {
  public:
-  /// One kind.
+  /// A mix of one kind.
   explicit RequestMix(Workload workload);
 
   /// `longest` with its sequences cut to the mix's lengths, of which the last is its own: hidden
@@ -27,22 +28,24 @@ class RequestMix {
   static absl::StatusOr<RequestMix> OfLengths(Workload longest, LengthMix lengths);
 
   size_t num_kinds() const { return lengths_.weights.size(); }
-  /// How often each comes, relative to the others.
+  /// How often each kind comes, relative to the others.
   const std::vector<double>& weights() const { return lengths_.weights; }
   /// The mix of lengths as it was written; empty when there is one kind.
   const std::string& lengths_text() const { return lengths_.text; }
-  /// What all kinds have in common; the longest.
+  /// The request that all kinds are cut from.
   const AttendRequest& request() const { return base_->request; }
 
-  /// The request of one kind, with tensors of its own if it is a cut one; borrows from this object.
+  /// The request of one kind. A cut request has tensors of its own; others borrow from this object.
   Workload Make(size_t kind) const;
-  /// Tensors are not copied: the bytes of all kinds share them and keep them alive.
+  /// Encodes one kind. Tensors are not copied: the bytes of all kinds share them and keep them
+  /// alive.
   absl::StatusOr<grpc::ByteBuffer> Encode(size_t kind, const Protocol& protocol) const;
 
-  /// Query rows of one kind; of texts, as `first`, an answer to them, says. Errors of QueryRows.
+  /// The query rows of one kind; for texts, those of their answer `first`. Errors of QueryRows.
   absl::StatusOr<int64_t> CountTokens(size_t kind, const AttendResult& first) const;
 
-  /// As Describe, with what differs named: "hidden states [1, n, 512] FP32, n uniform:8..512".
+  /// A description like Describe, with the lengths named: "hidden states [1, n, 512] FP32, n
+  /// uniform:8..512".
   std::string Describe() const;
 
  private:
@@ -59,7 +62,7 @@ struct EncodedRequest {
 struct EncodedLoad {
   const Protocol* protocol = nullptr;
   std::vector<EncodedRequest> kinds;
-  /// How often each comes.
+  /// How often each kind comes.
   std::vector<double> weights;
 };
 

@@ -20,7 +20,7 @@ absl::Status Malformed(const std::string& text) {
       "\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or ", "errors=0.1%"));
 }
 
-/// A share such as 0.1% or 0.001.
+/// Parses a share such as 0.1% or 0.001.
 bool ParseShare(const std::string& text, double& share) {
   absl::string_view number = text;
   const bool is_percent = absl::ConsumeSuffix(&number, "%");

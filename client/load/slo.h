@@ -1,4 +1,4 @@
-// What a load is to keep to: "p99=50ms", "errors=0.1%".
+// Targets of a load: "p99=50ms", "errors=0.1%".
 #pragma once
 
 #include <string>
@@ -14,25 +14,26 @@ struct SloTarget {
   std::string text;  // as it was written
   Of of = Of::kPercentile;
   double percent = 99.0;  // of kPercentile
-  /// At most: milliseconds, or for kErrors a share of the requests, 0 to 1.
+  /// The limit in milliseconds, or for kErrors as a share of the requests, 0 to 1.
   double limit = 0.0;
 };
 
-/// "p50=…" to "p99.99=…", "mean=…" or "avg=…", "max=…" with a duration; "errors=…" with a share
-/// such as 0.1% or 0.001. INVALID_ARGUMENT quotes what is wrong.
+/// Parses "p50=…" to "p99.99=…", "mean=…" or "avg=…", "max=…" with a duration; "errors=…" with a
+/// share such as 0.1% or 0.001. INVALID_ARGUMENT quotes what is wrong.
 absl::StatusOr<SloTarget> ParseSlo(const std::string& text);
 
 struct SloCheck {
   SloTarget target;
-  /// In the unit of its limit.
+  /// The measured value, in the unit of the limit.
   double measured = 0.0;
   bool is_met = false;
 };
 
-/// A load without answers meets no target of latency.
+/// Checks a target. A load without answers meets no target of latency.
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
 
-/// Requests that failed or were not sent, warm-up too, over these and the answers that count.
+/// The share of failures: requests that failed or were not sent, warm-up included, divided by these
+/// plus the answers that count.
 double ErrorShare(const LoadResult& result);
 
 }  // namespace attention

@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-/// As many of the last trials must agree.
+/// The number of last trials that must agree.
 constexpr int64_t kTrials = 3;
 
 using Values = std::vector<double>;
@@ -28,7 +28,7 @@ double VariationOf(const Values& values) {
   return Share(std::sqrt(squares), mean);
 }
 
-/// Whether the last values are > 0 and near each other.
+/// Whether the last values are > 0 and within `percentage` of each other.
 bool IsSettled(const Values& values, double percentage) {
   const auto [min, max] = std::minmax_element(values.end() - kTrials, values.end());
   return *min > 0.0 && *max <= *min * (1.0 + percentage / 100.0);
@@ -50,7 +50,7 @@ Stability JudgeStability(const TimeSeries& series, absl::Duration window,
                          const StabilityRule& rule) {
   const int64_t slices_per_window =
       std::max<int64_t>(1, std::llround(absl::FDivDuration(window, series.slice())));
-  Stability stability{.window = slices_per_window * series.slice(), .windows = {}, .is_stable = {}};
+  Stability stability{.window = slices_per_window * series.slice()};
   Values rates, latencies;
   for (int64_t end = slices_per_window; end <= std::ssize(series.slices());
        end += slices_per_window) {

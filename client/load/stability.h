@@ -1,4 +1,4 @@
-// Has a load settled? The rule of perf_analyzer (its --stability-percentage), and how much
+// Whether a load is stable, by the rule of perf_analyzer (its --stability-percentage), and how much
 // throughput and latency vary.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace attention {
 
 struct StabilityRule {
-  /// Stable: of the last 3 trials the highest throughput is at most 1 + percentage / 100 times the
-  /// lowest, and so are latencies.
+  /// A load is stable if, in the last 3 trials, the highest throughput is at most 1 + percentage /
+  /// 100 times the lowest, and likewise the latencies.
   double percentage = 10.0;
-  /// The latency that is looked at; absent: the mean.
+  /// The percentile of latency that is compared; absent: the mean.
   std::optional<double> percentile = std::nullopt;
   int max_trials = 10;
-  /// Whether a load that does not settle has failed.
+  /// Whether a load that does not become stable has failed.
   bool is_required = false;
 };
 
@@ -30,15 +30,15 @@ struct StabilityWindow {
 struct Stability {
   absl::Duration window;
   std::vector<StabilityWindow> windows;
-  /// By the rule; absent when there are fewer than 3 windows.
+  /// Whether the load is stable; absent for fewer than 3 windows.
   std::optional<bool> is_stable;
   /// Standard deviation over mean, of all windows; 0 for fewer than 2.
   double throughput_cv = 0.0;
   double latency_cv = 0.0;
 };
 
-/// Cuts the series into windows of `window`, which is rounded to whole slices; a last one that is
-/// not full is left out.
+/// Divides the series into windows of length `window`, rounded to whole slices, and leaves out an
+/// incomplete last window.
 Stability JudgeStability(const TimeSeries& series, absl::Duration window,
                          const StabilityRule& rule);
 

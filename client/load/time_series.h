@@ -1,4 +1,4 @@
-// How a load went from moment to moment.
+// Counts of a load over time.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@ struct TimeSlice {
   /// Requests that were due (open loop; else those that were sent), and those that were not sent.
   int64_t due = 0;
   int64_t not_sent = 0;
-  /// Really sent.
+  /// Requests that were sent.
   int64_t sent = 0;
   /// OK answers that arrived, and their tokens.
   int64_t answers = 0;
   int64_t tokens = 0;
-  /// Requests that ended otherwise.
+  /// Requests that failed.
   int64_t errors = 0;
-  /// Of OK answers, as LoadResult::latency_ns: to requests that were due in this slice (open loop),
-  /// or that arrived in it.
+  /// Latencies of OK answers, as LoadResult::latency_ns: answers to requests that were due in this
+  /// slice (open loop), or that arrived in it.
   Histogram latency_ns;
 
   void Merge(const TimeSlice& other);
 };
 
-/// Slices of one length from the window's start on. As time goes by they become longer, never more
-/// than kMaxSlices.
+/// Slices of equal length, from the start of the window on. Their length doubles whenever there
+/// would be more than kMaxSlices.
 class TimeSeries {
  public:
   static constexpr int kMaxSlices = 600;
 
-  /// A length that cuts `duration` into 50 to 120 slices of at most 1 s, or up to kMaxSlices longer
-  /// ones; for an infinite one 10 ms.
+  /// A length that divides `duration` into 50 to 120 slices of at most 1 s, or up to kMaxSlices
+  /// longer ones; 10 ms for an infinite duration.
   static absl::Duration SliceFor(absl::Duration duration);
 
   /// REQUIRES: slice > 0.
@@ -44,14 +44,14 @@ class TimeSeries {
   absl::Duration slice() const { return slice_; }
   const std::vector<TimeSlice>& slices() const { return slices_; }
 
-  /// The one that `since_start` >= 0 is in.
+  /// The slice that contains `since_start` >= 0.
   TimeSlice& At(absl::Duration since_start);
 
-  /// Adds what `other`, which began at the same time, counted.
+  /// Adds the counts of `other`, which began at the same time.
   void Merge(const TimeSeries& other);
 
  private:
-  /// Makes one of every two slices.
+  /// Joins every two slices into one.
   void Coarsen();
 
   std::vector<TimeSlice> slices_;

@@ -7,7 +7,7 @@ namespace {
 
 using Time = MeasuredWindow::Time;
 
-/// Of all trials.
+/// The length of the window: of one trial, or of all possible trials.
 absl::Duration LongestWindow(const LoadOptions& options) {
   return options.stability.has_value() ? options.duration * options.stability->max_trials
                                        : options.duration;
@@ -51,8 +51,6 @@ void ClosedWindow::EndIfAsked(Time now) {
   }
   window_.EndAt(now);
 }
-
-bool ClosedWindow::IsOpen(Time now) const { return now < window_.end(); }
 
 bool ClosedWindow::IsEnough(Time now, int64_t num_measured) const {
   return options_.requests > 0 && now >= window_.start() && num_measured >= options_.requests;

@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// Of a closed loop that starts now: it begins and ends as answers come. One thread.
+/// The window of a closed loop that starts now. It begins and ends as answers come. For one thread.
 class ClosedWindow {
  public:
   using Time = MeasuredWindow::Time;
@@ -20,23 +20,23 @@ class ClosedWindow {
 
   MeasuredWindow& window() { return window_; }
 
-  /// After a request ended: so many have by now, and so many of those count.
+  /// To be called after a request ended. So many have ended by now, and so many of those count.
   void Advance(Time now, int64_t num_ended, int64_t num_measured);
   void EndIfAsked(Time now);
-  /// Whether there is still something to send for.
-  bool IsOpen(Time now) const;
-  /// Whether so many measured requests are all that are wanted. Not before the window begins.
+  /// Whether requests are still to be sent.
+  bool IsOpen(Time now) const { return now < window_.end(); }
+  /// Whether so many measured requests are enough; false before the window begins.
   bool IsEnough(Time now, int64_t num_measured) const;
 
  private:
   const LoadOptions& options_;
   MeasuredWindow window_;
-  /// Of a warm-up by number: when it has lasted long enough.
+  /// The earliest start after a warm-up by number of requests.
   Time earliest_;
   bool has_begun_ = false;
 };
 
-/// Of an open loop whose run starts at `start`: of its options and schedule alone.
+/// The window of an open loop that starts at `start`; it depends only on options and schedule.
 struct OpenWindow {
   MeasuredWindow::Time start, end;
 };

@@ -1,4 +1,4 @@
-// What a load asks for: one request, or one at several lengths.
+// A request with its tensors, and descriptions of requests.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,23 @@ struct Workload {
   AttendRequest request;
 };
 
-/// Query rows that one request asks for, padding left out; those of texts are `answer`'s tokens.
-/// Errors of SequencesOf.
+/// The query rows of a request, without padding; for texts, the tokens of their `answer`. Errors of
+/// SequencesOf.
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer);
 
-/// "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens", "2 texts", "query
-/// [..] key [..] value [..] FP32"; then what of the model runs, and the options, but for causal.
+/// Describes the input: "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens",
+/// "2 texts", "query [..] key [..] value [..] FP32"; then the part of the model that runs, and the
+/// options except causal.
 std::string Describe(const AttendRequest& request);
 
-/// What of the model runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty: all of it.
+/// The part of the model that runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty for
+/// the whole stack.
 std::string DescribeRun(const AttendRequest& request);
 
-/// "window right" of "window_right".
+/// The name of a field in words: "window right" for "window_right".
 std::string WordsOf(const std::string& field);
 
-/// What is set, but for causal: ", window 4, rotary, bias [1, 1, 5, 5]"; empty when nothing is.
+/// The options that are set, except causal: ", window 4, rotary, bias [1, 1, 5, 5]".
 std::string DescribeOptions(const AttendRequest& request);
 
 }  // namespace attention

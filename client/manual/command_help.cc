@@ -21,8 +21,7 @@ std::string NamesOf(const std::set<CLI::Option*>& options) {
 }
 
 FlagHelp Describe(const CLI::Option& option) {
-  FlagHelp flag = {.names = {},
-                   .type = option.get_type_size() == 0 ? "" : option.get_type_name(),
+  FlagHelp flag = {.type = option.get_type_size() == 0 ? "" : option.get_type_name(),
                    .value_is_optional = option.get_expected_min() == 0,
                    .default_value = option.get_default_str(),
                    .description = option.get_description()};
@@ -47,7 +46,7 @@ FlagHelp Describe(const CLI::Option& option) {
 
 void AddGroups(const CLI::App& app, std::vector<FlagGroup>& groups) {
   for (const std::string& title : app.get_groups()) {
-    FlagGroup group = {.title = app.get_name().empty() ? app.get_group() : title, .flags = {}};
+    FlagGroup group = {.title = app.get_name().empty() ? app.get_group() : title};
     for (const CLI::Option* option : app.get_options(
              [&](const CLI::Option* one) { return !title.empty() && one->get_group() == title; })) {
       group.flags.push_back(Describe(*option));
@@ -62,13 +61,11 @@ CommandHelp Describe(const CLI::App& app, const std::string& parent) {
   CommandHelp help = {.name = absl::StrCat(parent, app.get_name()),
                       .description = std::string(absl::StripPrefix(
                           app.get_description(), absl::StrCat(app.get_name(), ": "))),
-                      .groups = {},
-                      .footer = app.get_footer(),
-                      .commands = {}};
+                      .footer = app.get_footer()};
   AddGroups(app, help.groups);
   for (const CLI::App* child : app.get_subcommands({})) {
     if (child->get_name().empty()) {
-      AddGroups(*child, help.groups);  // a group of options that go together somehow
+      AddGroups(*child, help.groups);  // an option group, whose flags belong to the command
     } else {
       help.commands.push_back(Describe(*child, absl::StrCat(help.name, " ")));
     }

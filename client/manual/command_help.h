@@ -1,4 +1,4 @@
-// What a program says of itself, in parts: what its manual pages and completions are made of.
+// A program's commands and flags, read from its parser: the source of manual pages and completions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,10 +7,10 @@
 
 namespace attention {
 
-/// A flag, or (without names that begin with '-') a word that stands in its own place.
+/// A flag, or a positional argument, whose name does not begin with '-'.
 struct FlagHelp {
-  std::vector<std::string> names;  // "-c", "--concurrency"; one, such as "SHELL", of a word
-  /// What a value looks like: "N", "FILE", "fp32|bf16". Empty: a switch, which takes none.
+  std::vector<std::string> names;  // "-c", "--concurrency"; or "SHELL"
+  /// The form of a value: "N", "FILE", "fp32|bf16"; empty for a switch, which takes no value.
   std::string type;
   bool value_is_optional = false;
   std::string default_value;
@@ -25,24 +25,24 @@ struct FlagGroup {
 };
 
 struct CommandHelp {
-  /// All its words: "attend run".
+  /// The full name: "attend run".
   std::string name;
-  /// Paragraphs, of which the first is one sentence or line.
+  /// Paragraphs; the first is one sentence or line.
   std::string description;
   std::vector<FlagGroup> groups;
-  /// Examples and whatever else stands at the end, as it is laid out.
+  /// Examples and other text at the end of the help, with its line breaks.
   std::string footer;
   std::vector<CommandHelp> commands;
 };
 
-/// Of `app` and its subcommands. A description that begins with the name of its command ("tool:
-/// ...") is without it here.
+/// Describes `app` and its subcommands. If a description begins with the name of its command
+/// ("tool: ..."), that name is removed.
 CommandHelp Describe(const CLI::App& app);
 
 /// The last word of a command's name: "run".
 std::string ShortName(const CommandHelp& command);
 
-/// What can stand for the value of a flag, as far as its type says.
+/// The possible values of a flag, as far as its type tells.
 struct ValueHint {
   std::vector<std::string> words;
   bool takes_files = false;
@@ -50,8 +50,8 @@ struct ValueHint {
   bool takes_models = false;
 };
 
-/// "fp32|bf16" is a choice of words; FILE, TENSOR and DIR are on the disk; the value of --model,
-/// and NAME[:VERSION], is a model's name.
+/// Reads the type of a flag: "fp32|bf16" is a choice of words; FILE, TENSOR and DIR are on the
+/// disk; the value of --model, and NAME[:VERSION], is a model's name.
 ValueHint HintOf(const FlagHelp& flag);
 
 }  // namespace attention

@@ -1,4 +1,6 @@
-// Scripts that complete a program's command line in a shell.
+// Scripts that complete a program's command line in a shell: commands, flags, and values as HintOf
+// has them. The names of models come from the server that the command line names, by
+// `PROGRAM models --names`.
 #pragma once
 
 #include <string>
@@ -7,12 +9,10 @@
 
 namespace attention {
 
-/// For bash, to be sourced or put into a folder of completions; needs no package besides bash.
-/// Completes commands, flags, and values as HintOf has them. Models are asked of the server that
-/// the command line names, by `PROGRAM models --names`.
+/// A script to be sourced or put into a folder of completions; it needs no package besides bash.
 std::string BashCompletion(const CommandHelp& program);
 
-/// For zsh: a file `_PROGRAM` in a folder of fpath, or to be sourced after compinit.
+/// A file `_PROGRAM` for a folder of fpath; it can also be sourced after compinit.
 std::string ZshCompletion(const CommandHelp& program);
 
 }  // namespace attention

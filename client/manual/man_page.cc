@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kExitCodes[] = "Exit codes:";
 
-/// Text as roff shows it: no line begins with a control character, hyphens can be searched for.
+/// Escapes text for roff: no line begins with a control character, and hyphens can be searched for.
 std::string Escaped(const std::string& text) {
   std::string escaped = absl::StrReplaceAll(
       text, {{"\\", "\\e"}, {"-", "\\-"}, {"`", "\\(ga"}, {"^", "\\(ha"}, {"~", "\\(ti"}});
@@ -23,7 +23,7 @@ std::string Escaped(const std::string& text) {
   return is_control ? absl::StrCat("\\&", escaped) : escaped;
 }
 
-/// Lines that are filled into paragraphs; each on a line of its own, as roff wants sentences.
+/// Paragraphs that roff fills. Each line of `text` stays a line of the source.
 std::string Filled(const std::string& text) {
   std::string roff;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -37,13 +37,13 @@ std::string Filled(const std::string& text) {
   return roff;
 }
 
-/// A sentence without its full stop.
+/// The first sentence of the description, without its full stop.
 std::string Summary(const CommandHelp& command) {
   const std::string first = command.description.substr(0, command.description.find('\n'));
   return std::string(absl::StripSuffix(first, "."));
 }
 
-/// "\fB\-c\fR, \fB\-\-concurrency\fR \fIN\fR".
+/// The heading of a flag: "\fB\-c\fR, \fB\-\-concurrency\fR \fIN\fR".
 std::string TagOf(const FlagHelp& flag) {
   std::string tag = absl::StrJoin(flag.names, ", ", [](std::string* text, const std::string& name) {
     absl::StrAppend(text, "\\fB", Escaped(name), "\\fR");
@@ -93,7 +93,7 @@ std::string Commands(const CommandHelp& command) {
   return roff;
 }
 
-/// As it is laid out, line by line.
+/// Lines that keep their line breaks.
 std::string Unfilled(const std::vector<std::string>& lines) {
   std::string roff = ".nf\n";
   for (const std::string& line : lines) {
@@ -102,7 +102,7 @@ std::string Unfilled(const std::vector<std::string>& lines) {
   return absl::StrCat(roff, ".fi\n");
 }
 
-/// One paragraph of a footer.
+/// The section that a paragraph of a footer becomes.
 std::string Paragraph(const std::string& text) {
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   if (absl::StartsWith(text, kExitCodes)) {
@@ -119,7 +119,7 @@ std::string Paragraph(const std::string& text) {
   return absl::StrCat(".SH NOTES\n", Filled(text));
 }
 
-/// Notes that follow each other have one heading.
+/// The sections of a footer. Successive notes share a heading.
 std::string Footer(const std::string& text) {
   std::string roff;
   bool after_notes = false;

@@ -1,4 +1,4 @@
-// Manual pages (man(7) macros) of a program's help.
+// Manual pages (man(7) macros), made from a program's help.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace attention {
 
-/// "attend-run": what the page of "attend run" is called.
+/// The name of a command's page: "attend-run" for "attend run".
 std::string PageName(const CommandHelp& command);
 
 struct ManPageOptions {
   int section = 1;
-  /// "attend 1.2".
+  /// The program and its version: "attend 1.2".
   std::string source;
   /// Other pages: "attend-run(1)".
   std::vector<std::string> see_also = {};
 };
 
-/// Roff. Commands of the program are listed with their summaries; paragraphs of the footer such as
-/// "Examples:" with indented lines below become sections, and "Exit codes: ..." EXIT STATUS.
+/// The page of `command` as roff. It lists the command's subcommands with their summaries. A
+/// paragraph of the footer such as "Examples:" with indented lines below becomes a section, and
+/// "Exit codes: ..." becomes EXIT STATUS.
 std::string ManPage(const CommandHelp& command, const ManPageOptions& options);
 
 }  // namespace attention

@@ -1,5 +1,5 @@
-// attend-manual: the manual page and the completions of attend-server, from its own parser. The
-// build runs it; a program of its own, so that the server need not link what makes them.
+// attend-manual prints the manual page and the completions of attend-server, from the parser of the
+// server. Only the build runs it, so that the server does not link this code.
 #include <iostream>
 #include <string>
 
@@ -9,8 +9,6 @@
 
 namespace attention {
 namespace {
-
-constexpr char kUsage[] = "usage: attend-manual bash|zsh|man\n";
 
 int Print(const std::string& what) {
   const CommandHelp server = Describe(CommandLine().app());
@@ -22,7 +20,7 @@ int Print(const std::string& what) {
     std::cout << ManPage(
         server, {.section = 8, .source = "Attend " ATTEND_VERSION, .see_also = {"attend(1)"}});
   } else {
-    std::cerr << kUsage;
+    std::cerr << "usage: attend-manual bash|zsh|man\n";
     return 2;
   }
   return 0;

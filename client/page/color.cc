@@ -9,7 +9,7 @@
 namespace attention {
 namespace {
 
-/// sRGB, linear in light, 0..1 where a screen can show it.
+/// A colour in linear sRGB. Screens can show components of 0..1.
 struct LinearRgb {
   double red = 0.0;
   double green = 0.0;
@@ -22,7 +22,7 @@ struct Oklch {
   double hue = 0.0;  // radians
 };
 
-/// Ottosson, "A perceptual color space for image processing", 2020.
+/// Converts as Ottosson, "A perceptual color space for image processing", 2020.
 LinearRgb ToLinear(const Oklch& color) {
   const double a = color.chroma * std::cos(color.hue);
   const double b = color.chroma * std::sin(color.hue);
@@ -34,7 +34,7 @@ LinearRgb ToLinear(const Oklch& color) {
           .blue = -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s};
 }
 
-/// IEC 61966-2-1.
+/// Encodes a linear component as sRGB does (IEC 61966-2-1).
 uint8_t Encode(double linear) {
   const double light = std::clamp(linear, 0.0, 1.0);
   const double encoded =
@@ -51,7 +51,8 @@ std::string Hex(Rgb color) {
 Rgb SequentialColor(double position) {
   constexpr double kDegree = std::numbers::pi / 180.0;
   const double t = std::clamp(position, 0.0, 1.0);
-  // Chroma stays just below what sRGB can show at each lightness and hue, so that nothing is cut.
+  // Chroma stays just below what sRGB can show at each lightness and hue, so that no component is
+  // clipped.
   const double chroma = 0.088 + 0.034 * std::pow(1.0 - t, 8) + 0.065 * std::pow(t, 4);
   const LinearRgb linear = ToLinear(
       {.lightness = 0.22 + 0.72 * t, .chroma = chroma, .hue = (290.0 - 180.0 * t) * kDegree});

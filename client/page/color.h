@@ -1,4 +1,4 @@
-// The colours of weights. Those of pages are in base.css.
+// The colours of attention weights. The colours of pages are in base.css.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Rgb {
   bool operator==(const Rgb&) const = default;
 };
 
-/// "#0a141e".
+/// The colour in hexadecimal: "#0a141e".
 std::string Hex(Rgb color);
 
 /// The colour at `position`, clamped to [0, 1], of a scale from dark blue by way of teal and green

@@ -19,7 +19,7 @@ bool ReordersOthers(char32_t code) {
   return (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
-/// Neither may stand in XML, which SVG files are.
+/// U+FFFE and U+FFFF are not allowed in XML, and so not in SVG.
 bool IsNoCharacter(char32_t code) { return code == 0xFFFE || code == 0xFFFF; }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Foreign text in pages: names, tokens and errors come from servers and files, and may be anything.
+// Escaping of foreign text in pages: names, tokens and errors come from servers and files, and may
+// contain anything.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,20 +15,20 @@ struct Character {
   size_t num_bytes = 0;
 };
 
-/// The first character of `text`; none where its bytes are no UTF-8 (RFC 3629: no surrogates,
-/// nothing overlong). REQUIRES: `text` is not empty.
+/// The first character of `text`; absent if its bytes are not valid UTF-8 (RFC 3629: no surrogates,
+/// no overlong forms). REQUIRES: `text` is not empty.
 std::optional<Character> FirstCharacter(absl::string_view text);
 
-/// Valid UTF-8 that stays where it is put: bytes that are no UTF-8, control characters but for tab
-/// and newline, and characters that reorder what surrounds them (Unicode Annex 9: embeddings,
-/// overrides, isolates) become U+FFFD.
+/// `text` as valid UTF-8 that does not affect its surroundings: bytes that are not UTF-8, control
+/// characters except tab and newline, and characters that reorder the text around them (Unicode
+/// Annex 9: embeddings, overrides, isolates) become U+FFFD.
 std::string Printable(const std::string& text);
 
-/// `Printable` text that is text wherever it stands in HTML and SVG, within elements and within
-/// quoted attributes. Put it into a <bdi> element where its direction of writing is unknown.
+/// Printable(text), escaped for elements and quoted attributes of HTML and SVG. Where the direction
+/// of writing is unknown, put the result into a <bdi> element.
 std::string EscapeHtml(const std::string& text);
 
-/// JSON that cannot end the <script> element it stands in; ASCII. Bytes that are no UTF-8 become
+/// JSON in ASCII that cannot end the <script> element around it. Bytes that are not UTF-8 become
 /// U+FFFD.
 std::string ScriptJson(const nlohmann::json& json);
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kSha256Bytes = 32;
 
-/// Styles may be inline: pictures bring their own. Without network they can tell nothing.
+/// Allows inline styles, because pictures contain some. Without network access they cannot leak
+/// data.
 std::string SecurityPolicy(const std::vector<const Asset*>& scripts) {
   std::string sources;
   for (const Asset* script : scripts) {

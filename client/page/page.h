@@ -1,4 +1,4 @@
-// One HTML file that needs nothing else: no network, no other files.
+// A self-contained HTML file: it needs no network and no other files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,20 +10,21 @@
 namespace attention {
 
 struct Page {
-  /// Text.
+  /// Plain text.
   std::string title;
   /// HTML between <main> and </main>; foreign text in it is escaped (EscapeHtml).
   std::string body;
-  /// They come after the style that all pages have (base.css).
+  /// Style sheets in addition to base.css.
   std::vector<const Asset*> styles;
-  /// Run in this order when the body is there. No other script runs, should one slip in.
+  /// Scripts, which run in this order after the body. The policy of the page blocks all others.
   std::vector<const Asset*> scripts;
-  /// For the scripts: JSON.parse(document.getElementById("data").textContent). Left out when null.
+  /// Data for the scripts: JSON.parse(document.getElementById("data").textContent). Left out if
+  /// null.
   nlohmann::json data;
 };
 
-/// Light and dark as the reader prefers, readable on a phone and on paper. Its
-/// Content-Security-Policy allows no request at all and no scripts but those named, by their hash.
+/// The HTML of `page`, light or dark as the reader prefers, readable on a phone and on paper. Its
+/// Content-Security-Policy allows no requests, and only the scripts of `page`, by their hash.
 std::string PageHtml(const Page& page);
 
 }  // namespace attention

@@ -17,20 +17,20 @@ struct SvgAttribute {
   SvgAttribute(const char* its_name, Number number)
       : name(its_name), value(Text(static_cast<double>(number))) {}
 
-  /// To 1/100: a hundredth of a pixel is not seen. What is not finite becomes 0.
+  /// `number` with at most two decimals; 0 if it is not finite.
   static std::string Text(double number);
 
   const char* name;
   std::string value;
 };
 
-/// Elements in the order of painting. Names of elements and attributes are literals of the program,
-/// values and texts may be anything.
+/// An SVG picture, whose elements are added in the order of painting. Names of elements and
+/// attributes are literals of the program; values and texts may contain anything.
 class Svg {
  public:
   using Attributes = std::initializer_list<SvgAttribute>;
 
-  /// `label` is what stands for the picture where it is not seen.
+  /// `label` describes the picture to screen readers.
   Svg(double width, double height, const std::string& label);
 
   Svg& Open(const char* element, Attributes attributes = {});
@@ -40,8 +40,7 @@ class Svg {
   /// A <text> element.
   Svg& Text(const std::string& text, Attributes attributes);
 
-  /// As a file of its own, of its own size; `style` is CSS.
-  /// REQUIRES: all is closed.
+  /// The picture as a file; `style` is CSS. REQUIRES: all elements are closed.
   std::string File(const std::string& style) const;
 
  private:

@@ -24,7 +24,7 @@ std::string PackedMask(const std::vector<uint8_t>& hidden) {
   return Base64(bytes);
 }
 
-/// The index of `entry` in `list`, where it is put if it is not there yet.
+/// The index of `entry` in `list`, to which it is added if it is missing.
 int64_t IndexIn(json& list, const json& entry) {
   const auto found = std::find(list.begin(), list.end(), entry);
   const int64_t index = std::distance(list.begin(), found);
@@ -46,7 +46,7 @@ json LayerFacts(const LayerPicture& layer, json& facts) {
           {"tensor", layer.tensor_name}};
 }
 
-/// Reads facts; what throws for another type or place is told by PictureFrom.
+/// Reads facts. Missing members and other types throw json::exception, which PictureFrom reports.
 class FactsReader {
  public:
   FactsReader(const json& facts, NamedTensors& tensors) : facts_(facts), tensors_(tensors) {}
@@ -131,7 +131,7 @@ json PictureFacts(const AttentionPicture& picture) {
 
 absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTensors tensors) {
   ASSIGN_OR_RETURN(const json parsed, ParseJsonObject(facts, kPictureFacts));
-  try {  // of json, which throws where a member is missing or of another type
+  try {  // json throws if a member is missing or has another type
     return FactsReader(parsed, tensors).Read();
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(

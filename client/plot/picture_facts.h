@@ -1,4 +1,4 @@
-// What a picture says beside its weights, as JSON: in pages, and in the files of `attend run`.
+// A picture without its weights, as JSON in pages and in files of `attend run`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,21 +10,21 @@
 
 namespace attention {
 
-/// Text of a file's metadata under which its PictureFacts stand.
+/// The key of PictureFacts in the metadata of a file.
 inline constexpr char kPictureFacts[] = "attend.picture";
 
 /// {title, source, hiddenBy, texts, masks, sequences: [{name, layers: [{name, number, heads, rows,
 /// keys, mask, maskHeads, tensor}]}]}. `rows` and `keys` are indices into `texts`, lists of tokens;
 /// `mask` one into `masks`, or -1: in base64, a bit for each of [maskHeads, rows, keys], the lowest
-/// of a byte first. Equal lists and masks stand there once. REQUIRES: names and weights fit
+/// of a byte first. Equal lists and masks are stored once. REQUIRES: names and weights fit
 /// (CheckPicture).
 nlohmann::json PictureFacts(const AttentionPicture& picture);
 
-/// The picture that `facts` belong to, with its weights taken out of `tensors`. INVALID_ARGUMENT
-/// says what does not fit.
+/// The picture that `facts` describe, with weights from `tensors`. INVALID_ARGUMENT says what does
+/// not fit.
 absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTensors tensors);
 
-/// The bytes in base64.
+/// `bytes` in base64.
 std::string Base64(const std::string& bytes);
 
 }  // namespace attention

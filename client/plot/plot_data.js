@@ -1,6 +1,6 @@
 "use strict";
 
-// What the page carries (page_data.h), as grids of weights.
+// The data of the page (PageData in html_picture.h), as grids of weights.
 
 function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
@@ -26,7 +26,8 @@ class Layer {
     return (this.mask[bit >> 3] >> (bit & 7) & 1) === 1;
   }
 
-  // Of one head (its index), or the mean over all of them (-1), in which hidden means: from all.
+  // The weights of one head (by index), or with -1 the mean over all heads, in which a cell is hidden if all heads hide
+  // it.
   grid(head) {
     const chosen = head < 0 ? this.heads.map((_, index) => index) : [head];
     const grid = {
@@ -49,7 +50,7 @@ class Layer {
   }
 }
 
-// At most `most` cells each way: the largest of those that fall together.
+// A grid of at most `most` rows and keys. Each cell has the largest weight of the cells that it combines.
 function pooled(grid, most) {
   const each = Math.max(1, Math.ceil(Math.max(grid.rows, grid.keys) / most));
   if (each === 1) return grid;
@@ -95,7 +96,7 @@ function tokenElement(text) {
   return element("bdi", "token", text);
 }
 
-// Its number, unless that is all the token is.
+// The number of a token; empty if the token itself is that number.
 function numberElement(index, token) {
   return element("span", "number", token === String(index) ? "" : index);
 }

@@ -52,7 +52,7 @@ class Overview {
                                                   : element("span"));
     }
     this.rows.push(buttons);
-    // A layer at a time, so that the page answers meanwhile.
+    // One task for each layer, so that the page stays responsive.
     setTimeout(() => buttons.forEach(({canvas, head}) => {
       const grid = pooled(layer.grid(head), THUMBNAIL_CELLS);
       paintCells(canvas, grid, {top: grid.largest, isRoot: true}, this.data.colorBytes);
@@ -97,7 +97,7 @@ class Overview {
 
 const LARGEST_CELL = 40;
 const LABEL_PIXELS = 15;
-// By which the last label of the keys reaches beyond their map.
+// Pixels by which the label of the last key extends beyond the map.
 const LEANING = 44;
 
 class HeatMap {
@@ -137,7 +137,7 @@ class HeatMap {
     this.addLabels(this.labels.keys, this.layer.keys, "left", width);
   }
 
-  // As many as there is room for.
+  // Adds as many labels as there is room for.
   addLabels(place, tokens, edge, pixels) {
     const each = Math.ceil(LABEL_PIXELS * tokens.length / Math.max(1, pixels));
     const labels = [];

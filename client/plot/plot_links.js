@@ -2,7 +2,7 @@
 
 // Two columns of tokens, rows and keys, with a line for each weight.
 
-// Lines that are drawn while no token is chosen: the heaviest.
+// While no token is chosen, only so many lines are drawn: the heaviest.
 const MOST_LINES = 1200;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -82,7 +82,7 @@ class Links {
     this.choose(token);
   }
 
-  // What the chosen token has to do with each of the other side.
+  // The weight between `token` and token number `other` of the other side.
   weightAt(token, other) {
     const cell = token.side === "row" ? token.index * this.grid.keys + other
                                       : other * this.grid.keys + token.index;

@@ -1,6 +1,6 @@
 "use strict";
 
-// The page: what is chosen, and who is told.
+// The controls of the page. They keep the choice and update the maps, lines and lists.
 
 class PlotPage {
   constructor(data) {
@@ -85,7 +85,7 @@ class PlotPage {
                             tokenElement(layer.keys[cell.key]), ": ", weight);
   }
 
-  // What a token attends to, and what attends to it.
+  // Lists what a token attends to, and what attends to it.
   list(token) {
     const layer = this.layers[this.state.layer], lists = this.find("lists");
     if (token === null) {

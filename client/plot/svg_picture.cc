@@ -31,20 +31,20 @@ constexpr double kLineHeight = 13;  // of tokens on an axis
 constexpr double kCharacterWidth = 6.7;
 constexpr int64_t kLabelColumns = 14;
 constexpr double kLabels = kLabelColumns * kCharacterWidth + 42;
-constexpr double kSlantedLabels = 98;  // the same at an angle
+constexpr double kSlantedLabels = 98;  // height of key labels, which are slanted
 constexpr size_t kMostWithTokens = 4;
-constexpr double kLeaning = 40;     // by which they reach beyond the right edge
+constexpr double kLeaning = 40;     // width by which slanted labels extend beyond the map
 constexpr double kMostCells = 340;  // along a side; more are pooled
 constexpr int kColors = 64;
 
-/// How the maps stand.
+/// The arrangement of the maps.
 struct Layout {
   bool has_tokens = false;
   int64_t columns = 1;
   int64_t rows = 1;
-  double side = 0;  // of the longer side of a map
-  double left = 0;  // of each map: room for its rows' labels
-  double top = 0;
+  double side = 0;  // length of a map's longer side
+  double left = 0;  // width of the row labels beside a map
+  double top = 0;   // height of the labels above a map
 
   double cell_width() const { return left + side + (has_tokens ? kLeaning : kCellGap); }
   double cell_height() const { return top + side + kCellGap; }
@@ -86,7 +86,7 @@ struct Box {
   double height = 0;
 };
 
-/// Draws maps into a picture.
+/// Draws the maps of one picture.
 class Sheet {
  public:
   Sheet(const AttentionPicture& picture, const StillOptions& options)
@@ -105,7 +105,7 @@ class Sheet {
     int64_t line = -1, column = 0;
     const LayerPicture* layer = nullptr;
     for (const Panel& panel : panels_) {
-      // A grid has a line for each layer, whose heads need not be as many as another's.
+      // A grid has a line for each layer. Layers may have different numbers of heads.
       const bool is_new_line =
           layout_.has_tokens || mean ? line < 0 || column == layout_.columns : panel.layer != layer;
       line += is_new_line;
@@ -180,7 +180,8 @@ class Sheet {
     svg_.Add("rect", {x, y, width, height, {"class", "frame"}});
   }
 
-  /// By colour the cells that are not hidden, as rectangles around those beside each other.
+  /// An SVG path for each colour. Adjacent cells of a row are one rectangle; hidden cells are left
+  /// out.
   std::map<int64_t, std::string> PathsOf(const WeightGrid& grid) const {
     constexpr int64_t kHidden = -1;
     const auto color_of = [&](int64_t cell) {
@@ -202,7 +203,7 @@ class Sheet {
     return paths;
   }
 
-  /// Of `count` labels that are `unit` apart, every how many there is room for.
+  /// The n of "every n-th label is drawn": as many as there is room for, with labels `unit` apart.
   static int64_t LabelsEach(double unit) {
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLineHeight / unit)));
   }

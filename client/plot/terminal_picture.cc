@@ -12,7 +12,6 @@
 #include "client/plot/token_text.h"
 
 namespace attention {
-
 namespace {
 
 constexpr int64_t kMostTokenColumns = 14;
@@ -20,13 +19,78 @@ constexpr int64_t kMostLabelledRows = 64;
 constexpr int64_t kColumnGap = 3;
 constexpr int64_t kRampCells = 24;
 
-/// A line, and how many columns it takes: escapes take none.
+constexpr char kReset[] = "\x1b[0m";
+
+/// The nearest of the 6 x 6 x 6 colours that follow the first 16 of a terminal's 256.
+int CubeColor(Rgb color) {
+  const auto level = [](uint8_t channel) {
+    constexpr int kLevels[] = {0, 95, 135, 175, 215, 255};
+    int best = 0;
+    for (int i = 1; i < 6; ++i) {
+      best = std::abs(kLevels[i] - channel) < std::abs(kLevels[best] - channel) ? i : best;
+    }
+    return best;
+  };
+  return 16 + 36 * level(color.red) + 6 * level(color.green) + level(color.blue);
+}
+
+/// One cell of a map: the weight's place on the scale of colours, 0..1, or that it is hidden.
+struct Cell {
+  double share = 0;
+  bool is_hidden = false;
+};
+
+/// Turns cells into characters; a hidden cell is dots.
+class Brush {
+ public:
+  explicit Brush(TerminalColors colors) : colors_(colors) {}
+
+  bool has_colors() const { return colors_ != TerminalColors::kNone; }
+
+  /// A cell that is some columns wide.
+  std::string Wide(const Cell& cell, int64_t columns) const {
+    static constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
+    const char* const shade =
+        kShades[std::clamp(static_cast<int>(std::ceil(cell.share * 4)), 0, 4)];
+    std::string text;
+    for (int64_t i = 0; i < columns; ++i) {
+      text += cell.is_hidden ? "·" : has_colors() ? " " : shade;
+    }
+    return cell.is_hidden || !has_colors() ? text : absl::StrCat(Escape(48, cell), text, kReset);
+  }
+
+  /// Two cells in one column, one above the other. REQUIRES: has_colors.
+  std::string Halves(const Cell& upper, const Cell& lower) const {
+    if (upper.is_hidden && lower.is_hidden) {
+      return "·";
+    }
+    if (upper.is_hidden || lower.is_hidden) {
+      return upper.is_hidden ? absl::StrCat(Escape(38, lower), "▄", kReset)
+                             : absl::StrCat(Escape(38, upper), "▀", kReset);
+    }
+    return absl::StrCat(Escape(38, upper), Escape(48, lower), "▀", kReset);
+  }
+
+ private:
+  /// The escape sequence (ECMA-48, ISO 8613-6) that sets a colour: with `layer` 38 of characters,
+  /// with 48 of their background.
+  std::string Escape(int layer, const Cell& cell) const {
+    const Rgb color = SequentialColor(cell.share);
+    return colors_ == TerminalColors::k24Bit
+               ? absl::StrFormat("\x1b[%d;2;%d;%d;%dm", layer, color.red, color.green, color.blue)
+               : absl::StrFormat("\x1b[%d;5;%dm", layer, CubeColor(color));
+  }
+
+  TerminalColors colors_;
+};
+
+/// A line of text, and how many columns it takes; escape sequences take none.
 struct Line {
   std::string text;
   int64_t columns = 0;
 };
 
-/// Lines that are at most so wide.
+/// Lines of text, and the width of the widest.
 struct Block {
   int64_t columns = 0;
   std::vector<Line> lines = {};
@@ -41,7 +105,7 @@ int64_t NumberColumns(int64_t count) {
   return std::ssize(absl::StrCat(std::max<int64_t>(0, count - 1)));
 }
 
-/// Of "12 token ", before the cells of a row.
+/// The columns of the label before the cells of a row: "12 token ".
 int64_t LabelColumns(const std::vector<std::string>& rows) {
   int64_t columns = 0;
   for (const std::string& row : rows) {
@@ -50,13 +114,13 @@ int64_t LabelColumns(const std::vector<std::string>& rows) {
   return NumberColumns(std::ssize(rows)) + 1 + columns + 1;
 }
 
-/// Makes blocks of maps.
+/// Draws maps as blocks of text.
 class Painter {
  public:
   Painter(const TerminalOptions& options, float top)
       : brush_(options.colors), columns_(options.columns), top_(top) {}
 
-  /// `with_rows`: the tokens of the rows stand in front of them, where there is room.
+  /// `with_rows`: shows the token of each row before its cells, if there is room.
   Block Draw(const Panel& panel, bool with_rows) const {
     const LayerPicture& layer = *panel.layer;
     const WeightGrid grid = GridOf(layer, panel.head);
@@ -107,7 +171,7 @@ class Painter {
     return labels;
   }
 
-  TerminalCell CellAt(const WeightGrid& grid, int64_t row, int64_t key) const {
+  Cell CellAt(const WeightGrid& grid, int64_t row, int64_t key) const {
     if (row >= grid.rows) {
       return {.is_hidden = true};
     }
@@ -115,11 +179,11 @@ class Painter {
     return {.share = ScaledShare(grid.weights[cell], top_), .is_hidden = grid.hidden[cell] != 0};
   }
 
-  /// `labels`: one for each row, all of the same width.
+  /// `labels` has one for each row, all of the same width.
   void AddWide(const WeightGrid& grid, const std::vector<std::string>& labels, Block& block) const {
     const int64_t columns = ColumnsOf(labels[0]) + 2 * grid.keys;
     std::string header = Spaces(ColumnsOf(labels[0]));
-    // Numbers of two figures fill their cells, so that not all of them can stand.
+    // Numbers of two digits fill their cells: only every fifth is shown.
     const int64_t each = grid.keys > 10 ? 5 : 1;
     for (int64_t j = 0; j < grid.keys; ++j) {
       header += j % each == 0 && j < 100 ? PadLeft(absl::StrCat(j), 2) : "  ";
@@ -134,7 +198,7 @@ class Painter {
     }
   }
 
-  /// A character is about twice as high as wide: it stands for one key and two rows.
+  /// A character is about twice as high as wide, so it shows one key and two rows.
   void AddDense(const WeightGrid& whole, Block& block) const {
     const int64_t labels = NumberColumns(whole.rows) + 1;
     const int64_t most = std::max<int64_t>(1, columns_ - labels);
@@ -159,7 +223,7 @@ class Painter {
     }
   }
 
-  TerminalBrush brush_;
+  Brush brush_;
   int64_t columns_;
   float top_;
 };
@@ -171,7 +235,7 @@ std::string Beside(const std::vector<Block>& blocks) {
   }
   std::string text;
   for (size_t i = 0; i < lines; ++i) {
-    int64_t missing = 0;  // spaces, once something follows them
+    int64_t missing = 0;  // spaces before the next text
     for (const Block& block : blocks) {
       const Line line = i < block.lines.size() ? block.lines[i] : Line();
       if (line.columns > 0) {
@@ -211,57 +275,6 @@ std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptio
   }
   text += line.empty() ? "" : Beside(line);
   return text + painter.Legend(picture.hidden_by);
-}
-
-namespace {
-
-constexpr char kReset[] = "\x1b[0m";
-
-/// The nearest of the 6 x 6 x 6 colours that follow the first 16 of a terminal's 256.
-int CubeColor(Rgb color) {
-  const auto level = [](uint8_t channel) {
-    constexpr int kLevels[] = {0, 95, 135, 175, 215, 255};
-    int best = 0;
-    for (int i = 1; i < 6; ++i) {
-      best = std::abs(kLevels[i] - channel) < std::abs(kLevels[best] - channel) ? i : best;
-    }
-    return best;
-  };
-  return 16 + 36 * level(color.red) + 6 * level(color.green) + level(color.blue);
-}
-
-const char* Shade(const TerminalCell& cell) {
-  static constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
-  return kShades[std::clamp(static_cast<int>(std::ceil(cell.share * 4)), 0, 4)];
-}
-
-}  // namespace
-
-std::string TerminalBrush::Wide(const TerminalCell& cell, int64_t columns) const {
-  std::string text;
-  for (int64_t i = 0; i < columns; ++i) {
-    text += cell.is_hidden ? "·" : has_colors() ? " " : Shade(cell);
-  }
-  return cell.is_hidden || !has_colors() ? text : absl::StrCat(Escape(48, cell), text, kReset);
-}
-
-std::string TerminalBrush::Halves(const TerminalCell& upper, const TerminalCell& lower) const {
-  if (upper.is_hidden && lower.is_hidden) {
-    return "·";
-  }
-  if (upper.is_hidden || lower.is_hidden) {
-    return upper.is_hidden ? absl::StrCat(Escape(38, lower), "▄", kReset)
-                           : absl::StrCat(Escape(38, upper), "▀", kReset);
-  }
-  return absl::StrCat(Escape(38, upper), Escape(48, lower), "▀", kReset);
-}
-
-/// `layer`: 38 of the character, 48 of what is behind it (ECMA-48, ISO 8613-6).
-std::string TerminalBrush::Escape(int layer, const TerminalCell& cell) const {
-  const Rgb color = SequentialColor(cell.share);
-  return colors_ == TerminalColors::k24Bit
-             ? absl::StrFormat("\x1b[%d;2;%d;%d;%dm", layer, color.red, color.green, color.blue)
-             : absl::StrFormat("\x1b[%d;5;%dm", layer, CubeColor(color));
 }
 
 }  // namespace attention

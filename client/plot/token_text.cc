@@ -51,7 +51,7 @@ std::string ShownControl(uint32_t value) {
     default:
       break;
   }
-  // U+2400 + value, of which three bytes of UTF-8 end in those of value.
+  // U+2400 + value, whose last byte in UTF-8 is 0x80 + value.
   return absl::StrCat("\xE2\x90", std::string(1, static_cast<char>(0x80 + value)));
 }
 
@@ -124,10 +124,10 @@ std::string PadLeft(absl::string_view text, int64_t columns) {
   return absl::StrCat(Spaces(columns - ColumnsOf(text)), text);
 }
 
-std::vector<std::string> NumberedTokens(int64_t count) {
+std::vector<std::string> NumberedTokens(int64_t count, absl::string_view prefix) {
   std::vector<std::string> tokens;
   for (int64_t i = 0; i < count; ++i) {
-    tokens.push_back(absl::StrCat(i));
+    tokens.push_back(absl::StrCat(prefix, i));
   }
   return tokens;
 }

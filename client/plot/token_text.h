@@ -1,4 +1,5 @@
-// How tokens look: on one line, nothing invisible, nothing that changes how its surroundings read.
+// How tokens are displayed: on one line, without invisible characters, and without effect on the
+// text around them.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,25 @@
 
 namespace attention {
 
-/// `token` with all that cannot be seen made visible: spaces as U+2423, line breaks and tabs as
+/// `token` with all invisible characters made visible: spaces as U+2423, line breaks and tabs as
 /// arrows, control characters as their pictures (U+2400), formatting characters (zero width, or of
-/// bidirectional text) as <U+202E>, and bytes that are no UTF-8 as \xNN. An empty token is U+2205.
+/// bidirectional text) as <U+202E>, and bytes that are not UTF-8 as \xNN. An empty token becomes
+/// U+2205.
 std::string ShownToken(absl::string_view token);
 
-/// Columns that valid UTF-8 takes in a terminal: 2 for wide East Asian characters and emoji, 0 for
-/// combining marks (Unicode Standard Annex 11).
+/// The columns that valid UTF-8 takes in a terminal: 2 for wide East Asian characters and emoji, 0
+/// for combining marks (Unicode Standard Annex 11).
 int64_t ColumnsOf(absl::string_view text);
 
 /// `text` cut to `columns`, the last an ellipsis where something was cut.
 std::string CutTo(absl::string_view text, int64_t columns);
 
-/// As many spaces; none for a negative count.
+/// `count` spaces; none for a negative count.
 std::string Spaces(int64_t count);
-/// `text` in `columns` or more, aligned right.
+/// `text` with spaces before it, to fill `columns`.
 std::string PadLeft(absl::string_view text, int64_t columns);
 
-/// "0", "1", ...: for rows and keys without tokens.
-std::vector<std::string> NumberedTokens(int64_t count);
+/// Names of rows and keys without tokens: "0", "1", ...; with a prefix "memory 0", "memory 1", ...
+std::vector<std::string> NumberedTokens(int64_t count, absl::string_view prefix = "");
 
 }  // namespace attention

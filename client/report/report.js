@@ -23,7 +23,7 @@
     return `${+(value / size).toPrecision(digits)}${name}`;
   }
 
-  /** 1000 is "99.9%". */
+  /** The percentile at 1 / (1 - q): "99.9%" for 1000. */
   function percentText(place) {
     const nines = Math.floor(Math.log10(place) + 1e-9);
     return `${+(100 * (1 - 1 / place)).toFixed(Math.max(0, nines - 1) + 1)}%`;
@@ -101,7 +101,7 @@
     for (const tick of axisX.ticks) {
       const text = axisX.isLog ? percentText(tick) : quantity(tick, chart.x.unit);
       draw(svg, "line", { class: "grid", x1: x(tick), x2: x(tick), y1: bottom, y2: top });
-      if (x(tick) - 3.6 * text.length < free) continue; // it would run into the one before
+      if (x(tick) - 3.6 * text.length < free) continue; // it would overlap the one before
       draw(svg, "text", { class: "tick", x: x(tick), y: bottom + 16, "text-anchor": "middle" }, text);
       free = x(tick) + 3.6 * text.length + 7;
     }
@@ -135,7 +135,7 @@
       new ResizeObserver(() => this.fit()).observe(holder);
       this.fit();
     }
-    /** Draws anew when there is another width to fill. */
+    /** Draws again when the width has changed. */
     fit() {
       const width = Math.round(this.holder.clientWidth);
       if (width === this.width || width === 0) return;

@@ -30,7 +30,7 @@ std::string Title(const std::vector<NamedReport>& reports) {
                       model.empty() ? options.at("request").get<std::string>() : model);
 }
 
-/// "cpu Xeon; cpus 2; isa avx2 fma".
+/// The members of `pairs`: "cpu Xeon; cpus 2; isa avx2 fma".
 std::string PairsText(const Json& pairs, const char* separator) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : pairs.items()) {
@@ -40,7 +40,7 @@ std::string PairsText(const Json& pairs, const char* separator) {
   return absl::StrJoin(parts, "; ");
 }
 
-/// What the text of a report leaves out.
+/// The facts that the text of a report leaves out.
 std::string FactsHtml(const Json& result) {
   const Json& options = result.at("options");
   const std::pair<const char*, std::string> facts[] = {
@@ -70,7 +70,7 @@ std::string SectionHtml(const NamedReport& run, bool is_named) {
                       FactsHtml(run.result), "</section>\n");
 }
 
-/// `json` with texts, keys included, that cannot reorder what is around them.
+/// `json` with all texts, keys included, made Printable.
 Json PrintableJson(const Json& json) {
   if (json.is_string()) {
     return Printable(json.get<std::string>());
@@ -96,7 +96,7 @@ absl::StatusOr<std::string> ReportPage(const std::vector<NamedReport>& reports) 
   Json data = Json::array();
   const bool are_named = reports.size() > 1;
   for (const NamedReport& run : reports) {
-    try {  // of json, which throws where a member is missing or of another type
+    try {  // json throws if a member is missing or has another type
       title = Title(reports);
       body += SectionHtml(run, are_named);
     } catch (const Json::exception& error) {

@@ -10,15 +10,15 @@
 namespace attention {
 
 struct NamedReport {
-  /// The name of its line in charts; where there are several reports, all names differ.
+  /// The name of the report in charts. Several reports have different names.
   std::string name;
-  /// What ToJson(BenchReport) made, perhaps read from a file.
+  /// The JSON of a BenchReport (ToJson).
   nlohmann::json result;
 };
 
-/// One self-contained file (PageHtml): of each report whether it passed, the text that `attend
-/// bench` prints, and how it was measured; then charts, which the page draws from the JSON that it
-/// carries. INVALID_ARGUMENT names the report that lacks something. REQUIRES: at least one report.
+/// A self-contained HTML file (PageHtml). It shows for each report whether it passed, the text that
+/// `attend bench` prints, and how it was measured; then charts, which scripts draw from the JSON in
+/// the page. INVALID_ARGUMENT names a report that lacks a member. REQUIRES: at least one report.
 absl::StatusOr<std::string> ReportPage(const std::vector<NamedReport>& reports);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// What of the results in #data is drawn: a list of {name, result}, each result as `attend bench --json` writes it.
+// Chooses what is drawn of the results in #data, a list of {name, result}, each result as `attend bench --json` writes it.
 // Times are milliseconds.
 "use strict";
 const report = (() => {
@@ -64,7 +64,7 @@ const report = (() => {
       result.push({
         end: 1e3 * (first + each) * length,
         seconds: Math.min(each * length, level.window_s - start),
-        isWhole: level.window_s - start > 0.5 * each * length, // what came after the window makes no rate
+        isWhole: level.window_s - start > 0.5 * each * length, // a slice that is mostly after the window has no rate
         sum,
         times: joined(parts.map((part) => timesOf(part.latency_ms))),
       });
@@ -151,11 +151,11 @@ const report = (() => {
     };
   }
 
-  /** Of several levels: what they came to by the load. */
+  /** Charts of several levels, by load. */
   function levelCharts() {
     const all = runs.map((run) => ({ name: run.name, levels: levelsOf(run) }));
     const [first] = all[0].levels;
-    const share = all.every(({ levels }) => isOpen(levels[0]) === isOpen(first)); // else they have no axis in common
+    const share = all.every(({ levels }) => isOpen(levels[0]) === isOpen(first)); // otherwise they share no axis
     if (!share || all.every(({ levels }) => levels.length === 1)) return [];
     const by = (levels, value) => [...new Map(levels.map((level) => [loadOf(level), value(level)]))];
     const latency = (percent) => ({ latency_ms: json }) =>

@@ -145,7 +145,8 @@ class Zsh(Installed):
 
     def test_commands_flags_and_values(self):
         self.assertEqual(self.complete("attend gen"), "attend generate ")
-        self.assertEqual(self.complete("attend run --simil"), "attend run --similarity=")
+        self.assertEqual(self.complete("attend run --simil"), "attend run --similarity ")
+        self.assertEqual(self.complete("attend run --similarity=lin"), "attend run --similarity=linear ")
         self.assertEqual(self.complete("attend run --dtype bf"), "attend run --dtype bf16 ")
         self.assertEqual(self.complete("attend completion z"), "attend completion zsh ")
         self.assertEqual(self.complete("attend-server --weights-dtype=in"), "attend-server --weights-dtype=int8 ")

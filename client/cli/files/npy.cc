@@ -45,7 +45,7 @@ absl::string_view ValueOf(absl::string_view dict, absl::string_view key) {
   return {};
 }
 
-/// "(2, 3)" to {2, 3}; "(5,)" to {5}; "()" to {}.
+/// Parses "(2, 3)" to {2, 3}, "(5,)" to {5}, and "()" to {}.
 absl::StatusOr<Shape> ParseShapeTuple(const std::string& path, absl::string_view text) {
   const size_t end = text.find(')');
   if (text.empty() || text[0] != '(' || end == absl::string_view::npos) {

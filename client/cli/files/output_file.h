@@ -13,8 +13,8 @@ namespace attention {
 /// all is written. INVALID_ARGUMENT names a file that cannot be written.
 absl::Status WriteFile(const std::string& path, std::initializer_list<absl::string_view> parts);
 
-/// The same with one text; prints it when `path` is "-". UNAVAILABLE when standard output is
-/// closed.
+/// Writes `text` to the file at `path`, or prints it if `path` is "-". UNAVAILABLE when standard
+/// output is closed.
 absl::Status WriteOutput(const std::string& path, const std::string& text);
 
 }  // namespace attention

@@ -11,17 +11,17 @@
 
 namespace attention {
 
-/// "2x5x512" to {2, 5, 512}: extents of at least 0. INVALID_ARGUMENT quotes what is wrong, as in
-/// all of this file.
+/// Parses "2x5x512" to {2, 5, 512}; extents are at least 0. INVALID_ARGUMENT quotes what is wrong,
+/// as in all functions of this file.
 absl::StatusOr<Shape> ParseShape(const std::string& text);
 
-/// "3,5" to {3, 5}; empty text to {}.
+/// Parses "3,5" to {3, 5}, and the empty text to {}.
 absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text);
 
-/// "3,5;;1" to {{3, 5}, {}, {1}}: one list for each sequence.
+/// Parses "3,5;;1" to {{3, 5}, {}, {1}}: one list for each sequence.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text);
 
-/// "0.5,-2" to {0.5, -2}.
+/// Parses "0.5,-2" to {0.5, -2}.
 absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text);
 
 /// Token ids of several sequences, packed one after the other.
@@ -30,7 +30,8 @@ struct RaggedTokens {
   std::vector<int64_t> lengths;
 };
 
-/// "1,2,3;4,5" to two sequences of 3 and 2 tokens. A sequence may be empty, the text may not.
+/// Parses "1,2,3;4,5" to two sequences of 3 and 2 tokens. A sequence may be empty, the text may
+/// not.
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text);
 
 struct NamedVersion {
@@ -38,7 +39,7 @@ struct NamedVersion {
   std::optional<int64_t> version = {};
 };
 
-/// "NAME" or "NAME:VERSION"; INVALID_ARGUMENT quotes what is neither.
+/// Parses "NAME" or "NAME:VERSION".
 absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text);
 
 }  // namespace attention

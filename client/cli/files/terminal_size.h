@@ -14,7 +14,7 @@ struct TerminalSize {
   int64_t rows = 24;
 };
 
-/// None where standard output is no terminal.
+/// The size of the terminal; absent if standard output is not a terminal.
 inline std::optional<TerminalSize> SizeOfTerminal() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {

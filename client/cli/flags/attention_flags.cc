@@ -15,10 +15,10 @@
 namespace attention {
 namespace {
 
-// Of --rotary-scaling: a double holds them exactly.
+// The limit of POSITIONS in --rotary-scaling, up to which a double is exact.
 constexpr double kMaxPositions = 1e15;
 
-/// One whole number for each sequence, or none where nothing is between the ';'.
+/// Parses "N", or "N;;N": one number for each sequence, or none if it has no own.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ParseCounts(const std::string& text) {
   ASSIGN_OR_RETURN(std::vector<std::vector<int64_t>> lists, ParseLists(text));
   for (const std::vector<int64_t>& list : lists) {
@@ -39,7 +39,7 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
   static constexpr char kSimilarities[] = "dot_product|gaussian|box|triangular|linear";
   group.SwitchSetter(
       "--causal,!--no-causal", [&options](bool on) { options.set_causal(on); },
-      "Whether rows see only keys up to their own position; default: as the model does");
+      "Attend only to keys up to the row's own position; default: as the model does");
   group.Setter<double>(
       "--scale", [&options](double x) { options.set_scale(x); }, "X",
       "Factor of query . key; default 1 / sqrt(D)");
@@ -59,7 +59,7 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
 }
 
 void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
-  HelpGroup group(command, "Which keys a row sees (N;N: a value for each sequence)");
+  HelpGroup group(command, "Which keys a row attends to (N;N: a value for each sequence)");
   const auto add = [&group](const char* name, std::string& target, const char* type,
                             const char* help) {
     group.Value(name, target, type, help)->check(Accepts(ParseCounts));
@@ -76,11 +76,12 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   };
   add_number("window", "The last N keys up to the row's own position");
   add_number("window_right", "Up to N keys after the row's own position");
-  add_number("window_dilation", "Of the window's keys, each N-th before and after the row's own");
-  add_number("prefix", "The first N keys, in any case");
+  add_number("window_dilation",
+             "Only every N-th key of the window, counted from the row's own position");
+  add_number("prefix", "Always attend to the first N keys");
   group
       .Value("--global-tokens", flags.global_tokens, "N,N",
-             "Positions that see all keys and are seen by all rows")
+             "Positions that attend to all keys, and to which all rows attend")
       ->check(Accepts(ParseLists));
   group.Value("--mask", flags.mask, "TENSOR", "[1 or B, 1 or H, Sq, Sk]: 0 hides a key");
 }
@@ -96,7 +97,7 @@ void AddLogitFlags(CLI::App& command, AttentionFlags& flags) {
       ->check(Accepts(ParseAlibi));
   group
       .Value("--sinks", flags.sinks, "X,X",
-             "One more logit for each head, which counts in the denominator only")
+             "One more logit for each head, which counts only in the denominator")
       ->check(Accepts(ParseNumbers));
   group.Value("--bias", flags.bias, "TENSOR", "[1 or B, 1 or H, Sq, Sk], added to the logits");
 }
@@ -108,10 +109,11 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
       "--rotary", [rotary](bool) { rotary(); },
       "Rotary position embedding; each --rotary-... implies it");
   group.Setter<double>(
-      "--rotary-base", [rotary](double x) { rotary().set_base(x); }, "X", "Default 10000");
+      "--rotary-base", [rotary](double x) { rotary().set_base(x); }, "X",
+      "Base of the rotation's frequencies; default 10000");
   group.Setter<int64_t>(
       "--rotary-dim", [rotary](int64_t n) { rotary().set_dim(n); }, "N",
-      "Turn the first N elements of a head; default all");
+      "Rotate the first N elements of a head; default all");
   group.SwitchSetter(
       "--rotary-interleaved", [rotary](bool on) { rotary().set_interleaved(on); },
       "Pairs are (2i, 2i + 1) instead of (i, i + N / 2)");

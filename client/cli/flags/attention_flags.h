@@ -14,11 +14,11 @@ namespace attention {
 inline constexpr char kStandardAlibi[] = "standard";
 
 struct AttentionFlags {
-  /// Those that are plain values.
+  /// The options that are plain values.
   v1::AttentionOptions options;
   // Lists of whole numbers; ';' separates sequences.
   std::string causal_each, global_tokens;
-  /// By the name of the field, "window": the text of the flag, one number for each sequence.
+  /// The texts of flags with a number for each sequence, by the name of the field, "window".
   std::map<std::string, std::string> visibility_numbers;
   std::string alibi;  // kStandardAlibi, or one slope for each head
   std::string sinks;
@@ -34,7 +34,7 @@ struct AttentionFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddAttentionFlags(CLI::App& command, AttentionFlags& flags);
 
-/// "linear:4" or "llama3:8[,LOW,HIGH,POSITIONS]": a message with the scaling alone.
+/// Parses "linear:4" or "llama3:8[,LOW,HIGH,POSITIONS]" to a message with only the scaling.
 /// INVALID_ARGUMENT quotes what is wrong.
 absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text);
 

@@ -25,7 +25,8 @@ absl::StatusOr<int64_t> NumHeads(AttentionClient& client, const AttendRequest& r
              : model.num_heads();
 }
 
-/// Calls `set_shared` with the only list, or `set_own` with each sequence's, made when missing.
+/// Calls `set_shared` if `text` has a single list, else `set_own` with the options and the list of
+/// each sequence.
 template <typename SetShared, typename SetOwn>
 absl::Status SetLists(const std::string& text, v1::AttentionOptions& options, SetShared set_shared,
                       SetOwn set_own) {

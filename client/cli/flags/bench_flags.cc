@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help.h"
 #include "client/cli/flags/help_group.h"
@@ -26,7 +25,7 @@ std::string CheckLengths(const std::string& text) {
 
 void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
   AddRequestFlags(command, flags.request);
-  // Takes more than the one that `run` has.
+  // Replaced by a flag that also takes a mix of lengths.
   command.remove_option(command.get_option("--lengths"));
   HelpGroup group(command, "Requests");
   group
@@ -45,8 +44,8 @@ void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
   HelpGroup group(command, "Decoding");
   CLI::Option* const decode =
       group.Switch("--decode", flags.decode,
-                   "Sessions: each takes in a prompt and makes steps, over and over. Of what to "
-                   "send, only the kind and the widths matter");
+                   "Sessions: each sends a prompt and then steps, again and again. Only the kind "
+                   "and the widths of what to send are used");
   for (const char* const other :
        {"--rate", "--ramp", "--schedule", "--lengths", "--stream", "--protocol"}) {
     decode->excludes(other);
@@ -81,26 +80,20 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
               "Write the result as JSON; - is standard output, instead of text");
   group.Value("-f,--csv", flags.csv, "FILE", "Write a line of CSV for each level; - as above");
   group.Value("--html", flags.html, "FILE", "Write a page of charts, one file; - as above");
-  group
-      .Setter<std::vector<std::string>>(
-          "--tag",
-          [&flags](const std::vector<std::string>& tags) {
-            for (const std::string& tag : tags) {
-              flags.tags.insert(absl::StrSplit(tag, absl::MaxSplits('=', 1)));
-            }
-          },
-          "KEY=VALUE", "Keep this with the result; may be repeated")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->check(CheckKeyValue);
+  group.Pairs(
+      "--tag",
+      [&flags](const std::string& key, const std::string& value) {
+        flags.tags.emplace(key, value);
+      },
+      "Keep this with the result; may be repeated");
 }
 
-/// What few need is for --help-expert.
+/// Leaves the rarely used groups to --help-expert.
 void HideExpertGroups(CLI::App& command) {
   static constexpr const char* kShown[] = {
       "Options",       "OPTIONS",      "Server",  "What to send", "Requests",
       "How much load", "For how long", "Targets", "Decoding",     "Report"};
-  command.set_help_all_flag("--help-expert", "The rarely used flags, too");
+  command.set_help_all_flag("--help-expert", "Show all flags, also the rarely used ones");
   for (CLI::Option* const option : command.get_options()) {
     const std::string group = option->get_group();
     if (std::none_of(std::begin(kShown), std::end(kShown),
@@ -110,7 +103,7 @@ void HideExpertGroups(CLI::App& command) {
   }
 }
 
-/// `text`, BxSxE or BxS, with S replaced.
+/// `text`, BxSxE or BxS, with `length` in place of S.
 absl::StatusOr<std::string> WithLength(const std::string& text, int64_t length) {
   ASSIGN_OR_RETURN(Shape shape, ParseShape(text));
   if (shape.size() < 2 || shape.size() > 3) {
@@ -129,7 +122,7 @@ absl::StatusOr<RequestMix> MakeMixOfLengths(RequestFlags flags, LengthMix mix,
   return RequestMix::OfLengths(std::move(longest), std::move(mix));
 }
 
-/// Of the flags, or the plan's schedule.
+/// The lengths that the flags or the schedule of the plan give; absent if there are none.
 absl::StatusOr<std::optional<LengthMix>> LengthsOf(const BenchFlags& flags, const BenchPlan& plan) {
   if (flags.has_length_mix()) {
     return ParseLengthMix(flags.lengths);

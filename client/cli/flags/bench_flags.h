@@ -20,7 +20,7 @@ namespace attention {
 struct BenchFlags {
   ServerFlags server;
   RequestFlags request;
-  /// Of each sequence of the request as `run` has it, or a mix of lengths.
+  /// The length of each sequence, as in `run`, or a mix of lengths.
   std::string lengths;
   std::string protocol = "native";
   bool stream = false;
@@ -45,18 +45,20 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckBenchFlags(const BenchFlags& flags);
 
-/// Errors of PlanOf(LoadFlags). REQUIRES, as those below: CheckBenchFlags is OK.
+/// The plan that the flags describe. Errors of PlanOf(LoadFlags). REQUIRES, as the functions below:
+/// CheckBenchFlags is OK.
 absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags);
 
 std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
 
 /// Reads or generates the tensors. Asks the server for the width of a model only when no flag says
-/// what to send, and for its vocabulary if tokens are to be random. Lengths are those of the plan's
+/// what to send, and for its vocabulary if tokens are to be random. Uses the lengths of the plan's
 /// schedule if it has some.
 absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPlan& plan,
                                           AttentionClient& client);
 
-/// Of `decode`, in the widths of what would be sent without it.
+/// The sessions of --decode. Their input has the kind and the widths of the request without
+/// --decode.
 absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, const BenchPlan& plan,
                                           AttentionClient& client);
 

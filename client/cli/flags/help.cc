@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-/// Of the flags of `app`, those in option groups included.
+/// Adds the names of all flags of `app`, including those in option groups.
 void AddFlagNames(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
@@ -36,7 +36,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-/// What is said of a word that nothing takes.
+/// The error text for a word that is no flag, command or argument.
 std::string UnknownWord(const CLI::App& command, const std::string& word) {
   const bool is_flag = absl::StartsWith(word, "-");
   const std::string name = is_flag ? word.substr(0, word.find('=')) : word;

@@ -13,8 +13,8 @@
 
 namespace attention {
 
-/// Groups of flags whose titles begin so are shown by --help-expert alone (and by manual pages and
-/// completions).
+/// The beginning of the titles of groups that --help leaves out; --help-expert, manual pages and
+/// completions have them.
 inline constexpr char kExpertPrefix[] = "Expert: ";
 
 /// Writes help in lines of at most 100 columns, without the groups of experts unless they ask.
@@ -26,7 +26,7 @@ class HelpFormatter : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override {
     shows_expert_ = mode == CLI::AppFormatMode::All;
     std::string help = CLI::Formatter::make_help(app, name, mode);
-    // What groups that are not shown leave.
+    // Removes the empty lines that hidden groups leave.
     while (absl::StrReplaceAll({{"\n\n\n", "\n\n"}}, &help) > 0) {
     }
     return help;
@@ -56,8 +56,8 @@ class HelpFormatter : public CLI::Formatter {
   mutable bool shows_expert_ = false;
 };
 
-/// Names the subcommand, what is wrong, what may have been meant, and where to read more: for
-/// CLI::App::failure_message.
+/// The text of a usage error, for CLI::App::failure_message: the subcommand, what is wrong, what
+/// may have been meant, and where to read more.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace attention

@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// A check whose text is what `parse`, which returns a StatusOr, accepts.
+/// A check for texts that `parse`, which returns a StatusOr, accepts.
 template <typename Parse>
 auto Accepts(Parse parse) {
   return [parse](const std::string& text) {
@@ -19,66 +19,76 @@ auto Accepts(Parse parse) {
   };
 }
 
-/// A check that says nothing in `--help`.
+/// A check for numbers from `low` to `high`, which adds nothing to `--help`.
 template <typename Number>
 CLI::Validator Within(Number low, Number high) {
   return CLI::Range(low, high).description("");
 }
 
-/// "KEY=VALUE" with a key.
-inline std::string CheckKeyValue(const std::string& text) {
-  const size_t equals = text.find('=');
-  return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
-}
-
 /// Adds flags to a group of a command's help.
 class HelpGroup {
  public:
-  /// Borrows `command`. Without a title: the parser's own group, whose name differs by its version.
+  /// Borrows `command`. Without a title, flags go to the default group of the parser.
   explicit HelpGroup(CLI::App& command, const std::string& title = "")
       : command_(command), title_(title) {}
 
-  /// A flag, or a word in its own place, whose value goes to `target`; `type` is what a value looks
-  /// like.
+  /// A flag or a positional argument whose value goes to `target`; `type` is the form of a value.
   template <typename T>
   CLI::Option* Value(const std::string& names, T& target, const std::string& type,
                      const std::string& help) {
     return Grouped(command_.add_option(names, target, help)->type_name(type));
   }
-  /// The same, and `--help` says what `target` is now.
+  /// The same; `--help` shows the present value of `target` as the default.
   template <typename T>
   CLI::Option* Default(const std::string& names, T& target, const std::string& type,
                        const std::string& help) {
     return Value(names, target, type, help)->capture_default_str();
   }
-  /// One of `choices`, "native|oip".
+  /// A flag whose value is one of `choices`, "native|oip".
   CLI::Option* Choice(const std::string& names, std::string& target, const std::string& choices,
                       const std::string& help) {
     return Value(names, target, choices, help)->check(OneOf(choices));
   }
-  /// May be repeated, each time with one value.
+  /// A flag that may be repeated, each time with one value.
   CLI::Option* List(const std::string& names, std::vector<std::string>& target,
                     const std::string& type, const std::string& help) {
     return Value(names, target, type, help)->expected(1)->take_all();
   }
-  /// A value that `set` takes.
+  /// A flag whose value goes to `set`.
   template <typename T, typename Set>
   CLI::Option* Setter(const std::string& names, const Set& set, const std::string& type,
                       const std::string& help) {
     const std::function<void(const T&)> take = [set](const T& value) { set(value); };
     return Grouped(command_.add_option_function<T>(names, take, help)->type_name(type));
   }
+  /// A flag KEY=VALUE that may be repeated; calls `take` with each key and value.
+  template <typename Take>
+  CLI::Option* Pairs(const std::string& names, const Take& take, const std::string& help) {
+    const auto split = [take](const std::vector<std::string>& texts) {
+      for (const std::string& text : texts) {
+        const size_t equals = text.find('=');
+        take(text.substr(0, equals), text.substr(equals + 1));
+      }
+    };
+    return Setter<std::vector<std::string>>(names, split, "KEY=VALUE", help)
+        ->expected(1)
+        ->take_all()
+        ->check([](const std::string& text) {
+          const size_t equals = text.find('=');
+          return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
+        });
+  }
   CLI::Option* Switch(const std::string& names, bool& target, const std::string& help) {
     return Grouped(command_.add_flag(names, target, help));
   }
-  /// A switch whose state `set` takes.
+  /// A switch whose state goes to `set`.
   template <typename Set>
   CLI::Option* SwitchSetter(const std::string& names, const Set& set, const std::string& help) {
     const auto take = [set](int64_t count) { set(count > 0); };
     return Grouped(command_.add_flag_function(names, take, help));
   }
 
-  /// One of "native|oip".
+  /// A check for one of `choices`, "native|oip".
   static CLI::Validator OneOf(const std::string& choices) {
     const std::vector<std::string> words = absl::StrSplit(choices, '|');
     return CLI::IsMember(words).description("");

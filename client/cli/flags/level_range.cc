@@ -22,7 +22,7 @@ absl::StatusOr<LevelRange> ParseRange(const std::string& text) {
   std::vector<double> numbers;
   for (const std::string& part : parts) {
     double number = 0.0;
-    // Not NaN either.
+    // The comparison also refuses NaN.
     if (parts.size() > 3 || !absl::SimpleAtod(part, &number) || !(number > 0.0)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "\"", text, "\": expected N, START:END or START:END:STEP, found \"", part, "\""));
@@ -57,7 +57,7 @@ bool IsWhole(double number) { return number == std::floor(number); }
 std::vector<double> LevelRange::Levels(double default_step) const {
   std::vector<double> levels;
   const double distance = step.value_or(default_step);
-  // Counted, so that no rounding leaves out the last.
+  // Computed from an index, so that rounding does not leave out the last level.
   for (int i = 0; start + i * distance <= end * (1.0 + 1e-9); ++i) {
     levels.push_back(start + i * distance);
   }

@@ -54,7 +54,7 @@ void AddTimeFlags(CLI::App& command, LoadFlags& flags) {
   group.Value("-n,--requests", flags.requests, "N", "How many requests to measure")
       ->check(Within(1.0, 1e12));
   AddDuration(group, "--warmup", flags.warmup,
-              "Load before the measurement: 1s, or 0 before a number of requests or a schedule");
+              "Load before the measurement; default 1s, or 0 with --requests or --schedule");
   group.Value("--warmup-requests", flags.warmup_requests, "N", "Warm-up by number of requests")
       ->check(Within(1.0, 1e12));
 }
@@ -79,11 +79,9 @@ void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
 void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
   HelpGroup group(command, "Targets");
   group
-      .Value("--slo", flags.slo, "TARGET",
-             "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be "
-             "repeated. A range ends with the first level that misses one")
-      ->type_size(1)
-      ->allow_extra_args(false)
+      .List("--slo", flags.slo, "TARGET",
+            "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be "
+            "repeated. A range ends with the first level that misses one")
       ->check(Accepts(ParseSlo));
   group.Switch("--search", flags.search,
                "Find the highest rate that meets the targets: within the range of --rate (or of "

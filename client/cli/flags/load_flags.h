@@ -14,7 +14,7 @@
 namespace attention {
 
 struct LoadFlags {
-  // A closed loop, unless one of the next three is there. Empty: not given.
+  // A closed loop, unless one of the next three is given. Empty: not given.
   std::string concurrency;
   std::string rate;
   std::string ramp;
@@ -48,8 +48,8 @@ void AddLoadFlags(CLI::App& command, LoadFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckLoadFlags(const LoadFlags& flags);
 
-/// All but the connection, the timeout and the samples. Reads the schedule; errors are those of
-/// ReadArrivalTrace. REQUIRES: CheckLoadFlags is OK.
+/// The plan that the flags describe, without the connection, the timeout and the samples. Reads the
+/// schedule; errors are those of ReadArrivalTrace. REQUIRES: CheckLoadFlags is OK.
 absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// What the flags of load become.
+// The plan that the flags of load describe.
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -133,7 +133,7 @@ absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed) {
         flags.max_in_flight.value_or(plan.options.open_loop->max_in_flight);
   }
   if (flags.search) {
-    plan.search = SearchPlan{.lowest = range.start, .highest = {}, .resolution = range.step};
+    plan.search = SearchPlan{.lowest = range.start, .resolution = range.step};
     if (!range.is_one()) {
       plan.search->highest = range.end;
     }

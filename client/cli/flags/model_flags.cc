@@ -22,7 +22,7 @@ v1::ModelOutput OutputOf(const ModelFlags& flags) {
 }  // namespace
 
 void AddModelFlags(CLI::App& command, ModelFlags& flags) {
-  HelpGroup group(command, "What of the model to run (default: all of it)");
+  HelpGroup group(command, "Which part of the model to run (default: the whole stack)");
   group
       .Value("--layer", flags.layer, "N",
              "Attention of this layer alone, before residual and norm; counts from 0")

@@ -1,4 +1,4 @@
-// The flags that say what of a model is to run.
+// The flags that say which part of a model runs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@ struct ModelFlags {
   std::string logits;  // all, last, or nothing
   std::string weights_layers, weights_heads;
 
-  /// Of a run of the whole stack.
+  /// Whether a flag is given that only fits a run of the whole stack.
   bool has_stack_flags() const {
     return !(pool.empty() && logits.empty() && weights_layers.empty() && weights_heads.empty());
   }
@@ -31,7 +31,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckModelFlags(const ModelFlags& flags);
 
-/// REQUIRES: CheckModelFlags is OK.
+/// Writes the flags to `request`. REQUIRES: CheckModelFlags is OK.
 absl::Status ChooseRun(const ModelFlags& flags, AttendRequest& request);
 
 }  // namespace attention

@@ -78,7 +78,7 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags) {
              "FILE.safetensors with weights, written by `attend run --output`");
   AddServerFlags(command, flags.server);
   AddRequestFlags(command, flags.request);
-  // Their answers are not in the picture.
+  // Pictures have no such answers.
   command.remove_option(command.get_option("--pool"));
   command.remove_option(command.get_option("--logits"));
   AddPictureFlags(command, flags);
@@ -106,7 +106,7 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
     return absl::OkStatus();
   }
   RequestFlags request = flags.request;
-  // Of a whole stack, all layers unless some are chosen; --weights-heads chooses of those.
+  // Without --weights-layers, --weights-heads chooses heads of all layers.
   request.run.weights_heads = request.run.weights_layers.empty() ? "" : request.run.weights_heads;
   return CheckRequestFlags(request);
 }

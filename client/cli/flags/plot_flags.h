@@ -20,7 +20,7 @@ struct PlotFlags {
   RequestFlags request;
   std::string file;
   std::string output;
-  std::string format;  // empty: as the output is called
+  std::string format;  // empty: by the extension of the output
   int64_t sequence = 0;
   bool mean = false;
   std::optional<int64_t> width;
@@ -34,11 +34,12 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckPlotFlags(const PlotFlags& flags);
 
-/// REQUIRES: CheckPlotFlags is OK.
+/// The format of the picture. REQUIRES: CheckPlotFlags is OK.
 PictureFormat FormatOf(const PlotFlags& flags);
 
-/// Colours and width of the terminal at standard output, as far as the flags leave them open: no
-/// colours where it is no terminal, or NO_COLOR (no-color.org) is set.
+/// Options for the terminal at standard output. Colours and width are those of the terminal, unless
+/// the flags say otherwise; there are no colours if standard output is not a terminal or NO_COLOR
+/// (no-color.org) is set.
 TerminalOptions TerminalOf(const PlotFlags& flags);
 
 }  // namespace attention

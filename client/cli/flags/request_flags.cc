@@ -15,12 +15,12 @@
 namespace attention {
 namespace {
 
-/// Puts the tensors of a request where they live as long as it.
+/// Builds a request together with the tensors that it borrows.
 class WorkloadBuilder {
  public:
   explicit WorkloadBuilder(const RequestFlags& flags) : flags_(flags) {}
 
-  /// Tensors of one request differ even when all are random: each has its `role`'s seed.
+  /// Loads a tensor. The seed depends on `role`, so that random tensors of one request differ.
   absl::StatusOr<const Tensor*> Load(const std::string& source, const char* role) {
     ASSIGN_OR_RETURN(Tensor tensor,
                      LoadTensor(source, role == nullptr ? flags_.seed : SeedOf(flags_.seed, role)));
@@ -136,7 +136,7 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
   group.List("--text", flags.texts, "TEXT",
              "A text for the model's own tokenizer; repeat it for more sequences");
   group.Value("--query", flags.query, "TENSOR",
-              "Attention without weights: [B, Sq, H, D] or packed [T, H, D]");
+              "Attention without a model: query [B, Sq, H, D] or packed [T, H, D]");
   group.Value("--key", flags.key, "TENSOR",
               "[B, Sk, Hkv, D] or packed [Tk, Hkv, D]; H is a multiple of Hkv");
   group.Value("--value", flags.value, "TENSOR", "[B, Sk, Hkv, Dv] or packed [Tk, Hkv, Dv]");
@@ -145,9 +145,9 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
 void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
   HelpGroup group(command, "More about what to send");
   group.Value("--memory", flags.memory, "TENSOR",
-              "Take keys and values from here, [B, Sm, d_model]; or the input of an encoder");
+              "Rows for keys and values, [B, Sm, d_model]; or the input of an encoder");
   group.Value("--memory-values", flags.memory_values, "TENSOR",
-              "The values, where a layer's are of another width than its keys");
+              "Rows for values, if the layer's values have another width than its keys");
   group.Switch("--no-special-tokens", flags.no_special_tokens,
                "Leave out the special tokens that a tokenizer puts around a text");
   group.Value("--type-ids", flags.type_ids, "0,0;1,0", "Token types, one for each of --tokens")
@@ -195,11 +195,10 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
                      !flags.random_tokens.empty() + !flags.texts.empty() + !flags.query.empty();
   const bool has_query = !flags.query.empty();
   const bool is_layer = !flags.input.empty() || !flags.random.empty();
-  struct Rule {
+  const struct {
     bool is_broken;
     const char* text;
-  };
-  const Rule rules[] = {
+  } rules[] = {
       {inputs == 0 && flags.memory.empty(),
        "expected --input, --random, --tokens, --random-tokens, --text or --query; try --random "
        "2x5x512"},
@@ -211,17 +210,20 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
       {!flags.memory_values.empty() && flags.memory.empty(), "--memory-values goes with --memory"},
       {!flags.type_ids.empty() && flags.tokens.empty(), "--type-ids goes with --tokens"},
       {flags.no_special_tokens && flags.texts.empty(), "--no-special-tokens goes with --text"},
-      {has_query && !flags.run.empty(), "what of a model to run does not go with --query"},
+      {has_query && !flags.run.empty(),
+       "--query runs no model: it goes without --layer, --pool, --logits, --model-version and "
+       "--weights-layers"},
       {!flags.memory_lengths.empty() && flags.memory.empty(),
        "--memory-lengths goes with --memory"},
       {!flags.kv_lengths.empty() && !has_query, "--kv-lengths goes with --query"},
       {!flags.query_offsets.empty() && !has_query, "--query-offsets goes with --query"},
       {!flags.lengths.empty() && !is_layer && !has_query,
-       "--lengths goes with --input, --random or --query; tokens say their own lengths"},
+       "--lengths goes with --input, --random or --query; --tokens and --text set lengths "
+       "themselves"},
   };
-  for (const Rule& rule : rules) {
-    if (rule.is_broken) {
-      return absl::InvalidArgumentError(rule.text);
+  for (const auto& [is_broken, text] : rules) {
+    if (is_broken) {
+      return absl::InvalidArgumentError(text);
     }
   }
   return CheckModelFlags(flags.run);

@@ -1,4 +1,4 @@
-// The flags of `run` and `bench` that say what to ask the server.
+// The flags of `run`, `bench` and `plot` that describe a request.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ struct RequestFlags {
   std::vector<std::string> texts;
   std::string query, key, value;
 
-  std::string memory, memory_values;  // memory alone: what an encoder runs over
+  std::string memory, memory_values;  // memory alone: the input of an encoder
   std::string type_ids;
   bool no_special_tokens = false;
   std::string lengths, memory_lengths, kv_lengths, query_offsets;

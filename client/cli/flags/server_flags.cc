@@ -3,13 +3,10 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
 
 namespace attention {
@@ -45,7 +42,7 @@ void AddTlsFlags(HelpGroup& group, ServerFlags& flags) {
       "The name in the server's certificate, if not that of the address");
 }
 
-/// Surrounding white space is no part of a token.
+/// Reads a token, without white space around it.
 std::string ReadToken(const std::string& path) {
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -61,21 +58,12 @@ void AddMetadataFlags(HelpGroup& group, ServerFlags& flags) {
       "--token-file",
       [&flags](const std::string& path) { flags.connection.token = ReadToken(path); }, "FILE",
       "Send the bearer token in this file");
-  group
-      .Setter<std::vector<std::string>>(
-          "-m,--metadata",
-          [&flags](const std::vector<std::string>& pairs) {
-            for (const std::string& text : pairs) {
-              const std::pair<std::string, std::string> pair =
-                  absl::StrSplit(text, absl::MaxSplits('=', 1));
-              flags.connection.metadata.emplace_back(absl::AsciiStrToLower(pair.first),
-                                                     pair.second);
-            }
-          },
-          "KEY=VALUE", "Send with every request; may be repeated")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->check(CheckKeyValue);
+  group.Pairs(
+      "-m,--metadata",
+      [&flags](const std::string& key, const std::string& value) {
+        flags.connection.metadata.emplace_back(absl::AsciiStrToLower(key), value);
+      },
+      "Send with every request; may be repeated");
 }
 
 }  // namespace
@@ -84,8 +72,8 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
   HelpGroup group(command, "Server");
   group
       .Default("--server", flags.connection.server, "ADDRESS",
-               "host:port or unix:/path. Several, separated by commas, take turns, and so do all "
-               "hosts of dns:///name:port")
+               "host:port or unix:/path; several, separated by commas, and all hosts of "
+               "dns:///name:port are used in turn")
       ->check([](const std::string& text) {
         return text.empty() ? "expected host:port or unix:/path" : "";
       });
@@ -127,10 +115,17 @@ absl::StatusOr<std::unique_ptr<AttentionClient>> ConnectTo(const ServerFlags& fl
       {.connection = flags.connection, .timeout = *ParseDuration(flags.timeout)});
 }
 
-int Fail(const absl::Status& status) {
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) {
+    return 0;
+  }
   std::cerr << "attend: " << absl::StatusCodeToString(status.code()) << ": " << status.message()
             << "\n";
   return kExitFailed;
+}
+
+int ExitCodeOf(const absl::StatusOr<bool>& succeeded) {
+  return succeeded.ok() && !*succeeded ? kExitFailed : ExitCodeOf(succeeded.status());
 }
 
 void RequireUsage(const absl::Status& status) {

@@ -1,4 +1,4 @@
-// What all subcommands share: which server, how long to wait, and how errors look.
+// The common part of all subcommands: the server, the timeout, and how errors are printed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,23 +18,26 @@ struct ServerFlags {
 };
 
 /// Adds --server, --timeout and --retries, and those of TLS, token and metadata, with the defaults
-/// that `flags` has now. A token's file is read by the parser.
+/// that `flags` has now. The parser reads the file of a token.
 void AddServerFlags(CLI::App& command, ServerFlags& flags);
 
 /// Adds a flag whose text ParseDuration accepts.
 CLI::Option* AddDuration(HelpGroup& group, const std::string& name, std::string& text,
                          const std::string& help);
-/// A check of what ParseDuration accepts: more than 0.
+/// A check that a duration is more than 0. REQUIRES: ParseDuration accepts `text`.
 std::string IsPositiveDuration(const std::string& text);
 
-/// "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
+/// Parses "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 
 /// A client for these flags. REQUIRES: they passed the parser's checks.
 absl::StatusOr<std::unique_ptr<AttentionClient>> ConnectTo(const ServerFlags& flags);
 
-/// Prints "attend: CODE: text" to stderr; the exit code of a failure.
-int Fail(const absl::Status& status);
+/// The exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
+/// kExitFailed.
+int ExitCodeOf(const absl::Status& status);
+/// The same; kExitFailed also for false.
+int ExitCodeOf(const absl::StatusOr<bool>& succeeded);
 
 /// Throws CLI::ValidationError for an error, which makes the parser exit with its text and code 2.
 void RequireUsage(const absl::Status& status);

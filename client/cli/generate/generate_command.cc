@@ -49,7 +49,7 @@ bool CanGenerate(const v1::Model& model) {
   return model.has_logits() && model.causal() && !model.has_encoder();
 }
 
-/// The one that is named, or the only one that has what it takes.
+/// The model called `name`, or without a name the only one that can generate text.
 absl::StatusOr<v1::Model> ChooseModel(const std::string& name, AttentionClient& client) {
   if (!name.empty()) {
     ASSIGN_OR_RETURN(const NamedVersion named, ParseNamedVersion(name));
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> OpenSession(const GenerateFlags& f
       open);
 }
 
-/// Text that a model makes is no command to the terminal.
+/// `text` without control characters, by which a model could control the terminal.
 std::string ForTerminal(std::string text) {
   for (char& c : text) {
     const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
@@ -213,11 +213,7 @@ void AddGenerateCommand(CLI::App& app, int& exit_code) {
   AddChoiceFlags(*command, *flags);
   AddEndFlags(*command, *flags);
   command->footer(kGenerateExamples);
-  command->callback([flags, &exit_code] {
-    if (const absl::Status status = Generate(*flags); !status.ok()) {
-      exit_code = Fail(status);
-    }
-  });
+  command->callback([flags, &exit_code] { exit_code = ExitCodeOf(Generate(*flags)); });
 }
 
 }  // namespace attention

@@ -120,7 +120,7 @@ int TokenSampler::Choose(const v1::TopLogits& top) {
   while (num_kept < count && (num_kept == 0 || kept < options_.top_p * sum)) {
     kept += weights[num_kept++];
   }
-  // 53 bits: the same double everywhere, which the library's distributions do not promise.
+  // A double of 53 bits is the same on every machine, unlike the distributions of the library.
   double left = static_cast<double>(generator_() >> 11) * 0x1p-53 * kept;
   for (int i = 0; i < num_kept; ++i) {
     left -= weights[i];

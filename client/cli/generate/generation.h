@@ -1,4 +1,4 @@
-// A text that a model writes, token by token, in a session.
+// Generates text in a session, token by token.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@
 namespace attention {
 
 struct SamplerOptions {
-  /// 0: always the likeliest.
+  /// 0: always the likeliest token.
   double temperature = 0;
-  /// Of the likeliest k tokens only. At least 1.
+  /// Only the k likeliest tokens are candidates. At least 1.
   int64_t top_k = 40;
-  /// Of the likeliest tokens that together have this probability, among those k (A. Holtzman et
-  /// al., "The Curious Case of Neural Text Degeneration", 2020). In (0, 1].
+  /// Of these, only the likeliest that together have this probability are candidates (A. Holtzman
+  /// et al., "The Curious Case of Neural Text Degeneration", 2020). In (0, 1].
   double top_p = 1;
   uint64_t seed = 0;
 };
 
-/// The same choices for the same seed, on every machine.
+/// Chooses tokens; the same ones for the same seed, on every machine.
 class TokenSampler {
  public:
   explicit TokenSampler(const SamplerOptions& options)
       : options_(options), generator_(options.seed) {}
 
-  /// How many logits Choose wants.
+  /// The number of logits that Choose needs.
   int64_t num_logits() const { return options_.temperature > 0 ? options_.top_k : 1; }
 
-  /// An index of `top`. REQUIRES: there are some; largest first.
+  /// The index of the chosen token in `top`. REQUIRES: `top` has logits, largest first.
   int Choose(const v1::TopLogits& top);
 
  private:
@@ -50,35 +50,37 @@ struct GenerationOptions {
   int64_t max_tokens = 128;
   std::set<int32_t> stop_ids;
   std::vector<std::string> stop_texts;
-  /// Tokens that a sequence can have; 0: any number.
+  /// The maximum number of tokens of a sequence; 0: no maximum.
   int64_t max_positions = 0;
 };
 
-/// What followed one prompt.
+/// The text after one prompt.
 struct Generated {
   int64_t prompt_tokens = 0;
-  std::vector<int32_t> ids;  // without the one that stopped it
+  std::vector<int32_t> ids;  // without the id that ended the text
   std::string text;          // of a model with a tokenizer
-  /// "length" (max_tokens), "stop" (an id or a text), or "full" (max_positions).
+  /// Why generation ended: "length" (max_tokens), "stop" (an id or a text), or "full"
+  /// (max_positions).
   std::string finish;
-  /// From the prompt to the first token, and between all others.
+  /// The time from the prompt to the first token, and from there to the last.
   absl::Duration first_after, others_took;
 
-  /// One line: how many, and how fast.
+  /// A line with the number of tokens and their times.
   std::string Timing() const;
 };
 
-/// One thread.
+/// Continues one prompt. For one thread.
 class Generation {
  public:
   /// Borrows `stream`.
   Generation(DecodeStream& stream, const GenerationOptions& options)
       : stream_(stream), options_(options), sampler_(options.sampler) {}
 
-  /// Gets each token's id and, as soon as it can be shown, the text.
+  /// Called with the id of each token and the text that can be shown by then; at the end with id -1
+  /// and the rest of the text.
   using OnToken = std::function<void(int32_t id, const std::string& text)>;
 
-  /// REQUIRES: called once; `prompt` is TokenIdsInput or TextInput.
+  /// Generates tokens until an end. REQUIRES: called once; `prompt` is TokenIdsInput or TextInput.
   absl::StatusOr<Generated> Continue(decltype(AttendRequest::input) prompt,
                                      const OnToken& on_token);
 
@@ -87,7 +89,7 @@ class Generation {
     int32_t id = 0;
     std::string text;
   };
-  /// The token after the step's.
+  /// Sends a step, and chooses the token after it.
   absl::StatusOr<Token> Step(decltype(AttendRequest::input) input);
 
   DecodeStream& stream_;
@@ -96,18 +98,19 @@ class Generation {
   int64_t length_ = 0;  // tokens of the session
 };
 
+/// Finds the first stop text in a text that arrives in parts.
 class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> texts) : texts_(std::move(texts)) {}
 
-  /// Takes the next bytes, and returns those that can be shown by now: what might begin a stop text
-  /// waits for what follows.
+  /// Takes the next bytes, and returns those that can be shown. Bytes that may begin a stop text
+  /// are held back.
   std::string Add(const std::string& bytes);
 
-  /// Whether a stop text was there; nothing is shown from it on.
+  /// Whether a stop text was found. From there on nothing is shown.
   bool is_over() const { return is_over_; }
 
-  /// What waits still, when there is no more; forgets it.
+  /// Returns the bytes that are held back, at the end of the text.
   std::string Rest();
 
  private:

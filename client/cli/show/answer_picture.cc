@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/show/hidden_keys.h"
 #include "client/lib/sequences.h"
 #include "client/load/reference_options.h"
@@ -20,19 +21,11 @@
 namespace attention {
 namespace {
 
-/// Numbers 0, 1, ... with something before them.
-std::vector<std::string> Numbered(const char* before, int64_t count) {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < count; ++i) {
-    names.push_back(absl::StrCat(before, i));
-  }
-  return names;
-}
-
-/// Where a layer's rows and keys come from: both from the input, or the keys or both from `memory`.
+/// The origin of the rows and keys of a layer: both from the input, or the keys or both from
+/// `memory`.
 enum class Source { kInput, kMemoryKeys, kMemory };
 
-/// Makes pictures of one answer.
+/// Makes the picture of one answer.
 class AnswerPainter {
  public:
   AnswerPainter(const AttendRequest& request, const AttendResult& result, const v1::Model& model,
@@ -44,7 +37,7 @@ class AnswerPainter {
     picture.title = request_.model.empty() ? "Attention" : "Attention of " + request_.model;
     picture.source = Describe(request_);
     for (int64_t s = 0; s < std::ssize(sequences_); ++s) {
-      SequencePicture sequence = {.name = absl::StrCat("sequence ", s), .layers = {}};
+      SequencePicture sequence = {.name = absl::StrCat("sequence ", s)};
       if (s < std::ssize(result_.weights)) {
         RETURN_IF_ERROR(ExpectRank(result_.weights[s]));
         ASSIGN_OR_RETURN(LayerPicture layer, LayerOfRequest(s));
@@ -60,7 +53,7 @@ class AnswerPainter {
         picture.sequences.push_back(std::move(sequence));
       }
     }
-    picture.hidden_by = rules_.Text();
+    picture.hidden_by = absl::StrJoin(rules_, ", ");
     return picture;
   }
 
@@ -78,7 +71,7 @@ class AnswerPainter {
                                                       : v1::Layer::default_instance();
   }
 
-  /// Whether the rows of a stack's layer are an encoder's, which `memory` enters.
+  /// Whether a layer of a stack belongs to an encoder, whose input is `memory`.
   bool IsEncoder(int64_t layer) const {
     const int64_t crosses = std::count_if(model_.layers().begin(), model_.layers().end(),
                                           [](const v1::Layer& one) { return one.is_cross(); });
@@ -100,7 +93,7 @@ class AnswerPainter {
     return std::ssize(tokens) == rows ? tokens : NumberedTokens(rows);
   }
 
-  /// A layer that hides nothing yet.
+  /// The picture of a layer without hidden cells.
   LayerPicture Open(int64_t number, int64_t sequence, const Tensor& weights, Source source) const {
     const int64_t num_heads = weights.shape()[0], rows = weights.shape()[1],
                   keys = weights.shape()[2];
@@ -111,17 +104,18 @@ class AnswerPainter {
     for (int64_t head = 0; head < num_heads; ++head) {
       layer.heads.push_back(head);
     }
-    layer.rows = source == Source::kMemory ? Numbered("memory ", rows) : TokensOf(sequence, rows);
-    layer.keys = source == Source::kMemoryKeys ? Numbered("memory ", keys - extra)
+    layer.rows =
+        source == Source::kMemory ? NumberedTokens(rows, "memory ") : TokensOf(sequence, rows);
+    layer.keys = source == Source::kMemoryKeys ? NumberedTokens(keys - extra, "memory ")
                  : rows == keys - extra        ? layer.rows
                                                : NumberedTokens(keys - extra);
-    for (std::string& name : Numbered("extra ", extra)) {
+    for (std::string& name : NumberedTokens(extra, "extra ")) {
       layer.keys.push_back(std::move(name));
     }
     return layer;
   }
 
-  /// Of a run of one layer, or of bare attention.
+  /// The picture of a run of one layer, or of attention without a model.
   absl::StatusOr<LayerPicture> LayerOfRequest(int64_t s) {
     const int64_t number = request_.layer.value_or(0);
     const v1::Layer& facts = Facts(number);
@@ -146,7 +140,7 @@ class AnswerPainter {
           absl::StrCat("answer: weights of sequence ", s, ": expected [H, ", span.query_len, ", ",
                        span.kv_len + facts.extra_keys(), "], found ", ShapeText(weights.shape())));
     }
-    AttendRequest visibility = {.layer = {}, .bias = request_.bias, .mask = request_.mask};
+    AttendRequest visibility = {.bias = request_.bias, .mask = request_.mask};
     visibility.options = VisibilityOf(request_.options);
     ASSIGN_OR_RETURN(const reference::Options options,
                      ReferenceOptionsOf(visibility, extents, s, sequences_[s]));
@@ -154,7 +148,7 @@ class AnswerPainter {
     return layer;
   }
 
-  /// The options that say which keys a row sees.
+  /// The options that say which keys a row attends to.
   static v1::AttentionOptions VisibilityOf(v1::AttentionOptions options) {
     options.clear_alibi_slopes();
     options.clear_sinks();
@@ -185,7 +179,7 @@ class AnswerPainter {
   const AttendResult& result_;
   const v1::Model& model_;
   std::span<const SequenceSpan> sequences_;
-  HidingRules rules_ = {};
+  std::vector<std::string> rules_ = {};  // what hides keys
 };
 
 }  // namespace

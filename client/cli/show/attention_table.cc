@@ -29,7 +29,7 @@ std::vector<double> RowOf(const Tensor& weights, int64_t row, std::optional<int6
   return sums;
 }
 
-// A server may name keys that are no rows.
+// An answer may have keys beyond the rows.
 std::string Label(int64_t row, std::span<const std::string> tokens) {
   return row < 0 || row >= std::ssize(tokens) ? absl::StrCat(row)
                                               : absl::StrCat(row, " ", tokens[row]);
@@ -63,7 +63,7 @@ std::vector<WeighedKey> HeaviestOf(const std::vector<double>& weights) {
   return keys;
 }
 
-/// One line per row, of the keys that `keys_of` returns for it, heaviest first.
+/// One line per row, with the keys that `keys_of` returns for it, heaviest first.
 template <typename KeysOf>
 std::string Table(int64_t query_len, int64_t num_keys, const AttentionTableOptions& options,
                   const KeysOf& keys_of) {

@@ -24,10 +24,10 @@ namespace attention {
 
 namespace {
 
-/// Of a report, whose times are histograms: some ten thousand lines at most.
+/// The maximum size of a report; histograms make it some ten thousand lines at most.
 constexpr size_t kMaxReportBytes = size_t{64} << 20;
 
-/// As a shell would have it.
+/// `word` as it is written in a shell.
 std::string Quoted(const std::string& word) {
   const bool is_plain =
       !word.empty() && word.find_first_of(" \t\n\"'\\$&|;<>()*?#~`") == std::string::npos;
@@ -91,7 +91,7 @@ std::string CommandLine() {
 
 namespace {
 
-/// Begins a line of a terminal anew.
+/// Clears the current line of a terminal.
 constexpr char kClearLine[] = "\r\x1b[K";
 
 std::atomic<bool>& IsInterrupted() {
@@ -103,7 +103,7 @@ void Interrupt(int) {
   IsInterrupted().store(true);
   static constexpr char kMessage[] =
       "\nattend: stopping; waiting for requests in flight (Ctrl-C again to stop now)\n";
-  // Nothing can be done when it fails.
+  // A failure cannot be handled here.
   (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
 }
 

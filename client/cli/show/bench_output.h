@@ -1,4 +1,4 @@
-// Where the results of `bench` come from and go to.
+// Input and output of the results of `bench`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// Files; "-" is stdout; empty: not wanted.
+/// Paths of files to write; "-" is stdout, empty is none.
 struct BenchOutputs {
   std::string json;
   std::string csv;
@@ -21,10 +21,10 @@ struct BenchOutputs {
 /// the file that cannot be written.
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs);
 
-/// What --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
+/// Reads a file that --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
 absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 
-/// How this program was called, without the values of --metadata; empty when unknown.
+/// The command line of this program, without the values of --metadata; empty if unknown.
 std::string CommandLine();
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.

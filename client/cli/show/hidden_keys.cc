@@ -13,10 +13,16 @@ namespace {
 
 constexpr double kHidingBias = -std::numeric_limits<double>::infinity();
 
-void AddRules(const reference::Options& options, HidingRules& rules) {
-  const auto add = [&rules](bool is_set, const std::string& text) {
+void AddRule(const std::string& rule, std::vector<std::string>& rules) {
+  if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
+    rules.push_back(rule);
+  }
+}
+
+void AddRules(const reference::Options& options, std::vector<std::string>& rules) {
+  const auto add = [&rules](bool is_set, const std::string& rule) {
     if (is_set) {
-      rules.Add(text);
+      AddRule(rule, rules);
     }
   };
   add(options.causal, "causal");
@@ -34,16 +40,8 @@ void AddRules(const reference::Options& options, HidingRules& rules) {
 
 }  // namespace
 
-void HidingRules::Add(const std::string& rule) {
-  if (std::find(rules_.begin(), rules_.end(), rule) == rules_.end()) {
-    rules_.push_back(rule);
-  }
-}
-
-std::string HidingRules::Text() const { return absl::StrJoin(rules_, ", "); }
-
 void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPicture& layer,
-                 HidingRules& rules) {
+                 std::vector<std::string>& rules) {
   const int64_t rows = std::ssize(layer.rows), keys = std::ssize(layer.keys);
   const reference::Extents extents = {.query_len = rows, .kv_len = keys - extra_keys};
   const int64_t cells = extents.query_len * extents.kv_len;
@@ -69,7 +67,7 @@ void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPic
   }
 }
 
-void HideZeros(LayerPicture& layer, HidingRules& rules) {
+void HideZeros(LayerPicture& layer, std::vector<std::string>& rules) {
   const int64_t cells = std::ssize(layer.rows) * std::ssize(layer.keys);
   const float* weights = layer.weights.as<float>();
   const int64_t num_heads = std::ssize(layer.heads);
@@ -88,7 +86,7 @@ void HideZeros(LayerPicture& layer, HidingRules& rules) {
   }
   if (is_any_new) {
     layer.hidden = std::move(hidden);
-    rules.Add("weights of exactly 0 in all heads");
+    AddRule("weights of exactly 0 in all heads", rules);
   }
 }
 

@@ -9,24 +9,14 @@
 
 namespace attention {
 
-/// What hides keys, in words, each once.
-class HidingRules {
- public:
-  void Add(const std::string& rule);
-  /// "causal, window 4".
-  std::string Text() const;
-
- private:
-  std::vector<std::string> rules_;
-};
-
-/// Hides what `options` hide, whatever was hidden before; the last `extra_keys` keys are seen by
-/// all rows. Adds what they are to `rules` when that is something. REQUIRES: mask and bias of
-/// `options` are empty or fit the layer without those keys.
+/// Hides from each row the keys that `options` hide, whatever was hidden before; all rows see the
+/// last `extra_keys` keys. If a key is hidden, adds to `rules` what hides keys, each rule once:
+/// "causal", "window 4". REQUIRES: mask and bias of `options` are empty or fit the layer without
+/// the extra keys.
 void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPicture& layer,
-                 HidingRules& rules);
+                 std::vector<std::string>& rules);
 
-/// Also hides what has weight 0 in all heads, and adds to `rules` that it did.
-void HideZeros(LayerPicture& layer, HidingRules& rules);
+/// Also hides the cells that have weight 0 in all heads; adds that to `rules` if there are some.
+void HideZeros(LayerPicture& layer, std::vector<std::string>& rules);
 
 }  // namespace attention

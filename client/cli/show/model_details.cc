@@ -56,7 +56,7 @@ std::string StateText(const v1::ModelState& state) {
 
 std::string YesOrNo(bool is_so) { return is_so ? "yes" : "no"; }
 
-/// All but its number.
+/// The cells of a layer in its row, without its number.
 std::vector<std::string> LayerCells(const v1::Layer& layer) {
   return {absl::StrCat(layer.d_model()),
           HeadsText(layer.num_heads(), layer.num_kv_heads()),

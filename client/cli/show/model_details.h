@@ -8,14 +8,14 @@
 
 namespace attention {
 
-/// "12", or "12 / 4" with fewer key/value heads.
+/// The number of heads: "12", or "12 / 4" with fewer key/value heads.
 std::string HeadsText(int64_t num_heads, int64_t num_kv_heads);
 
-/// What is slower than its type promises, in one line; "" when nothing is.
+/// A warning about dtypes that the processor of the server only emulates; empty if there are none.
 std::string EmulationWarning(const v1::Model& model);
 
-/// What it takes, gives and keeps, in aligned lines; what became of loading it, where that is
-/// known; and a table of its layers, in which equal ones that follow each other are one row.
+/// Aligned lines about inputs, outputs, weights and limits, and about loading if `state` is known;
+/// then a table of the layers, in which successive equal layers share a row.
 std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelState>& state);
 
 }  // namespace attention

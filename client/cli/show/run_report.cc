@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/show/top_logits.h"
-#include "client/cli/show/weights_report.h"
 #include "client/lib/sequences.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
@@ -19,8 +18,8 @@ namespace {
 constexpr int64_t kValuesPerRow = 4;
 constexpr int64_t kMaxSequencesShown = 8;
 
-void AppendLine(const char* name, const std::string& value, std::string& text) {
-  absl::StrAppendFormat(&text, "%-9s %s\n", name, value);
+std::string Line(const char* name, const std::string& value) {
+  return absl::StrFormat("%-9s %s\n", name, value);
 }
 
 std::string Counted(int64_t count, const char* one, const char* many) {
@@ -68,14 +67,18 @@ std::string OutputText(const AttendResult& result, const std::vector<SequenceSpa
   return text;
 }
 
-std::string TimingsText(const Timings& timings) {
-  return absl::StrFormat("queue %.3f ms   compute %.3f ms   wire %.3f ms   total %.3f ms",
-                         Milliseconds(timings.queue), Milliseconds(timings.compute),
-                         Milliseconds(timings.wire()), Milliseconds(timings.client_total));
-}
-
-/// The Open Inference Protocol has no words for where time went, and with whom.
+/// Whether the server said where the time went, for which the Open Inference Protocol has no words.
 bool HasAccount(const AttendResult& result) { return result.batch.requests > 0; }
+
+std::string TimingsText(const AttendResult& result) {
+  const Timings& timings = result.timings;
+  const std::string total = absl::StrFormat("total %.3f ms", Milliseconds(timings.client_total));
+  return HasAccount(result)
+             ? absl::StrFormat("queue %.3f ms   compute %.3f ms   wire %.3f ms   %s",
+                               Milliseconds(timings.queue), Milliseconds(timings.compute),
+                               Milliseconds(timings.wire()), total)
+             : total;
+}
 
 std::string BatchText(const BatchFacts& batch) {
   return absl::StrCat(Counted(batch.requests, "request, ", "requests, "),
@@ -104,8 +107,7 @@ std::string LogSumExpText(const AttendResult& result) {
   for (size_t s = 0; s < std::min<size_t>(kMaxSequencesShown, result.log_sum_exp.size()); ++s) {
     const Tensor& sums = result.log_sum_exp[s];
     const int64_t rows = sums.shape().size() == 2 && sums.shape()[0] > 0 ? sums.shape()[1] : 0;
-    AppendLine("log-sum", absl::StrCat("sequence ", s, ", head 0", ValuesText(sums, 0, rows)),
-               text);
+    text += Line("log-sum", absl::StrCat("sequence ", s, ", head 0", ValuesText(sums, 0, rows)));
   }
   return text;
 }
@@ -130,7 +132,7 @@ nlohmann::json TensorJson(const Tensor& tensor) {
   return {{"shape", tensor.shape()}, {"dtype", std::string(Name(tensor.dtype()))}};
 }
 
-/// What only models answer with.
+/// Adds the parts of an answer that only models have.
 void AddModelParts(const RunReport& report, nlohmann::json& json) {
   for (const LayerWeights& layer : report.result.layer_weights) {
     json["layer_weights"].push_back(
@@ -151,48 +153,33 @@ void AddModelParts(const RunReport& report, nlohmann::json& json) {
 }  // namespace
 
 std::string ToText(const BlockArrival& block) {
-  std::string text;
-  AppendLine(
-      "block",
-      absl::StrFormat("sequence %d   rows %5d to %5d   after %9.3f ms", block.sequence,
-                      block.first_row, block.first_row + block.rows - 1, Milliseconds(block.after)),
-      text);
-  return text;
+  return Line("block",
+              absl::StrFormat("sequence %d   rows %5d to %5d   after %9.3f ms", block.sequence,
+                              block.first_row, block.first_row + block.rows - 1,
+                              Milliseconds(block.after)));
 }
 
 std::string ToText(const AttendRequest& request) {
-  std::string text;
-  AppendLine("request",
-             absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request),
-                          !request.options.has_causal() ? ""
-                          : request.options.causal()    ? ", causal"
-                                                        : ", not causal"),
-             text);
-  return text;
+  return Line("request",
+              absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request),
+                           !request.options.has_causal() ? ""
+                           : request.options.causal()    ? ", causal"
+                                                         : ", not causal"));
 }
 
 absl::StatusOr<std::string> ToText(const RunReport& report) {
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences,
                    SequencesOf(report.request, report.result.tokens));
-  std::string text;
-  AppendLine("output", TensorText(report.result.output), text);
-  text +=
-      OutputText(report.result, sequences, NumElements(LeadingExtents(report.request, sequences)));
-  text += NextTokensText(report.request, report.result, sequences);
-  text += LogSumExpText(report.result);
-  if (HasAccount(report.result)) {
-    AppendLine("timings", TimingsText(report.result.timings), text);
-    AppendLine("batch", BatchText(report.result.batch), text);
-  } else {
-    AppendLine("timings",
-               absl::StrFormat("total %.3f ms", Milliseconds(report.result.timings.client_total)),
-               text);
-  }
-  if (report.check.has_value()) {
-    AppendLine("verified", CheckText(*report.check), text);
-  }
-  ASSIGN_OR_RETURN(const std::string weights, WeightsText(report, sequences));
-  return text + weights;
+  const AttendResult& result = report.result;
+  const int64_t total_rows = NumElements(LeadingExtents(report.request, sequences));
+  ASSIGN_OR_RETURN(const std::string weights,
+                   WeightsText(report.request, result, sequences, report.shown));
+  return absl::StrCat(
+      Line("output", TensorText(result.output)), OutputText(result, sequences, total_rows),
+      NextTokensText(report.request, result, sequences), LogSumExpText(result),
+      Line("timings", TimingsText(result)),
+      HasAccount(result) ? Line("batch", BatchText(result.batch)) : "",
+      report.check.has_value() ? Line("verified", CheckText(*report.check)) : "", weights);
 }
 
 nlohmann::json ToJson(const RunReport& report) {

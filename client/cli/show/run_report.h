@@ -1,4 +1,4 @@
-// What `attend run` prints.
+// The output of `attend run`.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/cli/show/weights_report.h"
 #include "client/lib/attend_request.h"
 #include "client/load/answer_check.h"
 
 namespace attention {
 
-/// When some rows of a streamed answer were there, counted from the start of the call.
+/// The arrival of some rows of a streamed answer; `after` counts from the start of the call.
 struct BlockArrival {
   int64_t sequence = 0;
   int64_t first_row = 0;
@@ -29,24 +30,21 @@ struct RunReport {
   const AttendResult& result;
   std::vector<BlockArrival> blocks;
   std::optional<AnswerCheck> check;
-  /// Of the table of attention: one head instead of the mean, and all rows instead of the first
-  /// few.
-  std::optional<int64_t> head;
-  bool all_rows = false;
+  ShownWeights shown;
 };
 
-/// "block       sequence 0   rows 0 to 255   after 3.210 ms".
+/// A line: "block       sequence 0   rows 0 to 255   after 3.210 ms".
 std::string ToText(const BlockArrival& block);
 
-/// What was asked: the line above all others.
+/// The first line, which describes the request.
 std::string ToText(const AttendRequest& request);
 
-/// All that comes after the request and the blocks, in aligned lines; with weights in the answer, a
-/// table of what attends to what per sequence. INVALID_ARGUMENT when the answer does not fit the
-/// request, or has no such head.
+/// The lines after the request and the blocks; with weights in the answer, a table of what attends
+/// to what per sequence. INVALID_ARGUMENT when the answer does not fit the request, or has no such
+/// head.
 absl::StatusOr<std::string> ToText(const RunReport& report);
 
-/// Shapes, timings in milliseconds, batch, blocks and check; tensors are for --output.
+/// Shapes, timings in milliseconds, batch, blocks and check, without the elements of tensors.
 nlohmann::json ToJson(const RunReport& report);
 
 }  // namespace attention

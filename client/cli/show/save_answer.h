@@ -1,4 +1,4 @@
-// Files of answers, and pictures of them.
+// Answers in files, and pictures of those files.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace attention {
 
-/// The answer to `request`: `output` to FILE.npy; or it and `weights.N`, `log_sum_exp.N`,
-/// `top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors, with what `attend
-/// plot` wants to know of weights: tokens, and what is hidden (picture_facts.h), for which the
-/// server is asked for the model. INVALID_ARGUMENT for another extension.
+/// Writes the answer to `request`: `output` to FILE.npy; or it and `weights.N`, `log_sum_exp.N`,
+/// `top_weights.N`, `top_keys.N` and `layer_weights.LAYER.N` to FILE.safetensors, with the tokens
+/// and hidden cells that `attend plot` needs (picture_facts.h), for which it asks the server for
+/// the model. INVALID_ARGUMENT for another extension.
 absl::Status SaveAnswer(const std::string& path, AttentionClient& client,
                         const AttendRequest& request, const AttendResult& result);
 

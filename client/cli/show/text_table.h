@@ -1,4 +1,4 @@
-// Columns of text.
+// Tables of text.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace attention {
 /// many cells.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows);
 
-/// "12.3 MiB".
+/// A number of bytes as text: "12.3 MiB".
 std::string Mebibytes(int64_t bytes);
 
 }  // namespace attention

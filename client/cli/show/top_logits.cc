@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kShown = 5;
 constexpr int64_t kMaxTopLogitsShown = 8;
 
-/// A sequence that has rows, and what its last one says.
+/// A sequence with rows, and the likeliest tokens after its last row.
 struct NextTokens {
   int64_t sequence = 0;
   std::vector<TopLogit> top;

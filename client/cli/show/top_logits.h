@@ -17,16 +17,16 @@ struct TopLogit {
   float logit = 0;
 };
 
-/// The five largest, largest first; equal ones: the smaller id first.
+/// The five largest logits, largest first; of equal logits, the smaller id first.
 std::vector<TopLogit> TopLogits(std::span<const float> logits);
 
-/// A line for each of the first sequences, of its last row; a token that the texts have is shown
-/// beside its id. Empty unless `request` asks for logits. REQUIRES: `sequences` are those of the
-/// answer.
+/// A line for each of the first sequences, with the likeliest tokens after its last row. A token
+/// that occurs in the texts is shown beside its id. Empty unless `request` asks for logits.
+/// REQUIRES: `sequences` are those of the answer.
 std::string NextTokensText(const AttendRequest& request, const AttendResult& result,
                            std::span<const SequenceSpan> sequences);
 
-/// The same of all sequences: [{sequence, top: [{id, logit[, token]}]}].
+/// The same for all sequences: [{sequence, top: [{id, logit[, token]}]}].
 nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
                               std::span<const SequenceSpan> sequences);
 

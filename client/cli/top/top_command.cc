@@ -103,11 +103,7 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("top", "Watch the server: rates, times, batches, queue and models");
   AddFlags(*command, *flags);
   command->footer(kTopExamples);
-  command->callback([flags, &exit_code] {
-    if (const absl::Status status = RunTop(*flags); !status.ok()) {
-      exit_code = Fail(status);
-    }
-  });
+  command->callback([flags, &exit_code] { exit_code = ExitCodeOf(RunTop(*flags)); });
 }
 
 }  // namespace attention

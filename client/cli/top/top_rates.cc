@@ -12,7 +12,7 @@ std::optional<double> Mean(double sum, double count) {
   return count > 0 ? std::optional(sum / count) : std::nullopt;
 }
 
-/// Of the server, or of one model: their fields are the same.
+/// The times of the server, or of one model: the fields have the same names.
 template <typename Statistics>
 AnswerTimes TimesBetween(const Statistics& before, const Statistics& after) {
   const double answered = static_cast<double>(after.succeeded() - before.succeeded());

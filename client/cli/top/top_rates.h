@@ -1,4 +1,4 @@
-// What a server did between two looks at its statistics.
+// The work of a server between two readings of its statistics.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace attention {
 
-/// Of what was answered between two looks; empty when nothing was.
+/// Times of the requests that were answered between two readings; absent if there were none.
 struct AnswerTimes {
-  /// Means.
+  /// Mean times.
   std::optional<double> receive_ms, queue_ms, compute_ms, send_ms;
 
   /// Mean from arrival until the answer was sent.
@@ -26,7 +26,7 @@ struct ModelRates {
   double answered_per_s = 0, refused_per_s = 0, failed_per_s = 0;
   double tokens_per_s = 0;
   AnswerTimes times;
-  /// Since the start.
+  /// Answers since the start of the server.
   int64_t answered = 0;
 };
 
@@ -35,18 +35,19 @@ struct TopRates {
   double answered_per_s = 0, refused_per_s = 0, failed_per_s = 0;
   AnswerTimes times;
   double batches_per_s = 0, tokens_per_s = 0;
-  /// Means of what was computed together.
+  /// The means of a batch.
   std::optional<double> batch_requests, batch_tokens;
-  /// Of the time, 0 to 1: some batch was computed.
+  /// The share of the time, 0 to 1, in which a batch was computed.
   double busy_share = 0;
-  /// Cores that the process had, and would have had but for its control group.
+  /// Cores that the process used, and that its control group withheld.
   double cores = 0, throttled_cores = 0;
   double received_bytes_per_s = 0, sent_bytes_per_s = 0;
   /// In the order of the later statistics.
   std::vector<ModelRates> models;
 };
 
-/// By the server's own clock. A server that has started anew in between counts from its start.
+/// The rates between two readings, by the clock of the server; if it was restarted in between,
+/// since its start.
 TopRates RatesBetween(const v1::ServerStatistics& before, const v1::ServerStatistics& after);
 
 }  // namespace attention

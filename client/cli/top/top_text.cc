@@ -17,7 +17,7 @@
 namespace attention {
 namespace {
 
-/// Three digits: "0.12", "12.3", "1234"; "-" for none.
+/// `value` with three digits: "0.12", "12.3", "1234"; "-" if absent.
 std::string NumberText(std::optional<double> value) {
   if (!value.has_value()) {
     return "-";
@@ -25,10 +25,6 @@ std::string NumberText(std::optional<double> value) {
   const double size = std::abs(*value);
   const int decimals = size >= 99.95 || size == 0 ? 0 : size >= 9.995 ? 1 : 2;
   return absl::StrFormat("%.*f", decimals, *value);
-}
-
-std::string UptimeText(int64_t ns) {
-  return absl::FormatDuration(absl::Floor(absl::Nanoseconds(ns), absl::Seconds(1)));
 }
 
 std::string ThreadsText(const TopView& view) {
@@ -44,7 +40,7 @@ std::string ThreadsText(const TopView& view) {
   return text;
 }
 
-/// What is under each label, in order.
+/// The labels, and the text beside each.
 std::vector<std::pair<const char*, std::string>> FactsOf(const TopView& view) {
   const v1::ServerStatistics& now = view.statistics;
   const TopRates& rates = view.rates;
@@ -97,9 +93,10 @@ std::string ModelsTable(std::vector<ModelRates> models) {
 }  // namespace
 
 std::string TopText(const TopView& view) {
-  std::string text = absl::StrCat("attend top  ", Printable(view.server), "  ",
-                                  Printable(view.statistics.version()), "  up ",
-                                  UptimeText(view.statistics.uptime_ns()), "  ", view.time, "\n\n");
+  const absl::Duration uptime = absl::Nanoseconds(view.statistics.uptime_ns());
+  std::string text = absl::StrCat(
+      "attend top  ", Printable(view.server), "  ", Printable(view.statistics.version()), "  up ",
+      absl::FormatDuration(absl::Floor(uptime, absl::Seconds(1))), "  ", view.time, "\n\n");
   for (const auto& [label, fact] : FactsOf(view)) {
     absl::StrAppendFormat(&text, "%-10s %s\n", label, fact);
   }

@@ -1,4 +1,4 @@
-// What `attend top` shows, as text.
+// The output of `attend top`.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct TopView {
   TopRates rates;
 };
 
-/// Aligned lines; the models with the most requests come first. Names that the server gives cannot
+/// Aligned lines; the models with the most requests come first. Names from the server cannot
 /// control the terminal.
 std::string TopText(const TopView& view);
 
