@@ -32,9 +32,12 @@ quietly() { "$@" >"$work/log" 2>&1; }
 
 version=$(sed -n 's/^project(attend VERSION \([^ ]*\) .*/\1/p' CMakeLists.txt)
 [ -z "$(ls -A "$dist")" ] || fail "$dist is not empty"
-[ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed: $(git status --short | head -n 5)"
-grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md || fail "CHANGELOG.md has no dated section [$version]"
-[ -s "tests/data/api/$version.txt" ] || fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
+changes=$(git status --short | head -n 5)
+[ -z "$changes" ] || fail "there are changes that are not committed: $changes"
+grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
+  fail "CHANGELOG.md has no dated section [$version]"
+[ -s "tests/data/api/$version.txt" ] ||
+  fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
@@ -132,10 +135,12 @@ END
 expect Node "$(node "$work/node/ask.mjs" "$address")"
 
 say "building the C++ library of the source archive, and asking by it"
-quietly cmake -S "$source" -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DATTEND_COMPONENTS=client
+quietly cmake -S "$source" -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
+  -DATTEND_COMPONENTS=client
 quietly cmake --build "$work/library"
 quietly cmake --install "$work/library" --prefix "$work/installed"
-quietly cmake -S "$source/tests/client/consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/installed" "-DATTEND_WANTED=$version"
+quietly cmake -S "$source/tests/client/consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/installed" \
+  "-DATTEND_WANTED=$version"
 quietly cmake --build "$work/consumer"
 quietly "$work/consumer/consumer" "$address"
 
@@ -144,7 +149,8 @@ if [ -e "$dist/attend-$version-image.tar" ]; then
   container=$(buildah from "docker-archive:$dist/attend-$version-image.tar")
   # shellcheck disable=SC2016 # the shell inside reads it
   quietly buildah run --user 65532:65532 "$container" -- sh -c \
-    'attend-server --listen=127.0.0.1:8001 & attend health --wait=60s && attend run --model=demo --random=1x5x512 --verify; status=$?; kill $!; exit $status'
+    'attend-server --listen=127.0.0.1:8001 & attend health --wait=60s && attend run --model=demo --random=1x5x512 --verify
+    status=$?; kill $!; exit $status'
   quietly buildah rm "$container"
 fi
 

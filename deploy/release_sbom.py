@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The bill of materials of a release on stdout, CycloneDX 1.6 in JSON: what its parts need or contain.
 
-release_sbom.py VERSION [--deb FILE]... [--wheel FILE] [--lock package-lock.json] [--compiled-in NAME=VERSION[=PURL]]...
+release_sbom.py VERSION [--deb FILE]... [--wheel FILE]... [--lock package-lock.json]... [--compiled-in NAME=VERSION[=PURL]]...
 
---compiled-in: a Debian package, unless PURL says otherwise. --deb: a Debian package; what it depends on has the version that this machine has, with which it was built. --wheel: a Python
+--deb: a Debian package; what it depends on has the version that this machine has, with which it was built. --wheel: a Python
 package, which names the lowest versions. --lock: the lock file of the npm package; what only its build needs is left out.
+--compiled-in: a Debian package, unless PURL says otherwise.
 """
 
 import argparse

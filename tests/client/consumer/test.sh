@@ -40,7 +40,8 @@ done < <(cd "$work/moved/include" && find attend -name '*.h')
 "$server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$work/server.log" 2>&1 &
 server_pid=$!
 version=$(pkg-config --modversion attend-client)
-configure "$here" "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" -DATTEND_WANTED="$version" || fail "find_package: $(cat "$work/by-cmake.log")"
+configure "$here" "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" -DATTEND_WANTED="$version" ||
+  fail "find_package: $(cat "$work/by-cmake.log")"
 "$cmake" --build "$work/by-cmake" >"$work/by-cmake.log" 2>&1 || fail "find_package: $(cat "$work/by-cmake.log")"
 # shellcheck disable=SC2046 # a list of words
 "$compiler" -std=c++20 "$here/main.cc" $(pkg-config --cflags --libs attend-client) -o "$work/by-pkg-config"
@@ -68,5 +69,6 @@ looked_for=$(grep -iE '^(dnnl|icu|curl|systemd|openmp|cli11)[^:]*:' "$work/clien
 [ -z "$looked_for" ] || fail "configured for the client alone, CMake looked for: $looked_for"
 
 ! configure "$source" "$work/riscv" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=riscv64 || fail "RISC-V is not refused"
-tr -s ' \n' ' ' <"$work/riscv.log" | grep -q 'found riscv64, 64 bits' || fail "RISC-V is refused without its name: $(cat "$work/riscv.log")"
+tr -s ' \n' ' ' <"$work/riscv.log" | grep -q 'found riscv64, 64 bits' ||
+  fail "RISC-V is refused without its name: $(cat "$work/riscv.log")"
 echo "Attend $version: $headers headers, find_package, pkg-config"
