@@ -32,9 +32,13 @@ RUN mkdir -p /usr/share/doc/attend \
  && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
  && rm -r /tmp/sbom
 USER 65532:65532
-# gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health alone, for probes (--health-listen=0.0.0.0:8004).
+# Health alone, in plaintext, for probes and the check below: the same with TLS and tokens. Another address by this variable, which
+# the check reads too.
+ENV ATTEND_HEALTH_LISTEN=0.0.0.0:8004
+# gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health.
 EXPOSE 8001 8002 8004
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["attend", "health", "--server=127.0.0.1:8001"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+  CMD attend health --server="127.0.0.1:${ATTEND_HEALTH_LISTEN##*:}"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["attend-server"]
 # --insecure allows plaintext on the container's network. Replace it by --tls-certificate and --tls-key.

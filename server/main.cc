@@ -20,6 +20,7 @@
 #include "server/command_line.h"
 #include "server/log/line_limit.h"
 #include "server/log/log.h"
+#include "server/security/exposure.h"
 #include "server/server.h"
 
 namespace attention {
@@ -113,6 +114,9 @@ void NotifyManagerWhenReady(Server& server) {
 int Serve(const ServerOptions& options) {
   const sigset_t signals = BlockSignals();  // before any thread is started
   StartAsyncLog();
+  if (const std::string warning = PlaintextWarning(options); !warning.empty()) {
+    Log(LogLevel::kWarning, warning);
+  }
   gpr_set_log_function(LogForGrpc);
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);
   // Callers get an error for bytes that are no message, and must not fill the log with them.

@@ -62,6 +62,21 @@ absl::Status CheckExposure(const ServerOptions& options) {
       "machine only (127.0.0.1:PORT or unix:/PATH), or allow it (--insecure)"));
 }
 
+std::string PlaintextWarning(const ServerOptions& options) {
+  if (!options.tls_certificate.empty()) {
+    return "";
+  }
+  for (const std::string& address : options.listen) {
+    if (!IsLocal(address)) {
+      return absl::StrCat("the server speaks plaintext on ", address,
+                          " (--insecure): others on the network can read and change what it "
+                          "receives and sends; for TLS give --tls-certificate=FILE and "
+                          "--tls-key=FILE instead of --insecure");
+    }
+  }
+  return "";
+}
+
 bool TrustsAdminListener(const ServerOptions& options) {
   return IsLocal(options.admin_listen) || options.tokens.empty();
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD: makes the Debian package of what BUILD holds and tries it, unpacked: its files, its unit by systemd's
+# package_test.sh BUILD: makes the Debian packages of what BUILD holds and tries them, unpacked: their files, the unit by systemd's
 # own checks, and its command, which a user without rights runs with the package's configuration on free ports, making no
 # system call but those that the unit's filter allows.
 set -euo pipefail
@@ -18,22 +18,38 @@ fail() {
 }
 
 cpack --config "$build/CPackConfig.cmake" -B "$root/package" >"$root/cpack.log" || { cat "$root/cpack.log" >&2; fail "cpack failed"; }
-package=$(echo "$root"/package/attend_*.deb)
-dpkg-deb --extract "$package" "$root/tree"
+packages=$(ls "$root"/package/*.deb)
+[ "$(echo "$packages" | wc -l)" = 2 ] || fail "expected two packages, found $packages"
+package=$(echo "$root"/package/attend-server_*.deb)
+for name in attend-server attend; do
+  dpkg-deb --extract "$root/package/$name"_*.deb "$root/tree"
+  dpkg-deb --contents "$root/package/$name"_*.deb | sed -n 's/^-.* \.\//'"$name"' /p' >>"$root/files"
+done
 dpkg-deb --control "$package" "$root/control"
 
-for file in usr/bin/attend-server usr/bin/attend usr/share/man/man1/attend.1.gz usr/share/man/man8/attend-server.8.gz \
-  usr/share/bash-completion/completions/attend usr/share/zsh/vendor-completions/_attend etc/attend/attend.json \
-  usr/lib/systemd/system/attend-server.service usr/share/doc/attend/copyright usr/share/attend/proto/attention/v1/attention.proto; do
-  [ -s "$root/tree/$file" ] || fail "the package lacks /$file"
-done
-odd=$(dpkg-deb --contents "$package" | grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' || true)
+# Each file is in one package, which is this.
+while read -r name files; do
+  for file in $files; do
+    [ -s "$root/tree/$file" ] || fail "the package $name lacks /$file"
+    [ "$(grep " $file$" "$root/files")" = "$name $file" ] || fail "/$file: expected in $name alone, found $(grep " $file$" "$root/files")"
+  done
+done <<'END'
+attend-server usr/bin/attend-server usr/share/man/man8/attend-server.8.gz usr/share/bash-completion/completions/attend-server
+attend-server usr/share/zsh/vendor-completions/_attend-server etc/attend/attend.json usr/lib/systemd/system/attend-server.service
+attend-server usr/share/doc/attend-server/copyright
+attend usr/bin/attend usr/share/man/man1/attend.1.gz usr/share/bash-completion/completions/attend
+attend usr/share/zsh/vendor-completions/_attend usr/share/doc/attend/copyright usr/share/attend/proto/attention/v1/attention.proto
+END
+[ -z "$(cut -d' ' -f2 "$root/files" | sort | uniq -d)" ] || fail "in both packages: $(cut -d' ' -f2 "$root/files" | sort | uniq -d)"
+odd=$(for name in attend-server attend; do dpkg-deb --contents "$root/package/$name"_*.deb; done | grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' || true)
 [ -z "$odd" ] || fail "not everybody's to read, or others' to write: $odd"
-for file in "$root"/tree/usr/local "$root"/tree/usr/include; do
+for file in "$root"/tree/usr/local "$root"/tree/usr/include "$root"/tree/usr/lib/*/cmake; do
   [ ! -e "$file" ] || fail "the package has ${file#"$root/tree"}"
 done
 [ "$(cat "$root/control/conffiles")" = /etc/attend/attend.json ] || fail "conffiles: $(cat "$root/control/conffiles")"
-dpkg-deb --field "$package" Depends | grep -q libgrpc++ || fail "Depends does not name gRPC: $(dpkg-deb --field "$package" Depends)"
+for file in "$root"/package/*.deb; do
+  dpkg-deb --field "$file" Depends | grep -q libgrpc++ || fail "Depends does not name gRPC: $(dpkg-deb --field "$file" Depends)"
+done
 for script in postinst prerm postrm; do
   sh -n "$root/control/$script" || fail "$script is no shell script"
 done

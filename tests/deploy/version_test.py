@@ -7,6 +7,7 @@ import sys
 
 # What says it, and how often.
 PLACES = (
+    ("client/lib/README.md", r"^find_package\(Attend (.*) REQUIRED\)$", 1),
     ("client/node/package.json", r'^  "version": "(.*)",$', 1),
     ("client/node/package-lock.json", r'"name": "@attend/client",\s+"version": "(.*)",', 2),
     ("client/python/pyproject.toml", r'^version = "(.*)"$', 1),

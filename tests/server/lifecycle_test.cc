@@ -124,7 +124,7 @@ TEST(LifecycleTest, FinishesWhatIsUnderWayWhileItDrains) {
   const auto channel = server.NewChannel();
   AttendClient client(channel);
   LongCall call(channel);
-  std::thread shutdown([&] { server.server().Shutdown(absl::Seconds(60)); });
+  std::thread shutdown([&] { server.server().Shutdown(absl::Minutes(30)); });
   grpc::Status refused;
   do {
     v1::AttendResponse response;

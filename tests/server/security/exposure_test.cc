@@ -49,6 +49,17 @@ TEST(ExposureTest, PlaintextForOtherMachinesHasToBeMeant) {
               IsRefused("--admin-listen: other machines would reach 0.0.0.0:3 in plaintext"));
 }
 
+TEST(ExposureTest, PlaintextThatIsMeantIsWarnedOf) {
+  EXPECT_THAT(PlaintextWarning({.listen = {"127.0.0.1:1", "0.0.0.0:2"}, .insecure = true}),
+              AllOf(HasSubstr("plaintext on 0.0.0.0:2"), HasSubstr("--tls-certificate=FILE"),
+                    HasSubstr("--tls-key=FILE")));
+  EXPECT_EQ(PlaintextWarning({.listen = {"127.0.0.1:1", "unix:/a"}, .insecure = true}), "");
+  EXPECT_EQ(
+      PlaintextWarning(
+          {.listen = {"0.0.0.0:2"}, .insecure = true, .tls_certificate = "c", .tls_key = "k"}),
+      "");
+}
+
 TEST(ExposureTest, AdministratorsOfOtherMachinesAreAsked) {
   ServerOptions options = {.admin_listen = "0.0.0.0:3", .tls_certificate = "c", .tls_key = "k"};
   EXPECT_THAT(CheckExposure(options), IsRefused("would administer the server at 0.0.0.0:3"));

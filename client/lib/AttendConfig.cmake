@@ -1,0 +1,14 @@
+# find_package(Attend): the target Attend::client.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(ZLIB)
+find_dependency(absl CONFIG)
+find_dependency(Protobuf)
+# gRPC would have pkg-config walk the many dependencies of a re2 without a CMake package, a minute on Debian 13; a gRPC that is
+# shared, as Debian's, brings its own.
+find_package(re2 CONFIG QUIET)
+if(NOT TARGET re2::re2)
+  add_library(re2::re2 INTERFACE IMPORTED)
+endif()
+find_dependency(gRPC CONFIG)
+include(${CMAKE_CURRENT_LIST_DIR}/AttendTargets.cmake)

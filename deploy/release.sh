@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# release.sh BUILD DIST: makes what is published of the commit that is checked out, which BUILD holds, in the empty folder DIST:
+# source archive, two Debian packages, wheel, npm package, image (where buildah is), bill of materials, checksums. Each is
+# installed into a folder of its own and asked once, so that DIST is complete only when all work. ./dev release runs it.
+#
+# Needs cmake cpack dpkg-dev git g++ ninja node npm pkg-config, and Python with pip, setuptools, wheel, grpcio and numpy.
+set -euo pipefail
+build=$(readlink -f "$1")
+mkdir -p "$2"
+dist=$(readlink -f "$2")
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+readonly PYTHON=/usr/bin/python3 # Debian's, whose packages of numpy and grpcio it finds
+
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/attend-release.XXXXXX")
+server=
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+  local status=$?
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  [ "$status" = 0 ] || [ ! -s "$work/log" ] || tail -n 30 "$work/log" >&2
+  rm -rf "$work"
+}
+trap finish EXIT
+
+fail() {
+  echo "release.sh: $*" >&2
+  exit 1
+}
+say() { echo "release: $*"; }
+# Runs a command with its output in the log, whose end is shown if it fails.
+quietly() { "$@" >"$work/log" 2>&1; }
+
+version=$(sed -n 's/^project(attend VERSION \([^ ]*\) .*/\1/p' CMakeLists.txt)
+[ -z "$(ls -A "$dist")" ] || fail "$dist is not empty"
+changes=$(git status --short | head -n 5)
+[ -z "$changes" ] || fail "there are changes that are not committed: $changes"
+grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
+  fail "CHANGELOG.md has no dated section [$version]"
+[ -s "tests/data/api/$version.txt" ] ||
+  fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+
+# ------------------------------------------------------------------------------------------------------------- make
+
+say "source archive"
+git archive --format=tar.gz --prefix="attend-$version/" -o "$dist/attend-$version.tar.gz" HEAD
+tar -xzf "$dist/attend-$version.tar.gz" -C "$work"
+source=$work/attend-$version
+
+say "Debian packages"
+quietly cpack --config "$build/CPackConfig.cmake" -B "$work/cpack"
+cp "$work"/cpack/*.deb "$dist"
+
+say "wheel"
+quietly "$PYTHON" -m pip wheel --no-index --no-deps --no-build-isolation --wheel-dir "$dist" "$source/client/python"
+
+say "npm package"
+(cd "$source/client/node" && quietly npm ci --no-audit --no-fund --prefer-offline && quietly npm pack --pack-destination "$dist")
+
+if command -v buildah >/dev/null; then
+  say "image"
+  quietly buildah build --format docker --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" \
+    --build-arg "BUILDARCH=$(dpkg --print-architecture)" --tag "attend:$version" "$source"
+  quietly buildah push "attend:$version" "docker-archive:$dist/attend-$version-image.tar:attend:$version"
+else
+  say "no image: buildah is not installed"
+fi
+
+say "bill of materials"
+compiled_in=()
+for package in nlohmann-json3-dev libcli11-dev libabsl-dev; do
+  compiled_in+=("--compiled-in=$package=$(dpkg-query --show --showformat '${Version}' "$package")")
+done
+# oneDNN is compiled in where the distribution's is too old; else a Debian package depends on it.
+dnnl=$(sed -n 's/^dnnl_DIR:PATH=//p' "$build/CMakeCache.txt")
+case $dnnl in
+  '' | /usr/lib/*) ;;
+  *)
+    dnnl=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")$/\1/p' "$dnnl/dnnl-config-version.cmake")
+    compiled_in+=("--compiled-in=oneDNN=$dnnl=pkg:github/uxlfoundation/oneDNN@v$dnnl")
+    ;;
+esac
+debs=("$dist"/*.deb)
+wheels=("$dist"/*.whl)
+"$PYTHON" deploy/release_sbom.py "$version" "${debs[@]/#/--deb=}" "${wheels[@]/#/--wheel=}" \
+  "--lock=$source/client/node/package-lock.json" "${compiled_in[@]}" >"$dist/attend-$version.cdx.json"
+
+# -------------------------------------------------------------------------------------------------- install and ask
+
+# As root, or as root of a namespace of its own. dpkg checks the packages' dependencies against what this machine has.
+say "installing the Debian packages, and starting the server"
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(unshare --map-root-user)
+mkdir -p "$work"/system/var/lib/dpkg/{info,updates,triggers}
+cp /var/lib/dpkg/status "$work/system/var/lib/dpkg/"
+quietly "${as_root[@]}" dpkg --root="$work/system" --force-script-chrootless --install "${debs[@]}"
+"$work/system/usr/bin/attend-server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$work/server.log" 2>&1 &
+server=$!
+for ((tries = 0; tries < 3000; tries++)); do
+  address=$(sed -n 's/^attend-server listening on //p' "$work/server.log")
+  [ -z "$address" ] || break
+  kill -0 "$server" 2>/dev/null || break
+  sleep 0.1
+done
+[ -n "$address" ] || fail "the server did not start: $(cat "$work/server.log")"
+
+# expect WHAT OUTPUT
+expect() { [ "$2" = "1,5,512" ] || fail "$1: expected an output of the shape 1,5,512, found $2"; }
+
+say "asking it by the command"
+quietly "$work/system/usr/bin/attend" run --server="$address" --model=demo --random=1x5x512 --verify
+
+say "asking it by the wheel"
+quietly "$PYTHON" -m pip install --quiet --no-index --no-deps --target "$work/python" "${wheels[@]}"
+expect Python "$(cd "$work" && PYTHONPATH=$work/python "$PYTHON" - "$address" <<'END'
+import sys
+import attend, numpy
+client = attend.Client(sys.argv[1])
+rows = numpy.ones((1, 5, 512), numpy.float32)
+print(*client.attend(rows, model="demo").output.shape, sep=",")
+END
+)"
+
+say "asking it by the npm package"
+mkdir "$work/node"
+(cd "$work/node" && quietly npm install --no-audit --no-fund --prefer-offline "$dist"/*.tgz)
+cat >"$work/node/ask.mjs" <<'END'
+import { Client, Tensor } from "@attend/client";
+const client = new Client({ servers: process.argv[2] });
+const rows = Tensor.fp32(new Float32Array(5 * 512).fill(1), [1, 5, 512]);
+console.log((await client.attend({ model: "demo", hiddenStates: rows })).output.shape.join());
+client.close();
+END
+expect Node "$(node "$work/node/ask.mjs" "$address")"
+
+say "building the C++ library of the source archive, and asking by it"
+quietly cmake -S "$source" -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
+  -DATTEND_COMPONENTS=client
+quietly cmake --build "$work/library"
+quietly cmake --install "$work/library" --prefix "$work/installed"
+quietly cmake -S "$source/tests/client/consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/installed" \
+  "-DATTEND_WANTED=$version"
+quietly cmake --build "$work/consumer"
+quietly "$work/consumer/consumer" "$address"
+
+if [ -e "$dist/attend-$version-image.tar" ]; then
+  say "asking the image"
+  container=$(buildah from "docker-archive:$dist/attend-$version-image.tar")
+  # shellcheck disable=SC2016 # the shell inside reads it
+  quietly buildah run --user 65532:65532 "$container" -- sh -c \
+    'attend-server --listen=127.0.0.1:8001 & attend health --wait=60s && attend run --model=demo --random=1x5x512 --verify
+    status=$?; kill $!; exit $status'
+  quietly buildah rm "$container"
+fi
+
+kill -TERM "$server"
+wait "$server" || fail "the server ended with $?: $(cat "$work/server.log")"
+server=
+(cd "$dist" && sha256sum -- * >SHA256SUMS)
+ls -sh "$dist"

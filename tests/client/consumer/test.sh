@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# test.sh CMAKE BUILD SERVER WORK: installs the C++ library of BUILD into the folder WORK, where each of its headers compiles
+# alone, and the project beside this file builds against it by find_package and by pkg-config, and asks SERVER. A source tree
+# that is configured for the library alone looks for none of what the server needs.
+set -euo pipefail
+cmake=$1 build=$2 server=$3 work=$4
+here=$(dirname "$(readlink -f "$0")")
+source=$here/../../..
+server_pid=
+finish() { [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true; }
+trap finish EXIT
+
+fail() {
+  echo "test.sh: $*" >&2
+  exit 1
+}
+
+# cached NAME: the value of that variable in BUILD.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+compiler=$(cached CMAKE_CXX_COMPILER)
+# configure SOURCE FOLDER FLAG...
+configure() { "$cmake" -S "$1" -B "$2" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" "${@:3}" >"$2.log" 2>&1; }
+
+rm -rf "$work"
+mkdir -p "$work"
+# A folder that libraries are not installed in by default, so that nothing but what is installed can say where they are.
+"$cmake" --install "$build" --component client --prefix "$work/installed" >"$work/install.log"
+mv "$work/installed" "$work/moved"
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name attend-client.pc)")
+
+headers=0
+while IFS= read -r header; do
+  echo "#include \"$header\"" | "$compiler" -std=c++20 -fsyntax-only -I "$work/moved/include" -xc++ - ||
+    fail "$header does not compile alone"
+  headers=$((headers + 1))
+done < <(cd "$work/moved/include" && find attend -name '*.h')
+[ "$headers" -ge 10 ] || fail "expected at least 10 headers, found $headers"
+
+"$server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$work/server.log" 2>&1 &
+server_pid=$!
+version=$(pkg-config --modversion attend-client)
+configure "$here" "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" -DATTEND_WANTED="$version" ||
+  fail "find_package: $(cat "$work/by-cmake.log")"
+"$cmake" --build "$work/by-cmake" >"$work/by-cmake.log" 2>&1 || fail "find_package: $(cat "$work/by-cmake.log")"
+# shellcheck disable=SC2046 # a list of words
+"$compiler" -std=c++20 "$here/main.cc" $(pkg-config --cflags --libs attend-client) -o "$work/by-pkg-config"
+
+for ((tries = 0; tries < 3000; tries++)); do
+  address=$(sed -n 's/^attend-server listening on //p' "$work/server.log")
+  [ -z "$address" ] || break
+  kill -0 "$server_pid" 2>/dev/null || break
+  sleep 0.1
+done
+[ -n "$address" ] || fail "the server did not start: $(cat "$work/server.log")"
+for consumer in "$work/by-cmake/consumer" "$work/by-pkg-config"; do
+  said=$("$consumer" "$address")
+  [ "$said" = "5 512 " ] || fail "$consumer: expected an output of the shape 5 512, found $said"
+done
+
+# Before 1.0 no minor version stands for another.
+IFS=. read -r major minor _ <<<"$version"
+! configure "$here" "$work/other" -DCMAKE_PREFIX_PATH="$work/moved" -DATTEND_WANTED="$major.$((minor - 1))" ||
+  fail "version $version of the library was taken for $major.$((minor - 1))"
+grep -q 'requested version' "$work/other.log" || fail "another version: $(cat "$work/other.log")"
+
+configure "$source" "$work/client" -DATTEND_COMPONENTS=client || fail "client alone: $(cat "$work/client.log")"
+looked_for=$(grep -iE '^(dnnl|icu|curl|systemd|openmp|cli11)[^:]*:' "$work/client/CMakeCache.txt" || true)
+[ -z "$looked_for" ] || fail "configured for the client alone, CMake looked for: $looked_for"
+
+! configure "$source" "$work/riscv" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=riscv64 || fail "RISC-V is not refused"
+tr -s ' \n' ' ' <"$work/riscv.log" | grep -q 'found riscv64, 64 bits' ||
+  fail "RISC-V is refused without its name: $(cat "$work/riscv.log")"
+echo "Attend $version: $headers headers, find_package, pkg-config"
