@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "absl/strings/cord.h"
+#include "client/lib/retry_policy.h"
 #include "proto/codec/status.h"
 
 namespace attention {
@@ -9,6 +11,17 @@ namespace {
 
 void SetDeadline(absl::Duration timeout, grpc::ClientContext& context) {
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+/// With what the server says of trying again.
+absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
+  absl::Status converted = ToAbslStatus(status);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto found = trailers.find(kPushback); !status.ok() && found != trailers.end()) {
+    converted.SetPayload(kPushback,
+                         absl::Cord(std::string(found->second.data(), found->second.size())));
+  }
+  return converted;
 }
 
 void Drain(grpc::CompletionQueue& queue) {
@@ -37,7 +50,7 @@ absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::s
   queue.Next(&tag, &ok);
   Drain(queue);
   if (!status.ok()) {
-    return ToAbslStatus(status);
+    return ToStatus(status, context);
   }
   return reply;
 }
@@ -110,7 +123,7 @@ absl::Status BlockingStream::Finish(absl::Time deadline) {
     stream_->Finish(&status, this);
     Wait(deadline);
     is_finished_ = true;
-    status_ = ToAbslStatus(status);
+    status_ = ToStatus(status, context_);
   }
   return status_;
 }

@@ -16,7 +16,8 @@
 
 namespace attention {
 
-/// A unary call of `method` ("/package.Service/Method"). The error is the server's, or gRPC's.
+/// A unary call of `method` ("/package.Service/Method"). The error is the server's, or gRPC's; its
+/// payload kPushback (retry_policy.h) is the server's trailer.
 absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::string& method,
                                            const grpc::ByteBuffer& request, absl::Duration timeout);
 
