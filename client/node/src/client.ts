@@ -114,7 +114,7 @@ export class Client {
       if (found === true) {
         return;
       }
-      if (found !== false && !(found instanceof AttendError && ["UNAVAILABLE", "NOT_FOUND"].includes(found.code))) {
+      if (found !== false && !(found instanceof AttendError && ["UNAVAILABLE", "NOT_FOUND", "DEADLINE_EXCEEDED"].includes(found.code))) {
         throw found;
       }
       if (Date.now() + 100 > deadline) {

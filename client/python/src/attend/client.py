@@ -158,7 +158,7 @@ class Client:
                 if self.check_health(service, timeout=max(0.001, attempts.remaining())):
                     return
                 error: AttendError = Unavailable(f"server {self._connection.name}: {service or 'it'} is not serving")
-            except (Unavailable, NotFound) as failure:
+            except (Unavailable, NotFound, DeadlineExceeded) as failure:
                 error = failure
             if attempts.remaining() <= 0.1:
                 raise DeadlineExceeded(f"not ready within {attempts.timeout:g} s: {error.message}")
