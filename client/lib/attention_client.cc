@@ -15,6 +15,7 @@
 #include "client/lib/channel.h"
 #include "client/lib/open_inference_codec.h"
 #include "client/lib/request_codec.h"
+#include "client/lib/retry_policy.h"
 #include "client/lib/stream_assembler.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
@@ -62,8 +63,39 @@ struct AttentionClient::State {
 
   absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method,
                                         const grpc::ByteBuffer& request) {
-    absl::StatusOr<grpc::ByteBuffer> reply = CallUnary(stub, method, request, options.timeout);
-    return reply.ok() ? std::move(reply) : Explain(reply.status(), options);
+    Attempts attempts(method, options.connection.retries, options.timeout, budget);
+    for (;;) {
+      absl::StatusOr<grpc::ByteBuffer> reply =
+          CallUnary(stub, method, request, attempts.remaining());
+      if (reply.ok()) {
+        budget.Count(/*succeeded=*/true);
+        return reply;
+      }
+      if (!attempts.WaitAfter(reply.status())) {
+        return Explain(reply.status(), options);
+      }
+    }
+  }
+
+  /// Makes `stream` one whose first message is in `first`.
+  absl::Status StartStream(const grpc::ByteBuffer& request, std::optional<BlockingStream>& stream,
+                           grpc::ByteBuffer& first) {
+    Attempts attempts(kAttendStreamMethod, options.connection.retries, options.timeout, budget);
+    for (;;) {
+      stream.emplace(stub, kAttendStreamMethod, attempts.remaining());
+      stream->WriteLast(request);
+      if (stream->Read(first)) {
+        budget.Count(/*succeeded=*/true);
+        return absl::OkStatus();
+      }
+      const absl::Status status = stream->Finish();
+      if (status.ok()) {
+        return absl::InternalError("malformed answer: the stream ended without a summary");
+      }
+      if (!attempts.WaitAfter(status)) {
+        return Explain(status, options);
+      }
+    }
   }
 
   template <typename Reply, typename Request>
@@ -84,6 +116,7 @@ struct AttentionClient::State {
 
   const ClientOptions options;
   grpc::GenericStub stub;
+  RetryBudget budget;
 };
 
 AttentionClient::AttentionClient(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -111,11 +144,11 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
   std::optional<StreamAssembler> assembler;
-  BlockingStream stream(state_->stub, kAttendStreamMethod, state_->options.timeout);
-  stream.WriteLast(bytes);
+  std::optional<BlockingStream> stream;
   std::optional<AttendResult> result;
   grpc::ByteBuffer received;
-  while (stream.Read(received)) {
+  RETURN_IF_ERROR(state_->StartStream(bytes, stream, received));
+  do {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
     if (auto* summary = std::get_if<AttendResult>(&message)) {
       result = std::move(*summary);
@@ -132,8 +165,8 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
     if (rows != nullptr && sink.on_rows != nullptr && !sink.on_rows(*rows)) {
       return absl::CancelledError("stopped by the caller");
     }
-  }
-  if (const absl::Status status = stream.Finish(); !status.ok()) {
+  } while (stream->Read(received));
+  if (const absl::Status status = stream->Finish(); !status.ok()) {
     return Explain(status, state_->options);
   }
   if (!result.has_value()) {

@@ -2,7 +2,9 @@
 
 #include <chrono>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "client/lib/retry_policy.h"
 #include "proto/codec/status.h"
 
 namespace attention {
@@ -10,6 +12,17 @@ namespace {
 
 void SetDeadline(absl::Duration timeout, grpc::ClientContext& context) {
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+/// With what the server says of trying again.
+absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
+  absl::Status converted = ToAbslStatus(status);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto found = trailers.find(kPushback); !status.ok() && found != trailers.end()) {
+    converted.SetPayload(kPushback,
+                         absl::Cord(std::string(found->second.data(), found->second.size())));
+  }
+  return converted;
 }
 
 void Drain(grpc::CompletionQueue& queue) {
@@ -46,7 +59,7 @@ absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::s
   queue.Next(&tag, &ok);
   Drain(queue);
   if (!status.ok()) {
-    return ToAbslStatus(status);
+    return ToStatus(status, context);
   }
   return reply;
 }
@@ -119,7 +132,7 @@ absl::Status BlockingStream::Finish(absl::Time deadline) {
     stream_->Finish(&status, this);
     Wait(deadline);
     is_finished_ = true;
-    status_ = ToAbslStatus(status);
+    status_ = ToStatus(status, context_);
   }
   return status_;
 }

@@ -19,8 +19,8 @@ namespace attention {
 /// INVALID_ARGUMENT, which says `name`, unless `timeout` is positive and finite.
 absl::Status CheckTimeout(absl::Duration timeout, const char* name);
 
-/// A unary call of `method` ("/package.Service/Method"). Errors are those of the server, or of
-/// gRPC.
+/// A unary call of `method` ("/package.Service/Method"). The error is the server's, or gRPC's; its
+/// payload kPushback (retry_policy.h) is the server's trailer.
 absl::StatusOr<grpc::ByteBuffer> CallUnary(grpc::GenericStub& stub, const std::string& method,
                                            const grpc::ByteBuffer& request, absl::Duration timeout);
 

@@ -15,8 +15,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/lib/channel_target.h"
 #include "client/lib/client_metadata.h"
+#include "client/lib/retry_policy.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -63,6 +65,44 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
   return grpc::SslCredentials(ssl);
 }
 
+/// Spreads calls over the servers of a channel, one after the other.
+struct CallPolicy {
+  /// Leaves out servers whose health is not SERVING, such as those that drain. A server without a
+  /// health service counts as serving.
+  bool watch_health = false;
+  /// gRPC repeats calls that never reached a server.
+  bool retries = false;
+  /// gRPC repeats calls that a server could not take, on the next server.
+  bool grpc_policy = false;
+};
+
+void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments) {
+  std::string config = R"({"loadBalancingConfig":[{"round_robin":{}}])";
+  if (policy.watch_health) {
+    absl::StrAppend(&config, R"(,"healthCheckConfig":{"serviceName":""})");
+  }
+  if (policy.grpc_policy) {
+    const std::string names =
+        absl::StrJoin(kRepeatable, ",", [](std::string* out, const char* method) {
+          const std::vector<std::string> parts = absl::StrSplit(method, '/');
+          absl::StrAppend(out, R"({"service":")", parts[0], R"(","method":")", parts[1], R"("})");
+        });
+    // Five attempts are the maximum of gRPC. It stops retrying while more than half of all attempts
+    // fail.
+    absl::StrAppend(&config, R"(,"methodConfig":[{"name":[)", names,
+                    R"(],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",)",
+                    R"("maxBackoff":"2s","backoffMultiplier":2,)",
+                    R"("retryableStatusCodes":["UNAVAILABLE","RESOURCE_EXHAUSTED"]}}],)",
+                    R"("retryThrottling":{"maxTokens":1000,"tokenRatio":1})");
+  }
+  arguments.SetServiceConfigJSON(config + "}");
+  // Configurations from DNS are ignored.
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, policy.retries ? 1 : 0);
+  // No limit, because gRPC only keeps counted references to the bytes of the caller.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, INT_MAX);
+}
+
 grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
@@ -72,8 +112,8 @@ grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection ? 1 : 0);
   // Detects vanished peers, and keeps idle connections alive in load balancers.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   // A proxy that the environment names would answer for a missing server.
@@ -105,7 +145,7 @@ absl::Status SetServerName(const std::optional<TlsOptions>& tls, const ChannelTa
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const ConnectionOptions& options,
-                                                                 int count, bool own_connection) {
+                                                                 int count, bool is_load) {
   // gRPC stays initialized until the process ends: in gRPC 1.51, its shutdown can take 10 s.
   static const bool is_loaded = (grpc_init(), true);
   (void)is_loaded;
@@ -114,8 +154,10 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const Connectio
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials,
                    CredentialsOf(options.tls));
   // A single server is called whatever its health.
-  const CallPolicy policy = {.watch_health = target.is_group, .retries = options.retries};
-  grpc::ChannelArguments arguments = ArgumentsOf(policy, own_connection);
+  const CallPolicy policy = {.watch_health = target.is_group,
+                             .retries = options.retries,
+                             .grpc_policy = is_load && options.retries};
+  grpc::ChannelArguments arguments = ArgumentsOf(policy, /*own_connection=*/is_load);
   RETURN_IF_ERROR(SetServerName(options.tls, target, arguments));
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < count; ++i) {
@@ -128,64 +170,13 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const Connectio
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options) {
-  ASSIGN_OR_RETURN(const auto channels, Make(options, 1, /*own_connection=*/false));
+  ASSIGN_OR_RETURN(const auto channels, Make(options, 1, /*is_load=*/false));
   return channels.front();
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
     const ConnectionOptions& options, int count) {
-  return Make(options, count, /*own_connection=*/true);
-}
-
-namespace {
-
-/// The methods that may be called twice, as a part of the JSON. Others may not: Decode and
-/// ModelStreamInfer, whose streams have state, and methods that change models, logging or shared
-/// memory.
-std::string NamesOfPureMethods() {
-  struct Service {
-    const char* name;
-    std::vector<const char*> methods;
-  };
-  const Service services[] = {
-      {"attention.v1.AttentionService",
-       {"Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates"}},
-      {"inference.GRPCInferenceService",
-       {"ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig",
-        "ModelStatistics", "ModelInfer", "RepositoryIndex"}},
-      {"grpc.health.v1.Health", {"Check"}}};
-  std::vector<std::string> names;
-  for (const Service& service : services) {
-    for (const char* method : service.methods) {
-      names.push_back(
-          absl::StrCat(R"({"service":")", service.name, R"(","method":")", method, R"("})"));
-    }
-  }
-  return absl::StrJoin(names, ",");
-}
-
-}  // namespace
-
-void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments) {
-  std::string config = R"({"loadBalancingConfig":[{"round_robin":{}}])";
-  if (policy.watch_health) {
-    absl::StrAppend(&config, R"(,"healthCheckConfig":{"serviceName":""})");
-  }
-  if (policy.retries) {
-    // Five attempts are the maximum of gRPC. It stops retrying while more than half of all attempts
-    // fail.
-    absl::StrAppend(&config, R"(,"methodConfig":[{"name":[)", NamesOfPureMethods(),
-                    R"(],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",)",
-                    R"("maxBackoff":"2s","backoffMultiplier":2,)",
-                    R"("retryableStatusCodes":["UNAVAILABLE","RESOURCE_EXHAUSTED"]}}],)",
-                    R"("retryThrottling":{"maxTokens":1000,"tokenRatio":1})");
-  }
-  arguments.SetServiceConfigJSON(config + "}");
-  // Configurations from DNS are ignored.
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, policy.retries ? 1 : 0);
-  // No limit, because gRPC only keeps counted references to the bytes of the caller.
-  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, INT_MAX);
+  return Make(options, count, /*is_load=*/true);
 }
 
 }  // namespace attention

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <grpcpp/channel.h>
-#include <grpcpp/support/channel_arguments.h>
 
 #include <memory>
 #include <vector>
@@ -19,21 +18,9 @@ namespace attention {
 /// that would be sent in plaintext to another machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);
 
-/// `count` such channels, each with a connection of its own.
+/// `count` such channels for a load, each with a connection of its own. With retries, gRPC itself
+/// repeats their calls, as README.md says.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
     const ConnectionOptions& options, int count);
-
-struct CallPolicy {
-  /// Leaves out servers whose health is not SERVING, such as those that drain. A server without a
-  /// health service counts as serving.
-  bool watch_health = false;
-  bool retries = false;
-};
-
-/// Spreads calls over the servers of a channel, one after the other. With retries, calls that
-/// change nothing on the server are made again after UNAVAILABLE and RESOURCE_EXHAUSTED, on the
-/// next server, while nothing of an answer has come and their deadline has not passed. README.md
-/// has the details.
-void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments);
 
 }  // namespace attention

@@ -1,6 +1,7 @@
-// Generates the messages' types from the published .proto, and compiles; nothing of that is kept in git.
+// Generates the messages and their types from the published .proto, and compiles twice: as ES modules and as CommonJS. Nothing of
+// that is kept in git.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,14 +18,22 @@ function run(program, ...args) {
 for (const folder of ["dist", "src/generated"]) {
   rmSync(join(here, folder), { recursive: true, force: true });
 }
+const loader = require.resolve("@grpc/proto-loader/package.json");
 run(
-  join(dirname(require.resolve("@grpc/proto-loader/package.json")), "build/bin/proto-loader-gen-types.js"),
+  join(dirname(loader), "build/bin/proto-loader-gen-types.js"),
   ...["--longs=Number", "--enums=String", "--defaults", "--includeComments", "--importFileExtension=.js"],
   ...[`--includeDirs=${proto}`, "--outDir=src/generated", ...files],
 );
-run(require.resolve("typescript/bin/tsc"), "--project", "tsconfig.json");
-for (const file of files) {
-  const target = join(here, "dist/proto", file);
-  mkdirSync(dirname(target), { recursive: true });
-  copyFileSync(join(proto, file), target);
+const { Root } = createRequire(loader)("protobufjs");
+const root = new Root();
+root.resolvePath = (_, path) => join(proto, path);
+root.loadSync(files);
+writeFileSync(join(here, "src/generated/definition.ts"), `export const definition = ${JSON.stringify(root.toJSON())};\n`);
+
+const tsc = require.resolve("typescript/bin/tsc");
+run(tsc, "--outDir", "dist/esm");
+run(tsc, "--outDir", "dist/cjs", "--module", "CommonJS", "--moduleResolution", "Node10");
+for (const [folder, type] of [["esm", "module"], ["cjs", "commonjs"]]) {
+  mkdirSync(join(here, "dist", folder), { recursive: true });
+  writeFileSync(join(here, "dist", folder, "package.json"), `${JSON.stringify({ type })}\n`);
 }

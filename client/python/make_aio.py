@@ -6,7 +6,7 @@ import re
 NAMES = {
     "import time\n": "import asyncio\n",
     "import grpc\n": "import grpc\nimport grpc.aio\n",
-    "channel(grpc)": "channel(grpc.aio)",
+    "channel(grpc, ": "channel(grpc.aio, ",
     "TYPE_CHECKING, Any, ": "TYPE_CHECKING, Any, AsyncIterator, ",
     "Iterator[Block]": "AsyncIterator[Block]",
     "StopIteration": "StopAsyncIteration",
@@ -33,6 +33,7 @@ AWAITS = {
     "data := self._next_message()": "data := await self._next_message()",
     "data = next_message(": "data = await next_message(",
     "for _ in self:": "async for _ in self:",
+    "if self.check_health(": "if await self.check_health(",
 }
 WAITS = re.compile(r"\bawait |\basync for |def __a(enter|exit)__")
 

@@ -7,6 +7,7 @@
 #include "client/lib/attention_client.h"
 #include "client/lib/channel.h"
 #include "client/lib/decode_stream.h"
+#include "client/lib/retry_policy.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/client/scripted_server.h"
@@ -42,7 +43,7 @@ absl::Status Stream(const ScriptedServer& server) {
 }
 
 TEST(RetriesTest, AServerThatCannotNowIsAskedAgain) {
-  const ScriptedServer server({{kUnavailable}, {kExhausted}, {kUnavailable}});
+  const ScriptedServer server({{kUnavailable}, {kExhausted, "0"}, {kUnavailable}});
   EXPECT_THAT(AskModel(server), IsOk());
   EXPECT_THAT(server.calls(), SizeIs(4));
 }
@@ -77,11 +78,27 @@ TEST(RetriesTest, AServerMayForbidThem) {
   EXPECT_THAT(server.calls(), SizeIs(1));
 }
 
-TEST(RetriesTest, TheDeadlineBoundsAllAttempts) {
-  const ScriptedServer server({{kExhausted, "60000"}});
-  EXPECT_THAT(AskModel(server, absl::Seconds(2)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("no answer within 2s")));
+TEST(RetriesTest, AFullServerThatDoesNotSayWhenIsNotAskedAgain) {
+  const ScriptedServer server({{kExhausted}});
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("queue is full")));
   EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, APauseThatEndsAfterTheDeadlineIsNotMade) {
+  const ScriptedServer server({{kExhausted, "600000"}});
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, TheyEndWhileMostCallsFail) {
+  RetryBudget budget;
+  for (int i = 0; i < 499; ++i) {
+    ASSERT_TRUE(budget.Count(/*succeeded=*/false));
+  }
+  EXPECT_FALSE(budget.Count(/*succeeded=*/false));
+  EXPECT_TRUE(budget.Count(/*succeeded=*/true));
 }
 
 TEST(RetriesTest, OtherErrorsAreFinal) {

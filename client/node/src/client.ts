@@ -1,9 +1,11 @@
 /** The client: typed arrays in, typed arrays out; every call has a deadline. */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
 import { attendResult, type AttendResult } from "./answers.js";
 import { Assembler } from "./assembler.js";
 import { Connection, type ClientOptions } from "./connection.js";
+import { AttendError } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
 import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
@@ -51,7 +53,11 @@ export class Client {
 
   /** Ends the connections when calls under way have ended. */
   close(): void {
-    this.connection.grpc.close();
+    this.connection.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
   }
 
   /** Attention of a model's layer, its whole stack, or bare query, key and value; the answer in one message. */
@@ -80,30 +86,50 @@ export class Client {
   }
 
   /** What is served, in order of name, then version. */
-  async models(call: CallOptions = {}): Promise<Model[]> {
+  async listModels(call: CallOptions = {}): Promise<Model[]> {
     return (await this.unary(LIST_MODELS, {}, call)).models;
   }
 
   /** NOT_FOUND for what the server does not have; the highest version unless named. */
-  async model(name: string, version?: number, call: CallOptions = {}): Promise<Model> {
+  async getModel(name: string, version?: number, call: CallOptions = {}): Promise<Model> {
     return this.unary(GET_MODEL, { model: name, version }, call);
   }
 
   /** What the server has done since it started, and what it is at. */
-  async statistics(call: CallOptions = {}): Promise<ServerStatistics> {
+  async getStatistics(call: CallOptions = {}): Promise<ServerStatistics> {
     return this.unary(STATISTICS, {}, call);
   }
 
   /** Whether the server, or `service` ("model/NAME" for a model), is serving; NOT_FOUND for what it does not know. */
-  async health(service = "", call: CallOptions = {}): Promise<boolean> {
+  async checkHealth(service = "", call: CallOptions = {}): Promise<boolean> {
     return (await this.unary(HEALTH, { service }, call)).status === "SERVING";
+  }
+
+  /** Resolves once the server, or `service`, is serving; DEADLINE_EXCEEDED when it is not in time. */
+  async waitUntilReady(service = "", call: CallOptions = {}): Promise<void> {
+    const deadline = Date.now() + (call.timeoutMs ?? this.connection.timeoutMs);
+    for (;;) {
+      const timeoutMs = Math.max(1, deadline - Date.now());
+      const found = await this.checkHealth(service, { ...call, timeoutMs }).catch((error: unknown) => error);
+      if (found === true) {
+        return;
+      }
+      if (found !== false && !(found instanceof AttendError && ["UNAVAILABLE", "NOT_FOUND", "DEADLINE_EXCEEDED"].includes(found.code))) {
+        throw found;
+      }
+      if (Date.now() + 100 > deadline) {
+        const reason = found instanceof AttendError ? found.message : "it is not serving";
+        throw new AttendError("DEADLINE_EXCEEDED", `server ${this.connection.name}: not ready in time: ${reason}`);
+      }
+      await sleep(100, undefined, call.signal && { signal: call.signal });
+    }
   }
 
   /**
    * The models of the server's folder. What follows changes it, where the server allows that (--admin-listen), and takes as
    * long as a load does: give it a timeout that it fits into.
    */
-  async modelStates(call: CallOptions = {}): Promise<ModelState[]> {
+  async listModelStates(call: CallOptions = {}): Promise<ModelState[]> {
     return (await this.unary(LIST_STATES, {}, call)).states;
   }
 
@@ -131,12 +157,13 @@ export class Client {
   }
 
   private async unary<Q, A>(kind: Method<Q, A>, request: Q, call: CallOptions): Promise<A> {
-    const attempts = this.connection.attempts(call);
+    const attempts = this.connection.attempts(call, kind.path);
     const bytes = kind.encode(request);
     for (;;) {
       const metadata = await this.connection.metadata(call);
+      const grpc = await this.connection.grpc();
       try {
-        return await new Promise<A>((resolve, reject) => {
+        const answer = await new Promise<A>((resolve, reject) => {
           const { deadline } = attempts;
           let started: ClientUnaryCall | undefined;
           const cancel = (): void => started?.cancel();
@@ -145,8 +172,10 @@ export class Client {
             return error ? reject(error) : resolve(answer!);
           };
           call.signal?.addEventListener("abort", cancel);
-          started = this.connection.grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
+          started = grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
         });
+        attempts.succeeded();
+        return answer;
       } catch (failure) {
         await attempts.afterFailure(failure);
       }
@@ -154,24 +183,28 @@ export class Client {
   }
 
   private async *messages(request: WireRequest, call: CallOptions): AsyncGenerator<AttendStreamResponse__Output> {
-    const attempts = this.connection.attempts(call);
+    const attempts = this.connection.attempts(call, ATTEND_STREAM.path);
     const bytes = ATTEND_STREAM.encode(request);
     for (let hasBegun = false; ; ) {
       const metadata = await this.connection.metadata(call);
+      const grpc = await this.connection.grpc();
       const { path, decode } = ATTEND_STREAM;
-      const started: ClientReadableStream<AttendStreamResponse__Output> = this.connection.grpc.makeServerStreamRequest(
+      const started: ClientReadableStream<AttendStreamResponse__Output> = grpc.makeServerStreamRequest(
         ...([path, asIs, decode, bytes, metadata, { deadline: attempts.deadline }] as const),
       );
       const cancel = (): void => started.cancel();
       call.signal?.addEventListener("abort", cancel);
       try {
         for await (const message of started) {
+          if (!hasBegun) {
+            attempts.succeeded();
+          }
           hasBegun = true;
           yield message as AttendStreamResponse__Output;
         }
         return;
       } catch (failure) {
-        await attempts.afterFailure(failure, !hasBegun);
+        await attempts.afterFailure(failure, hasBegun);
       } finally {
         call.signal?.removeEventListener("abort", cancel);
         started.cancel();

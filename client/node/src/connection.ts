@@ -1,7 +1,7 @@
 /** How a server is reached, and when a call is tried again. */
 
+import { lookup } from "node:dns/promises";
 import { readFileSync } from "node:fs";
-import { isIP } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ChannelCredentials, Client as GrpcClient, credentials, Metadata, type ChannelOptions } from "@grpc/grpc-js";
 import { AttendError, fromStatus } from "./errors.js";
@@ -18,20 +18,9 @@ export interface Tls {
   serverName?: string;
 }
 
-/**
- * Calls are tried again when that can help and is sure to do no harm: UNAVAILABLE, and RESOURCE_EXHAUSTED when the server says
- * when to come back; never beyond the deadline, never once an answer has begun.
- */
-export interface Retry {
-  /** The first one counts. */
-  attempts?: number;
-  initialBackoffMs?: number;
-  maxBackoffMs?: number;
-}
-
 export interface ClientOptions {
-  /** host:port, dns:///name:port, unix:/path; or several addresses (numbers) in turn: a list, or with commas. */
-  servers?: string | readonly string[];
+  /** host:port, dns:///name:port, unix:/path; or several host:port, which take turns: a list, or with commas. */
+  server?: string | readonly string[];
   /** Deadline of a call that names none. A call never waits longer. */
   timeoutMs?: number;
   tls?: boolean | Tls;
@@ -39,7 +28,8 @@ export interface ClientOptions {
   token?: string | (() => string | Promise<string>);
   /** Goes along with every call. */
   metadata?: Readonly<Record<string, string>>;
-  retry?: Retry;
+  /** Makes calls again that no server took and that change nothing; true unless set. */
+  retries?: boolean;
 }
 
 const CHANNEL: ChannelOptions = {
@@ -48,38 +38,75 @@ const CHANNEL: ChannelOptions = {
   "grpc.max_send_message_length": -1,
   "grpc-node.flow_control_window": 4 << 20,
   // A server that is gone is noticed, and found again when it is back.
-  "grpc.keepalive_time_ms": 60_000,
-  "grpc.keepalive_timeout_ms": 20_000,
+  "grpc.keepalive_time_ms": 10_000,
+  "grpc.keepalive_timeout_ms": 5_000,
   "grpc.keepalive_permit_without_calls": 1,
-  "grpc.initial_reconnect_backoff_ms": 200,
-  "grpc.max_reconnect_backoff_ms": 5_000,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 3_000,
   // A server that took another's place is there under the same name: look it up again soon, not after 30 s.
   "grpc.dns_min_time_between_resolutions_ms": 2_000,
   // A proxy of the environment would answer for a server that is not there.
   "grpc.enable_http_proxy": 0,
   "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+  "grpc.service_config_disable_resolution": 1,
 };
+// What changes nothing on the server. Decode is not here: its stream has a past.
+const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
 
 export class Connection {
-  readonly grpc: GrpcClient;
   /** For people. */
   readonly name: string;
   readonly timeoutMs: number;
+  /** Stops retries while most calls fail, when they would only add to the load. */
+  private readonly budget = { tokens: 1000 };
+  private readonly addresses: readonly string[];
+  private readonly commonHost: string | undefined;
+  private readonly credentials: ChannelCredentials;
+  private opened: GrpcClient | undefined;
+  private isClosed = false;
 
   constructor(private readonly options: ClientOptions) {
-    const { servers = "127.0.0.1:8001", timeoutMs = 30_000, tls = false } = options;
-    const addresses = (typeof servers === "string" ? servers.split(",") : servers).map((address) => address.trim());
-    this.name = addresses.join(",");
+    const { server = "127.0.0.1:8001", timeoutMs = 30_000, tls = false } = options;
+    this.addresses = (typeof server === "string" ? server.split(",") : server).map((address) => address.trim());
+    this.name = this.addresses.join(",");
+    checkAddresses(this.addresses);
     if (tls === false && (options.token !== undefined || hasAuthorization(options.metadata ?? {}))) {
-      checkSecrecy(addresses);
+      checkSecrecy(this.addresses);
     }
     this.timeoutMs = checkMs("timeoutMs", timeoutMs);
-    const certificates = typeof tls === "object" ? tls : {};
-    const channel = { ...CHANNEL };
-    if (certificates.serverName !== undefined) {
-      channel["grpc.ssl_target_name_override"] = certificates.serverName;
+    const [first, ...others] = new Set(this.addresses.map((address) => hostAndPort(address)[0]));
+    this.commonHost = others.length === 0 ? first : undefined;
+    if (tls !== false && this.commonHost === undefined && (tls === true || tls.serverName === undefined)) {
+      throw new TypeError("tls: expected a serverName for a list of different hosts, found none");
     }
-    this.grpc = new GrpcClient(targetOf(addresses), credentialsOf(tls, certificates), channel);
+    this.credentials = credentialsOf(tls, typeof tls === "object" ? tls : {});
+    if (this.addresses.length === 1) {
+      this.opened = this.dial(this.addresses[0]!);
+    }
+  }
+
+  /** Names of a list are looked up with the first call. */
+  async grpc(): Promise<GrpcClient> {
+    const target = this.opened ? "" : await listOf(this.addresses);
+    if (this.isClosed) {
+      throw new AttendError("CANCELLED", "the client was closed");
+    }
+    return (this.opened ??= this.dial(target));
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.opened?.close();
+  }
+
+  private dial(target: string): GrpcClient {
+    const { tls } = this.options;
+    const name = (typeof tls === "object" ? tls.serverName : undefined) ?? (this.addresses.length > 1 ? this.commonHost : undefined);
+    const channel = { ...CHANNEL };
+    if (tls && name !== undefined) {
+      channel["grpc.ssl_target_name_override"] = name;
+    }
+    return new GrpcClient(target, this.credentials, channel);
   }
 
   async metadata(call: CallOptions): Promise<Metadata> {
@@ -95,13 +122,15 @@ export class Connection {
     return metadata;
   }
 
-  attempts(call: CallOptions): Attempts {
+  /** Of a call of the method at `path`. */
+  attempts(call: CallOptions, path: string): Attempts {
     const timeoutMs = checkMs("timeoutMs", call.timeoutMs ?? this.timeoutMs);
-    return new Attempts(this.name, timeoutMs, call.signal, this.options.retry ?? {});
+    const mayRepeat = this.options.retries !== false && REPEATABLE.has(path.split("/").at(-1)!);
+    return new Attempts(this.name, timeoutMs, call.signal, mayRepeat, this.budget);
   }
 }
 
-/** Of one call: until when, and whether to try again. */
+/** Of one call: until when, and whether to try again; client/README.md has the whole policy. */
 export class Attempts {
   readonly deadline: number;
   private failed = 0;
@@ -110,17 +139,22 @@ export class Attempts {
     private readonly server: string,
     private readonly timeoutMs: number,
     private readonly signal: AbortSignal | undefined,
-    private readonly retry: Retry,
+    private readonly mayRepeat: boolean,
+    private readonly budget: { tokens: number },
   ) {
     this.deadline = Date.now() + timeoutMs;
     signal?.throwIfAborted();
   }
 
+  succeeded(): void {
+    this.budget.tokens = Math.min(1000, this.budget.tokens + 1);
+  }
+
   /** Waits until the call may be tried again; throws what it failed with when it may not, or its signal's reason. */
-  async afterFailure(failure: unknown, mayRetry = true): Promise<void> {
+  async afterFailure(failure: unknown, hasBegun = false): Promise<void> {
     this.signal?.throwIfAborted();
     const error = fromStatus(failure, this.server, this.timeoutMs);
-    const delay = error instanceof AttendError && mayRetry ? this.delayAfter(error) : undefined;
+    const delay = error instanceof AttendError && !hasBegun ? this.delayAfter(error) : undefined;
     if (delay === undefined) {
       throw error;
     }
@@ -128,15 +162,22 @@ export class Attempts {
   }
 
   private delayAfter(error: AttendError): number | undefined {
-    const { attempts = 4, initialBackoffMs = 100, maxBackoffMs = 2_000 } = this.retry;
+    const delay = this.mayRepeat ? this.pauseAfter(error) : undefined;
     this.failed += 1;
-    const isUnavailable = error.code === "UNAVAILABLE";
-    if (this.failed >= attempts || (!isUnavailable && error.code !== "RESOURCE_EXHAUSTED")) {
+    if (delay === undefined) {
+      this.succeeded();
       return undefined;
     }
-    const backoff = Math.min(maxBackoffMs, initialBackoffMs * 2 ** (this.failed - 1)) * (0.5 + Math.random() / 2);
-    const delay = error.retryAfterMs ?? (isUnavailable ? backoff : undefined);
-    return delay !== undefined && Date.now() + delay < this.deadline ? delay : undefined;
+    this.budget.tokens = Math.max(0, this.budget.tokens - 1);
+    const isAllowed = this.budget.tokens > 500 && this.failed < 5 && Date.now() + delay < this.deadline;
+    return isAllowed ? delay : undefined;
+  }
+
+  private pauseAfter({ code, retryAfterMs, trailers }: AttendError): number | undefined {
+    if (code === "RESOURCE_EXHAUSTED" || "grpc-retry-pushback-ms" in trailers) {
+      return code === "RESOURCE_EXHAUSTED" || code === "UNAVAILABLE" ? retryAfterMs : undefined;
+    }
+    return code === "UNAVAILABLE" ? Math.min(2000, 100 * 2 ** this.failed) * (0.8 + 0.4 * Math.random()) : undefined;
   }
 }
 
@@ -169,20 +210,36 @@ function pem(source: string | Buffer | undefined): Buffer | null {
   return source === undefined ? null : Buffer.isBuffer(source) ? source : readFileSync(source);
 }
 
-function targetOf(addresses: readonly string[]): string {
-  const [only, ...others] = addresses;
-  if (only === undefined || addresses.includes("")) {
-    throw new TypeError(`servers: expected host:port, dns:///name:port or unix:/path, found "${addresses.join(",")}"`);
+function checkAddresses(addresses: readonly string[]): void {
+  if (addresses.length === 0 || addresses.includes("")) {
+    throw new TypeError(`server: expected host:port, dns:///name:port or unix:/path, found "${addresses.join(",")}"`);
   }
-  if (others.length === 0) {
-    return only;
+  const wrong = addresses.length > 1 && addresses.find((address) => !/^(\[[^\]]+\]|[^:/[\]]+):\d+$/.test(address));
+  if (wrong) {
+    throw new TypeError(`server: expected host:port for each of several, found "${wrong}"`);
   }
-  const families = new Set(addresses.map((address) => isIP(address.replace(/:\d+$/, "").replace(/^\[|\]$/g, ""))));
-  const [family] = families;
-  if (families.size !== 1 || family === 0 || !addresses.every((address) => /:\d+$/.test(address))) {
-    throw new TypeError(
-      `servers: expected several IP:PORT of one family (or one dns:///name:port that has them all), found ${addresses.join(",")}`,
-    );
+}
+
+function hostAndPort(address: string): [string, string] {
+  const colon = address.lastIndexOf(":");
+  return [address.slice(0, colon).replace(/^\[|\]$/g, ""), address.slice(colon + 1)];
+}
+
+/** Several host:port as one target of grpc-js, which has such lists of numbers only, of one family. Unknown names are left out. */
+async function listOf(addresses: readonly string[]): Promise<string> {
+  const found = await Promise.all(
+    addresses.map(async (address) => {
+      const [host, port] = hostAndPort(address);
+      const known = await lookup(host, { all: true }).catch(() => []);
+      return known.map(({ address: number, family }) => ({ number, family, port }));
+    }),
+  );
+  const all = found.flat();
+  if (all.length === 0) {
+    throw new AttendError("UNAVAILABLE", `server: expected hosts that the system knows, found none in ${addresses.join(",")}`);
   }
-  return `ipv${family}:${addresses.join(",")}`;
+  if (all.every(({ family }) => family === 4)) {
+    return `ipv4:${all.map(({ number, port }) => `${number}:${port}`).join(",")}`;
+  }
+  return `ipv6:${all.map(({ number, family, port }) => `[${family === 4 ? "::ffff:" : ""}${number}]:${port}`).join(",")}`;
 }

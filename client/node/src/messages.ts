@@ -1,14 +1,9 @@
 /** The published .proto, loaded; a method is its path and how its messages become bytes and objects. */
 
-import { fileURLToPath } from "node:url";
-import { loadSync, type MessageTypeDefinition, type ServiceDefinition } from "@grpc/proto-loader";
+import { fromJSON, type MessageTypeDefinition, type ServiceDefinition } from "@grpc/proto-loader";
+import { definition as published } from "./generated/definition.js";
 
-const definition = loadSync(["attention/v1/attention.proto", "grpc/health/v1/health.proto"], {
-  includeDirs: [fileURLToPath(new URL("./proto/", import.meta.url))],
-  longs: Number,
-  enums: String,
-  defaults: true,
-});
+const definition = fromJSON(published as Parameters<typeof fromJSON>[0], { longs: Number, enums: String, defaults: true });
 
 export interface Method<Request, Response> {
   readonly path: string;

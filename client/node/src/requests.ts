@@ -45,13 +45,13 @@ export function decodeStep(step: StepRequest): DecodeStep {
 type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text">;
 
 function inputOf(request: Input & Partial<AttendRequest>): WireInput {
-  const kinds = (["hiddenStates", "tokens", "text", "query"] as const).filter((kind) => request[kind] !== undefined);
+  const kinds = (["hiddenStates", "tokenIds", "text", "query"] as const).filter((kind) => request[kind] !== undefined);
   if (kinds.length === 0 && request.memory !== undefined) {
     kinds.push("hiddenStates"); // the encoder alone
   }
   if (kinds.length !== 1) {
     const found = kinds.join(" and ") || "none";
-    throw new TypeError(`input: expected one of hiddenStates, tokens, text, or query with key and value; found ${found}`);
+    throw new TypeError(`input: expected one of hiddenStates, tokenIds, text, or query with key and value; found ${found}`);
   }
   switch (kinds[0]!) {
     case "hiddenStates":
@@ -62,8 +62,8 @@ function inputOf(request: Input & Partial<AttendRequest>): WireInput {
       const texts = typeof request.text === "string" ? [request.text] : [...request.text!];
       return { text: { texts, noSpecialTokens: request.noSpecialTokens ?? false } };
     }
-    case "tokens": {
-      const ids = packIds(request.tokens!);
+    case "tokenIds": {
+      const ids = packIds(request.tokenIds!);
       const typeIds = request.typeIds === undefined ? [] : packIds(request.typeIds).values;
       return { tokenIds: { ids: ids.values, lengths: lengthsOf("lengths", request.lengths, ids.lengths), typeIds } };
     }

@@ -1,6 +1,6 @@
 /** Sequences that grow step by step, whose keys and values the server keeps. */
 
-import type { ClientDuplexStream, Metadata } from "@grpc/grpc-js";
+import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { readBlock, readSummary } from "./answers.js";
 import { Assembler } from "./assembler.js";
 import { checkMs, type Connection } from "./connection.js";
@@ -49,23 +49,24 @@ export class Session {
 
   static async open(connection: Connection, request: SessionRequest, options: SessionOptions): Promise<Session> {
     const open = openSession(request);
-    const attempts = connection.attempts(options);
-    for (;;) {
-      const session = new Session(connection, await connection.metadata(options), options, Number(open.options?.weightsTopK ?? 0));
-      try {
-        const opened = await session.act({ open });
-        session.resumeToken = opened.resumeToken;
-        session.length = opened.length;
-        return session;
-      } catch (failure) {
-        session.break(failure);
-        await attempts.afterFailure(failure);
-      }
+    const attempts = connection.attempts(options, DECODE.path);
+    const [metadata, grpc] = [await connection.metadata(options), await connection.grpc()];
+    const session = new Session(connection, grpc, metadata, options, Number(open.options?.weightsTopK ?? 0));
+    try {
+      const opened = await session.act({ open });
+      session.resumeToken = opened.resumeToken;
+      session.length = opened.length;
+      return session;
+    } catch (failure) {
+      session.break(failure);
+      await attempts.afterFailure(failure);
+      throw failure;
     }
   }
 
   private constructor(
     connection: Connection,
+    grpc: GrpcClient,
     metadata: Metadata,
     options: SessionOptions,
     private readonly topK: number,
@@ -73,7 +74,7 @@ export class Session {
     this.timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? connection.timeoutMs);
     const deadline = Date.now() + checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
     const asIs = (bytes: Buffer): Buffer => bytes;
-    this.call = connection.grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
+    this.call = grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
     this.call.on("data", (message: DecodeResponse__Output) => this.receive(message));
     const abort = (): void => this.break(options.signal!.reason);
     options.signal?.addEventListener("abort", abort, { once: true });
@@ -151,6 +152,10 @@ export class Session {
     await this.ended;
     clearTimeout(timer);
     this.broken = new AttendError("FAILED_PRECONDITION", "the session was closed");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   /** Ends the session at once, also one with `resumeTtlMs`: Node says that the requests have ended before it cancels. */

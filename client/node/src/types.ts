@@ -34,13 +34,13 @@ export interface AttentionOptions extends Omit<WireOptions, "bias" | "mask"> {
   mask?: Mask;
 }
 
-/** One of hiddenStates, tokens, text, or query with key and value. */
+/** One of hiddenStates, tokenIds, text, or query with key and value. */
 export interface Input {
   /** [B, S, E] or [T, E], or a list of [n, E]. */
   hiddenStates?: Rows;
   /** Ids of one sequence, or of several. */
-  tokens?: Ids | readonly Ids[];
-  /** In the form of tokens. */
+  tokenIds?: Ids | readonly Ids[];
+  /** In the form of tokenIds. */
   typeIds?: Ids | readonly Ids[];
   /** For the model's own tokenizer. */
   text?: string | readonly string[];
@@ -56,7 +56,7 @@ export interface Input {
 }
 
 export interface AttendRequest extends Input {
-  /** A name from models(); none for query, key and value. */
+  /** A name from listModels(); none for query, key and value. */
   model?: string;
   /** Absent: the highest. */
   modelVersion?: number;

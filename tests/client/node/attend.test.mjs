@@ -9,7 +9,7 @@ let server;
 let client;
 before(async () => {
   server = await startServerWithModels(Client);
-  client = new Client({ servers: server.address });
+  client = new Client({ server: server.address });
 });
 after(async () => {
   client?.close();
@@ -98,30 +98,30 @@ describe("attend", () => {
     const text = await client.attend({ model: "gpt2", text: ["the cat sat", "on the mat"], modelOutput: "LOGITS" });
     assert.deepEqual(text.tokens[0].tokens, ["[CLS]", "the", "cat", "sat", "[SEP]"]);
     const tokens = text.tokens.map(({ ids }) => Int32Array.from(ids));
-    const ids = await client.attend({ model: "gpt2", tokens, modelOutput: "LOGITS" });
+    const ids = await client.attend({ model: "gpt2", tokenIds: tokens, modelOutput: "LOGITS" });
     assert.deepEqual(ids.output.data, text.output.data);
-    const last = await client.attend({ model: "gpt2", tokens, modelOutput: "LAST_LOGITS" });
+    const last = await client.attend({ model: "gpt2", tokenIds: tokens, modelOutput: "LAST_LOGITS" });
     assert.deepEqual(last.split()[1].data, text.split()[1].rows(4, 5).data);
-    const model = await client.model("gpt2");
+    const model = await client.getModel("gpt2");
     const x = Tensor.fp32(seeded(4 * model.dModel), [4, model.dModel]);
     const layer = await client.attend({ model: "gpt2", modelVersion: model.version, layer: 1, hiddenStates: x });
     assert.deepEqual(layer.output.shape, [4, model.dModel]);
   });
 
   test("says what servers say of themselves", async () => {
-    const models = await client.models();
+    const models = await client.listModels();
     assert.deepEqual(models.map(({ name, seed }) => [name, seed]), [["demo", 1], ["gpt2", undefined]]);
-    assert.ok((await client.health()) && (await client.health("model/gpt2")));
-    const before = await client.statistics();
-    await client.attend({ model: "demo", tokens: [1] });
-    assert.ok(await eventually(async () => (await client.statistics()).succeeded > before.succeeded));
+    assert.ok((await client.checkHealth()) && (await client.checkHealth("model/gpt2")));
+    const before = await client.getStatistics();
+    await client.attend({ model: "demo", tokenIds: [1] });
+    assert.ok(await eventually(async () => (await client.getStatistics()).succeeded > before.succeeded));
   });
 
   test("unloads and loads models, and changes what is logged", async () => {
-    const admin = new Client({ servers: server.admin });
+    const admin = new Client({ server: server.admin });
     const [unloaded] = await admin.unloadModel("gpt2");
     assert.deepEqual([unloaded.phase, unloaded.serving], ["UNLOADED", false]);
-    await assert.rejects(client.model("gpt2"), { code: "NOT_FOUND" });
+    await assert.rejects(client.getModel("gpt2"), { code: "NOT_FOUND" });
     const [loaded] = await admin.loadModel("gpt2", 1);
     assert.deepEqual([loaded.phase, loaded.serving], ["READY", true]);
     assert.equal((await admin.reloadModels()).length, 1);
@@ -141,8 +141,8 @@ describe("attendStream", () => {
     shorter: { model: "demo", hiddenStates: rows(10).reshape([2, 5, 512]), lengths: [2, 5] },
     bf16: { model: "demo", hiddenStates: Tensor.bf16(seeded(512), [1, 512]) },
     ragged: { query: q, key: q, value: q, options: everything },
-    logits: { model: "gpt2", tokens: [[1, 2, 3], [4]], modelOutput: "LOGITS" },
-    pooled: { model: "gpt2", tokens: [[1, 2, 3], [4]], modelOutput: "LAST_LOGITS" },
+    logits: { model: "gpt2", tokenIds: [[1, 2, 3], [4]], modelOutput: "LOGITS" },
+    pooled: { model: "gpt2", tokenIds: [[1, 2, 3], [4]], modelOutput: "LAST_LOGITS" },
     texts: { model: "gpt2", text: ["the cat", "sat"], weightsChoice: { layers: [0, 1], heads: [1, 2] } },
   };
   for (const [name, request] of Object.entries(requests)) {
@@ -211,17 +211,17 @@ describe("session", () => {
 
   test("forks, truncates and releases; steps of many sequences side by side", async () => {
     const session = await client.session({ model: "gpt2", cacheDtype: "FP32" });
-    assert.equal((await session.prefill({ tokens: [1, 2, 3] })).output, undefined);
+    assert.equal((await session.prefill({ tokenIds: [1, 2, 3] })).output, undefined);
     assert.deepEqual([await session.fork(), await session.fork(), await session.fork(1, 7)], [1, 2, 7]);
     session.truncate(2, 2); // actions on a sequence take place in the order of the calls
     const [first, second] = await Promise.all([
-      session.step({ sequence: 1, tokens: [4], modelOutput: "LOGITS" }),
-      session.step({ sequence: 2, tokens: [3, 4], modelOutput: "LOGITS" }),
+      session.step({ sequence: 1, tokenIds: [4], modelOutput: "LOGITS" }),
+      session.step({ sequence: 2, tokenIds: [3, 4], modelOutput: "LOGITS" }),
     ]);
     assert.deepEqual(second.output.rows(1, 2).data, first.output.data);
     assert.equal((await session.release(7)).usage.sequences, 3);
     await assert.rejects(session.truncate(99), { code: "INVALID_ARGUMENT", message: /truncate.length: expected 0 to 3/ });
-    assert.equal((await session.step({ tokens: [5] })).length, 4);
+    assert.equal((await session.step({ tokenIds: [5] })).length, 4);
     await session.close();
   });
 
@@ -239,14 +239,14 @@ describe("session", () => {
   test("is resumed when its connection broke", async () => {
     const x = rows(5);
     const proxy = await startProxy(server.address);
-    const broken = new Client({ servers: proxy.address });
+    const broken = new Client({ server: proxy.address });
     const whole = await client.attend({ model: "demo", hiddenStates: x, options: { causal: true } });
     const session = await broken.session({ model: "demo", resumeTtlMs: 60_000 });
     await session.step({ hiddenStates: x.rows(0, 3) });
     proxy.stop();
     await assert.rejects(session.step({ hiddenStates: x }), { code: "UNAVAILABLE" });
     broken.close();
-    assert.ok(await eventually(async () => (await client.statistics()).parkedSessions === 1));
+    assert.ok(await eventually(async () => (await client.getStatistics()).parkedSessions === 1));
     const resumed = await client.session({ resumeToken: session.resumeToken });
     assert.equal(resumed.length, 3);
     const { output } = await resumed.step({ hiddenStates: x.rows(3, 5) });

@@ -8,7 +8,6 @@ import grpc from "@grpc/grpc-js";
 import { AttendError, Client, Tensor } from "@attend/client";
 import { certificateAt, eventually, offersFlag, seeded, startFakeServer, startServer, tlsFlags } from "./support.mjs";
 
-const retry = { attempts: 3, initialBackoffMs: 1 };
 const x = Tensor.fp32(seeded(1024), [2, 512]);
 
 async function using(options, use) {
@@ -32,7 +31,7 @@ async function serving(flags, use, listen) {
 async function faking(answers, use, options = {}) {
   const fake = await startFakeServer(answers);
   try {
-    return await using({ servers: fake.address, retry, ...options }, (client) => use(client, fake));
+    return await using({ server: fake.address, ...options }, (client) => use(client, fake));
   } finally {
     fake.stop();
   }
@@ -43,7 +42,7 @@ describe("a server that refuses", () => {
   let client;
   before(async () => {
     server = await startServer();
-    client = new Client({ servers: server.address });
+    client = new Client({ server: server.address });
   });
   after(async () => {
     client?.close();
@@ -61,18 +60,18 @@ describe("a server that refuses", () => {
     await assert.rejects(client.attend({ model: "nobody", hiddenStates: x }), { code: "NOT_FOUND" });
     await assert.rejects(client.attendStream({ model: "nobody", hiddenStates: x }).result(), { code: "NOT_FOUND" });
     await assert.rejects(client.session({ model: "nobody" }), { code: "NOT_FOUND" });
-    await assert.rejects(client.modelStates(), { code: "FAILED_PRECONDITION" });
+    await assert.rejects(client.listModelStates(), { code: "FAILED_PRECONDITION" });
   });
 
   test("echoes request ids", async () => {
-    const call = client.attend({ model: "nobody", tokens: [1] }, { metadata: { "x-request-id": "abc-1" } });
+    const call = client.attend({ model: "nobody", tokenIds: [1] }, { metadata: { "x-request-id": "abc-1" } });
     await assert.rejects(call, (error) => error.trailers["x-request-id"] === "abc-1");
   });
 
   test("is not asked what says nothing, too much, or what has no name", async () => {
     for (const [request, words] of [
       [{ model: "demo" }, /input: expected one of .*; found none/],
-      [{ model: "demo", hiddenStates: x, tokens: [1] }, /found hiddenStates and tokens/],
+      [{ model: "demo", hiddenStates: x, tokenIds: [1] }, /found hiddenStates and tokenIds/],
       [{ hiddenStates: x }, /model: expected a name/],
       [{ query: x }, /expected key and value/],
       [{ model: "demo", hiddenStates: [x], lengths: [2] }, /lengths: expected none beside a list/],
@@ -82,12 +81,12 @@ describe("a server that refuses", () => {
       await assert.rejects(client.attend(request), { name: "TypeError", message: words });
     }
     assert.throws(() => Tensor.fp32([1, 2, 3], [2, 2]), /expected 4 elements, found 3/);
-    await assert.rejects(client.attend({ model: "demo", tokens: [1] }, { timeoutMs: 0 }), /timeoutMs: expected/);
+    await assert.rejects(client.attend({ model: "demo", tokenIds: [1] }, { timeoutMs: 0 }), /timeoutMs: expected/);
   });
 
   test("tells the flag when a message is past its limit", async () => {
     await serving(["--max-message-bytes=10000"], ({ address }) =>
-      using({ servers: address }, async (small) => {
+      using({ server: address }, async (small) => {
         const large = Tensor.fp32(seeded(20 * 512), [20, 512]);
         const wanted = { code: "RESOURCE_EXHAUSTED", message: /--max-message-bytes/ };
         await assert.rejects(small.attend({ model: "demo", hiddenStates: large }), wanted);
@@ -98,31 +97,41 @@ describe("a server that refuses", () => {
 
 describe("a connection", () => {
   test("names a server that is not there", async () => {
-    await using({ servers: "unix:/nonexistent/attend.sock", retry }, async (client) => {
-      await assert.rejects(client.models(), { code: "UNAVAILABLE", message: /^server unix:\/nonexistent\/attend.sock: / });
+    await using({ server: "unix:/nonexistent/attend.sock" }, async (client) => {
+      await assert.rejects(client.listModels(), { code: "UNAVAILABLE", message: /^server unix:\/nonexistent\/attend.sock: / });
     });
   });
 
   test("finds a server again that comes back", async () => {
     const folder = mkdtempSync(join(tmpdir(), "attend-"));
     const address = `unix:${folder}/attend.sock`;
-    const patient = { attempts: 200, initialBackoffMs: 50, maxBackoffMs: 100 };
-    await using({ servers: address, retry: patient }, async (client) => {
+    await using({ server: address }, async (client) => {
+      const open = async () => {
+        await client.waitUntilReady("", { timeoutMs: 300_000 });
+        return client.session({ model: "demo" });
+      };
       for (let i = 0; i < 2; i++) {
-        const session = await serving([], () => client.session({ model: "demo" }), address);
-        await assert.rejects(session.step({ tokens: [1] }), AttendError);
+        const session = await serving([], open, address);
+        await assert.rejects(session.step({ tokenIds: [1] }), AttendError);
       }
     });
     rmSync(folder, { recursive: true });
   });
 
+  test("says that a server is not ready in time", async () => {
+    await using({ server: "unix:/nonexistent/attend.sock" }, async (client) => {
+      const late = { code: "DEADLINE_EXCEEDED", message: /nonexistent.*: not ready in time/ };
+      await assert.rejects(client.waitUntilReady("", { timeoutMs: 200 }), late);
+    });
+  });
+
   test("takes turns between servers", async () => {
     await serving([], (one) =>
       serving([], (other) =>
-        using({ servers: [one.address, other.address] }, async (client) => {
+        using({ server: [one.address, other.address] }, async (client) => {
           const hasSome = async (server) => {
-            await client.attend({ model: "demo", tokens: [1] }); // its connection may come later than the other's
-            return using({ servers: server.address }, async (c) => (await c.statistics()).succeeded > 0);
+            await client.attend({ model: "demo", tokenIds: [1] }); // its connection may come later than the other's
+            return using({ server: server.address }, async (c) => (await c.getStatistics()).succeeded > 0);
           };
           for (const server of [one, other]) {
             assert.ok(await eventually(() => hasSome(server)));
@@ -136,10 +145,10 @@ describe("a connection", () => {
     const ca = certificateAt("ca.pem");
     await serving(tlsFlags, async ({ address }) => {
       for (const tls of [{ ca }, { ca, serverName: "localhost" }]) {
-        await using({ servers: address, tls, token: "secret" }, async (client) => assert.ok(await client.health()));
+        await using({ server: address, tls, token: "secret" }, async (client) => assert.ok(await client.checkHealth()));
       }
       for (const tls of [{ ca: readFileSync(ca), serverName: "elsewhere" }, { ca: certificateAt("other_ca.pem") }]) {
-        await using({ servers: address, tls, retry }, (client) => assert.rejects(client.health(), { code: "UNAVAILABLE" }));
+        await using({ server: address, tls }, (client) => assert.rejects(client.checkHealth(), { code: "UNAVAILABLE" }));
       }
     });
   });
@@ -151,25 +160,25 @@ describe("a connection", () => {
     const ca = certificateAt("ca.pem");
     const own = { certificate: certificateAt("client.pem"), key: certificateAt("client.key") };
     await serving([...tlsFlags, `--tls-client-ca=${ca}`], async ({ address }) => {
-      await using({ servers: address, tls: { ca, ...own } }, async (client) => assert.ok(await client.models()));
-      await using({ servers: address, tls: { ca }, retry }, (client) => assert.rejects(client.models(), { code: "UNAVAILABLE" }));
+      await using({ server: address, tls: { ca, ...own } }, async (client) => assert.ok(await client.listModels()));
+      await using({ server: address, tls: { ca } }, (client) => assert.rejects(client.listModels(), { code: "UNAVAILABLE" }));
     });
   });
 
   test("sends no token to another machine in plaintext", () => {
     for (const servers of ["example.com:8001", "dns:///example.com:8001", "127.example.com:1", ["127.0.0.1:1", "10.0.0.1:2"]]) {
       for (const secret of [{ token: "secret" }, { metadata: { Authorization: "Bearer secret" } }]) {
-        assert.throws(() => new Client({ servers, ...secret }), /token: expected TLS/);
+        assert.throws(() => new Client({ server: servers, ...secret }), /token: expected TLS/);
       }
     }
     for (const servers of ["127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/a", "dns:///localhost:1"]) {
-      new Client({ servers, token: "secret" }).close();
+      new Client({ server: servers, token: "secret" }).close();
     }
   });
 
   test("refuses addresses that are none", () => {
-    for (const servers of ["", [], ["1.2.3.4:1", ""], ["unix:/a", "1.2.3.4:1"], "a:1,b:2", ["1.2.3.4:1", "[::1]:2"]]) {
-      assert.throws(() => new Client({ servers }), /servers: expected/);
+    for (const servers of ["", [], ["1.2.3.4:1", ""], ["unix:/a", "1.2.3.4:1"], "a,b", ["1.2.3.4:1", "::1:2"]]) {
+      assert.throws(() => new Client({ server: servers }), /server: expected/);
     }
   });
 });
@@ -190,21 +199,23 @@ describe("a call", () => {
 
   test("is tried again when the server is unavailable, so often", async () => {
     await failingWith(async (client, { calls }) => {
-      assert.deepEqual(await client.models(), []);
+      assert.deepEqual(await client.listModels(), []);
       assert.equal(calls.length, 3);
     }, grpc.status.UNAVAILABLE, 2);
-    await failingWith(async (client, { calls }) => {
-      await assert.rejects(client.models(), { code: "UNAVAILABLE", message: /as told/ });
-      assert.equal(calls.length, 3);
-    }, grpc.status.UNAVAILABLE, 9);
+    for (const [retries, attempts] of [[true, 5], [false, 1]]) {
+      await failingWith(async (client, { calls }) => {
+        await assert.rejects(client.listModels(), { code: "UNAVAILABLE", message: /as told/ });
+        assert.equal(calls.length, attempts);
+      }, grpc.status.UNAVAILABLE, 9, undefined, { retries });
+    }
   });
 
   test("is tried again when the server is full and says when, within the deadline", async () => {
     const full = grpc.status.RESOURCE_EXHAUSTED;
-    await failingWith(async (client) => assert.deepEqual(await client.models(), []), full, 2, "1");
+    await failingWith(async (client) => assert.deepEqual(await client.listModels(), []), full, 2, "1");
     for (const [pushback, retryAfterMs] of [[undefined, undefined], ["60000", 60_000]]) {
       await failingWith(async (client, { calls }) => {
-        await assert.rejects(client.models(), { code: "RESOURCE_EXHAUSTED", retryAfterMs });
+        await assert.rejects(client.listModels(), { code: "RESOURCE_EXHAUSTED", retryAfterMs });
         assert.equal(calls.length, 1);
       }, full, 1, pushback, { timeoutMs: 10_000 });
     }
@@ -213,7 +224,7 @@ describe("a call", () => {
   test("is not tried again for anything else", async () => {
     for (const name of ["INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "UNAUTHENTICATED", "PERMISSION_DENIED", "INTERNAL", "ABORTED"]) {
       await failingWith(async (client, { calls }) => {
-        await assert.rejects(client.models(), { code: name });
+        await assert.rejects(client.listModels(), { code: name });
         assert.equal(calls.length, 1);
       }, grpc.status[name], 1);
     }
@@ -224,7 +235,7 @@ describe("a call", () => {
     const never = (call) => call.on("cancelled", () => cancelled?.());
     const silent = { Attend: never, AttendStream: never, Decode: never };
     await faking(silent, async (client, { calls }) => {
-      const request = { model: "demo", tokens: [1] };
+      const request = { model: "demo", tokenIds: [1] };
       const late = { code: "DEADLINE_EXCEEDED", message: /no answer within 50 ms/ };
       await assert.rejects(client.attend(request, { timeoutMs: 50 }), late);
       await assert.rejects(client.attendStream(request, { timeoutMs: 50 }).result(), late);
@@ -259,8 +270,8 @@ describe("a call", () => {
     const tokens = ["first\n", "second"];
     const options = { token: () => tokens.shift(), metadata: { "attend-priority": "low" } };
     await faking({ ListModels: answer }, async (client) => {
-      await client.models();
-      await client.models();
+      await client.listModels();
+      await client.listModels();
     }, options);
     assert.deepEqual(seen, [["Bearer first", "low"], ["Bearer second", "low"]]);
   });
@@ -268,7 +279,7 @@ describe("a call", () => {
 
 describe("an answer that does not hold together", () => {
   const tensor = (shape, bytes) => ({ dtype: "FP32", shape, data: Buffer.alloc(bytes) });
-  const request = { model: "demo", tokens: [1] };
+  const request = { model: "demo", tokenIds: [1] };
 
   test("is INTERNAL when a tensor lies about its size", async () => {
     for (const shape of [[2, 2], [-1, -1], [2 ** 40, 4]]) {
@@ -306,8 +317,8 @@ describe("an answer that does not hold together", () => {
     await faking({ Decode }, async (client) => {
       const session = await client.session({ model: "demo" });
       const wanted = { code: "INTERNAL", message: /found one to 99/ };
-      await assert.rejects(session.step({ tokens: [1] }), wanted);
-      await assert.rejects(session.step({ tokens: [1] }), wanted);
+      await assert.rejects(session.step({ tokenIds: [1] }), wanted);
+      await assert.rejects(session.step({ tokenIds: [1] }), wanted);
     });
   });
 });

@@ -76,8 +76,8 @@ export function makeModels() {
 export async function startServerWithModels(Client) {
   const models = makeModels();
   const server = await startServer([`--models=${models.path}`]);
-  const client = new Client({ servers: server.address });
-  assert.ok(await eventually(() => client.health())); // models are loaded beside listening
+  const client = new Client({ server: server.address });
+  assert.ok(await eventually(() => client.checkHealth())); // models are loaded beside listening
   client.close();
   return { ...server, stop: () => server.stop().finally(models.remove) };
 }

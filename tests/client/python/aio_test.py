@@ -26,7 +26,7 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
 
     async def test_streams_equal_unary(self):
         x = seeded(2, 5, 512)
-        stream = self.client.stream(x, model="demo", return_weights=True)
+        stream = self.client.attend_stream(x, model="demo", return_weights=True)
         kinds = {type(block) async for block in stream}
         self.assertEqual(kinds, {attend.RowBlock, attend.WeightsBlock})
         result, whole = await stream.result(), self.whole(x, model="demo", return_weights=True)
@@ -55,14 +55,14 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
             await session.step(x)
 
     async def test_what_servers_say_and_errors(self):
-        self.assertIn("demo", [model.name for model in await self.client.models()])
-        self.assertTrue(await self.client.health())
-        self.assertGreaterEqual((await self.client.statistics()).succeeded, 0)
-        self.assertEqual((await self.client.model("gpt2")).name, "gpt2")
+        self.assertIn("demo", [model.name for model in await self.client.list_models()])
+        self.assertTrue(await self.client.check_health())
+        self.assertGreaterEqual((await self.client.get_statistics()).succeeded, 0)
+        self.assertEqual((await self.client.get_model("gpt2")).name, "gpt2")
         with self.assertRaisesRegex(attend.NotFound, 'found "nobody"'):
-            await self.client.model("nobody")
+            await self.client.get_model("nobody")
         with self.assertRaises(attend.InvalidArgument):
-            await self.client.stream(seeded(2, 3), model="demo").result()
+            await self.client.attend_stream(seeded(2, 3), model="demo").result()
         with self.assertRaises(attend.NotFound):
             async with self.client.session(model="nobody"):
                 pass
@@ -81,7 +81,7 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
         server = FakeServer(answer)
         self.addCleanup(server.stop)
         async with attend.AsyncClient(server.address) as client:
-            task = asyncio.ensure_future(client.attend(tokens=[1], model="demo"))
+            task = asyncio.ensure_future(client.attend(token_ids=[1], model="demo"))
             await asyncio.get_running_loop().run_in_executor(None, began.wait)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):

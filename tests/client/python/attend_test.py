@@ -112,46 +112,46 @@ class AttendTest(ServedTest):
         self.assertEqual(double.output.dtype, np.float32)
 
     def test_texts_tokens_and_what_a_stack_leaves(self):
-        text = self.client.attend(text=["the cat sat", "on the mat"], model="gpt2", output="logits")
+        text = self.client.attend(text=["the cat sat", "on the mat"], model="gpt2", model_output="logits")
         self.assertEqual([t.tokens for t in text.tokens], [["[CLS]", "the", "cat", "sat", "[SEP]"]] * 1 + [
             ["[CLS]", "on", "the", "mat", "[SEP]"]])
-        ids = self.client.attend(tokens=[t.ids for t in text.tokens], model="gpt2", output="logits")
+        ids = self.client.attend(token_ids=[t.ids for t in text.tokens], model="gpt2", model_output="logits")
         np.testing.assert_array_equal(text.output, ids.output)
-        last = self.client.attend(tokens=np.array([t.ids for t in text.tokens]), model="gpt2", output="last_logits")
+        last = self.client.attend(token_ids=np.array([t.ids for t in text.tokens]), model="gpt2", model_output="last_logits")
         self.assertEqual(last.output.shape, (2, text.output.shape[1]))
         np.testing.assert_array_equal(last.split()[1], text.split()[1][-1])
-        bare = self.client.attend(text="the cat sat", model="gpt2", special_tokens=False)
+        bare = self.client.attend(text="the cat sat", model="gpt2", no_special_tokens=True)
         self.assertEqual(bare.tokens[0].tokens, ["the", "cat", "sat"])
 
     def test_layers_and_weights_of_a_run(self):
-        model = self.client.model("gpt2")
-        whole = self.client.attend(tokens=[1, 2, 3], model="gpt2", layer_weights=[0, 1], layer_weights_heads=[2])
+        model = self.client.get_model("gpt2")
+        whole = self.client.attend(token_ids=[1, 2, 3], model="gpt2", weights_choice={"layers": [0, 1], "heads": [2]})
         self.assertEqual([(w.layer, w.sequence, w.weights.shape) for w in whole.layer_weights],
                          [(0, 0, (1, 3, 3)), (1, 0, (1, 3, 3))])
-        layer = self.client.attend(seeded(4, model.d_model), model="gpt2", layer=1, version=model.version)
+        layer = self.client.attend(seeded(4, model.d_model), model="gpt2", layer=1, model_version=model.version)
         self.assertEqual(layer.output.shape, (4, model.d_model))
 
     def test_what_servers_say_of_themselves(self):
-        models = {model.name: model for model in self.client.models()}
+        models = {model.name: model for model in self.client.list_models()}
         self.assertEqual((models["demo"].seed, models["gpt2"].seed), (1, None))
         self.assertEqual((models["demo"].dtype, len(models["gpt2"].layers)), ("FP32", models["gpt2"].num_layers))
         self.assertGreater(models["demo"].limits.max_tokens, 0)
-        self.assertTrue(self.client.health() and self.client.health("model/gpt2"))
-        before = self.client.statistics()
-        self.client.attend(tokens=[1], model="demo")
-        self.assertTrue(eventually(lambda: self.client.statistics().succeeded > before.succeeded))
+        self.assertTrue(self.client.check_health() and self.client.check_health("model/gpt2"))
+        before = self.client.get_statistics()
+        self.client.attend(token_ids=[1], model="demo")
+        self.assertTrue(eventually(lambda: self.client.get_statistics().succeeded > before.succeeded))
 
     def test_models_are_unloaded_and_loaded(self):
         with attend.Client(self.server.admin) as admin:
             (state,) = admin.unload_model("gpt2")
             self.assertEqual((state.phase, state.serving), ("UNLOADED", False))
             with self.assertRaises(attend.NotFound):
-                self.client.model("gpt2")
+                self.client.get_model("gpt2")
             (state,) = admin.load_model("gpt2", 1)
             self.assertEqual((state.phase, state.serving), ("READY", True))
             self.assertEqual([state.name for state in admin.reload_models()], ["gpt2"])
             self.assertEqual(admin.verify_model("gpt2").weights_dtype, "fp32")
-            self.assertEqual(admin.model_states()[0].name, "gpt2")
+            self.assertEqual(admin.list_model_states()[0].name, "gpt2")
 
     def test_logging_is_changed(self):
         with attend.Client(self.server.admin) as admin:

@@ -8,9 +8,8 @@ import unittest
 import attend
 import grpc
 from attend._proto import message_class
-from support import CERTIFICATES, FakeServer, ServedTest, Server, eventually, offered_flags, seeded
+from support import CERTIFICATES, TIMEOUT, FakeServer, ServedTest, Server, eventually, offered_flags, seeded
 
-RETRY = attend.Retry(attempts=3, initial_backoff=0.001)
 
 
 class RefusalTest(ServedTest):
@@ -26,7 +25,7 @@ class RefusalTest(ServedTest):
         self.assertEqual(caught.exception.message, "hidden_states.tensor.shape: expected rows of 512, found [2, 3]")
         self.assertEqual(str(caught.exception), f"INVALID_ARGUMENT: {caught.exception.message}")
         with self.assertRaises(attend.NotFound):
-            self.client.attend(x, model="demo", version=7)
+            self.client.attend(x, model="demo", model_version=7)
         with attend.Client(self.server.admin) as admin, self.assertRaises(attend.FailedPrecondition):
             admin.unload_model("demo")
 
@@ -36,24 +35,24 @@ class RefusalTest(ServedTest):
 
     def test_request_ids_come_back(self):
         with self.assertRaises(attend.NotFound) as caught:
-            self.client.attend(tokens=[1], model="nobody", metadata={"X-Request-Id": "abc-1"})
+            self.client.attend(token_ids=[1], model="nobody", metadata={"X-Request-Id": "abc-1"})
         self.assertEqual(caught.exception.trailers["x-request-id"], "abc-1")
 
     def test_requests_that_say_nothing_or_too_much_are_not_sent(self):
         x = seeded(2, 512)
         for error, words, request in (
             (ValueError, "input: expected one of .*; found none", dict(model="demo")),
-            (ValueError, "found x and tokens", dict(x=x, tokens=[1], model="demo")),
-            (ValueError, "model: expected a name", dict(x=x)),
+            (ValueError, "found hidden_states and token_ids", dict(hidden_states=x, token_ids=[1], model="demo")),
+            (ValueError, "model: expected a name", dict(hidden_states=x)),
             (ValueError, "key: expected rows beside query", dict(query=x)),
-            (ValueError, "lengths: expected none beside a list", dict(x=[x], lengths=[2], model="demo")),
-            (ValueError, "differ in n only", dict(x=[x, x[:, :3]], model="demo")),
-            (ValueError, "dtype: expected 'fp32', 'fp16' or 'bf16', found 'int8'", dict(x=x, model="demo", dtype="int8")),
-            (ValueError, "similarity: expected one of 'dot_product'", dict(x=x, model="demo", similarity="cosine")),
-            (TypeError, "unexpected keyword argument 'casual'", dict(x=x, model="demo", casual=True)),
-            (TypeError, "x: expected floating-point rows, found int64", dict(x=[[1, 2]], model="demo")),
-            (TypeError, "tokens: expected integers", dict(tokens=[1.5], model="demo")),
-            (ValueError, "timeout: expected positive", dict(x=x, model="demo", timeout=0)),
+            (ValueError, "lengths: expected none beside a list", dict(hidden_states=[x], lengths=[2], model="demo")),
+            (ValueError, "differ in n only", dict(hidden_states=[x, x[:, :3]], model="demo")),
+            (ValueError, "dtype: expected 'fp32', 'fp16' or 'bf16', found 'int8'", dict(hidden_states=x, model="demo", dtype="int8")),
+            (ValueError, "similarity: expected one of 'dot_product'", dict(hidden_states=x, model="demo", similarity="cosine")),
+            (TypeError, "unexpected keyword argument 'casual'", dict(hidden_states=x, model="demo", casual=True)),
+            (TypeError, "hidden_states: expected floating-point rows, found int64", dict(hidden_states=[[1, 2]], model="demo")),
+            (TypeError, "token_ids: expected integers", dict(token_ids=[1.5], model="demo")),
+            (ValueError, "timeout: expected positive", dict(hidden_states=x, model="demo", timeout=0)),
         ):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 self.client.attend(**request)
@@ -75,22 +74,43 @@ class RefusalTest(ServedTest):
 
 class ConnectionTest(unittest.TestCase):
     def test_a_server_that_is_not_there_is_named(self):
-        with attend.Client("unix:/nonexistent/attend.sock", retry=RETRY) as client:
+        with attend.Client("unix:/nonexistent/attend.sock") as client:
             with self.assertRaisesRegex(attend.Unavailable, "server unix:/nonexistent/attend.sock: "):
-                client.models()
+                client.list_models()
 
     def test_a_server_that_comes_back_is_found_again(self):
         with tempfile.TemporaryDirectory() as folder:
             address = f"unix:{folder}/attend.sock"
-            retry = attend.Retry(attempts=200, initial_backoff=0.05, max_backoff=0.1)
-            with attend.Client(address, retry=retry) as client:
+            with attend.Client(address) as client:
                 for _ in range(2):
                     server = Server(listen=address)
+                    client.wait_until_ready(timeout=TIMEOUT)
                     session = client.session(model="demo")
-                    self.assertEqual([model.name for model in client.models()], ["demo"])
+                    self.assertEqual([model.name for model in client.list_models()], ["demo"])
                     server.stop()
                     with self.assertRaises(attend.AttendError):
-                        session.step(tokens=[1])
+                        session.step(token_ids=[1])
+
+    def test_a_server_that_never_is_there_is_not_ready(self):
+        with attend.Client("unix:/nonexistent/attend.sock") as client:
+            with self.assertRaisesRegex(attend.DeadlineExceeded, "not ready within 0.2 s: .*nonexistent"):
+                client.wait_until_ready(timeout=0.2)
+
+    def test_options_and_interceptors_reach_the_channel(self):
+        class Counting(grpc.UnaryUnaryClientInterceptor):
+            seen = []
+
+            def intercept_unary_unary(self, proceed, details, request):
+                self.seen.append(details.method)
+                return proceed(details, request)
+
+        server = Server()
+        self.addCleanup(server.stop)
+        options = [("grpc.max_receive_message_length", 1)]
+        with attend.Client(server.address, options=options, interceptors=[Counting()]) as client:
+            with self.assertRaisesRegex(attend.ResourceExhausted, "larger than max"):
+                client.list_models()
+        self.assertEqual(Counting.seen, ["/attention.v1.AttentionService/ListModels"])
 
     def test_several_servers_take_turns(self):
         servers = [Server(), Server()]
@@ -100,7 +120,7 @@ class ConnectionTest(unittest.TestCase):
             for server in servers:  # its connection may come later than the other's
                 with self.subTest(server=server.address), attend.Client(server.address) as one:
                     self.assertTrue(
-                        eventually(lambda: client.attend(tokens=[1], model="demo") and one.statistics().succeeded > 0)
+                        eventually(lambda: client.attend(token_ids=[1], model="demo") and one.get_statistics().succeeded > 0)
                     )
 
     def test_tls_to_the_name_and_by_the_authority_it_expects(self):
@@ -109,12 +129,12 @@ class ConnectionTest(unittest.TestCase):
         ca = CERTIFICATES / "ca.pem"
         for tls in (attend.Tls(ca=ca), attend.Tls(ca=str(ca), server_name="localhost")):
             for servers in (server.address, [server.address, server.address]):
-                with self.subTest(tls=tls, servers=servers), attend.Client(servers, tls=tls, token="secret") as client:
-                    self.assertTrue(client.health())
+                with self.subTest(tls=tls, server=servers), attend.Client(servers, tls=tls, token="secret") as client:
+                    self.assertTrue(client.check_health())
         for tls in (attend.Tls(ca=ca.read_bytes(), server_name="elsewhere"), attend.Tls(ca=CERTIFICATES / "other_ca.pem")):
-            with self.subTest(tls=tls), attend.Client(server.address, tls=tls, retry=RETRY) as client:
+            with self.subTest(tls=tls), attend.Client(server.address, tls=tls) as client:
                 with self.assertRaises(attend.Unavailable):
-                    client.health()
+                    client.check_health()
 
     def test_servers_that_demand_a_certificate_are_shown_one(self):
         if "--tls-client-ca" not in offered_flags():
@@ -127,22 +147,22 @@ class ConnectionTest(unittest.TestCase):
         self.addCleanup(server.stop)
         own = dict(certificate=CERTIFICATES / "client.pem", key=CERTIFICATES / "client.key")
         with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem", **own)) as client:
-            self.assertTrue(client.models())
-        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem"), retry=RETRY) as client:
+            self.assertTrue(client.list_models())
+        with attend.Client(server.address, tls=attend.Tls(ca=CERTIFICATES / "ca.pem")) as client:
             with self.assertRaises(attend.Unavailable):
-                client.models()
+                client.list_models()
 
     def test_tokens_do_not_leave_this_machine_in_plaintext(self):
         for servers in ("example.com:8001", "dns:///example.com:8001", "127.example.com:1", ["127.0.0.1:1", "10.0.0.1:2"]):
             for secret in (dict(token="secret"), dict(metadata={"Authorization": "Bearer secret"})):
-                with self.subTest(servers=servers), self.assertRaisesRegex(ValueError, "token: expected TLS"):
+                with self.subTest(server=servers), self.assertRaisesRegex(ValueError, "token: expected TLS"):
                     attend.Client(servers, **secret)
         for servers in ("127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/a", "dns:///localhost:1"):
             attend.Client(servers, token="secret").close()
 
     def test_addresses_that_are_none(self):
         for servers in ("", [], ["a:1", ""], ["unix:/a", "b:1"], "a,b"):
-            with self.subTest(servers), self.assertRaisesRegex(ValueError, "servers: expected"):
+            with self.subTest(servers), self.assertRaisesRegex(ValueError, "server: expected"):
                 attend.Client(servers)
 
 
@@ -152,7 +172,7 @@ class RetryTest(unittest.TestCase):
     def client_of(self, answer, **options):
         self.fake = FakeServer(answer)
         self.addCleanup(self.fake.stop)
-        client = attend.Client(self.fake.address, **{"retry": RETRY, **options})
+        client = attend.Client(self.fake.address, **options)
         self.addCleanup(client.close)
         return client
 
@@ -167,24 +187,25 @@ class RetryTest(unittest.TestCase):
         return answer
 
     def test_unavailable_is_tried_again(self):
-        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 2)).models(), [])
+        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 2)).list_models(), [])
         self.assertEqual(len(self.fake.calls), 3)
 
     def test_only_so_often(self):
-        with self.assertRaisesRegex(attend.Unavailable, "as told"):
-            self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 9)).models()
-        self.assertEqual(len(self.fake.calls), 3)
+        for retries, attempts in ((True, 5), (False, 1)):
+            with self.assertRaisesRegex(attend.Unavailable, "as told"):
+                self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 9), retries=retries).list_models()
+            self.assertEqual(len(self.fake.calls), attempts)
 
     def test_resource_exhausted_is_tried_again_when_the_server_says_when(self):
-        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 2, "1")).models(), [])
+        self.assertEqual(self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 2, "1")).list_models(), [])
         with self.assertRaises(attend.ResourceExhausted):
-            self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1)).models()
+            self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1)).list_models()
         self.assertEqual(len(self.fake.calls), 1)
 
     def test_not_when_that_is_past_the_deadline(self):
         client = self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, "60000"), timeout=10)
         with self.assertRaises(attend.ResourceExhausted) as caught:
-            client.models()
+            client.list_models()
         self.assertEqual((caught.exception.retry_after, len(self.fake.calls)), (60, 1))
 
     def test_nothing_else_is_tried_again(self):
@@ -192,7 +213,7 @@ class RetryTest(unittest.TestCase):
             if code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE):
                 continue
             with self.subTest(code), self.assertRaises(attend.AttendError) as caught:
-                self.client_of(self.failing(code, 1)).models()
+                self.client_of(self.failing(code, 1)).list_models()
             self.assertEqual((caught.exception.code, len(self.fake.calls)), (code, 1))
 
     def test_streams_are_tried_again_until_they_begin(self):
@@ -202,7 +223,7 @@ class RetryTest(unittest.TestCase):
             yield message_class("AttendStreamResponse")(rows={"output": {"dtype": 1, "shape": [0, 4]}}).SerializeToString()
             context.abort(grpc.StatusCode.UNAVAILABLE, "too late")
 
-        stream = self.client_of(answer).stream(tokens=[1], model="demo")
+        stream = self.client_of(answer).attend_stream(token_ids=[1], model="demo")
         self.assertEqual(next(stream).rows.shape, (0, 4))
         with self.assertRaisesRegex(attend.Unavailable, "too late"):
             next(stream)
@@ -220,7 +241,7 @@ class RetryTest(unittest.TestCase):
             client = self.client_of(answer, token=attend.token_from_file(path), metadata={"attend-priority": "low"})
             for token in ("first\n", "second"):
                 path.write_text(token)
-                client.models()
+                client.list_models()
         self.assertEqual(seen, [("Bearer first", "low"), ("Bearer second", "low")])
 
 
@@ -241,23 +262,23 @@ class MalformedAnswerTest(unittest.TestCase):
     def test_bytes_that_are_no_message(self):
         for data in (b"\xff", b"\x0a\x7f", b"\x0a\x05\x12\x01\x02\x1a\x09"):
             with self.subTest(data), self.assertRaisesRegex(attend.Internal, "malformed answer"):
-                self.answers(data).attend(tokens=[1], model="demo")
+                self.answers(data).attend(token_ids=[1], model="demo")
 
     def test_tensors_that_lie_about_their_size(self):
         for shape in ([2, 2], [-1, -4], [2**62, 4]):
             tensor = {"dtype": 1, "shape": shape, "data": b"1234"}
             answer = message_class("AttendResponse")(output=tensor).SerializeToString()
             with self.subTest(shape), self.assertRaisesRegex(attend.Internal, "malformed answer: tensor"):
-                self.answers(answer).attend(tokens=[1], model="demo")
+                self.answers(answer).attend(token_ids=[1], model="demo")
 
     def test_blocks_out_of_order(self):
         for block in (dict(first_row=1), dict(sequence=1), dict(sequence=-1), dict(shape=[2, 4])):
             with self.subTest(block), self.assertRaisesRegex(attend.Internal, "malformed answer"):
-                self.answers(self.rows(**block)).stream(tokens=[1], model="demo").result()
+                self.answers(self.rows(**block)).attend_stream(token_ids=[1], model="demo").result()
 
     def test_streams_that_end_early(self):
         with self.assertRaisesRegex(attend.Internal, "ended without a summary"):
-            self.answers(self.rows()).stream(tokens=[1], model="demo").result()
+            self.answers(self.rows()).attend_stream(token_ids=[1], model="demo").result()
 
     def test_sessions_whose_stream_ends(self):
         with self.assertRaisesRegex(attend.Internal, "ended before its last answer"):
@@ -277,9 +298,9 @@ class MalformedAnswerTest(unittest.TestCase):
             session = client.session(model="demo")
             session._timeout = 0.1  # from here on there is no answer
             with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 0.1 s"):
-                session.step(tokens=[1])
+                session.step(token_ids=[1])
             with self.assertRaises(attend.DeadlineExceeded):
-                session.step(tokens=[1])
+                session.step(token_ids=[1])
 
 
 if __name__ == "__main__":

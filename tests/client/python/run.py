@@ -1,6 +1,7 @@
-"""Installs client/python as a person would, into a folder of its own, and runs the tests beside this file on it.
+"""Installs the wheel of client/python into a folder of its own, and runs the tests beside this file on it.
 
-run.py SERVER WORK [TEST...]: SERVER is attend-server, WORK a folder for the copy and the installation.
+run.py install WORK: builds the wheel in WORK, and installs it in WORK/site.
+run.py test WORK SERVER [TEST...]: SERVER is attend-server.
 """
 
 import importlib.util
@@ -10,35 +11,29 @@ import shutil
 import subprocess
 import sys
 import unittest
+from typing import List
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2]
 
 
-def install(work: pathlib.Path) -> pathlib.Path:
-    """Builds in a copy, because building leaves files beside the sources."""
-    shutil.rmtree(work, ignore_errors=True)
-    for part in ("client/python", "proto/attention"):
-        shutil.copytree(REPOSITORY / part, work / "source" / part)
-    site = work / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run(
-        command + ["--target", str(site), str(work / "source/client/python")],
-        check=True,
-        timeout=1200,
-        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
-    )
-    return site
-
-
-def main() -> int:
-    missing = [name for name in ("grpc", "numpy", "google.protobuf", "pip", "setuptools", "wheel") if not find(name)]
+def install(work: pathlib.Path) -> int:
+    missing = [name for name in ("grpc", "numpy", "google.protobuf", "mypy", "pip", "setuptools", "wheel") if not find(name)]
     if missing:
         print(f"{sys.executable} has no {', '.join(missing)}: ./dev test installs what tests need", file=sys.stderr)
         return 1
-    server, work, *names = sys.argv[1:]
+    shutil.rmtree(work, ignore_errors=True)
+    subprocess.run([str(REPOSITORY / "deploy/client_packages.sh"), "python", str(work), sys.executable], check=True, timeout=1200)
+    (wheel,) = work.glob("attend_client-*.whl")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(work / "site")]
+    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
+    subprocess.run(command + [str(wheel)], check=True, timeout=1200, env=environment)
+    return 0
+
+
+def test(work: pathlib.Path, server: str, names: List[str]) -> int:
     os.environ["ATTEND_SERVER"] = server
-    sys.path.insert(0, str(install(pathlib.Path(work))))
+    sys.path.insert(0, str(work / "site"))
     loader = unittest.TestLoader()
     if names:
         suite = loader.loadTestsFromNames(names)
@@ -46,6 +41,11 @@ def main() -> int:
         suite = loader.discover(str(HERE), pattern="*_test.py", top_level_dir=str(HERE))
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     return 0 if result.wasSuccessful() and result.testsRun > 0 else 1
+
+
+def main() -> int:
+    verb, work, *others = sys.argv[1:]
+    return install(pathlib.Path(work)) if verb == "install" else test(pathlib.Path(work), others[0], others[1:])
 
 
 def find(name: str) -> bool:

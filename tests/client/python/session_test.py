@@ -38,7 +38,7 @@ class SessionTest(ServedTest):
         self.assertGreater(usage.cache_bytes, 0)
 
     def test_top_logits_of_texts(self):
-        whole = self.client.attend(text="the cat sat", model="gpt2", output="last_logits").output[0]
+        whole = self.client.attend(text="the cat sat", model="gpt2", model_output="last_logits").output[0]
         with self.client.session(model="gpt2") as session:
             step = session.step(text="the cat sat", top_logits=3)
         self.assertIsNone(step.output)
@@ -50,23 +50,23 @@ class SessionTest(ServedTest):
 
     def test_forks_go_their_own_way(self):
         with self.client.session(model="gpt2") as session:
-            self.assertIsNone(session.prefill(tokens=[1, 2, 3]).output)
+            self.assertIsNone(session.prefill(token_ids=[1, 2, 3]).output)
             self.assertEqual((session.fork(), session.fork(), session.fork(1, 7)), (1, 2, 7))
-            first = session.step(tokens=[4], sequence=1, output="logits").output
+            first = session.step(token_ids=[4], sequence=1, model_output="logits").output
             session.truncate(2, sequence=2)
-            second = session.step(tokens=[3, 4], sequence=2, output="logits").output
+            second = session.step(token_ids=[3, 4], sequence=2, model_output="logits").output
             np.testing.assert_array_equal(first[0], second[1])
             self.assertEqual(session.release(7).usage.sequences, 3)
-            self.assertEqual(session.step(tokens=[5]).length, 4)
+            self.assertEqual(session.step(token_ids=[5]).length, 4)
 
     def test_a_refused_action_leaves_the_session_as_it_was(self):
         with self.client.session(model="gpt2") as session:
-            session.prefill(tokens=[1, 2])
+            session.prefill(token_ids=[1, 2])
             with self.assertRaisesRegex(attend.InvalidArgument, "truncate.length: expected 0 to 2, found 9"):
                 session.truncate(9)
             with self.assertRaises(attend.AttendError):
-                session.step(tokens=[1], sequence=5)
-            self.assertEqual(session.step(tokens=[3]).length, 3)
+                session.step(token_ids=[1], sequence=5)
+            self.assertEqual(session.step(token_ids=[3]).length, 3)
 
     def test_threads_share_a_session(self):
         x = seeded(20, 512)
@@ -89,7 +89,7 @@ class SessionTest(ServedTest):
         session.cancel()
         with self.assertRaises(attend.Cancelled):
             session.step(x[3:])
-        self.assertTrue(eventually(lambda: self.client.statistics().parked_sessions == 1))
+        self.assertTrue(eventually(lambda: self.client.get_statistics().parked_sessions == 1))
         with self.client.session(resume_token=session.resume_token) as resumed:
             self.assertEqual(resumed.length, 3)
             np.testing.assert_array_equal(resumed.step(x[3:]).output, whole[3:])
@@ -102,7 +102,7 @@ class SessionTest(ServedTest):
 
     def test_closing_frees_the_server(self):
         self.client.session(model="demo").close()
-        self.assertTrue(eventually(lambda: self.client.statistics().sessions == 0))
+        self.assertTrue(eventually(lambda: self.client.get_statistics().sessions == 0))
 
 
 if __name__ == "__main__":

@@ -34,20 +34,20 @@ class StreamTest(ServedTest):
         q = [seeded(n, 2, 16, seed=n) for n in (5, 1, 3)]
         x = seeded(2, 5, 512)
         for request in (
-            dict(x=x, model="demo", **everything),
-            dict(x=x, model="demo", lengths=[2, 5], dtype="bf16"),
-            dict(x=[x[0], x[1, :1]], model="demo", **everything),
+            dict(hidden_states=x, model="demo", **everything),
+            dict(hidden_states=x, model="demo", lengths=[2, 5], dtype="bf16"),
+            dict(hidden_states=[x[0], x[1, :1]], model="demo", **everything),
             dict(query=q, key=q, value=q, **everything),
-            dict(tokens=[[1, 2, 3], [4]], model="gpt2", output="logits"),
-            dict(tokens=[[1, 2, 3], [4]], model="gpt2", output="last_logits"),
-            dict(text=["the cat", "sat"], model="gpt2", layer_weights=[0, 1], layer_weights_heads=[1, 2]),
+            dict(token_ids=[[1, 2, 3], [4]], model="gpt2", model_output="logits"),
+            dict(token_ids=[[1, 2, 3], [4]], model="gpt2", model_output="last_logits"),
+            dict(text=["the cat", "sat"], model="gpt2", weights_choice={"layers": [0, 1], "heads": [1, 2]}),
         ):
             with self.subTest(request=sorted(request)):
-                self.assert_same(self.client.stream(**request).result(), self.client.attend(**request))
+                self.assert_same(self.client.attend_stream(**request).result(), self.client.attend(**request))
 
     def test_blocks_come_in_row_order_and_end_with_the_summary(self):
         q = seeded(3000, 4, 64)  # 3 MB: several blocks
-        stream = self.client.stream(query=q, key=q[:64], value=q[:64], assemble=False)
+        stream = self.client.attend_stream(query=q, key=q[:64], value=q[:64], assemble=False)
         self.assertIsNone(stream.summary)
         next_row = 0
         blocks = list(stream)
@@ -63,11 +63,11 @@ class StreamTest(ServedTest):
 
     def test_what_is_left_of_a_cancelled_stream_does_not_come(self):
         q = seeded(3000, 4, 64)
-        with self.client.stream(query=q, key=q[:64], value=q[:64]) as stream:
+        with self.client.attend_stream(query=q, key=q[:64], value=q[:64]) as stream:
             next(stream)
         with self.assertRaises(attend.Cancelled):
             stream.result()
-        self.assertTrue(self.client.health())
+        self.assertTrue(self.client.check_health())
 
 
 if __name__ == "__main__":

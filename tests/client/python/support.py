@@ -116,7 +116,7 @@ class ServedTest(unittest.TestCase):
         import attend
 
         with attend.Client(cls.server.address, timeout=TIMEOUT) as client:
-            assert eventually(client.health)  # models are loaded beside listening
+            assert eventually(client.check_health)  # models are loaded beside listening
 
 
 class FakeServer:

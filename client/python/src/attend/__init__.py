@@ -7,7 +7,7 @@
 from attend.aio import AsyncAttendStream, AsyncClient
 from attend.aio_session import AsyncSession
 from attend.client import AttendStream, Client
-from attend.connection import Retry, Tls, token_from_file
+from attend.connection import Tls, token_from_file
 from attend.errors import (
     Aborted,
     AlreadyExists,
@@ -92,7 +92,6 @@ __all__ = [
     "OutOfRange",
     "PermissionDenied",
     "ResourceExhausted",
-    "Retry",
     "RowBlock",
     "ServerStatistics",
     "Session",

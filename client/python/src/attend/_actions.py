@@ -56,8 +56,8 @@ class Actions:
         self._opening.message.id = next(self._ids)
         return Action(self._opening, lambda _, result: result)
 
-    def step(self, x: Any, keywords: Mapping[str, Any]) -> Action[results.StepResult]:
-        request = step_request(x, keywords)
+    def step(self, hidden_states: Any, keywords: Mapping[str, Any]) -> Action[results.StepResult]:
+        request = step_request(hidden_states, keywords)
         request.message.id = next(self._ids)
         step = request.message.step
         parts = Assembler(step, self._opening.message.open.options.weights_top_k)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, TypedDict, Union
+import inspect
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Protocol, Sequence, TypedDict, TypeVar, Union
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    Rows = Union[ArrayLike, Sequence[ArrayLike]]
+    class DlpackTensor(Protocol):
+        """A tensor of torch, or of whatever else speaks DLPack, on the CPU."""
+
+        def __dlpack__(self) -> Any: ...
+
+        def __dlpack_device__(self) -> Any: ...
+
+    Rows = Union[ArrayLike, DlpackTensor, Sequence[ArrayLike], Sequence[DlpackTensor]]
     """One array, or a list of arrays: sequences of different lengths."""
     Tokens = Union[Sequence[int], Sequence[Sequence[int]], np.ndarray[Any, Any]]
 
@@ -73,24 +81,31 @@ class OptionKeywords(TypedDict, total=False):
 
 
 class InputKeywords(TypedDict, total=False):
-    """What goes in, beside or instead of rows `x`: one of tokens, text, and query with key and value."""
+    """What goes in instead of hidden states: one of token ids, texts, and query with key and value."""
 
-    tokens: "Tokens"  # [n] ids, or a list of such
+    token_ids: "Tokens"  # [n] ids, or a list of such
     text: Union[str, Sequence[str]]  # for the model's own tokenizer
     query: "Rows"  # [B, Sq, H, D] or [T, H, D], or a list of [n, H, D]
     key: "Rows"  # [B, Sk, Hkv, D] or [Tk, Hkv, D], or a list
     value: "Rows"  # [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv], or a list
-    type_ids: "Tokens"  # in the form of tokens
-    special_tokens: bool  # False leaves out what the tokenizer puts around a text
+    type_ids: "Tokens"  # in the form of token_ids
+    no_special_tokens: bool  # leaves out what the tokenizer puts around a text
     dtype: Optional[str]  # "fp32", "fp16" or "bf16": how rows travel and are computed; else as they are
-    output: str  # "last_hidden_states", "mean_pooled", "cls_pooled", "logits" or "last_logits"
+    model_output: str  # "last_hidden_states", "mean_pooled", "cls_pooled", "logits" or "last_logits"
+
+
+class WeightsChoiceKeywords(TypedDict, total=False):
+    """WeightsChoice of attention.proto."""
+
+    layers: Sequence[int]
+    heads: Sequence[int]  # all unless set
 
 
 class AttendKeywords(InputKeywords, OptionKeywords, total=False):
-    """All of a request but for its rows `x`."""
+    """All of a request but for its hidden states."""
 
     model: str
-    version: int
+    model_version: int
     layer: int  # attention of this layer; else the whole stack
     memory: "Rows"  # [B, Sm, E] or [Tm, E], or a list: what keys and values come from
     memory_values: "Rows"
@@ -98,8 +113,7 @@ class AttendKeywords(InputKeywords, OptionKeywords, total=False):
     memory_lengths: Sequence[int]
     kv_lengths: Sequence[int]
     query_offsets: Sequence[int]
-    layer_weights: Sequence[int]  # of a whole stack: also the weights of these layers
-    layer_weights_heads: Sequence[int]
+    weights_choice: WeightsChoiceKeywords  # of a whole stack: also the attention weights of these layers
 
 
 class HeadsKeywords(TypedDict, total=False):
@@ -116,7 +130,7 @@ class SessionKeywords(OptionKeywords, total=False):
     """What a session runs through."""
 
     model: str
-    version: int
+    model_version: int
     layer: int
     heads: HeadsKeywords
     cache_dtype: str  # "fp32", "bf16" or "int8"
@@ -130,6 +144,27 @@ class StepKeywords(InputKeywords, total=False):
     sequence: int
     top_logits: int  # instead of an output, so many of the largest logits
     no_output: bool
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spelled_out(keywords: type) -> Callable[[F], F]:
+    """For help() and notebooks: gives a method, whose last argument is **keywords, a signature that names each of them."""
+
+    def give_signature(method: F) -> F:
+        signature = inspect.signature(method)
+        others = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        named = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=getattr(kind, "__forward_arg__", kind)
+            )
+            for name, kind in keywords.__annotations__.items()
+        ]
+        method.__signature__ = signature.replace(parameters=others + named)  # type: ignore[attr-defined]
+        return method
+
+    return give_signature
 
 
 OPTION_NAMES = frozenset(OptionKeywords.__annotations__)

@@ -39,7 +39,7 @@ def _enum(name: str) -> Any:
 
 
 def enum_number(enum: str, name: str, field: str) -> int:
-    """The number of a value, in any case: enum_number("ModelOutput", "logits", "output")."""
+    """The number of a value, in any case: enum_number("ModelOutput", "logits", "model_output")."""
     values = _enum(enum).values_by_name
     if name.upper() not in values:
         known = ", ".join(repr(value.lower()) for value in values)

@@ -7,11 +7,12 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from attend import _keywords, _proto
+from attend._dlpack import as_array
 from attend._tensors import TensorWriter, home_dtype, wire_dtype
 from attend._wire import encode
 
 Array = Any  # a numpy array of any dtype
-_INPUTS = ("x", "tokens", "text", "query")
+_INPUTS = ("hidden_states", "token_ids", "text", "query")
 
 
 class Request:
@@ -26,24 +27,19 @@ class Request:
         return encode(self.message, self._writer.payloads)
 
 
-def attend_request(x: Any, keywords: Mapping[str, Any]) -> Request:
+def attend_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
     """An AttendRequest. TypeError and ValueError for what no request can say; the rest is the server's to judge."""
     _keywords.check_names(keywords, _keywords.AttendKeywords, "attend")
     message = _proto.message_class("AttendRequest")()
     writer = TensorWriter()
     message.model = keywords.get("model") or ""
-    home = _write_input(x, keywords, message, writer)
+    home = _write_input(hidden_states, keywords, message, writer)
     if message.WhichOneof("input") != "query_key_value" and not message.model:
         raise ValueError("model: expected a name, found none (only query, key and value go without)")
-    for name, field in (("layer", "layer"), ("version", "model_version")):
-        if keywords.get(name) is not None:
-            setattr(message, field, keywords[name])
+    _copy_fields(("layer", "model_version"), keywords, message)
     _write_model_output(keywords, message)
-    if keywords.get("layer_weights") is not None:
-        message.weights_choice.layers.extend(keywords["layer_weights"])
-        message.weights_choice.heads.extend(keywords.get("layer_weights_heads") or [])
-    elif keywords.get("layer_weights_heads") is not None:
-        raise ValueError("layer_weights_heads: expected layer_weights beside it, found none")
+    if keywords.get("weights_choice") is not None:
+        message.weights_choice.MergeFrom(_proto.message_class("WeightsChoice")(**keywords["weights_choice"]))
     _write_options(keywords, message, writer)
     return Request(message, writer, home)
 
@@ -55,9 +51,7 @@ def open_request(keywords: Mapping[str, Any]) -> Request:
     opening = message.open
     opening.SetInParent()
     writer = TensorWriter()
-    for name, field in (("model", "model"), ("version", "model_version"), ("layer", "layer")):
-        if keywords.get(name) is not None:
-            setattr(opening, field, keywords[name])
+    _copy_fields(("model", "model_version", "layer"), keywords, opening)
     heads = dict(keywords.get("heads") or {})
     if heads:
         heads["dtype"] = _proto.enum_number("DataType", heads.get("dtype", "fp32"), "heads.dtype")
@@ -70,40 +64,46 @@ def open_request(keywords: Mapping[str, Any]) -> Request:
     return Request(message, writer, None)
 
 
-def step_request(x: Any, keywords: Mapping[str, Any]) -> Request:
+def step_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
     """The DecodeRequest of a step."""
     _keywords.check_names(keywords, _keywords.StepKeywords, "step")
     message = _proto.message_class("DecodeRequest")()
     message.sequence = keywords.get("sequence", 0)
     message.step.SetInParent()
     writer = TensorWriter()
-    home = _write_input(x, keywords, message.step, writer)
+    home = _write_input(hidden_states, keywords, message.step, writer)
     _write_model_output(keywords, message.step)
     message.step.top_logits = keywords.get("top_logits", 0)
     message.step.no_output = keywords.get("no_output", False)
     return Request(message, writer, home)
 
 
+def _copy_fields(names: Sequence[str], keywords: Mapping[str, Any], message: Any) -> None:
+    for name in names:
+        if keywords.get(name) is not None:
+            setattr(message, name, keywords[name])
+
+
 def _write_input(
-    x: Any, keywords: Mapping[str, Any], message: Any, writer: TensorWriter
+    hidden_states: Any, keywords: Mapping[str, Any], message: Any, writer: TensorWriter
 ) -> Optional["np.dtype[Any]"]:
     """Returns the dtype that the answer is given in; None: float32."""
-    given = dict(keywords, x=x)
+    given = dict(keywords, hidden_states=hidden_states)
     kinds = [name for name in _INPUTS if given.get(name) is not None]
     if not kinds and given.get("memory") is not None:
-        kinds = ["x"]  # the encoder alone
+        kinds = ["hidden_states"]  # the encoder alone
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none"
-        raise ValueError(f"input: expected one of x, tokens, text, or query with key and value; found {found}")
-    if kinds == ["tokens"]:
+        raise ValueError(f"input: expected one of hidden_states, token_ids, text, or query with key and value; found {found}")
+    if kinds == ["token_ids"]:
         _write_tokens(given, message.token_ids)
         return None
     if kinds == ["text"]:
         texts = given["text"]
         message.text.texts.extend([texts] if isinstance(texts, str) else texts)
-        message.text.no_special_tokens = not given.get("special_tokens", True)
+        message.text.no_special_tokens = bool(given.get("no_special_tokens"))
         return None
-    write = _write_hidden_states if kinds == ["x"] else _write_query_key_value
+    write = _write_hidden_states if kinds == ["hidden_states"] else _write_query_key_value
     return write(given, message, writer)
 
 
@@ -111,7 +111,7 @@ def _write_hidden_states(given: Mapping[str, Any], message: Any, writer: TensorW
     wire = message.hidden_states
     home = None
     for name, field, lengths in (
-        ("x", "tensor", wire.lengths),
+        ("hidden_states", "tensor", wire.lengths),
         ("memory", "memory", wire.memory_lengths),
         ("memory_values", "memory_values", None),
     ):
@@ -121,7 +121,7 @@ def _write_hidden_states(given: Mapping[str, Any], message: Any, writer: TensorW
         writer.write(rows, wire_dtype(rows, given.get("dtype"), name), getattr(wire, field))
         home = home or home_dtype(rows)
         if lengths is not None:
-            _write_lengths(lengths, "lengths" if name == "x" else "memory_lengths", given, told)
+            _write_lengths(lengths, "lengths" if name == "hidden_states" else "memory_lengths", given, told)
     assert home is not None
     return home
 
@@ -143,7 +143,7 @@ def _write_query_key_value(given: Mapping[str, Any], message: Any, writer: Tenso
 
 
 def _write_tokens(given: Mapping[str, Any], wire: Any) -> None:
-    ids, told = _packed_integers(given["tokens"], "tokens")
+    ids, told = _packed_integers(given["token_ids"], "token_ids")
     wire.ids.extend(ids)
     _write_lengths(wire.lengths, "lengths", given, told)
     if given.get("type_ids") is not None:
@@ -159,8 +159,8 @@ def _write_lengths(wire: Any, name: str, given: Mapping[str, Any], told: Optiona
 
 
 def _write_model_output(keywords: Mapping[str, Any], message: Any) -> None:
-    if keywords.get("output") is not None:
-        message.model_output = _proto.enum_number("ModelOutput", keywords["output"], "output")
+    if keywords.get("model_output") is not None:
+        message.model_output = _proto.enum_number("ModelOutput", keywords["model_output"], "model_output")
 
 
 def _write_options(keywords: Mapping[str, Any], message: Any, writer: TensorWriter) -> None:
@@ -184,14 +184,14 @@ def _write_options(keywords: Mapping[str, Any], message: Any, writer: TensorWrit
 
 def rows_of(value: Any, name: str) -> Tuple[Array, Optional[List[int]]]:
     """One array, with the lengths of the sequences when a list of them was given, packed one after the other."""
-    if isinstance(value, (list, tuple)) and any(hasattr(part, "__array__") for part in value):
-        parts = [np.asarray(part) for part in value]
+    if isinstance(value, (list, tuple)) and any(hasattr(part, "__array__") or hasattr(part, "__dlpack__") for part in value):
+        parts = [as_array(part, name) for part in value]
         kinds = {(part.shape[1:], part.dtype) for part in parts}
         if len(kinds) > 1 or parts[0].ndim < 2:
             found = ", ".join(f"{part.dtype} {list(part.shape)}" for part in parts[:4])
             raise ValueError(f"{name}: expected sequences [n, ...] that differ in n only, found {found}")
         return np.concatenate(parts), [len(part) for part in parts]
-    return np.asarray(value), None
+    return as_array(value, name), None
 
 
 def _packed_integers(value: Any, name: str) -> Tuple[List[int], Optional[List[int]]]:

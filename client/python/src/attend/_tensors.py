@@ -7,6 +7,7 @@ from typing import Any, List, Optional
 import numpy as np
 
 from attend import _proto
+from attend._dlpack import BF16_BITS
 from attend._wire import MalformedMessage, Received, reference
 
 # What an element looks like in memory; BF16 has no type in numpy itself.
@@ -23,7 +24,7 @@ class TensorWriter:
     def write(self, array: "np.ndarray[Any, Any]", dtype: str, tensor: Any) -> None:
         """`dtype` is the wire's name: FP32, FP16, BF16 or BOOL."""
         if dtype == "BF16":
-            stored = array.view("<u2") if array.dtype.name == "bfloat16" else _to_bf16_bits(array)
+            stored = array.view("<u2") if _name_of(array) == "bfloat16" else _to_bf16_bits(array)
         else:
             stored = array.astype(_ELEMENTS[dtype], copy=False)
         stored = np.ascontiguousarray(stored)
@@ -35,22 +36,29 @@ class TensorWriter:
 
 def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) -> str:
     """How the rows of an array travel: as `wanted` ("fp32", "fp16", "bf16"), or as they are."""
-    if array.dtype.name not in _NAMES:
+    if _name_of(array) not in _NAMES:
         raise TypeError(
-            f"{name}: expected floating-point rows, found {array.dtype.name} (token ids are given as tokens=)"
+            f"{name}: expected floating-point rows, found {array.dtype.name} (token ids are given as token_ids=)"
         )
-    if wanted is None:
-        return _NAMES[array.dtype.name]
+    if wanted is None or (array.dtype == BF16_BITS and wanted.lower() == "bf16"):
+        return _NAMES[_name_of(array)]
+    if array.dtype == BF16_BITS:
+        raise ValueError(f"dtype: expected none or 'bf16' beside bfloat16 rows, found {wanted!r}")
     if wanted.upper() not in ("FP32", "FP16", "BF16"):
         raise ValueError(f"dtype: expected 'fp32', 'fp16' or 'bf16', found {wanted!r}")
     return wanted.upper()
 
 
+def _name_of(array: "np.ndarray[Any, Any]") -> str:
+    return "bfloat16" if array.dtype == BF16_BITS else str(array.dtype.name)
+
+
 def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
-    """What the answer to such rows is given in: what they are, but for float64, which travels as FP32."""
+    """What the answer to such rows is given in: what they are, but for float64, which travels as FP32, and
+    bits of bfloat16, which numpy has no type for."""
     if array.dtype.name == "bfloat16":
         return np.dtype(array.dtype)
-    return np.dtype(np.float16 if array.dtype.itemsize == 2 else np.float32)
+    return np.dtype(np.float16 if array.dtype == np.float16 else np.float32)
 
 
 def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":

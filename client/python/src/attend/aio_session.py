@@ -10,16 +10,16 @@ import grpc
 import grpc.aio
 
 from attend._actions import Action, Actions
+from attend._keywords import StepKeywords, spelled_out
 from attend._requests import Request
 from attend._wire import MalformedMessage, Received
-from attend.connection import Attempts
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from attend._keywords import Rows, StepKeywords
+    from attend._keywords import Rows
 
 T = TypeVar("T")
 _Message = Union[Received, AttendError]
@@ -29,11 +29,10 @@ class AsyncSession:
     """As Session, from AsyncClient.session(); `async with`, or open(), opens it. Tasks may act on different sequences side
     by side."""
 
-    def __init__(self, start: Callable[[], Any], opening: Request, attempts: Attempts, server: str) -> None:
+    def __init__(self, start: Callable[[], Any], opening: Request, timeout: float, server: str) -> None:
         self._start = start
         self._actions = Actions(opening)
-        self._attempts = attempts
-        self._timeout = attempts.timeout
+        self._timeout = timeout
         self._server = server
         self._waiting: Dict[int, "asyncio.Queue[_Message]"] = {}
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in an async with")
@@ -44,16 +43,6 @@ class AsyncSession:
         self.length = 0
 
     async def open(self) -> None:
-        while True:
-            try:
-                return await self._open()
-            except AttendError as error:
-                delay = self._attempts.delay_after(error)
-                if delay is None:
-                    raise
-                await asyncio.sleep(delay)
-
-    async def _open(self) -> None:
         self._broken = None
         self._call = self._start()
         self._reader = asyncio.ensure_future(self._read())
@@ -65,11 +54,13 @@ class AsyncSession:
         self.resume_token = opened.resume_token
         self.length = opened.length
 
-    async def step(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        return await self._act(self._actions.step(x, step))
+    @spelled_out(StepKeywords)
+    async def step(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+        return await self._act(self._actions.step(hidden_states, step))
 
-    async def prefill(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        return await self._act(self._actions.step(x, {**step, "no_output": True}))
+    @spelled_out(StepKeywords)
+    async def prefill(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+        return await self._act(self._actions.step(hidden_states, {**step, "no_output": True}))
 
     async def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         return await self._act(self._actions.fork(sequence, new_sequence))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import grpc
 
 from attend import _calls
+from attend._keywords import AttendKeywords, SessionKeywords, spelled_out
 from attend._requests import attend_request, open_request
 from attend._stream import StreamReader
-from attend.connection import Attempts, Connection, Retry, Tls
-from attend.errors import AttendError, from_rpc
+from attend.connection import Attempts, Connection, Tls
+from attend.errors import AttendError, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
 from attend.results import AttendResult, Block
 from attend.session import Session
@@ -20,7 +21,7 @@ from attend.session import Session
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from attend._keywords import AttendKeywords, Rows, SessionKeywords
+    from attend._keywords import Rows
 
 T = TypeVar("T")
 LIFETIME = 24 * 3600.0
@@ -34,26 +35,29 @@ def next_message(call: Any) -> Optional[bytes]:
 class Client:
     """Thread-safe; calls of many threads share its connections.
 
-    `servers` is host:port, dns:///name:port, unix:/path, or several host:port (a list, or with commas), over which calls
+    `server` is host:port, dns:///name:port, unix:/path, or several host:port (a list, or with commas), over which calls
     are spread in turn. `timeout` (seconds) is the deadline of a call that names none; a call never waits longer. `tls` is
     True (the usual roots) or a Tls. `token` goes along as a bearer token: a string, or a function that is asked with each
-    call (see token_from_file). `metadata` goes along with every call.
+    call (see token_from_file). `metadata` goes along with every call. `retries` makes calls again that no server took and that
+    change nothing. `options` and `interceptors` go to gRPC's channel as they are.
 
     Calls raise the AttendError that their status code has.
     """
 
     def __init__(
         self,
-        servers: Union[str, Sequence[str]] = "127.0.0.1:8001",
+        server: Union[str, Sequence[str]] = "127.0.0.1:8001",
         *,
         timeout: float = 30.0,
         tls: Union[bool, Tls] = False,
         token: Union[None, str, Callable[[], str]] = None,
         metadata: Optional[Mapping[str, str]] = None,
-        retry: Retry = Retry(),
+        retries: bool = True,
+        options: Sequence[Tuple[str, Any]] = (),
+        interceptors: Sequence[Any] = (),
     ) -> None:
-        self._connection = Connection(servers, timeout, tls, token, dict(metadata or {}), retry)
-        self._channel = self._connection.channel(grpc)
+        self._connection = Connection(server, timeout, tls, token, dict(metadata or {}), retries, tuple(options))
+        self._channel = self._connection.channel(grpc, interceptors)
         self._methods: Dict[str, Any] = {}
 
     def close(self) -> None:
@@ -68,9 +72,10 @@ class Client:
     ) -> None:
         self.close()
 
+    @spelled_out(AttendKeywords)
     def attend(
         self,
-        x: Optional["Rows"] = None,
+        hidden_states: Optional["Rows"] = None,
         *,
         timeout: Optional[float] = None,
         metadata: Optional[Mapping[str, str]] = None,
@@ -78,14 +83,15 @@ class Client:
     ) -> AttendResult:
         """Attention of a model's layer, its whole stack, or bare query, key and value; the answer in one message.
 
-        `x` is rows [B, S, E] or [T, E], or a list of arrays [n, E]; or else tokens=, text=, or query=, key= and value=.
-        AttendKeywords has all keywords, OptionKeywords those that say what kind of attention.
+        `hidden_states` is rows [B, S, E] or [T, E], or a list of arrays [n, E]; or else token_ids=, text=, or query=, key= and
+        value=. AttendKeywords explains all keywords, OptionKeywords those that say what kind of attention.
         """
-        return self._run(_calls.attend(attend_request(x, request)), timeout, metadata)
+        return self._run(_calls.attend(attend_request(hidden_states, request)), timeout, metadata)
 
-    def stream(
+    @spelled_out(AttendKeywords)
+    def attend_stream(
         self,
-        x: Optional["Rows"] = None,
+        hidden_states: Optional["Rows"] = None,
         *,
         assemble: bool = True,
         timeout: Optional[float] = None,
@@ -96,16 +102,18 @@ class Client:
 
         Iterate over the blocks; result() puts them together, unless `assemble` is False.
         """
-        message = attend_request(x, request)
+        message = attend_request(hidden_states, request)
         data = message.encode()
-        attempts = self._connection.attempts(timeout)
+        name = _calls.method("AttendStream")
+        attempts = self._connection.attempts(timeout, name)
 
         def start() -> Any:
-            start_call = self._method("unary_stream", _calls.method("AttendStream"))
+            start_call = self._method("unary_stream", name)
             return start_call(data, timeout=attempts.remaining(), metadata=self._connection.headers(metadata))
 
         return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name)
 
+    @spelled_out(SessionKeywords)
     def session(
         self,
         *,
@@ -124,25 +132,39 @@ class Client:
         def start(*requests: Iterator[bytes]) -> Any:
             return start_call(*requests, timeout=lifetime, metadata=self._connection.headers(metadata))
 
-        return Session(start, request, self._connection.attempts(timeout), self._connection.name)
+        return Session(start, request, self._connection.attempts(timeout).timeout, self._connection.name)
 
-    def models(self, *, timeout: Optional[float] = None) -> List[Model]:
+    def list_models(self, *, timeout: Optional[float] = None) -> List[Model]:
         """What is served, in order of name, then version."""
         return self._run(_calls.list_models(), timeout)
 
-    def model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
+    def get_model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
         """NotFound for what the server does not have; the highest version unless named."""
         return self._run(_calls.get_model(name, version), timeout)
 
-    def statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
+    def get_statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
         """What the server has done since it started, and what it is at."""
         return self._run(_calls.statistics(), timeout)
 
-    def health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
+    def check_health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
         """Whether the server, or `service` ("model/NAME" for a model), is serving; NotFound for what it does not know."""
         return self._run(_calls.health(service), timeout)
 
-    def model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
+    def wait_until_ready(self, service: str = "", *, timeout: Optional[float] = None) -> None:
+        """Returns once the server, or `service`, is serving; DeadlineExceeded when it is not in time."""
+        attempts = self._connection.attempts(timeout)
+        while True:
+            try:
+                if self.check_health(service, timeout=max(0.001, attempts.remaining())):
+                    return
+                error: AttendError = Unavailable(f"server {self._connection.name}: {service or 'it'} is not serving")
+            except (Unavailable, NotFound, DeadlineExceeded) as failure:
+                error = failure
+            if attempts.remaining() <= 0.1:
+                raise DeadlineExceeded(f"not ready within {attempts.timeout:g} s: {error.message}")
+            time.sleep(0.1)
+
+    def list_model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         """The models of the server's folder. Those below change it, where the server allows that (--admin-listen), and
         take as long as a load does: give them a timeout that it fits into."""
         return self._run(_calls.list_model_states(), timeout)
@@ -182,12 +204,13 @@ class Client:
     def _run(
         self, call: "_calls.Call[T]", timeout: Optional[float], metadata: Optional[Mapping[str, str]] = None
     ) -> T:
-        attempts = self._connection.attempts(timeout)
+        attempts = self._connection.attempts(timeout, call.method)
         while True:
             try:
                 data = self._method("unary_unary", call.method)(
                     call.request, timeout=attempts.remaining(), metadata=self._connection.headers(metadata)
                 )
+                attempts.succeeded()
                 return call.decode(data)
             except grpc.RpcError as status:
                 error = from_rpc(status, self._connection.name, attempts.timeout)
@@ -250,6 +273,8 @@ class AttendStream:
         while True:
             try:
                 data = next_message(self._call)
+                if not self._has_begun:
+                    self._attempts.succeeded()
                 self._has_begun = True
                 return data
             except grpc.RpcError as status:

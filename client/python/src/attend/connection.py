@@ -36,58 +36,59 @@ class Tls:
 
 
 @dataclasses.dataclass(frozen=True)
-class Retry:
-    """Calls are tried again when that can help and is sure to do no harm: UNAVAILABLE, and RESOURCE_EXHAUSTED when the
-    server says when to come back; never beyond the deadline, never once an answer has begun. `attempts` counts the first.
-    """
-
-    attempts: int = 4
-    initial_backoff: float = 0.1
-    max_backoff: float = 2.0
-
-
-@dataclasses.dataclass(frozen=True)
 class Connection:
     """What a client was told about its server."""
 
-    servers: Union[str, Sequence[str]]
+    server: Union[str, Sequence[str]]
     timeout: float
     tls: Union[bool, Tls]
     token: Union[None, str, Callable[[], str]]
     metadata: Mapping[str, str]
-    retry: Retry
+    retries: bool
+    options: Sequence[Tuple[str, Any]] = ()
+    budget: "Budget" = dataclasses.field(default_factory=lambda: Budget())
 
     def __post_init__(self) -> None:
         check_seconds("timeout", self.timeout)
         if not self.addresses or not all(self.addresses):
-            raise ValueError(f"servers: expected host:port, dns:///name:port or unix:/path, found {self.servers!r}")
+            raise ValueError(f"server: expected host:port, dns:///name:port or unix:/path, found {self.server!r}")
         if self.token is not None or "authorization" in {key.lower() for key in self.metadata}:
             self._check_secrecy()
 
     @property
     def addresses(self) -> List[str]:
-        servers = self.servers.split(",") if isinstance(self.servers, str) else list(self.servers)
-        return [address.strip() for address in servers]
+        server = self.server.split(",") if isinstance(self.server, str) else list(self.server)
+        return [address.strip() for address in server]
 
     @property
     def name(self) -> str:
         """For people."""
         return ",".join(self.addresses)
 
-    def channel(self, module: Any) -> Any:
+    def channel(self, module: Any, interceptors: Sequence[Any]) -> Any:
         """A channel of `module`, grpc or grpc.aio. It connects with the first call."""
-        options = list(_CHANNEL_OPTIONS)
+        options = dict(_CHANNEL_OPTIONS)
         target = self.addresses[0]
         tls = self.tls if isinstance(self.tls, Tls) else Tls()
         name = tls.server_name
+        policy: Dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+        if len(self.addresses) > 1 or target.startswith("dns:"):
+            policy["healthCheckConfig"] = {"serviceName": ""}  # alone, a server is asked whatever it says of itself
         if len(self.addresses) > 1:
-            target = static_list(self.addresses)
-            name = name or _host_and_port(self.addresses[0])[0]
-        if not self.tls:
-            return module.insecure_channel(target, options)
-        if name:
-            options.append(("grpc.ssl_target_name_override", name))
-        return module.secure_channel(target, tls.credentials(), options)
+            target, host = static_list(self.addresses)
+            if self.tls and not name and host is None:
+                raise ValueError("tls: expected a server_name for a list of different hosts, found none")
+            name = name or host
+        options["grpc.service_config"] = json.dumps(policy)
+        if self.tls and name:
+            options["grpc.ssl_target_name_override"] = name
+        options.update(self.options)
+        more = {"interceptors": list(interceptors)} if module is not grpc and interceptors else {}
+        if self.tls:
+            channel = module.secure_channel(target, tls.credentials(), list(options.items()), **more)
+        else:
+            channel = module.insecure_channel(target, list(options.items()), **more)
+        return grpc.intercept_channel(channel, *interceptors) if module is grpc and interceptors else channel
 
     def headers(self, metadata: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
         """The metadata of a call."""
@@ -105,34 +106,52 @@ class Connection:
                     "which anybody could read it"
                 )
 
-    def attempts(self, timeout: Optional[float]) -> "Attempts":
-        return Attempts(self.retry, self.timeout if timeout is None else check_seconds("timeout", timeout))
+    def attempts(self, timeout: Optional[float], method: str = "") -> "Attempts":
+        timeout = self.timeout if timeout is None else check_seconds("timeout", timeout)
+        return Attempts(self.retries and method in REPEATABLE, timeout, self.budget)
+
+
+class Budget:
+    """Of one client: stops retries while most calls fail, when they would only add to the load."""
+
+    def __init__(self) -> None:
+        self._tokens = 1000
+
+    def count(self, succeeded: bool) -> bool:
+        """Counts an attempt; returns whether calls may be made again."""
+        self._tokens = min(1000, max(0, self._tokens + (1 if succeeded else -1)))
+        return self._tokens > 500
 
 
 class Attempts:
-    """Of one call: the time that is left, and when to try again."""
+    """Of one call: the time that is left, and when to try again; client/README.md has the whole policy."""
 
-    def __init__(self, retry: Retry, timeout: float) -> None:
+    def __init__(self, may_repeat: bool, timeout: float, budget: Budget) -> None:
         self.timeout = timeout
-        self._retry = retry
+        self._may_repeat = may_repeat
+        self._budget = budget
         self._deadline = time.monotonic() + timeout
         self._failed = 0
 
     def remaining(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
+    def succeeded(self) -> None:
+        self._budget.count(True)
+
     def delay_after(self, error: AttendError) -> Optional[float]:
         """Seconds until the call may be tried again; None: it may not."""
+        delay = self._pause_after(error) if self._may_repeat else None
+        allows = self._budget.count(delay is None)
         self._failed += 1
-        if self._failed >= self._retry.attempts:
+        return delay if allows and self._failed < 5 and delay is not None and delay < self.remaining() else None
+
+    def _pause_after(self, error: AttendError) -> Optional[float]:
+        if not isinstance(error, (Unavailable, ResourceExhausted)):
             return None
-        delay = error.retry_after
-        if delay is None and isinstance(error, Unavailable):
-            ceiling = min(self._retry.max_backoff, self._retry.initial_backoff * 2 ** (self._failed - 1))
-            delay = random.uniform(0.5, 1.0) * ceiling
-        if not isinstance(error, (Unavailable, ResourceExhausted)) or delay is None or delay >= self.remaining():
-            return None
-        return delay
+        if "grpc-retry-pushback-ms" in error.trailers or isinstance(error, ResourceExhausted):
+            return error.retry_after
+        return min(2.0, 0.1 * 2.0**self._failed) * random.uniform(0.8, 1.2)
 
 
 def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
@@ -146,6 +165,11 @@ def check_seconds(name: str, seconds: float) -> float:
     return seconds
 
 
+# What changes nothing on the server. Decode is not here: its stream has a past.
+REPEATABLE = frozenset(
+    f"/attention.v1.AttentionService/{name}"
+    for name in ("Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates")
+) | {"/grpc.health.v1.Health/Check"}
 _ON_THIS_MACHINE = re.compile(r"unix:|unix-abstract:|(dns:/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$")
 _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     # Tensors are as large as they are; the server has the limit.
@@ -155,42 +179,49 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.http2.lookahead_bytes", 4 << 20),
     ("grpc.http2.max_frame_size", 1 << 20),
     # A server that is gone is noticed, and found again when it is back.
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),  # no limit
-    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # the time to connect, despite its name
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 3_000),
     # A server that took another's place is there under the same name: look it up again soon, not after 30 s.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     # A proxy of the environment would answer for a server that is not there.
     ("grpc.enable_http_proxy", 0),
-    ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
+    ("grpc.service_config_disable_resolution", 1),
 ]
 
 
-def static_list(addresses: Sequence[str]) -> str:
-    """Several host:port as one target of gRPC, which has such lists of numeric addresses only."""
-    by_family: Dict[str, List[str]] = {"ipv4": [], "ipv6": []}
-    for address in addresses:
-        host, port = _host_and_port(address)
+def static_list(addresses: Sequence[str]) -> Tuple[str, Optional[str]]:
+    """Several host:port, or several unix:/path, as one target of gRPC, which has such lists of numbers only; and the host
+    that all have in common. Names are looked up now; those that are unknown are left out."""
+    if all(address.startswith("unix:") for address in addresses):
+        return "unix:" + ",".join(address[len("unix:") :] for address in addresses), "localhost"
+    hosts = [_host_and_port(address) for address in addresses]
+    found: List[Tuple[bool, str]] = []
+    for host, port in hosts:
         try:
-            found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
-        except OSError as error:
-            raise ValueError(f"servers: {address}: {error}") from None
-        is_v6 = found[0] == socket.AF_INET6
-        by_family["ipv6" if is_v6 else "ipv4"].append(f"[{found[4][0]}]:{port}" if is_v6 else f"{found[4][0]}:{port}")
-    used = [family for family, members in by_family.items() if members]
-    if len(used) > 1:
-        raise ValueError(f"servers: expected addresses of one family, found {', '.join(addresses)}")
-    return f"{used[0]}:{','.join(by_family[used[0]])}"
+            infos = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        except OSError:
+            continue
+        found += [(info[0] == socket.AF_INET6, f"{info[4][0]}:{port}") for info in infos]
+    if not found:
+        raise Unavailable(f"server: expected hosts that the system knows, found none in {','.join(addresses)}")
+    any_v6 = any(is_v6 for is_v6, _ in found)
+    texts = []
+    for is_v6, address in found:
+        host, _, port = address.rpartition(":")
+        texts.append((f"[{host}]:{port}" if is_v6 else f"[::ffff:{host}]:{port}") if any_v6 else address)
+    same = len({host for host, _ in hosts}) == 1
+    return ("ipv6:" if any_v6 else "ipv4:") + ",".join(texts), hosts[0][0] if same else None
 
 
 def _host_and_port(address: str) -> Tuple[str, str]:
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or "/" in host:
-        raise ValueError(f"servers: expected host:port for each of several, found {address!r}")
+        raise ValueError(f"server: expected host:port for each of several, found {address!r}")
     return host.strip("[]"), port
 
 

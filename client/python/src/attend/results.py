@@ -9,10 +9,11 @@ import numpy as np
 
 from attend.models import SessionUsage, Summary, TokenizedText, TopLogits
 
-Array = Any  # numpy.ndarray; of ml_dtypes.bfloat16 where such rows were given
+Array = np.ndarray[Any, np.dtype[Any]]
+"""Of ml_dtypes.bfloat16 where such rows were given. torch.from_dlpack takes the others without a copy."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TopWeights:
     """The largest weights of each row of one sequence, largest first, both [H, query_len, k]; key -1 for none."""
 
@@ -20,7 +21,7 @@ class TopWeights:
     keys: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class LayerWeights:
     """Attention weights [chosen heads, query_len, kv_len] of one layer and sequence, in a run of the whole stack."""
 
@@ -29,12 +30,12 @@ class LayerWeights:
     weights: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AttendResult:
     """An answer.
 
     `output` is [B, S, E] or [T, E] as the input was (lists of sequences, token ids and texts: packed, [T, E]); [N, E],
-    [T, V] or [N, V] as asked by `output=`; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. It has the dtype of the
+    [T, V] or [N, V] as asked by `model_output=`; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. It has the dtype of the
     rows that were given (float32 for float64), and float32 for tokens and texts.
     """
 
@@ -45,7 +46,7 @@ class AttendResult:
     log_sum_exp: List[Array]  # with return_log_sum_exp: float32 [H, query_len] for each sequence
     top_weights: List[TopWeights]  # with weights_top_k: one for each sequence
     tokens: List[TokenizedText]  # of texts: one for each
-    layer_weights: List[LayerWeights]  # with layer_weights: for each sequence its layers, in order
+    layer_weights: List[LayerWeights]  # with weights_choice: for each sequence its layers, in order
     _form: str = "packed"  # or "padded", "pooled"
 
     def split(self) -> List[Array]:
@@ -58,7 +59,7 @@ class AttendResult:
         return [self.output[end - length : end] for end, length in zip(ends, self.lengths)]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class RowBlock:
     """Rows of one sequence's output, [rows, E] or [rows, H, Dv]; those of a sequence come in order, without gaps."""
 
@@ -67,7 +68,7 @@ class RowBlock:
     rows: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class WeightsBlock:
     """Rows [rows, kv_len] of one head's weights."""
 
@@ -77,7 +78,7 @@ class WeightsBlock:
     rows: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class LogSumExpBlock:
     """Rows [rows] of one head's log-sum-exp."""
 
@@ -87,7 +88,7 @@ class LogSumExpBlock:
     rows: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TopWeightsBlock:
     """Rows [rows, k] of one head's largest weights, and their keys."""
 
@@ -98,7 +99,7 @@ class TopWeightsBlock:
     keys: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class LayerWeightsBlock:
     """Rows [rows, kv_len] of one head's weights in one layer."""
 
@@ -109,7 +110,7 @@ class LayerWeightsBlock:
     rows: Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TokensBlock:
     """Tokens of one text, in order without gaps; they come before all that is said of them."""
 
@@ -121,7 +122,7 @@ class TokensBlock:
 Block = Union[RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock, LayerWeightsBlock, TokensBlock]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class SessionState:
     """A session after an action; `length` is that of the sequence that was acted on."""
 
@@ -129,7 +130,7 @@ class SessionState:
     usage: SessionUsage
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class StepResult:
     """The answer to a step; `length` is the sequence's now."""
 

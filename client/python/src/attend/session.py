@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type, TypeVar, 
 import grpc
 
 from attend._actions import Action, Actions
+from attend._keywords import StepKeywords, spelled_out
 from attend._requests import Request
 from attend._wire import MalformedMessage, Received
-from attend.connection import Attempts
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from attend._keywords import Rows, StepKeywords
+    from attend._keywords import Rows
 
 T = TypeVar("T")
 _Message = Union[Received, AttendError]
@@ -34,21 +34,13 @@ class Session:
     that was opened with `resume_ttl` can then be opened again by its `resume_token`.
     """
 
-    def __init__(self, start: Callable[..., Any], opening: Request, attempts: Attempts, server: str) -> None:
+    def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, server: str) -> None:
         self._start = start
         self._actions = Actions(opening)
-        self._timeout = attempts.timeout
+        self._timeout = timeout
         self._server = server
         self._lock = threading.Lock()
-        while True:
-            try:
-                opened = self._open()
-                break
-            except AttendError as error:
-                delay = attempts.delay_after(error)
-                if delay is None:
-                    raise
-                time.sleep(delay)
+        opened = self._open()
         self.resume_token: str = opened.resume_token
         """What opens the session again after a break; whoever has it has the session. Empty without resume_ttl."""
         self.length: int = opened.length
@@ -67,14 +59,17 @@ class Session:
             self.cancel()
             raise
 
-    def step(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        """The next tokens of a sequence: `x` [n, E], or tokens= [n], text=, or query= [n, H, D] with key= and value=.
+    @spelled_out(StepKeywords)
+    def step(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+        """The next tokens of a sequence: `hidden_states` [n, E], or token_ids= [n], text=, or query= [n, H, D] with key=
+        and value=.
         StepKeywords has all keywords."""
-        return self._act(self._actions.step(x, step))
+        return self._act(self._actions.step(hidden_states, step))
 
-    def prefill(self, x: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
+    @spelled_out(StepKeywords)
+    def prefill(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
         """A step whose tokens are only taken in: no output comes back."""
-        return self._act(self._actions.step(x, {**step, "no_output": True}))
+        return self._act(self._actions.step(hidden_states, {**step, "no_output": True}))
 
     def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         """Makes a sequence with the same tokens; returns its number (one that this object has not used, unless named)."""

@@ -1,0 +1,63 @@
+#include "client/lib/retry_policy.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+
+namespace attention {
+namespace {
+
+constexpr int kMaxAttempts = 5;
+constexpr absl::Duration kInitialBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
+constexpr int kMaxTokens = 1000;
+
+}  // namespace
+
+bool RetryBudget::Count(bool succeeded) {
+  MutexLock lock(mutex_);
+  tokens_ = std::clamp(tokens_ + (succeeded ? 1 : -1), 0, kMaxTokens);
+  return tokens_ > kMaxTokens / 2;
+}
+
+Attempts::Attempts(absl::string_view method, bool retries, absl::Duration timeout,
+                   RetryBudget& budget)
+    : may_repeat_(retries && std::find(std::begin(kRepeatable), std::end(kRepeatable),
+                                       absl::StripPrefix(method, "/")) != std::end(kRepeatable)),
+      deadline_(absl::Now() + timeout),
+      budget_(budget) {}
+
+bool Attempts::WaitAfter(const absl::Status& status) {
+  const std::optional<absl::Duration> pause = PauseAfter(status);
+  const bool allows = budget_.Count(/*succeeded=*/!pause.has_value());
+  failed_ += 1;
+  if (!pause.has_value() || !allows || failed_ >= kMaxAttempts || *pause >= remaining()) {
+    return false;
+  }
+  absl::SleepFor(*pause);
+  return true;
+}
+
+std::optional<absl::Duration> Attempts::PauseAfter(const absl::Status& status) const {
+  const bool is_unavailable = absl::IsUnavailable(status);
+  if (!may_repeat_ || (!is_unavailable && !absl::IsResourceExhausted(status))) {
+    return std::nullopt;
+  }
+  if (const auto pushback = status.GetPayload(kPushback); pushback.has_value()) {
+    int64_t ms = -1;
+    return absl::SimpleAtoi(std::string(*pushback), &ms) && ms >= 0
+               ? std::make_optional(absl::Milliseconds(ms))
+               : std::nullopt;
+  }
+  if (!is_unavailable) {
+    return std::nullopt;
+  }
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return std::min(kMaxBackoff, kInitialBackoff * (1 << failed_)) *
+         std::uniform_real_distribution<double>(0.8, 1.2)(random);
+}
+
+}  // namespace attention

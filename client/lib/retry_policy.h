@@ -1,0 +1,71 @@
+// Which calls are made again, and when; client/README.md has the whole policy.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/runtime/mutex.h"
+
+namespace attention {
+
+/// The URL of the status payload that has the value of the trailer grpc-retry-pushback-ms.
+inline constexpr char kPushback[] = "grpc-retry-pushback-ms";
+
+/// The methods that change nothing on a server ("package.Service/Method"): only they are repeated.
+/// Decode and ModelStreamInfer are not among them, because their streams have a past.
+inline constexpr const char* kRepeatable[] = {"attention.v1.AttentionService/Attend",
+                                              "attention.v1.AttentionService/AttendStream",
+                                              "attention.v1.AttentionService/ListModels",
+                                              "attention.v1.AttentionService/GetModel",
+                                              "attention.v1.AttentionService/GetStatistics",
+                                              "attention.v1.AttentionService/ListModelStates",
+                                              "inference.GRPCInferenceService/ServerLive",
+                                              "inference.GRPCInferenceService/ServerReady",
+                                              "inference.GRPCInferenceService/ModelReady",
+                                              "inference.GRPCInferenceService/ServerMetadata",
+                                              "inference.GRPCInferenceService/ModelMetadata",
+                                              "inference.GRPCInferenceService/ModelConfig",
+                                              "inference.GRPCInferenceService/ModelStatistics",
+                                              "inference.GRPCInferenceService/ModelInfer",
+                                              "inference.GRPCInferenceService/RepositoryIndex",
+                                              "grpc.health.v1.Health/Check"};
+
+/// Of one client: stops retries while most calls fail, when they would only add to the load.
+/// Thread-safe.
+class RetryBudget {
+ public:
+  /// Counts an attempt; returns whether calls may be made again.
+  bool Count(bool succeeded);
+
+ private:
+  Mutex mutex_;
+  int tokens_ ABSL_GUARDED_BY(mutex_) = 1000;
+};
+
+/// The attempts of one call. `budget` outlives it.
+class Attempts {
+ public:
+  /// `method` as "/package.Service/Method".
+  Attempts(absl::string_view method, bool retries, absl::Duration timeout, RetryBudget& budget);
+
+  /// Time that is left until the deadline, which all attempts share.
+  absl::Duration remaining() const { return deadline_ - absl::Now(); }
+
+  /// After an attempt that ended with `status`, without any message of an answer: true when the
+  /// call is to be made again, after the pause that this function has made.
+  bool WaitAfter(const absl::Status& status);
+
+ private:
+  std::optional<absl::Duration> PauseAfter(const absl::Status& status) const;
+
+  const bool may_repeat_;
+  const absl::Time deadline_;
+  RetryBudget& budget_;
+  int failed_ = 0;
+};
+
+}  // namespace attention

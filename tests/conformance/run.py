@@ -1,0 +1,177 @@
+"""One contract, every language: runs the scenarios with a driver, prints what came out, and compares.
+
+run.py PROTOC WORK DRIVER...: WORK is a folder for files; DRIVER is a command that reads lines and answers each with one:
+
+  open SERVER TIMEOUT_S RETRIES TOKEN   a client (RETRIES 0 or 1, TOKEN - for none)
+  attend, attend_stream                 hidden states FP32 [1, 2, 4] of 1 to 8 through model "m", causal
+  text                                  "the cat" through model "m", with every field that the table of names has
+  session                               opens one for model "m", makes a step of token ids 7 and 8, and closes it
+  get_model, load_model                 of "m"
+  ready                                 waits until the server is serving
+  close
+
+The answer is the code's name, then the bytes of the output in hexadecimal, or -; REFUSED for an address or a token that the
+client itself refuses.
+"""
+
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from scripted_server import OUTPUT, ScriptedServer
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROTO = HERE.parents[1] / "proto"
+MESSAGES = ("AttendRequest", "AttendResponse", "AttendStreamResponse", "DecodeRequest", "DecodeResponse", "GetModelRequest")
+
+
+def messages(protoc, work):
+    binary = work / "attention.binpb"
+    command = [protoc, f"--proto_path={PROTO}", f"--descriptor_set_out={binary}", "attention/v1/attention.proto"]
+    subprocess.run(command, check=True, timeout=600)
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(binary.read_bytes()).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    found = {name: pool.FindMessageTypeByName(f"attention.v1.{name}") for name in MESSAGES}
+    if hasattr(message_factory, "GetMessageClass"):
+        return {name: message_factory.GetMessageClass(kind) for name, kind in found.items()}
+    return {name: message_factory.MessageFactory(pool).GetPrototype(kind) for name, kind in found.items()}
+
+
+def expected_requests(kinds):
+    """What a server must see, whatever the client's language."""
+    rows = {"dtype": 1, "shape": [1, 2, 4], "data": struct.pack("<8f", *range(1, 9))}  # FP32
+    attend = kinds["AttendRequest"](model="m", hidden_states={"tensor": rows}, options={"causal": True})
+    text = kinds["AttendRequest"](
+        model="m",
+        model_version=3,
+        text={"texts": ["the cat"], "no_special_tokens": True},
+        options={"window": 2, "scale": 0.5},
+        weights_choice={"layers": [1], "heads": [0]},
+    )
+    text.model_output = text.DESCRIPTOR.fields_by_name["model_output"].enum_type.values_by_name["MEAN_POOLED"].number
+    opened, step = kinds["DecodeRequest"](id=1, open={"model": "m"}), kinds["DecodeRequest"](id=2)
+    step.step.token_ids.ids.extend([7, 8])
+    return {"attend": [attend], "attend_stream": [attend], "text": [text], "session": [opened, step]}
+
+
+class Driver:
+    def __init__(self, command):
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line):
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if not answer:
+            raise SystemExit(f"the driver ended after {line!r}, with status {self._process.wait()}")
+        return answer
+
+    def end(self):
+        self._process.stdin.close()
+        if self._process.wait(600) != 0:
+            raise SystemExit(f"the driver ended with status {self._process.returncode}")
+
+
+def repeated(words):
+    """["A", "B*2"] to ["A", "B", "B"]."""
+    return [word.partition("*")[0] for word in words for _ in range(int(word.partition("*")[2] or 1))]
+
+
+def run(scenario, driver, kinds):
+    """Returns what came out and how often each server was asked; raises AssertionError when bits are wrong."""
+    count = scenario.get("servers", 1)
+    scripts = [repeated(script) for script in scenario.get("scripts", [])]
+    scripts = scripts or [repeated(scenario.get("script", []))] * count
+    health = scenario.get("health", [None] * count)
+    absent = scenario.get("absent", [])
+    # Each its own address, so that no connection of one is taken for one of another.
+    servers = [
+        ScriptedServer(kinds, f"127.0.0.{1 if 'target' in scenario else i + 1}", scripts[i], health[i], i not in absent)
+        for i in range(count)
+    ]
+    ports = [server.wire.port for server in servers]
+    target = ",".join(f"{server.wire.host}:{server.wire.port}" for server in servers)
+    target = scenario.get("target", target).format(*ports)
+    retries = int(scenario.get("retries", True))
+    outcomes, calls = [], []
+    try:
+        opened = driver.ask(f"open {target} {scenario.get('timeout', 60)} {retries} {scenario.get('token', '-')}")
+        for word in repeated(scenario["calls"]):
+            if word == "move":
+                servers[1].start()
+                servers[0].stop()
+            elif word == "restart":
+                servers[0].stop()
+                servers[0].start()
+            elif word == "ready":
+                assert driver.ask(word) == "OK -", "expected a server that is ready"
+            else:
+                code, _, output = (driver.ask(word) if opened == "OK" else f"{opened} -").partition(" ")
+                outcomes.append(code)
+                calls.append(word)
+                check_bits(word, code, output)
+        driver.ask("close")
+        if len(calls) == 1 and outcomes == ["OK"] and count == 1:
+            check_requests(calls[0], servers[0].requests, kinds)
+    finally:
+        for server in servers:
+            server.close()
+    return outcomes, [len(server.calls) for server in servers]
+
+
+def check_bits(call, code, output):
+    size = {"attend": 32, "attend_stream": 32, "session": 32, "text": 16}.get(call, 0)
+    expected = OUTPUT[:size].hex() if code == "OK" and size else "-"
+    assert output == expected, f"output: expected {expected}, found {output}"
+
+
+def check_requests(call, found, kinds):
+    expected = expected_requests(kinds).get(call, [])
+    whole = found[-len(expected) :] if expected else []
+    for message, data in zip(expected, whole):
+        seen = type(message).FromString(data)
+        assert seen == message, f"request: expected {message}, found {seen}"
+
+
+def is_as_told(scenario, outcomes, attempts):
+    if outcomes != repeated(scenario["outcomes"]):
+        return False
+    if "total" in scenario:
+        return sum(attempts) == scenario["total"]
+    return all(wanted is None or wanted == found for wanted, found in zip(scenario["attempts"], attempts))
+
+
+def short(words):
+    return words[0] + f" × {len(words)}" if len(words) > 1 and len(set(words)) == 1 else ", ".join(words[:3]) + ("…" if len(words) > 3 else "")
+
+
+def main():
+    protoc, work, *command = sys.argv[1:]
+    work = pathlib.Path(work)
+    work.mkdir(parents=True, exist_ok=True)
+    kinds = messages(protoc, work)
+    driver = Driver(command)
+    failed = 0
+    scenarios = json.loads((HERE / "scenarios.json").read_text())
+    for scenario in scenarios:
+        reason = ""
+        try:
+            outcomes, attempts = run(scenario, driver, kinds)
+            if not is_as_told(scenario, outcomes, attempts):
+                reason = f"expected {short(repeated(scenario['outcomes']))} after {scenario.get('attempts', scenario.get('total'))}"
+        except AssertionError as error:
+            outcomes, attempts, reason = ["?"], [], str(error)
+        failed += bool(reason)
+        name = scenario["name"]
+        print(f"{'FAIL' if reason else 'ok':4}  {name:72}  {short(outcomes):32}  {attempts}  {reason}", flush=True)
+    driver.end()
+    print(f"{len(scenarios) - failed} of {len(scenarios)} scenarios as the contract says")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""A server that does as it is told, behind a wire that can be cut."""
+
+import concurrent.futures
+import socket
+import struct
+import threading
+import time
+
+import grpc
+
+SERVICE = "/attention.v1.AttentionService/"
+# FP32 [2, 4]: ordinary numbers, -0, the smallest, infinity, the most negative, a NaN with a payload.
+OUTPUT = struct.pack("<8I", 0x3F800000, 0x80000000, 1, 0x7F800000, 0xFF7FFFFF, 0x7FC00001, 0x3EAAAAAB, 0xC2280000)
+THREADS = 8  # more than there are calls and watches of a scenario at one time
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection
+
+
+HEALTH = {"SERVING": bytes([8, 1]), "NOT_SERVING": bytes([8, 2])}  # a HealthCheckResponse
+
+
+def _wait_for_end(context):
+    ended = threading.Event()
+    if context.add_callback(ended.set):
+        ended.wait(600)
+
+
+class Wire:
+    """Forwards connections from `address` to a server."""
+
+    def __init__(self, host, port=0):
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind((host, port))
+        self._listener.listen(16)
+        self.host, self.port = self._listener.getsockname()
+        self.target = None  # port on 127.0.0.1; None: nobody is there
+        self._lock = threading.Lock()
+        self._far_ends = []
+        self._thaw = threading.Event()
+        self._thaw.set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self):
+        """Connections end, as when a process is killed."""
+        with self._lock:
+            far_ends, self._far_ends = self._far_ends, []
+        for end in far_ends:  # what they have sent is still forwarded, then the near ends end, too
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended by itself
+
+    def freeze(self):
+        """No byte passes any more, and nobody is told."""
+        self._thaw.clear()
+
+    def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thaw.set()
+        self.cut()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target or 0))
+            except OSError:  # nobody is there
+                near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                near.close()
+                continue
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._far_ends.append(far)
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+
+    def _forward(self, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                self._thaw.wait()
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+class ScriptedServer(grpc.GenericRpcHandler):
+    """Answers each call by the next step of `script`, and well when there is none left:
+
+    CODE [pushback=MS]   refuses            begin STEP   sends the first message of a stream, then does STEP
+    stall                never answers      cut          its connections end
+    malformed, short     answers wrongly    drain        goes away, and answers
+    freeze               no byte passes its wire any more
+    """
+
+    def __init__(self, messages, host, script, health, is_there=True):
+        self.calls = []  # names of methods
+        self.requests = []  # first messages
+        self._messages = messages
+        self._script = script  # which servers may share
+        self._health = health
+        self._lock = threading.Lock()
+        self.wire = Wire(host)
+        self._server = None
+        if is_there:
+            self.start()
+
+    def start(self):
+        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(THREADS), options=[("grpc.so_reuseport", 0)])
+        self._server.add_generic_rpc_handlers((self,))
+        self.wire.target = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def stop(self):
+        self.wire.target = None
+        if self._server is not None:
+            self.wire.cut()
+            self._server.stop(None)
+            self._server = None
+
+    def close(self):
+        self.stop()
+        self.wire.close()
+
+    def service(self, details):
+        if details.method == "/grpc.health.v1.Health/Watch" and self._health:
+            return grpc.unary_stream_rpc_method_handler(self._watch)
+        if details.method == "/grpc.health.v1.Health/Check" and self._health:
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: HEALTH[self._health])
+        if not details.method.startswith(SERVICE):
+            return None
+        name = details.method[len(SERVICE) :]
+        is_stream = name in ("AttendStream", "Decode")
+        make = {
+            "AttendStream": grpc.unary_stream_rpc_method_handler,
+            "Decode": grpc.stream_stream_rpc_method_handler,
+        }.get(name, grpc.unary_unary_rpc_method_handler)
+
+        def answer(request, context):
+            first = next(request) if name == "Decode" else request
+            with self._lock:
+                self.calls.append(name)
+                self.requests.append(first)
+                step = self._script.pop(0) if self._script else ""
+            answers = self._decode(first, request) if name == "Decode" else iter(self._answers(name, first, step))
+            return self._act(step, answers, context)
+
+        return make(answer if is_stream else lambda request, context: next(answer(request, context)))
+
+    def _act(self, step, answers, context):
+        word, _, rest = step.partition(" ")
+        if word == "begin":
+            yield next(answers)
+            word, _, rest = rest.partition(" ")
+            if word == "cut":
+                time.sleep(1)  # else gRPC may drop a message that came just before the end
+        if word == "cut":
+            self.wire.cut()
+        elif word == "freeze":
+            self.wire.freeze()
+        elif word == "drain":
+            self._server.stop(600)
+        if word in ("cut", "freeze", "stall"):
+            _wait_for_end(context)
+        if word and hasattr(grpc.StatusCode, word):
+            if rest:
+                context.set_trailing_metadata((("grpc-retry-pushback-ms", rest.partition("=")[2]),))
+            context.abort(getattr(grpc.StatusCode, word), "as told")
+        yield from answers
+
+    def _watch(self, _, context):
+        yield HEALTH[self._health]
+        _wait_for_end(context)
+
+    def _rows(self, shape, data=OUTPUT):
+        return {"dtype": 1, "shape": shape, "data": data}
+
+    def _answers(self, name, request, step):
+        if name == "AttendStream":
+            part = self._messages["AttendStreamResponse"]
+            blocks = [part(rows={"first_row": i, "output": self._rows([1, 4], OUTPUT[16 * i :][:16])}) for i in range(2)]
+            parts = blocks if step == "short" else blocks + [part(summary={})]
+            return [message.SerializeToString() for message in parts]
+        if name != "Attend":
+            return [b""]
+        answer = self._messages["AttendResponse"](summary={})
+        if self._messages["AttendRequest"].FromString(request).HasField("text"):
+            answer.output.MergeFrom(type(answer.output)(**self._rows([1, 4], OUTPUT[:16])))
+            answer.tokens.add(ids=[5, 6], tokens=["the", "cat"])
+        else:
+            shape = [1, 3, 4] if step == "malformed" else [1, 2, 4]
+            answer.output.MergeFrom(type(answer.output)(**self._rows(shape)))
+        return [answer.SerializeToString()]
+
+    def _decode(self, first, requests):
+        make = self._messages["DecodeResponse"]
+        opened = self._messages["DecodeRequest"].FromString(first)
+        yield make(id=opened.id, result={"usage": {"sequences": 1}}).SerializeToString()
+        for data in requests:
+            self.requests.append(data)
+            step = self._messages["DecodeRequest"].FromString(data)
+            result = {"length": 2, "usage": {"sequences": 1}, "summary": {}}
+            part = {"rows": {"output": self._rows([2, 4])}}
+            yield make(id=step.id, part=part, result=result).SerializeToString()
