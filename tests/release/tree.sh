@@ -23,6 +23,8 @@ make_tree() {
   rm -rf --one-file-system "$tree"
   cp -a "$base" "$tree"
   cp --remove-destination /etc/resolv.conf "$tree/etc/resolv.conf"
+  # Every installed machine and every container has this file; debootstrap leaves it to the installer.
+  printf '127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n' >"$tree/etc/hosts"
   # Where a network's registries have certificates of their own, npm in the tree needs them too.
   [ -z "${NODE_EXTRA_CA_CERTS:-}" ] || cp "$NODE_EXTRA_CA_CERTS" "$tree/etc/extra-ca.crt"
   mkdir "$tree/project"
