@@ -10,6 +10,7 @@ set(headers
   client/lib/connection_options.h
   client/lib/decode_stream.h
   client/lib/merge_answers.h
+  core/runtime/aligned_buffer.h
   core/tensor/dtype.h
   core/tensor/tensor.h
   proto/attention/v1/attention.pb.h

@@ -64,7 +64,7 @@ TEST_F(BenchFlagsTest, RefusesWhatDoesNotGoTogether) {
   flags_ = BenchFlags();
   ASSERT_EQ(Parse({"--tokens=1,2", "--lengths=2"}), "");
   EXPECT_THAT(CheckBenchFlags(flags_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("their own lengths")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("set lengths themselves")));
 }
 
 TEST_F(BenchFlagsTest, LengthsAreOfSequencesOrAMix) {

@@ -82,7 +82,7 @@ TEST_F(RequestFlagsTest, SaysWhichFlagsDoNotGoTogether) {
       {{"--random=1x1x1", "--memory-lengths=1"}, "--memory-lengths goes with"},
       {{"--random=1x1x1", "--kv-lengths=1"}, "--kv-lengths goes with"},
       {{"--random=1x1x1", "--query-offsets=1"}, "--query-offsets goes with"},
-      {{"--tokens=1", "--lengths=1"}, "tokens say their own lengths"},
+      {{"--tokens=1", "--lengths=1"}, "--tokens and --text set lengths themselves"},
       {{"--text=a", "--tokens=1"}, "only one of"},
       {{"--text=a", "--memory=m.npy"}, "--memory goes with"},
       {{"--random=1x1x1", "--memory-values=m.npy"}, "--memory-values goes with"},
@@ -91,7 +91,7 @@ TEST_F(RequestFlagsTest, SaysWhichFlagsDoNotGoTogether) {
       {{"--tokens=1", "--layer=0", "--pool=mean"}, "not with --layer"},
       {{"--tokens=1", "--pool=mean", "--logits"}, "only one of --pool and --logits"},
       {{"--tokens=1", "--weights-heads=1"}, "--weights-heads goes with"},
-      {{"--query=q", "--key=k", "--value=v", "--layer=0"}, "does not go with --query"},
+      {{"--query=q", "--key=k", "--value=v", "--layer=0"}, "--query runs no model"},
   };
   for (const auto& [arguments, text] : cases) {
     flags_ = RequestFlags();

@@ -69,6 +69,7 @@ command=$(sed -n 's/^ExecStart=//p' "$root/tree/$unit")
 sed 's/:800[0-9]"/:0"/' "$root/tree/etc/attend/attend.json" >"$root/attend.json"
 chmod -R go+rX "$root"
 install -m 666 /dev/null "$root/trace"
+: >"$root/server.log" # read before the server writes it
 as_service=()
 [ "$(id -u)" != 0 ] || as_service=(setpriv --reuid=61184 --regid=61184 --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all)
 (cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" strace -D -f -qq -o "$root/trace" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &

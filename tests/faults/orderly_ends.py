@@ -22,7 +22,8 @@ PAUSE_S = 0.02  # of a caller between two calls, which makes some 150 calls a se
 PATIENCE_S = 300
 # The drain delay only bounds a server whose connections stay, and no connection may: a server that has ended in time had none.
 FLAGS = ("--max-connection-age=1s", "--drain-delay=10m", "--threads=1", "--metrics-listen=127.0.0.1:0")
-CHANNEL = [("grpc.enable_retries", 0), ("grpc.lb_policy_name", "round_robin"), ("grpc.use_local_subchannel_pool", 1),
+# gRPC's own defaults, so no call is made again once its bytes were sent.
+CHANNEL = [("grpc.lb_policy_name", "round_robin"), ("grpc.use_local_subchannel_pool", 1),
            ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
            ("grpc.max_reconnect_backoff_ms", 500)]
 

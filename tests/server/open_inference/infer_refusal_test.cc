@@ -51,8 +51,8 @@ TEST_F(InferRefusalTest, ModelsAndVersionsThatAreNotServed) {
 TEST_F(InferRefusalTest, BytesThatAreNoRequest) {
   EXPECT_THAT(PlanBytes("\x0a\x7f"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "expected a message inference.ModelInferRequest, found 2 bytes that are "
-                       "none"));
+                       "expected a message inference.ModelInferRequest, found 2 bytes that "
+                       "cannot be parsed"));
 }
 
 // An answer or an error, never a crash, whatever was changed on the way.
