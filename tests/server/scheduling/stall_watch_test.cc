@@ -59,7 +59,7 @@ TEST(StallWatchTest, NoticesABatchThatHangsAndItsEnd) {
   release.set_value();
   EXPECT_TRUE(Eventually([&] { return hanging->is_finished() && !is_stalled; }));
   EXPECT_THAT(hanging->status(), IsOk());
-  EXPECT_EQ(changes, 2);
+  EXPECT_GE(changes, 2);
 }
 
 TEST(StallWatchTest, EverySliceOfALongBatchIsAStep) {
