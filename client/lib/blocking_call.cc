@@ -19,8 +19,8 @@ absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& con
   absl::Status converted = ToAbslStatus(status);
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto found = trailers.find(kPushback); !status.ok() && found != trailers.end()) {
-    converted.SetPayload(
-        kPushback, absl::Cord(absl::string_view(found->second.data(), found->second.size())));
+    converted.SetPayload(kPushback,
+                         absl::Cord(absl::string_view(found->second.data(), found->second.size())));
   }
   return converted;
 }
