@@ -17,9 +17,9 @@ class Builder {
       : description_(description),
         weights_dtype_(weights_dtype),
         checkpoint_(checkpoint),
-        state_(std::make_unique<ModelState>()) {}
+        state_(std::make_unique<ModelParts>()) {}
 
-  absl::StatusOr<std::unique_ptr<ModelState>> Build();
+  absl::StatusOr<std::unique_ptr<ModelParts>> Build();
 
  private:
   absl::StatusOr<Stack> BuildStack(const StackDescription& stack);
@@ -39,7 +39,7 @@ class Builder {
   const ModelDescription& description_;
   const WeightsDtype weights_dtype_;
   Checkpoint& checkpoint_;
-  std::unique_ptr<ModelState> state_;
+  std::unique_ptr<ModelParts> state_;
 };
 
 absl::StatusOr<std::vector<float>> Builder::TakeExtra(const std::string& name, int64_t width) {
@@ -213,7 +213,7 @@ void Builder::CountBytes() {
   state_->info.weights_bytes = static_cast<int64_t>(total_bytes);
 }
 
-absl::StatusOr<std::unique_ptr<ModelState>> Builder::Build() {
+absl::StatusOr<std::unique_ptr<ModelParts>> Builder::Build() {
   checkpoint_.set_prefix(description_.prefix);
   ModelInfo& info = state_->info;
   info.d_model = description_.d_model;
@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<ModelState>> Builder::Build() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ModelState>> BuildModel(const ModelDescription& description,
+absl::StatusOr<std::unique_ptr<ModelParts>> BuildModel(const ModelDescription& description,
                                                        WeightsDtype weights_dtype,
                                                        Checkpoint& checkpoint) {
   return Builder(description, weights_dtype, checkpoint).Build();

@@ -6,12 +6,12 @@
 #include "absl/status/statusor.h"
 #include "core/models/checkpoint.h"
 #include "core/models/description.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 
 namespace attention {
 
 /// Packs every tensor that the description names. The errors are those of Checkpoint::Take.
-absl::StatusOr<std::unique_ptr<ModelState>> BuildModel(const ModelDescription& description,
+absl::StatusOr<std::unique_ptr<ModelParts>> BuildModel(const ModelDescription& description,
                                                        WeightsDtype weights_dtype,
                                                        Checkpoint& checkpoint);
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/models/model.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

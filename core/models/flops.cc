@@ -1,6 +1,6 @@
 // The floating point operations of a run of a model.
 #include "core/models/model.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 
 namespace attention {
 namespace {
@@ -27,7 +27,7 @@ double StackFlops(const Model& model, const Stack& stack, const Work& work) {
 
 double Model::Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                     int64_t memory_rows) const {
-  const ModelState& state = *state_;
+  const ModelParts& state = *state_;
   if (!info().has_stack) {
     return layer(0).Flops(rows, attended_pairs, memory_rows);
   }

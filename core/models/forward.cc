@@ -115,7 +115,7 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
   return absl::OkStatus();
 }
 
-absl::Status StoreOutputs(const ModelState& state, const MutableMatrixView& hidden,
+absl::Status StoreOutputs(const ModelParts& state, const MutableMatrixView& hidden,
                           const ModelCall& call, Workspace& workspace) {
   workspace.pool().ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
     const ModelSequence& s = call.sequences[i];
@@ -136,7 +136,7 @@ absl::Status StoreOutputs(const ModelState& state, const MutableMatrixView& hidd
 
 absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
   RETURN_IF_ERROR(ValidateRun(*this, call));
-  const ModelState& state = *state_;
+  const ModelParts& state = *state_;
   std::vector<StackSequence> sequences;
   std::vector<StackSequence> memory_sequences;
   for (const ModelSequence& s : call.sequences) {

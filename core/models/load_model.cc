@@ -15,7 +15,7 @@ namespace attention {
 
 namespace {
 
-absl::Status AddTokenizer(const std::string& folder, ModelState& state) {
+absl::Status AddTokenizer(const std::string& folder, ModelParts& state) {
   const absl::StatusOr<std::string> path = ResolveInside(folder, "tokenizer.json");
   if (absl::IsNotFound(path.status())) {
     return absl::OkStatus();
@@ -57,7 +57,7 @@ absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype we
   ModelDescription description = describe(config, *checkpoint);
   ReadIsCausal(config, description.stack);
   RETURN_IF_ERROR(config.status());
-  ASSIGN_OR_RETURN(std::unique_ptr<ModelState> state,
+  ASSIGN_OR_RETURN(std::unique_ptr<ModelParts> state,
                    BuildModel(description, weights_dtype, *checkpoint));
   absl::Status tokenizer_status;
   if (state->embedding.has_value()) {

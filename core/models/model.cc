@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 
 namespace attention {
 namespace {
@@ -24,7 +24,7 @@ absl::Status CheckRange(const char* field, std::span<const int32_t> values, int6
 RmsNorm Borrow(const Norm& norm) { return {norm.weight.data(), norm.epsilon}; }
 
 /// Row `id` of the table, f32.
-void CopyTokenRow(const ModelState& state, int32_t id, float* row) {
+void CopyTokenRow(const ModelParts& state, int32_t id, float* row) {
   const Embedding& embedding = *state.embedding;
   const int64_t width = state.info.d_model;
   if (embedding.tokens.size_bytes() == 0) {
@@ -42,7 +42,7 @@ void Add(const std::vector<float>& table, int64_t index, int64_t width, float* r
 
 }  // namespace
 
-Model::Model(std::unique_ptr<ModelState> state) : state_(std::move(state)) {}
+Model::Model(std::unique_ptr<ModelParts> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
 const ModelInfo& Model::info() const { return state_->info; }

@@ -18,7 +18,7 @@ namespace attention {
 
 class Tokenizer;
 
-struct ModelState;
+struct ModelParts;
 
 /// The token ids of one sequence. `type_ids` is empty (all 0) or as long as `ids`.
 struct TokenSequence {
@@ -80,7 +80,7 @@ class Model {
  public:
   /// Makes a model with generated weights. INVALID_ARGUMENT when the extents are inconsistent.
   static absl::StatusOr<std::unique_ptr<Model>> CreateSeeded(const SeededModelSpec& spec);
-  explicit Model(std::unique_ptr<ModelState> state);
+  explicit Model(std::unique_ptr<ModelParts> state);
   ~Model();
 
   const ModelInfo& info() const;
@@ -145,7 +145,7 @@ class Model {
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:
-  std::unique_ptr<ModelState> state_;
+  std::unique_ptr<ModelParts> state_;
 };
 
 }  // namespace attention

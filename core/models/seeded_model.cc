@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/models/model.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 
@@ -143,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
   spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
   spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
 
-  auto state = std::make_unique<ModelState>();
+  auto state = std::make_unique<ModelParts>();
   const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
                                             spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
   const MultiHeadAttentionShape shape{.d_model = spec.d_model,

@@ -31,7 +31,7 @@ int64_t CachedLen(const StackSequence& sequence, int64_t layer) {
 
 class StackRun {
  public:
-  StackRun(const Model& model, const ModelState& state, const StackCall& call, Workspace& workspace)
+  StackRun(const Model& model, const ModelParts& state, const StackCall& call, Workspace& workspace)
       : model_(model), state_(state), call_(call), workspace_(workspace) {}
 
   absl::Status Run(const Stack& stack);
@@ -57,7 +57,7 @@ class StackRun {
   void KeepChosenHeads();
 
   const Model& model_;
-  const ModelState& state_;
+  const ModelParts& state_;
   const StackCall& call_;
   Workspace& workspace_;
   std::vector<WantedWeights> wanted_;  // of the layer that runs
@@ -220,7 +220,7 @@ absl::Status StackRun::Run(const Stack& stack) {
 
 }  // namespace
 
-absl::Status RunStack(const Model& model, const ModelState& state, const Stack& stack,
+absl::Status RunStack(const Model& model, const ModelParts& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace) {
   return StackRun(model, state, call, workspace).Run(stack);
 }

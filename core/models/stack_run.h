@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "core/models/model.h"
-#include "core/models/model_state.h"
+#include "core/models/model_parts.h"
 
 namespace attention {
 
@@ -34,7 +34,7 @@ struct StackCall {
 };
 
 /// Runs the sublayers, then the final norm. CANCELLED when go_on returned false.
-absl::Status RunStack(const Model& model, const ModelState& state, const Stack& stack,
+absl::Status RunStack(const Model& model, const ModelParts& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace);
 
 }  // namespace attention

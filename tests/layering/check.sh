@@ -101,6 +101,17 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     else if (path ~ /^\.\.?\// || (quoted && path !~ /\//)) say("include from the root of the repository: " path)
   }
 
+  # Two types of one name in one namespace: the linker keeps the functions of one for both. core/kernels/tile has a file for each
+  # instruction set, of which a program takes one by namespace.
+  FILENAME ~ /\.h$/ && FILENAME !~ /^(tests|core\/kernels\/tile)\// {
+    if ($0 ~ /^namespace [A-Za-z0-9_:]+ \{/) space = $2
+    if ($0 ~ /^(struct|class|enum class) .*\{/) {
+      type = space "::" $($1 == "enum" ? 3 : 2)
+      if (type in home && home[type] != FILENAME) say(type " is also defined in " home[type])
+      home[type] = FILENAME
+    }
+  }
+
   # The file that includes grpc, of those that `path` includes, however indirectly; empty if none.
   function grpc_behind(path,   next_files, count, i, found) {
     if (path in names_grpc) return path

@@ -62,7 +62,7 @@ struct Head {
   float softcap = 0;
 };
 
-struct ModelState {
+struct ModelParts {
   ModelInfo info;
   std::vector<ModelLayer> layers;
   Stack stack;
