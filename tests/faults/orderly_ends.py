@@ -1,10 +1,10 @@
-"""Servers end in order, one after the other, under callers that never retry: no call may be lost.
+"""Servers end in order, one after the other, under callers without a retry policy: no call may be lost.
 
     orderly_ends.py [ENDS]
 
 Two servers take the calls in turn. ENDS times (20 unless told) one of them gets SIGTERM, ends within its drain delay, and is
 started again at the same address once the callers' connections to it have closed by their age. Prints how many calls were made,
-and exits 1 if one failed. `tests/faults/README.md` says why nothing is lost.
+and exits 1 if one failed. `server/README.md` says why nothing is lost (Draining).
 """
 
 import itertools
@@ -94,7 +94,7 @@ def main():
         callers.end()
         for server in servers:
             server.__exit__()
-    print(f"{ends} ends of servers, {callers.calls} calls without retries, {len(callers.failures)} lost")
+    print(f"{ends} ends of servers, {callers.calls} calls without a retry policy, {len(callers.failures)} lost")
     for failure in sorted(set(callers.failures)):
         print(f"  {callers.failures.count(failure)}x {failure}")
     sys.exit(1 if callers.failures else 0)
