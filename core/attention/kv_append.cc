@@ -50,8 +50,8 @@ absl::Status KvAppend::Check() const {
 absl::Status KvAppend::Begin() {
   RETURN_IF_ERROR(Check());
   RETURN_IF_ERROR(cache_->Reserve(key_.tokens));
-  if (preparation_.rotary.has_value()) {
-    table_ = RotaryTable(*preparation_.rotary, key_.head_dim, cache_->length_, key_.tokens);
+  if (preparation_.rotary.has_value() && rotations_ == nullptr) {
+    own_rotations_ = RotaryTable(*preparation_.rotary, key_.head_dim, cache_->length_, key_.tokens);
   }
   return absl::OkStatus();
 }
@@ -60,17 +60,18 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
   const HeadsView& view = rows.view;
   const KvCacheShape& shape = cache_->shape();
   const Dtype dtype = shape.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+  const RotaryTable& table = rotations_ == nullptr ? own_rotations_ : *rotations_;
   AlignedBuffer prepared(std::min(kKeyBlock, view.tokens) * view.head_dim * SizeOf(dtype));
   for (int64_t row = 0; row < view.tokens;) {
     const int64_t token = cache_->length_ + row;
-    const int64_t in_page = token % KvCache::kPageTokens;
+    const int64_t in_page = token % shape.page_tokens;
     const int64_t count = std::min(kKeyBlock - token % kKeyBlock, view.tokens - row);
     const int64_t first = row * view.token_stride + head * view.head_stride;
-    PrepareHeadRows({.norm = rows.norm, .rotary = rows.rotary, .table = &table_, .first_row = row},
+    PrepareHeadRows({.norm = rows.norm, .rotary = rows.rotary, .table = &table, .first_row = row},
                     {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
                      view.head_dim},
                     dtype, prepared.data());
-    const int64_t page = token / KvCache::kPageTokens;
+    const int64_t page = token / shape.page_tokens;
     const KvRowWriter writer(shape, cache_->head_pages_[page * shape.num_kv_heads + head]);
     if (!rows.is_key) {
       writer.WriteValues(prepared.data(), in_page, count);

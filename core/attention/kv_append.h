@@ -15,10 +15,15 @@ namespace attention {
 /// Finish.
 class KvAppend {
  public:
-  /// Borrows the cache, the rows and what the preparation points to.
+  /// Borrows the cache, the rows, what the preparation points to, and the rotations of the rows'
+  /// positions; null: Begin makes them if they are needed.
   KvAppend(KvCache& cache, const HeadsView& key, const HeadsView& value,
-           const KeyPreparation& preparation)
-      : cache_(&cache), key_(key), value_(value), preparation_(preparation) {}
+           const KeyPreparation& preparation, const RotaryTable* rotations = nullptr)
+      : cache_(&cache),
+        key_(key),
+        value_(value),
+        preparation_(preparation),
+        rotations_(rotations) {}
 
   /// Checks the rows and makes room. It returns the errors of Append; after an error the cache is
   /// unchanged.
@@ -37,7 +42,8 @@ class KvAppend {
   HeadsView key_;
   HeadsView value_;
   KeyPreparation preparation_;
-  RotaryTable table_;
+  const RotaryTable* rotations_;
+  RotaryTable own_rotations_;
 };
 
 }  // namespace attention

@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-static_assert(KvCache::kPageTokens % kKeyTile == 0);  // a key tile lies in one page
+static_assert(kDefaultPageTokens % kKeyTile == 0);
 
 absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   if (value < 1 || value > most) {
@@ -21,14 +21,14 @@ absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
   return absl::OkStatus();
 }
 
-/// Returns the capacity of a page for `tokens` tokens: 2^n or 3 * 2^n key blocks.
-int64_t CapacityFor(int64_t tokens) {
+/// Returns the capacity of a page for `tokens` tokens: 2^n or 3 * 2^n key blocks, or `most`.
+int64_t CapacityFor(int64_t tokens, int64_t most) {
   int64_t capacity = kKeyBlock;
   while (capacity < tokens) {
     const int64_t between = capacity / 2 * 3;
     capacity = capacity > kKeyBlock && between >= tokens ? between : capacity * 2;
   }
-  return capacity;
+  return std::min(capacity, most);
 }
 
 }  // namespace
@@ -44,6 +44,10 @@ absl::StatusOr<KvCache> KvCache::Create(const KvCacheShape& shape,
   RETURN_IF_ERROR(CheckExtent("num_kv_heads", shape.num_kv_heads, int64_t{1} << 20));
   RETURN_IF_ERROR(CheckExtent("head_dim", shape.head_dim, kMaxHeadDim));
   RETURN_IF_ERROR(CheckExtent("value_head_dim", shape.value_head_dim, kMaxHeadDim));
+  if (shape.page_tokens < 1 || shape.page_tokens % kKeyTile != 0) {  // a key tile lies in one page
+    return absl::InvalidArgumentError(absl::StrCat("page_tokens: expected a multiple of ", kKeyTile,
+                                                   ", found ", shape.page_tokens));
+  }
   return KvCache(shape, memory != nullptr ? std::move(memory) : std::make_shared<KvMemory>());
 }
 
@@ -56,9 +60,10 @@ size_t KvCache::size_bytes() const {
 }
 
 size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
-  const int64_t rest = length % kPageTokens;
-  return static_cast<size_t>(length / kPageTokens) * KvPage::SizeBytes(shape, kPageTokens) +
-         (rest == 0 ? 0 : KvPage::SizeBytes(shape, CapacityFor(rest)));
+  const int64_t rest = length % shape.page_tokens;
+  return static_cast<size_t>(length / shape.page_tokens) *
+             KvPage::SizeBytes(shape, shape.page_tokens) +
+         (rest == 0 ? 0 : KvPage::SizeBytes(shape, CapacityFor(rest, shape.page_tokens)));
 }
 
 absl::Status KvCache::Reserve(int64_t tokens) {
@@ -67,16 +72,16 @@ absl::Status KvCache::Reserve(int64_t tokens) {
         absl::StrCat("tokens: expected 0 to ", kMaxPosition - length_, ", found ", tokens));
   }
   const int64_t end = length_ + tokens;
-  const int64_t first_page = length_ / kPageTokens;
+  const int64_t first_page = length_ / page_tokens();
   std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
-  for (int64_t i = first_page; i * kPageTokens < end; ++i) {
-    const int64_t needed = std::min(end - i * kPageTokens, kPageTokens);
+  for (int64_t i = first_page; i * page_tokens() < end; ++i) {
+    const int64_t needed = std::min(end - i * page_tokens(), page_tokens());
     const KvPage* own = i >= first_own_page_ && i < std::ssize(pages_) ? pages_[i].get() : nullptr;
     if (own != nullptr && own->capacity() >= needed) {
       fresh.push_back(nullptr);
       continue;
     }
-    const int64_t capacity = CapacityFor(needed);
+    const int64_t capacity = CapacityFor(needed, page_tokens());
     fresh.push_back(KvPage::Make(shape_, capacity, memory_, own));
     if (fresh.back() == nullptr) {
       return absl::ResourceExhaustedError(
@@ -89,7 +94,7 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   const int64_t num_pages = std::max(std::ssize(pages_), first_page + std::ssize(fresh));
   pages_.reserve(num_pages);
   head_pages_.reserve(num_pages * shape_.num_kv_heads);
-  const int64_t kept_tokens = length_ % kPageTokens;
+  const int64_t kept_tokens = length_ % page_tokens();
   if (kept_tokens > 0 && !fresh.empty() && fresh.front() != nullptr) {
     fresh.front()->CopyFrom(*pages_[first_page], kept_tokens);
   }
@@ -138,9 +143,24 @@ KvCache KvCache::Fork() {
   return fork;
 }
 
+void KvCache::SharePages(KvCache& other, int64_t tokens) {
+  const int64_t count = tokens / page_tokens();
+  const int64_t heads = shape_.num_kv_heads;
+  std::copy_n(other.pages_.begin(), count, pages_.begin());
+  std::copy_n(other.head_pages_.begin(), count * heads, head_pages_.begin());
+  first_own_page_ = std::max(first_own_page_, count);
+  other.first_own_page_ = std::max(other.first_own_page_, count);
+}
+
+void KvCache::VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const {
+  for (int64_t i = 0; i < num_used_pages(); ++i) {
+    visit(pages_[i].get(), pages_[i]->size_bytes());
+  }
+}
+
 CachedKeyValues KvCache::View() const {
   return {.storage = shape_.storage,
-          .blocks_per_page = kPageTokens / kKeyBlock,
+          .blocks_per_page = page_tokens() / kKeyBlock,
           .num_kv_heads = shape_.num_kv_heads,
           .pages = head_pages_};
 }

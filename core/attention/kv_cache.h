@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/attention/kv_memory.h"
@@ -28,16 +29,14 @@ class KvPage;
 
 /// Keys and values of one sequence. A call that throws std::bad_alloc leaves the cache unchanged.
 ///
-/// The cache consists of pages of kPageTokens tokens. Within a page the keys of each head are
-/// contiguous, and so are its values, since long contiguous parts are read faster. The last page
-/// has room for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one when it is
-/// full. Forks share pages; a shared page is copied before it is written to. Movable.
+/// The cache consists of pages of KvCacheShape::page_tokens tokens. Within a page the keys of each
+/// head are contiguous, and so are its values, since long contiguous parts are read faster. The
+/// last page has room for 64, 128, 192, 256, 384, 512, ... tokens and is replaced by a larger one
+/// when it is full. Forks share pages; a shared page is copied before it is written to. Movable.
 ///
 /// Only one thread at a time may use a cache. Caches that share pages may be used at the same time.
 class KvCache {
  public:
-  static constexpr int64_t kPageTokens = 2048;  // a multiple of the key tile
-
   /// Makes an empty cache. INVALID_ARGUMENT for extents that attention does not support.
   static absl::StatusOr<KvCache> Create(const KvCacheShape& shape,
                                         std::shared_ptr<KvMemory> memory = nullptr);
@@ -72,6 +71,13 @@ class KvCache {
   /// appended to.
   KvCache Fork();
 
+  /// Gives back the pages that lie within the first `tokens` tokens, and shares those of `other`
+  /// instead. REQUIRES: both have one shape, at least `tokens` tokens, and the same first tokens.
+  void SharePages(KvCache& other, int64_t tokens);
+
+  /// Visits the pages of the tokens. Caches that share a page have it at the same address.
+  void VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const;
+
   /// The packed keys and values; valid until the cache changes.
   CachedKeyValues View() const;
 
@@ -79,7 +85,8 @@ class KvCache {
   friend class KvAppend;
   KvCache(const KvCacheShape& shape, std::shared_ptr<KvMemory> memory);
   void SetPage(int64_t index, std::shared_ptr<KvPage> page);
-  int64_t num_used_pages() const { return (length_ + kPageTokens - 1) / kPageTokens; }
+  int64_t page_tokens() const { return shape_.page_tokens; }
+  int64_t num_used_pages() const { return (length_ + page_tokens() - 1) / page_tokens(); }
 
   KvCacheShape shape_;
   std::shared_ptr<KvMemory> memory_;

@@ -14,21 +14,21 @@ size_t KvMemory::free_bytes() const {
   return used < max_bytes_ ? max_bytes_ - used : 0;
 }
 
-std::byte* KvMemory::Take(size_t bytes, size_t credit_bytes) {
+SlabArena::Slot KvMemory::Take(size_t bytes, size_t credit_bytes) {
   if (whole_ != nullptr) {
     const size_t own = used_bytes_;
     const size_t credit = std::min(credit_bytes, own);
-    std::byte* const memory =
+    const SlabArena::Slot slot =
         may_take_(own - credit, bytes, whole_->used_bytes_ - credit, max_bytes_)
             ? whole_->Take(bytes, credit_bytes)
-            : nullptr;
-    used_bytes_ += memory == nullptr ? 0 : bytes;
-    return memory;
+            : SlabArena::Slot();
+    used_bytes_ += slot.memory == nullptr ? 0 : bytes;
+    return slot;
   }
   size_t used = used_bytes_;
   do {
     if (used - credit_bytes + bytes > max_bytes_) {
-      return nullptr;
+      return {};
     }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
   try {
@@ -39,13 +39,13 @@ std::byte* KvMemory::Take(size_t bytes, size_t credit_bytes) {
   }
 }
 
-void KvMemory::GiveBack(std::byte* memory, size_t bytes) {
+void KvMemory::GiveBack(const SlabArena::Slot& slot, size_t bytes) {
   if (whole_ != nullptr) {
     used_bytes_ -= bytes;
-    whole_->GiveBack(memory, bytes);
+    whole_->GiveBack(slot, bytes);
     return;
   }
-  ArenaOf(bytes).GiveBack(memory);
+  ArenaOf(bytes).GiveBack(slot);
   used_bytes_ -= bytes;
 }
 

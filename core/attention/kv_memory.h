@@ -37,10 +37,11 @@ class KvMemory {
 
  private:
   friend class KvPage;
-  /// Takes `bytes`; null when the budget has no room. `credit_bytes` of the used memory do not
-  /// count, since they will be given back. Throws std::bad_alloc when the system has no memory.
-  std::byte* Take(size_t bytes, size_t credit_bytes);
-  void GiveBack(std::byte* memory, size_t bytes);
+  /// Takes `bytes`; without memory when the budget has no room. `credit_bytes` of the used memory
+  /// do not count, since they will be given back. Throws std::bad_alloc when the system has no
+  /// memory.
+  SlabArena::Slot Take(size_t bytes, size_t credit_bytes);
+  void GiveBack(const SlabArena::Slot& slot, size_t bytes);
   SlabArena& ArenaOf(size_t bytes);
 
   const size_t max_bytes_;
@@ -51,6 +52,9 @@ class KvMemory {
   std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots
 };
 
+/// The tokens of a page of a cache, unless its shape says otherwise.
+inline constexpr int64_t kDefaultPageTokens = 2048;
+
 struct KvCacheShape {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
@@ -58,6 +62,9 @@ struct KvCacheShape {
   /// The number format. kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a
   /// scale of its own; from AVX2 on, queries and probabilities are rounded to 8 bits too.
   KeyValueStorage storage = KeyValueStorage::kF32;
+  /// The tokens of a page, a multiple of kKeyTile. Many short prefixes are shared at the ends of
+  /// small pages; large pages are read faster.
+  int64_t page_tokens = kDefaultPageTokens;
 
   bool operator==(const KvCacheShape&) const = default;
 };

@@ -86,22 +86,22 @@ std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity
                                      const std::shared_ptr<KvMemory>& memory,
                                      const KvPage* replaced) {
   std::shared_ptr<KvPage> page(new KvPage(shape, capacity, memory));
-  page->bytes_ = memory->Take(page->size_bytes(), replaced == nullptr ? 0 : replaced->size_bytes());
-  return page->bytes_ == nullptr ? nullptr : page;
+  page->slot_ = memory->Take(page->size_bytes(), replaced == nullptr ? 0 : replaced->size_bytes());
+  return page->slot_.memory == nullptr ? nullptr : page;
 }
 
 KvPage::KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory)
     : shape_(shape), capacity_(capacity), memory_(std::move(memory)) {}
 
 KvPage::~KvPage() {
-  if (bytes_ != nullptr) {
-    memory_->GiveBack(bytes_, size_bytes());
+  if (slot_.memory != nullptr) {
+    memory_->GiveBack(slot_, size_bytes());
   }
 }
 
 HeadPage KvPage::Head(int64_t head) const {
   const HeadLayout layout = LayoutOf(shape_, capacity_);
-  return layout.At(bytes_ + head * layout.bytes);
+  return layout.At(slot_.memory + head * layout.bytes);
 }
 
 void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {

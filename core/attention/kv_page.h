@@ -35,7 +35,7 @@ class KvPage {
 
   const KvCacheShape shape_;
   const int64_t capacity_;
-  std::byte* bytes_ = nullptr;  // memory_'s
+  SlabArena::Slot slot_;  // memory_'s
   const std::shared_ptr<KvMemory> memory_;
 };
 

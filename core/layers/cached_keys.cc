@@ -68,8 +68,8 @@ absl::Status CachedKeys::Check(int64_t sequence) const {
   if (call_.memory.has_value()) {
     return error("none beside a memory", "one");
   }
-  ASSIGN_OR_RETURN(const KvCacheShape shape,
-                   CacheShapeOf(shape_, extra_keys_, s.cache->shape().storage));
+  ASSIGN_OR_RETURN(KvCacheShape shape, CacheShapeOf(shape_, extra_keys_, s.cache->shape().storage));
+  shape.page_tokens = s.cache->shape().page_tokens;
   return shape == s.cache->shape() ? absl::OkStatus()
                                    : error(Describe(shape), Describe(s.cache->shape()));
 }
@@ -100,15 +100,38 @@ absl::Status CachedKeys::Reserve() const {
   });
 }
 
+std::vector<const RotaryTable*> CachedKeys::RotationsOf(std::span<const Rows> ranges,
+                                                        RotaryTables& tables) const {
+  std::vector<RotaryTables::Range> rotated;
+  for (const Rows& range : ranges) {
+    const LayerSequence& s = call_.sequences[range.sequence];
+    if (s.options.rotary.has_value()) {
+      rotated.push_back({&*s.options.rotary, shape_.head_dim, s.cache->length(), range.key.tokens});
+    }
+  }
+  const std::vector<const RotaryTable*> made = tables.Get(rotated, pool_);
+  std::vector<const RotaryTable*> result;
+  auto next = made.begin();
+  for (const Rows& range : ranges) {
+    result.push_back(call_.sequences[range.sequence].options.rotary.has_value() ? *next++
+                                                                                : nullptr);
+  }
+  return result;
+}
+
 absl::Status CachedKeys::Append(std::span<const Rows> ranges) const {
   if (ranges.empty()) {
     return absl::OkStatus();
   }
+  RotaryTables own_rotations;
+  const std::vector<const RotaryTable*> rotations =
+      RotationsOf(ranges, call_.rotations == nullptr ? own_rotations : *call_.rotations);
   std::vector<KvAppend> appends;
-  for (const Rows& range : ranges) {
-    const LayerSequence& s = call_.sequences[range.sequence];
-    appends.emplace_back(*s.cache, range.key, range.value,
-                         KeyPreparation{.norm = s.options.key_norm, .rotary = s.options.rotary});
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const LayerSequence& s = call_.sequences[ranges[i].sequence];
+    appends.emplace_back(*s.cache, ranges[i].key, ranges[i].value,
+                         KeyPreparation{.norm = s.options.key_norm, .rotary = s.options.rotary},
+                         rotations[i]);
   }
   RETURN_IF_ERROR(
       ForAll(std::ssize(appends), pool_, [&](int64_t i) { return appends[i].Begin(); }));

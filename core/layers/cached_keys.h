@@ -41,6 +41,9 @@ class CachedKeys {
   absl::Status Append(std::span<const Rows> ranges) const;
 
  private:
+  /// Returns for each range the rotations of its rows; null where the sequence is not rotary.
+  std::vector<const RotaryTable*> RotationsOf(std::span<const Rows> ranges,
+                                              RotaryTables& tables) const;
   absl::Status Check(int64_t sequence) const;
   /// Refuses two sequences with one cache, which would write to it at the same time.
   absl::Status CheckShared() const;

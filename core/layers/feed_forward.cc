@@ -7,6 +7,8 @@
 namespace attention {
 namespace {
 
+constexpr BufferName kFeedForward{"feed-forward rows"};
+
 PackedLinear PackUp(const FeedForwardWeights& w, const PackedLinear::Format& format) {
   std::vector<PackedLinear::Part> parts;
   if (w.gate.has_value()) {
@@ -44,9 +46,8 @@ void FeedForward::Run(const MatrixView& input, const std::optional<MatrixView>& 
                       const MutableMatrixView& output, Workspace& workspace) const {
   const Dtype dtype = compute();
   const int64_t width = down_.in_features();
-  const MutableMatrixView hidden{
-      workspace.Buffer(Workspace::kFeedForward, input.rows * width * SizeOf(dtype)), dtype,
-      input.rows, width, width};
+  const MutableMatrixView hidden{workspace.Buffer(kFeedForward, input.rows * width * SizeOf(dtype)),
+                                 dtype, input.rows, width, width};
   const OutputRows hidden_rows{0, hidden};
   up_.Run({.input = input, .outputs = {&hidden_rows, 1}, .activation = activation_}, workspace);
   const OutputRows output_rows{0, output};

@@ -8,6 +8,7 @@
 
 #include "core/attention/attention_sequence.h"
 #include "core/attention/kv_cache.h"
+#include "core/kernels/attention/rotary.h"
 #include "core/kernels/linear/linear_weights.h"
 #include "core/layers/slices.h"
 #include "core/tensor/tensor.h"
@@ -88,6 +89,8 @@ struct LayerCall {
   /// rows. The function may run another computation on the same pool with another workspace. Null:
   /// the call is not divided into slices.
   GoOn go_on = nullptr;
+  /// Rotations that the layers of a run share; null: the call makes its own.
+  RotaryTables* rotations = nullptr;
   double slice_flops = kSliceFlops;
 };
 

@@ -9,6 +9,12 @@
 namespace attention {
 namespace {
 
+constexpr BufferName kConvertedInput{"converted input"};
+constexpr BufferName kConvertedMemory{"converted memory"};
+constexpr BufferName kProjected{"projected rows"};
+constexpr BufferName kProjectedMemory{"projected memory"};
+constexpr BufferName kContext{"context"};
+
 enum ProjectionPart { kQuery, kKey, kNumParts = 3 };
 
 MutableMatrixView FromColumn(MutableMatrixView view, int64_t column) {
@@ -38,26 +44,26 @@ LayerRun::LayerRun(const LayerState& layer, const LayerCall& call, const CachedK
       flops_(layer.shape),
       is_fused_(layer.is_fused() && !call.memory.has_value() && layer.extra.count() == 0) {
   const int64_t rows = call.hidden_states.rows;
-  hidden_states_ = ToCompute(call.hidden_states, Slot::kConvertedInput);
+  hidden_states_ = ToCompute(call.hidden_states, kConvertedInput);
   projected_ =
-      Reserve(Slot::kProjected, rows,
+      Reserve(kProjected, rows,
               is_fused_ ? layer.projection->num_columns() : layer.projection->ColumnOf(kKey));
   PlaceKeys();
-  context_ = Reserve(Slot::kContext, rows, layer.output->in_features());
-  flash_.emplace(FlashSequences(), workspace);
+  context_ = Reserve(kContext, rows, layer.output->in_features());
+  flash_.emplace(FlashSequences(), workspace, call.rotations);
 }
 
-MutableMatrixView LayerRun::Reserve(Slot slot, int64_t rows, int64_t cols) {
+MutableMatrixView LayerRun::Reserve(const BufferName& name, int64_t rows, int64_t cols) {
   const size_t bytes = rows * cols * SizeOf(layer_.compute);
-  return {workspace_.Buffer(slot, bytes), layer_.compute, rows, cols, cols};
+  return {workspace_.Buffer(name, bytes), layer_.compute, rows, cols, cols};
 }
 
-MatrixView LayerRun::ToCompute(const MatrixView& rows, Slot slot) {
+MatrixView LayerRun::ToCompute(const MatrixView& rows, const BufferName& name) {
   if (rows.dtype == layer_.compute) {
     return rows;
   }
   constexpr int64_t kRows = 16;
-  const MutableMatrixView converted = Reserve(slot, rows.rows, rows.cols);
+  const MutableMatrixView converted = Reserve(name, rows.rows, rows.cols);
   workspace_.pool().ParallelFor((rows.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
     for (int64_t r = i * kRows; r < std::min(rows.rows, (i + 1) * kRows); ++r) {
       Convert(rows.dtype, SliceRows(rows, r, 1).data, converted.dtype,
@@ -86,7 +92,7 @@ void LayerRun::PlaceKeys() {
   }
   const int64_t value_columns =
       value.ColumnOf(layer_.value.part + 1) - value.ColumnOf(layer_.value.part);
-  key_value_ = Reserve(Slot::kProjectedMemory, first_keys_.back(), key_columns + value_columns);
+  key_value_ = Reserve(kProjectedMemory, first_keys_.back(), key_columns + value_columns);
 }
 
 std::vector<FlashSequence> LayerRun::FlashSequences() {
@@ -144,12 +150,12 @@ absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t p
 
 absl::Status LayerRun::ProjectMemory() {
   const MatrixView memory =
-      call_.memory.has_value() ? ToCompute(*call_.memory, Slot::kConvertedMemory) : hidden_states_;
+      call_.memory.has_value() ? ToCompute(*call_.memory, kConvertedMemory) : hidden_states_;
   if (layer_.key.linear == layer_.value.linear) {
     RETURN_IF_ERROR(ProjectMemoryPart(layer_.key, 2, memory, 0));
   } else {
     RETURN_IF_ERROR(ProjectMemoryPart(layer_.key, 1, memory, 0));
-    const MatrixView values = ToCompute(*call_.memory_values, Slot::kConvertedMemory);
+    const MatrixView values = ToCompute(*call_.memory_values, kConvertedMemory);
     RETURN_IF_ERROR(ProjectMemoryPart(layer_.value, 1, values, value_column_));
   }
   const MultiHeadAttentionShape& s = layer_.shape;

@@ -58,10 +58,8 @@ class LayerRun {
   absl::Status Run();
 
  private:
-  using Slot = Workspace::Slot;
-
-  MatrixView ToCompute(const MatrixView& rows, Slot slot);
-  MutableMatrixView Reserve(Slot slot, int64_t rows, int64_t cols);
+  MatrixView ToCompute(const MatrixView& rows, const BufferName& name);
+  MutableMatrixView Reserve(const BufferName& name, int64_t rows, int64_t cols);
   /// The number of rows from which the sequence's keys are computed.
   int64_t KeyRows(const LayerSequence& sequence) const;
   int64_t FirstKey(int64_t sequence) const { return first_keys_[sequence]; }

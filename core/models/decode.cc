@@ -33,21 +33,23 @@ absl::Status CheckStack(const ModelInfo& info) {
 }  // namespace
 
 absl::StatusOr<std::vector<KvCache>> Model::MakeCaches(KeyValueStorage storage,
-                                                       std::shared_ptr<KvMemory> memory) const {
+                                                       std::shared_ptr<KvMemory> memory,
+                                                       int64_t page_tokens) const {
   RETURN_IF_ERROR(CheckStack(info()));
   if (memory == nullptr) {
     memory = std::make_shared<KvMemory>();
   }
   std::vector<KvCache> caches;
   for (int64_t i = 0; i < std::ssize(info().layers); ++i) {
-    ASSIGN_OR_RETURN(KvCache cache, MakeLayerCache(i, storage, memory));
+    ASSIGN_OR_RETURN(KvCache cache, MakeLayerCache(i, storage, memory, page_tokens));
     caches.push_back(std::move(cache));
   }
   return caches;
 }
 
 absl::StatusOr<KvCache> Model::MakeLayerCache(int64_t index, KeyValueStorage storage,
-                                              std::shared_ptr<KvMemory> memory) const {
+                                              std::shared_ptr<KvMemory> memory,
+                                              int64_t page_tokens) const {
   const auto error = [&](absl::string_view message) {
     return absl::InvalidArgumentError(
         absl::StrCat("model ", info().name, ": layer ", index, ": ", message));
@@ -55,8 +57,12 @@ absl::StatusOr<KvCache> Model::MakeLayerCache(int64_t index, KeyValueStorage sto
   if (info().layers[index].is_cross) {
     return error("cache: expected self-attention, found cross-attention");
   }
-  const absl::StatusOr<KvCacheShape> shape = layer(index).CacheShape(storage);
-  return shape.ok() ? KvCache::Create(*shape, std::move(memory)) : error(shape.status().message());
+  absl::StatusOr<KvCacheShape> shape = layer(index).CacheShape(storage);
+  if (!shape.ok()) {
+    return error(shape.status().message());
+  }
+  shape->page_tokens = page_tokens;
+  return KvCache::Create(*shape, std::move(memory));
 }
 
 absl::Status Model::CheckGrowth(int64_t cached_len, int64_t new_tokens) const {

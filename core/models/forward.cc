@@ -12,17 +12,30 @@
 namespace attention {
 namespace {
 
-MutableMatrixView Reserve(Workspace& workspace, Workspace::Slot slot, int64_t rows, int64_t cols) {
-  return {workspace.Buffer(slot, rows * cols * sizeof(float)), Dtype::kF32, rows, cols, cols};
+constexpr BufferName kHiddenStates{"hidden states"};
+constexpr BufferName kMemoryStates{"hidden states of the encoder"};
+constexpr BufferName kLogitsInput{"rows for logits"};
+constexpr BufferName kLogitsOutput{"logits"};
+
+MutableMatrixView Reserve(Workspace& workspace, const BufferName& name, int64_t rows,
+                          int64_t cols) {
+  return {workspace.Buffer(name, rows * cols * sizeof(float)), Dtype::kF32, rows, cols, cols};
 }
 
+/// The number of rows that a thread copies at a time.
+constexpr int64_t kCopiedRows = 16;
+
 /// Returns a copy of the rows, which the stack replaces by its output.
-MutableMatrixView CopyRows(const MatrixView& rows, Workspace& workspace, Workspace::Slot slot) {
-  const MutableMatrixView copy = Reserve(workspace, slot, rows.rows, rows.cols);
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    std::memcpy(ElementAt(copy.data, Dtype::kF32, r * rows.cols),
-                ElementAt(rows.data, Dtype::kF32, r * rows.row_stride), rows.cols * sizeof(float));
-  }
+MutableMatrixView CopyRows(const MatrixView& rows, Workspace& workspace, const BufferName& name) {
+  const MutableMatrixView copy = Reserve(workspace, name, rows.rows, rows.cols);
+  const int64_t tasks = (rows.rows + kCopiedRows - 1) / kCopiedRows;
+  workspace.pool().ParallelFor(tasks, [&](int64_t i, int /*worker*/) {
+    for (int64_t r = i * kCopiedRows; r < std::min(rows.rows, (i + 1) * kCopiedRows); ++r) {
+      std::memcpy(ElementAt(copy.data, Dtype::kF32, r * rows.cols),
+                  ElementAt(rows.data, Dtype::kF32, r * rows.row_stride),
+                  rows.cols * sizeof(float));
+    }
+  });
   return copy;
 }
 
@@ -36,34 +49,55 @@ void StoreRow(const float* row, const MutableMatrixView& output, int64_t index) 
           ElementAt(output.data, output.dtype, index * output.row_stride), output.cols);
 }
 
+/// The hidden states of a sequence after the last norm: the earlier rows, then the new ones.
+class SequenceHiddenStates {
+ public:
+  SequenceHiddenStates(const MutableMatrixView& hidden, const ModelSequence& sequence)
+      : hidden_(hidden), sequence_(sequence) {}
+
+  int64_t rows() const { return sequence_.earlier.rows + sequence_.seq_len; }
+  const float* Row(int64_t row) const {
+    const MatrixView& earlier = sequence_.earlier;
+    return row < earlier.rows ? static_cast<const float*>(earlier.data) + row * earlier.row_stride
+                              : RowOf(hidden_, sequence_.first_row + row - earlier.rows);
+  }
+
+ private:
+  const MutableMatrixView& hidden_;
+  const ModelSequence& sequence_;
+};
+
 void StoreMean(const MutableMatrixView& hidden, const ModelSequence& sequence) {
+  const SequenceHiddenStates states(hidden, sequence);
   std::vector<double> sum(hidden.cols);
-  for (int64_t r = 0; r < sequence.seq_len; ++r) {
-    const float* row = RowOf(hidden, sequence.first_row + r);
+  for (int64_t r = 0; r < states.rows(); ++r) {
+    const float* row = states.Row(r);
     std::transform(sum.begin(), sum.end(), row, sum.begin(), std::plus<>());
   }
   std::vector<float> mean(hidden.cols);
   std::transform(sum.begin(), sum.end(), mean.begin(), [&](double total) {
-    return static_cast<float>(total / static_cast<double>(sequence.seq_len));
+    return static_cast<float>(total / static_cast<double>(states.rows()));
   });
   StoreRow(mean.data(), sequence.output, 0);
 }
 
 /// A row of hidden states, and the memory for its logits.
 struct LogitsRow {
-  int64_t hidden_row = 0;
+  const float* hidden_states = nullptr;
   MutableMatrixView output;
   int64_t output_row = 0;
 };
 
-std::vector<LogitsRow> LogitsRows(std::span<const ModelSequence> sequences) {
+std::vector<LogitsRow> LogitsRows(const MutableMatrixView& hidden,
+                                  std::span<const ModelSequence> sequences) {
   std::vector<LogitsRow> rows;
   for (const ModelSequence& s : sequences) {
+    const SequenceHiddenStates states(hidden, s);
     if (s.wanted == ModelOutput::kLastLogits) {
-      rows.push_back({s.first_row + s.seq_len - 1, s.output, 0});
+      rows.push_back({states.Row(states.rows() - 1), s.output, 0});
     }
-    for (int64_t r = 0; s.wanted == ModelOutput::kLogits && r < s.seq_len; ++r) {
-      rows.push_back({s.first_row + r, s.output, r});
+    for (int64_t r = 0; s.wanted == ModelOutput::kLogits && r < states.rows(); ++r) {
+      rows.push_back({states.Row(r), s.output, r});
     }
   }
   return rows;
@@ -87,20 +121,20 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
                          Workspace& workspace) {
   constexpr int64_t kRows = 64;
   const Dtype compute = head.linear.compute();
-  const std::vector<LogitsRow> rows = LogitsRows(call.sequences);
+  const std::vector<LogitsRow> rows = LogitsRows(hidden, call.sequences);
   for (size_t first = 0; first < rows.size(); first += kRows) {
     RETURN_IF_ERROR(AskToGoOn(call.go_on));
     const std::span<const LogitsRow> part =
         std::span(rows).subspan(first, std::min<size_t>(kRows, rows.size() - first));
     const MutableMatrixView input{
-        workspace.Buffer(Workspace::kNormed, part.size() * hidden.cols * SizeOf(compute)), compute,
+        workspace.Buffer(kLogitsInput, part.size() * hidden.cols * SizeOf(compute)), compute,
         std::ssize(part), hidden.cols, hidden.cols};
     for (size_t i = 0; i < part.size(); ++i) {
-      Convert(Dtype::kF32, RowOf(hidden, part[i].hidden_row), compute,
+      Convert(Dtype::kF32, part[i].hidden_states, compute,
               ElementAt(input.data, compute, static_cast<int64_t>(i) * hidden.cols), hidden.cols);
     }
     const MutableMatrixView logits =
-        Reserve(workspace, Workspace::kRawOutput, std::ssize(part), head.linear.num_columns());
+        Reserve(workspace, kLogitsOutput, std::ssize(part), head.linear.num_columns());
     const OutputRows all{0, logits};
     head.linear.Run(
         {.input = {input.data, compute, input.rows, input.cols, input.cols}, .outputs = {&all, 1}},
@@ -115,19 +149,46 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
   return absl::OkStatus();
 }
 
+/// Writes the hidden states of all rows, where a sequence wants them as its output or beside it.
+void StoreHiddenStates(const MutableMatrixView& hidden, std::span<const ModelSequence> sequences,
+                       ThreadPool& pool) {
+  std::vector<RowRange> ranges;
+  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const ModelSequence& s = sequences[i];
+    const bool is_wanted = s.wanted == ModelOutput::kHiddenStates || s.hidden_states != nullptr;
+    const int64_t rows = is_wanted ? s.earlier.rows + s.seq_len : 0;
+    for (int64_t row = 0; row < rows; row += kCopiedRows) {
+      ranges.push_back({i, row, std::min(kCopiedRows, rows - row)});
+    }
+  }
+  pool.ParallelFor(std::ssize(ranges), [&](int64_t i, int /*worker*/) {
+    const RowRange& range = ranges[i];
+    const ModelSequence& s = sequences[range.sequence];
+    const SequenceHiddenStates states(hidden, s);
+    for (int64_t row = range.first_row; row < range.first_row + range.rows; ++row) {
+      if (s.wanted == ModelOutput::kHiddenStates) {
+        StoreRow(states.Row(row), s.output, row);
+      }
+      if (s.hidden_states != nullptr && row >= s.earlier.rows) {
+        std::copy_n(states.Row(row), hidden.cols,
+                    s.hidden_states + (row - s.earlier.rows) * hidden.cols);
+      }
+    }
+  });
+}
+
 absl::Status StoreOutputs(const ModelParts& state, const MutableMatrixView& hidden,
                           const ModelCall& call, Workspace& workspace) {
-  workspace.pool().ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
+  ThreadPool& pool = workspace.pool();
+  pool.ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
     const ModelSequence& s = call.sequences[i];
     if (s.wanted == ModelOutput::kMeanPooled) {
       StoreMean(hidden, s);
     } else if (s.wanted == ModelOutput::kFirstPooled) {
-      StoreRow(RowOf(hidden, s.first_row), s.output, 0);
-    }
-    for (int64_t r = 0; s.wanted == ModelOutput::kHiddenStates && r < s.seq_len; ++r) {
-      StoreRow(RowOf(hidden, s.first_row + r), s.output, r);
+      StoreRow(SequenceHiddenStates(hidden, s).Row(0), s.output, 0);
     }
   });
+  StoreHiddenStates(hidden, call.sequences, pool);
   return state.head.has_value() ? StoreLogits(*state.head, hidden, call, workspace)
                                 : absl::OkStatus();
 }
@@ -146,14 +207,13 @@ absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
           {.first_row = s.first_memory_row, .seq_len = s.memory_len, .request = &s});
     }
   }
-  const MutableMatrixView hidden =
-      CopyRows(call.hidden_states, workspace, Workspace::kHiddenStates);
+  const MutableMatrixView hidden = CopyRows(call.hidden_states, workspace, kHiddenStates);
   StackCall stack_call{.hidden_states = hidden, .sequences = sequences, .go_on = call.go_on};
   const Stack* stack = &state.stack;
   if (info().has_encoder && !call.memory.has_value()) {
     stack = &*state.encoder;
   } else if (info().has_encoder) {
-    const MutableMatrixView memory = CopyRows(*call.memory, workspace, Workspace::kMemoryStates);
+    const MutableMatrixView memory = CopyRows(*call.memory, workspace, kMemoryStates);
     const StackCall encoder_call{
         .hidden_states = memory, .sequences = memory_sequences, .go_on = call.go_on};
     RETURN_IF_ERROR(RunStack(*this, state, *state.encoder, encoder_call, workspace));

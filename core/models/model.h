@@ -60,6 +60,12 @@ struct ModelSequence {
   /// Empty, or the caches of Model::MakeCaches, borrowed: the rows then follow the cached rows, as
   /// LayerSequence::cache describes.
   std::span<KvCache> caches = {};
+  /// Empty, or f32 [cached rows, d_model]: the hidden states of the cached rows after the last
+  /// norm. The output is then that of the cached rows and the new ones, as if all were new.
+  MatrixView earlier = {};
+  /// Null, or f32 [seq_len, d_model], where the hidden states of the new rows after the last norm
+  /// are written too.
+  float* hidden_states = nullptr;
 };
 
 /// A run of the whole stack over a ragged batch, in row order without gaps. Views are f32.
@@ -119,12 +125,14 @@ class Model {
   /// encoder, for layers that are not causal (earlier rows would attend to later keys), and for
   /// layers that add keys.
   absl::StatusOr<std::vector<KvCache>> MakeCaches(KeyValueStorage storage,
-                                                  std::shared_ptr<KvMemory> memory) const;
+                                                  std::shared_ptr<KvMemory> memory,
+                                                  int64_t page_tokens = kDefaultPageTokens) const;
   /// Makes a cache of one layer, for LayerSequence::cache. INVALID_ARGUMENT for cross-attention,
   /// and for the errors of MultiHeadAttention::CacheShape. REQUIRES: 0 <= layer <
   /// info().layers.size().
   absl::StatusOr<KvCache> MakeLayerCache(int64_t layer, KeyValueStorage storage,
-                                         std::shared_ptr<KvMemory> memory) const;
+                                         std::shared_ptr<KvMemory> memory,
+                                         int64_t page_tokens = kDefaultPageTokens) const;
   /// Returns INVALID_ARGUMENT when a sequence of `cached_len` tokens may not grow by `new_tokens`:
   /// because the model's rotations are not valid for that length (dynamic scaling), or because they
   /// would use other frequencies (LongRoPE) than the cached keys have. A truncation is checked in

@@ -8,7 +8,9 @@
 namespace attention {
 namespace {
 
-using Slot = Workspace::Slot;
+constexpr BufferName kNormed{"normed rows"};
+constexpr BufferName kParallelNormed{"normed rows of a parallel sublayer"};
+constexpr BufferName kRawOutput{"output before its norm"};
 
 /// The weights of one layer and sequence: memory for all heads, from which the chosen heads are
 /// copied.
@@ -37,10 +39,10 @@ class StackRun {
   absl::Status Run(const Stack& stack);
 
  private:
-  MutableMatrixView Reserve(Slot slot, Dtype dtype);
+  MutableMatrixView Reserve(const BufferName& name, Dtype dtype);
   Dtype ComputeOf(const Sublayer& sublayer) const;
   /// Returns the rows that the sublayer reads.
-  MatrixView InputOf(const Sublayer& sublayer, Slot slot);
+  MatrixView InputOf(const Sublayer& sublayer, const BufferName& name);
   /// Computes target = residual + layer(input).
   absl::Status RunLayer(const Sublayer& sublayer, const MatrixView& input,
                         const std::optional<MatrixView>& residual, const MutableMatrixView& target);
@@ -60,12 +62,13 @@ class StackRun {
   const ModelParts& state_;
   const StackCall& call_;
   Workspace& workspace_;
+  RotaryTables rotations_;
   std::vector<WantedWeights> wanted_;  // of the layer that runs
 };
 
-MutableMatrixView StackRun::Reserve(Slot slot, Dtype dtype) {
+MutableMatrixView StackRun::Reserve(const BufferName& name, Dtype dtype) {
   const MutableMatrixView& hidden = call_.hidden_states;
-  return {workspace_.Buffer(slot, hidden.rows * hidden.cols * SizeOf(dtype)), dtype, hidden.rows,
+  return {workspace_.Buffer(name, hidden.rows * hidden.cols * SizeOf(dtype)), dtype, hidden.rows,
           hidden.cols, hidden.cols};
 }
 
@@ -74,17 +77,17 @@ Dtype StackRun::ComputeOf(const Sublayer& sublayer) const {
                                           : state_.layers[sublayer.attention].attention->compute();
 }
 
-MatrixView StackRun::InputOf(const Sublayer& sublayer, Slot slot) {
+MatrixView StackRun::InputOf(const Sublayer& sublayer, const BufferName& name) {
   const Dtype compute = ComputeOf(sublayer);
   if (sublayer.before.has_value()) {
-    const MutableMatrixView normed = Reserve(slot, compute);
+    const MutableMatrixView normed = Reserve(name, compute);
     sublayer.before->Run(ReadOnly(call_.hidden_states), normed, workspace_.pool());
     return ReadOnly(normed);
   }
   if (compute == Dtype::kF32) {
     return ReadOnly(call_.hidden_states);
   }
-  const MutableMatrixView converted = Reserve(slot, compute);
+  const MutableMatrixView converted = Reserve(name, compute);
   constexpr int64_t kRows = 16;
   workspace_.pool().ParallelFor((converted.rows + kRows - 1) / kRows, [&](int64_t i, int) {
     const int64_t first = i * kRows * converted.cols;
@@ -158,8 +161,11 @@ absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& 
   for (const StackSequence& sequence : call_.sequences) {
     sequences.push_back(SequenceOf(sublayer, sequence, target));
   }
-  LayerCall call{
-      .hidden_states = input, .sequences = sequences, .residual = residual, .go_on = call_.go_on};
+  LayerCall call{.hidden_states = input,
+                 .sequences = sequences,
+                 .residual = residual,
+                 .go_on = call_.go_on,
+                 .rotations = &rotations_};
   if (sublayer.is_cross) {
     call.memory = call_.memory;
   }
@@ -196,13 +202,12 @@ absl::Status StackRun::Run(const Stack& stack) {
   std::optional<MatrixView> parallel_input;
   for (size_t i = 0; i < stack.sublayers.size(); ++i) {
     const Sublayer& sublayer = stack.sublayers[i];
-    const MatrixView input =
-        sublayer.is_parallel ? *parallel_input : InputOf(sublayer, Slot::kNormed);
+    const MatrixView input = sublayer.is_parallel ? *parallel_input : InputOf(sublayer, kNormed);
     if (i + 1 < stack.sublayers.size() && stack.sublayers[i + 1].is_parallel) {
-      parallel_input = InputOf(stack.sublayers[i + 1], Slot::kParallelNormed);
+      parallel_input = InputOf(stack.sublayers[i + 1], kParallelNormed);
     }
     if (sublayer.output.has_value()) {
-      const MutableMatrixView raw = Reserve(Slot::kRawOutput, Dtype::kF32);
+      const MutableMatrixView raw = Reserve(kRawOutput, Dtype::kF32);
       RETURN_IF_ERROR(RunLayer(sublayer, input, std::nullopt, raw));
       sublayer.output->Run(ReadOnly(raw), hidden, workspace_.pool(), ReadOnly(hidden));
     } else {

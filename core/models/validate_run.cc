@@ -42,6 +42,15 @@ absl::Status CheckRowsOf(const char* what, const MatrixView& rows, int64_t width
   return Same({what, " columns"}, width, rows.cols);
 }
 
+absl::Status CheckEarlier(int64_t index, const ModelInfo& info, const ModelSequence& s) {
+  if (s.earlier.rows == 0) {
+    return absl::OkStatus();
+  }
+  const int64_t cached = s.caches.empty() ? 0 : s.caches.front().length();
+  RETURN_IF_ERROR(Same({"earlier", " rows", index}, cached, s.earlier.rows));
+  return CheckRowsOf("earlier", s.earlier, info.d_model);
+}
+
 absl::Status CheckWanted(int64_t index, const Model& model, const ModelSequence& s) {
   const ModelInfo& info = model.info();
   const bool wants_logits =
@@ -49,7 +58,8 @@ absl::Status CheckWanted(int64_t index, const Model& model, const ModelSequence&
   if (wants_logits && !info.has_logits) {
     return Unexpected({"wanted", "", index}, "no logits of a model without them", "logits");
   }
-  const Model::OutputExtents extents = model.OutputOf(s.wanted, s.seq_len);
+  RETURN_IF_ERROR(CheckEarlier(index, info, s));
+  const Model::OutputExtents extents = model.OutputOf(s.wanted, s.earlier.rows + s.seq_len);
   RETURN_IF_ERROR(Same({"output rows", "", index}, extents.rows, s.output.rows));
   RETURN_IF_ERROR(Same({"output columns", "", index}, extents.width, s.output.cols));
   const int64_t layers = std::ssize(info.layers);

@@ -1,8 +1,6 @@
 #include "core/runtime/slab_arena.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 
 #include "core/runtime/huge_pages.h"
 
@@ -23,50 +21,60 @@ SlabArena::SlabArena(size_t slot_bytes)
       slab_bytes_(RoundUpTo(slots_per_slab_ * slot_bytes_, kHugePageBytes)) {}
 
 SlabArena::~SlabArena() {
-  for (const auto& [first, slab] : slabs_) {
-    UnmapHugePages(first, slab_bytes_);
+  for (const std::list<Slab>* slabs : {&full_, &with_room_}) {
+    for (const Slab& slab : *slabs) {
+      UnmapHugePages(slab.first, slab_bytes_);
+    }
   }
 }
 
-SlabArena::Slabs::iterator SlabArena::AddSlab() {
-  Slab slab;
+void SlabArena::AddSlab() {
+  std::list<Slab> added(1);
+  Slab& slab = added.front();
   slab.free.reserve(slots_per_slab_);
-  std::byte* first = MapHugePages(slab_bytes_);
+  slab.first = MapHugePages(slab_bytes_);
   for (size_t i = slots_per_slab_; i > 0; --i) {
-    slab.free.push_back(first + (i - 1) * slot_bytes_);
+    slab.free.push_back(slab.first + (i - 1) * slot_bytes_);
   }
-  try {
-    return slabs_.emplace(first, std::move(slab)).first;
-  } catch (...) {
-    UnmapHugePages(first, slab_bytes_);
-    throw;
-  }
+  slab.place = added.begin();
+  with_room_.splice(with_room_.begin(), added);
 }
 
-std::byte* SlabArena::Take() {
+SlabArena::Slot SlabArena::Take() {
   MutexLock lock(mutex_);
-  auto with_room = std::find_if(slabs_.begin(), slabs_.end(),
-                                [](const auto& entry) { return !entry.second.free.empty(); });
-  if (with_room == slabs_.end()) {
-    with_room = AddSlab();
+  if (with_room_.empty()) {
+    AddSlab();
   }
-  std::byte* slot = with_room->second.free.back();
-  with_room->second.free.pop_back();
+  Slab& slab = with_room_.front();
+  const Slot slot{slab.free.back(), &slab};
+  slab.free.pop_back();
+  if (&slab == unused_) {
+    unused_ = nullptr;
+  }
+  if (slab.free.empty()) {
+    full_.splice(full_.begin(), with_room_, slab.place);
+  }
   return slot;
 }
 
-void SlabArena::GiveBack(std::byte* slot) {
+void SlabArena::GiveBack(const Slot& slot) {
   MutexLock lock(mutex_);
-  const auto slab = std::prev(slabs_.upper_bound(slot));
-  slab->second.free.push_back(slot);
-  const auto is_empty = [this](const auto& entry) {
-    return entry.second.free.size() == slots_per_slab_;
-  };
-  // One empty slab is kept, so that taking and giving back a single slot does not map and unmap a
+  Slab& slab = *slot.slab;
+  std::list<Slab>& list = slab.free.empty() ? full_ : with_room_;
+  slab.free.push_back(slot.memory);
+  const bool is_unused = slab.free.size() == slots_per_slab_;
+  // One unused slab is kept, so that taking and giving back a single slot does not map and unmap a
   // slab each time.
-  if (std::count_if(slabs_.begin(), slabs_.end(), is_empty) > 1) {
-    UnmapHugePages(slab->first, slab_bytes_);
-    slabs_.erase(slab);
+  if (is_unused && unused_ != nullptr) {
+    UnmapHugePages(slab.first, slab_bytes_);
+    list.erase(slab.place);
+    return;
+  }
+  if (is_unused) {
+    unused_ = &slab;
+  }
+  if (is_unused || &list == &full_) {
+    with_room_.splice(is_unused ? with_room_.end() : with_room_.begin(), list, slab.place);
   }
 }
 

@@ -14,7 +14,7 @@
 namespace attention {
 namespace {
 
-using Task = absl::FunctionRef<void(int64_t index, int worker)>;
+using Task = ThreadPool::Task;
 
 // The time for which threads spin before they sleep: longer than the serial parts between the
 // computations of one layer, far shorter than the time slice of a scheduler.
@@ -257,8 +257,7 @@ ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.size()) + 1; }
 
-void ThreadPool::ParallelFor(int64_t count,
-                             absl::FunctionRef<void(int64_t index, int worker)> task) {
+void ThreadPool::ParallelFor(int64_t count, Task task) {
   if (count > 1 && !state_->threads.empty()) {
     state_->Run(count, task);
     return;

@@ -13,13 +13,15 @@ namespace attention {
 /// core to another process costs one wake-up, not a stall.
 class ThreadPool {
  public:
+  using Task = absl::FunctionRef<void(int64_t index, int worker)>;
+
   /// Throws std::system_error when the system cannot start a thread.
   explicit ThreadPool(int num_threads);
-  ~ThreadPool();
+  virtual ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int num_threads() const;
+  virtual int num_threads() const;
 
   /// Calls task(index, worker) once for every index in [0, count), worker in [0, num_threads());
   /// indices are claimed in increasing order, at most one task runs per worker at a time. Returns
@@ -28,7 +30,7 @@ class ThreadPool {
   ///
   /// When tasks throw, those that have begun are finished, later ones are not begun, and the
   /// exception of the lowest index is thrown here. The pool can be used again.
-  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t index, int worker)> task);
+  virtual void ParallelFor(int64_t count, Task task);
 
  private:
   struct State;

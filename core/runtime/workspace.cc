@@ -15,7 +15,7 @@ size_t Workspace::size_bytes() const {
   for (const ReusableBuffer& buffer : scratch_) {
     total_bytes += buffer.size_bytes();
   }
-  for (const ReusableBuffer& buffer : buffers_) {
+  for (const auto& [name, buffer] : buffers_) {
     total_bytes += buffer.size_bytes();
   }
   return total_bytes;
@@ -28,7 +28,7 @@ void Workspace::Trim(size_t max_bytes) {
   for (ReusableBuffer& buffer : scratch_) {
     buffer.Free();
   }
-  for (ReusableBuffer& buffer : buffers_) {
+  for (auto& [name, buffer] : buffers_) {
     buffer.Free();
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "core/runtime/aligned_buffer.h"
@@ -22,35 +23,26 @@ class ReusableBuffer {
   AlignedBuffer buffer_;
 };
 
+/// The name of a buffer, which its user declares as a constant. The address of the constant counts,
+/// and the text is for readers.
+struct BufferName {
+  const char* text;
+};
+
 /// The thread pool and the buffers of one computation at a time. It keeps its buffers between
 /// calls, so that a steady load allocates nothing.
 class Workspace {
  public:
-  /// The purposes of the buffers. Each buffer lives across the phases of one layer call.
-  enum Slot {
-    kInput,  // belongs to the caller of the core
-    kConvertedInput,
-    kConvertedMemory,
-    kProjected,
-    kProjectedMemory,
-    kPackedKeyValue,
-    kContext,
-    kQuantised,  // of one product
-    kNormed,
-    kFeedForward,   // the wide rows between its two products
-    kHiddenStates,  // between the layers of a whole model
-    kMemoryStates,  // of the encoder
-    kParallelNormed,
-    kRawOutput,
-    kNumSlots
-  };
-
   explicit Workspace(ThreadPool& pool) : pool_(pool), scratch_(pool.num_threads()) {}
 
   ThreadPool& pool() { return pool_; }
   /// Returns private memory of a worker for one task; its contents are undefined afterwards.
   std::byte* Scratch(int worker, size_t size_bytes) { return scratch_[worker].Reserve(size_bytes); }
-  std::byte* Buffer(Slot slot, size_t size_bytes) { return buffers_[slot].Reserve(size_bytes); }
+  /// Returns the buffer of this name, which lives across the phases of one call. `name` outlives
+  /// the workspace.
+  std::byte* Buffer(const BufferName& name, size_t size_bytes) {
+    return buffers_[&name].Reserve(size_bytes);
+  }
 
   size_t size_bytes() const;
   /// Frees the buffers when they hold more than `max_bytes` in total.
@@ -59,7 +51,7 @@ class Workspace {
  private:
   ThreadPool& pool_;
   std::vector<ReusableBuffer> scratch_;
-  ReusableBuffer buffers_[kNumSlots];
+  std::map<const BufferName*, ReusableBuffer> buffers_;
 };
 
 }  // namespace attention

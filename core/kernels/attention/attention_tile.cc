@@ -14,14 +14,26 @@
 namespace attention {
 namespace {
 
+SectionRange SectionsOf(const RowKeys& row_keys) {
+  const KeyRange& any = row_keys.any;
+  return any.begin < any.end
+             ? SectionRange{any.begin / kKeySection, (any.end - 1) / kKeySection + 1}
+             : SectionRange{};
+}
+
 /// One query tile. The private functions are the steps for a key tile, in their order: score,
 /// shape, hide, normalise, add values.
 class AttentionTile {
  public:
   AttentionTile(const QueryTile& tile, std::byte* scratch);
 
-  /// Attends to all keys: leaves the weighted sums of values, and the statistics of each row.
+  /// Attends to all keys: leaves the sums over all key sections.
   void AttendToKeys();
+  /// Attends to the keys of one section: leaves the sums over them.
+  void AttendToSection(int64_t section);
+  /// The sums that are written: over all keys, or over one section.
+  const TileSums& sums() const { return sums_; }
+  float scale_log2e() const { return setup_.scale_log2e; }
   void WriteOutput() const;
   void WriteLogSumExp() const;
   /// REQUIRES: AttendToKeys, with softmax. Ends the use of the accumulator and the row sums.
@@ -51,10 +63,12 @@ class AttentionTile {
   const TileProducts products_;
   // The key tiles that are computed now.
   KeyTile key_tiles_[kMostTilesAhead];
-  // Over the keys so far: of each row, the maximum of its scores and the sum of its probabilities.
+  // Over the keys of the section so far: of each row, the maximum of its scores and the sum of its
+  // probabilities. The accumulator has the sums of values.
   bool is_first_ = true;  // no key was taken
   float row_max_[kQueryTile];
-  float row_sum_[kQueryTile];
+  float row_sum_[kQueryTile] = {};
+  const TileSums sums_;
 };
 
 AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
@@ -63,24 +77,43 @@ AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
       options_(sequence_.options),
       buffers_(setup_, scratch),
       row_keys_(setup_),
-      products_(setup_, buffers_) {
+      products_(setup_, buffers_),
+      sums_{buffers_.accumulator, row_max_, row_sum_} {
   for (int64_t i = 0; i < kMostTilesAhead; ++i) {
     const int64_t offset = i * kFewRows * kScoreStride;
     key_tiles_[i].scores = buffers_.scores + offset;
     key_tiles_[i].probabilities = buffers_.probabilities + offset;
   }
-  std::fill_n(row_max_, setup_.rows, kMinusInfinity);
-  std::fill_n(row_sum_, setup_.rows, 0.0f);
   if (row_keys_.any.begin < row_keys_.any.end) {
     ReadQuery(setup_, buffers_);
   }
 }
 
 void AttentionTile::AttendToKeys() {
+  const SectionRange sections = SectionsOf(row_keys_);
+  if (sections.end - sections.begin <= 1) {
+    return AttendToSection(sections.begin);
+  }
+  const int64_t width = setup_.plan.value_width();
+  const TileSums total = TileSums::In(buffers_.total, setup_.rows, width);
+  std::fill_n(total.row_sum, setup_.rows, 0.0f);
+  for (int64_t section = sections.begin; section < sections.end; ++section) {
+    AttendToSection(section);
+    AddSums(sums_, setup_.rows, width, setup_.scale_log2e, total);
+  }
+  CopySums(total, setup_.rows, width, sums_);
+}
+
+void AttentionTile::AttendToSection(int64_t section) {
+  std::fill_n(row_max_, setup_.rows, kMinusInfinity);
+  std::fill_n(row_sum_, setup_.rows, 0.0f);
+  is_first_ = true;
   const KeyRange& any = row_keys_.any;
+  const int64_t end = std::min(any.end, (section + 1) * kKeySection);
   const int64_t step = setup_.tiles_ahead * kKeyTile;
-  for (int64_t key = any.begin / kKeyTile * kKeyTile; key < any.end; key += step) {
-    AttendTo(key, std::min(key + step, any.end));
+  int64_t key = std::max(any.begin / kKeyTile * kKeyTile, section * kKeySection);
+  for (; key < end; key += step) {
+    AttendTo(key, std::min(key + step, end));
   }
 }
 
@@ -300,24 +333,48 @@ void AttentionTile::WriteWeights() {
   }
 }
 
-}  // namespace
-
-void AttendTile(const QueryTile& tile, std::byte* scratch) {
-  AttentionTile attention(tile, scratch);
-  const FlashSequence& sequence = *tile.sequence;
-  if (tile.with_output || sequence.log_sum_exp != nullptr ||
-      IsSoftmax(sequence.options.similarity)) {
-    attention.AttendToKeys();
-  }
+/// Writes what the sequence requests, from the sums over all keys.
+void Write(const QueryTile& tile, AttentionTile& attention) {
   if (tile.with_output) {
     attention.WriteOutput();
   }
-  if (sequence.log_sum_exp != nullptr) {
+  if (tile.sequence->log_sum_exp != nullptr) {
     attention.WriteLogSumExp();
   }
-  if (sequence.wants_weights()) {
+  if (tile.sequence->wants_weights()) {
     attention.WriteWeights();
   }
+}
+
+}  // namespace
+
+SectionRange SectionsOf(const QueryTile& tile) { return SectionsOf(RowKeys(TileSetup(tile))); }
+
+void AttendTile(const QueryTile& tile, std::byte* scratch) {
+  AttentionTile attention(tile, scratch);
+  if (tile.with_output || tile.sequence->log_sum_exp != nullptr ||
+      IsSoftmax(tile.sequence->options.similarity)) {
+    attention.AttendToKeys();
+  }
+  Write(tile, attention);
+}
+
+void AttendToSection(const QueryTile& tile, int64_t section, const TileSums& sums,
+                     std::byte* scratch) {
+  AttentionTile attention(tile, scratch);
+  attention.AttendToSection(section);
+  CopySums(attention.sums(), tile.rows(), tile.plan->value_width(), sums);
+}
+
+void MergeSections(const QueryTile& tile, std::span<const TileSums> sections, std::byte* scratch) {
+  AttentionTile attention(tile, scratch);
+  const int64_t width = tile.plan->value_width();
+  const TileSums& total = sections.front();
+  for (const TileSums& section : sections.subspan(1)) {
+    AddSums(section, tile.rows(), width, attention.scale_log2e(), total);
+  }
+  CopySums(total, tile.rows(), width, attention.sums());
+  Write(tile, attention);
 }
 
 }  // namespace attention

@@ -6,10 +6,13 @@
 #include "core/kernels/attention/attention_tile.h"
 #include "core/kernels/attention/head_rows.h"
 #include "core/kernels/attention/tile_state.h"
+#include "core/kernels/attention/tile_tasks.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
 namespace {
+
+constexpr BufferName kPackedKeyValue{"packed keys and values"};
 
 /// The number of keys that one task packs.
 constexpr int64_t kPackRows = kKeyTile;
@@ -25,13 +28,6 @@ KeyValueStorage StorageOf(const AttentionPlan& plan) {
   return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
 }
 
-SequenceRotations RotationsOf(const FlashSequence& s) {
-  const int64_t head_dim = s.query.head_dim;
-  const int64_t keys = s.cached.has_value() ? 0 : s.kv_len();
-  return {RotaryTable(*s.options.rotary, head_dim, *s.options.query_offset, s.query.tokens),
-          RotaryTable(*s.options.rotary, head_dim, 0, keys)};
-}
-
 HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys) {
   return {StorageOf(plan), plan.depth(), plan.value_width(), RoundUp(keys, kKeyBlock)};
 }
@@ -44,7 +40,8 @@ PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, in
 
 }  // namespace
 
-FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace)
+FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace,
+                               RotaryTables* rotations)
     : workspace_(workspace) {
   prepared_.reserve(sequences.size());
   for (const FlashSequence& s : sequences) {
@@ -58,19 +55,25 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
       prepared.states.emplace_back(plan);
     }
   }
-  MakeRotations();
+  MakeRotations(rotations == nullptr ? own_rotations_ : *rotations);
 }
 
-void FlashAttention::MakeRotations() {
-  std::vector<Prepared*> rotated;
+void FlashAttention::MakeRotations(RotaryTables& tables) {
+  std::vector<SequenceRotations*> rotated;
+  std::vector<RotaryTables::Range> ranges;
   for (Prepared& prepared : prepared_) {
-    if (prepared.sequence.options.rotary.has_value()) {
-      rotated.push_back(&prepared);
+    const FlashSequence& s = prepared.sequence;
+    if (s.options.rotary.has_value()) {
+      const Rotary* rotary = &*s.options.rotary;
+      rotated.push_back(&prepared.rotations);
+      ranges.push_back({rotary, s.query.head_dim, *s.options.query_offset, s.query.tokens});
+      ranges.push_back({rotary, s.query.head_dim, 0, prepared.needs_packing() ? s.kv_len() : 0});
     }
   }
-  workspace_.pool().ParallelFor(std::ssize(rotated), [&](int64_t i, int /*worker*/) {
-    rotated[i]->rotations = RotationsOf(rotated[i]->sequence);
-  });
+  const std::vector<const RotaryTable*> made = tables.Get(ranges, workspace_.pool());
+  for (size_t i = 0; i < rotated.size(); ++i) {
+    *rotated[i] = {made[2 * i], made[2 * i + 1]};
+  }
 }
 
 PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) const {
@@ -95,7 +98,7 @@ void FlashAttention::PackBlocks(const Prepared& prepared, const RowRange& range,
     PackSource key = SourceRows(sequence.key, row, rows, kv_head);
     const HeadPreparation preparation{.norm = sequence.options.key_norm,
                                       .rotary = sequence.options.rotary,
-                                      .table = &prepared.rotations.key,
+                                      .table = prepared.rotations.key,
                                       .first_row = row,
                                       .has_feature_map = prepared.is_linear()};
     if (preparation.does_something()) {
@@ -117,7 +120,7 @@ void FlashAttention::ReserveHeads() {
     bytes +=
         p.needs_packing() ? p.num_kv_heads() * LayOutHead(*p.plan, p.sequence.kv_len()).bytes : 0;
   }
-  std::byte* memory = workspace_.Buffer(Workspace::kPackedKeyValue, bytes);
+  std::byte* memory = workspace_.Buffer(kPackedKeyValue, bytes);
   for (Prepared& p : prepared_) {
     const HeadLayout layout = LayOutHead(*p.plan, p.sequence.kv_len());
     for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
@@ -224,10 +227,7 @@ void FlashAttention::Attend(const Stage& stage) {
   for (const RowRange& range : stage) {
     AppendTiles(range, tiles);
   }
-  workspace_.pool().ParallelFor(std::ssize(tiles), [&](int64_t i, int worker) {
-    const KernelRun run;
-    AttendTile(tiles[i], workspace_.Scratch(worker, tile_scratch_bytes_));
-  });
+  TileTasks(tiles, workspace_).Run(tile_scratch_bytes_);
 }
 
 void FlashAttention::PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker) {

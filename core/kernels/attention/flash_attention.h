@@ -18,13 +18,15 @@ namespace attention {
 /// widths and dtypes. The keys of a cache are already packed.
 ///
 /// The keys of each key/value head are packed as key blocks, transposed; its values as rows (bf16:
-/// interleaved pairs of rows). The bits of a row depend on that row only, since key tiles begin at
-/// multiples of kKeyTile from the first key of the sequence, and every sum runs in the order of the
-/// keys (see Gemm).
+/// interleaved pairs of rows). The bits of a row depend on that row only, since key
+/// sections and key tiles begin at multiples of their size from the first key of the sequence, and
+/// every sum runs in the order of the keys (see Gemm).
 class FlashAttention {
  public:
-  /// Borrows the sequences. The object uses the workspace's kPackedKeyValue buffer while it lives.
-  FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace);
+  /// Borrows the sequences, and `rotations` if that is not null: tables to share with other calls.
+  /// One object at a time may use a workspace.
+  FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace,
+                 RotaryTables* rotations = nullptr);
 
   /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of
   /// kKeyBlock.
@@ -46,7 +48,7 @@ class FlashAttention {
   struct Prepared {
     FlashSequence sequence;
     const AttentionPlan* plan;
-    SequenceRotations rotations = {};
+    SequenceRotations rotations = {};      // if the sequence is rotary
     std::vector<HeadPage> heads = {};      // by key/value head, once packed
     std::vector<LinearState> states = {};  // by key/value head, of linear attention
 
@@ -55,7 +57,7 @@ class FlashAttention {
     int64_t num_kv_heads() const { return sequence.key.num_heads; }
   };
 
-  void MakeRotations();
+  void MakeRotations(RotaryTables& tables);
   void ReserveHeads();
   PackedHead HeadOf(const Prepared& prepared, int64_t kv_head) const;
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
@@ -68,6 +70,7 @@ class FlashAttention {
 
   std::vector<Prepared> prepared_;  // one for each sequence
   Workspace& workspace_;
+  RotaryTables own_rotations_;
   size_t tile_scratch_bytes_ = 0;
   bool has_reserved_ = false;
 };

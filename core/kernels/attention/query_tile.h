@@ -40,10 +40,10 @@ struct FlashSequence {
   bool wants_weights() const { return weights != nullptr || top_k > 0; }
 };
 
-/// The rotations of a sequence's positions.
+/// The rotations of a sequence's positions, borrowed.
 struct SequenceRotations {
-  RotaryTable query;  // row i: query row i
-  RotaryTable key;    // row j: key j
+  const RotaryTable* query = nullptr;  // row i: query row i
+  const RotaryTable* key = nullptr;    // row j: key j
 };
 
 /// A query tile: rows [first_row, first_row + rows_per_head) of heads [first_head, first_head +

@@ -10,8 +10,8 @@ namespace {
 
 using Rotation = std::complex<double>;
 
-/// A position is rotated by the start of its block, then by its place in the block: two sines
-/// cheaply make any.
+/// A position is rotated by the start of its block of positions, then by its place in the block, so
+/// that few sines are computed.
 constexpr int64_t kBlock = 64;
 
 std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
@@ -58,8 +58,9 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
     : dim_(rotary.dim == 0 ? head_dim : rotary.dim), values_(count * dim_) {
   const std::vector<double> frequencies = Frequencies(rotary, dim_);
   const int64_t pairs = dim_ / 2;
-  std::vector<bool> is_known(kBlock, false);
-  std::vector<Rotation> places(kBlock * pairs);
+  const int64_t num_places = std::min(kBlock, count);
+  std::vector<bool> is_known(num_places, false);
+  std::vector<Rotation> places(num_places * pairs);
   std::vector<Rotation> block(pairs);
   int64_t current_block = 0;
   for (int64_t row = 0; row < count; ++row) {
@@ -68,11 +69,11 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
       current_block = BlockOf(position);
       Rotate(frequencies, current_block * kBlock, block.data());
     }
-    const int64_t place = position - current_block * kBlock;
-    Rotation* rotation = places.data() + place * pairs;
-    if (!is_known[place]) {
-      Rotate(frequencies, place, rotation);
-      is_known[place] = true;
+    const int64_t slot = row % kBlock;  // rows with the same slot have the same place
+    Rotation* rotation = places.data() + slot * pairs;
+    if (!is_known[slot]) {
+      Rotate(frequencies, position - current_block * kBlock, rotation);
+      is_known[slot] = true;
     }
     float* to = values_.data() + row * dim_;
     for (int64_t i = 0; i < pairs; ++i) {
@@ -84,6 +85,53 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
       to[pairs + i] = static_cast<float>(rotary.magnitude * sine);
     }
   }
+}
+
+RotaryTables::Kind& RotaryTables::KindOf(const Rotary& rotary, int64_t head_dim) {
+  Rotary wanted = rotary;
+  wanted.dim = rotary.dim == 0 ? head_dim : rotary.dim;
+  wanted.position_offset = 0;
+  for (Kind& kind : kinds_) {
+    Rotary found = kind.rotary;
+    found.frequencies = wanted.frequencies;
+    const bool is_given = wanted.frequencies != nullptr;
+    if (found == wanted && kind.is_given == is_given &&
+        (!is_given ||
+         std::equal(kind.frequencies.begin(), kind.frequencies.end(), wanted.frequencies))) {
+      return kind;
+    }
+  }
+  Kind& kind = kinds_.emplace_back(
+      Kind{wanted, Frequencies(wanted, wanted.dim), wanted.frequencies != nullptr});
+  kind.rotary.frequencies = kind.frequencies.data();
+  return kind;
+}
+
+std::vector<const RotaryTable*> RotaryTables::Get(std::span<const Range> ranges, ThreadPool& pool) {
+  struct Missing {
+    const Rotary* rotary;
+    int64_t first_position;
+    int64_t count;
+    RotaryTable* table;
+  };
+  std::vector<Missing> missing;
+  std::vector<const RotaryTable*> result;
+  result.reserve(ranges.size());
+  for (const Range& range : ranges) {
+    Kind& kind = KindOf(*range.rotary, range.head_dim);
+    const int64_t first = range.first_position + range.rotary->position_offset;
+    std::unique_ptr<RotaryTable>& table = kind.tables[{first, range.count}];
+    if (table == nullptr) {
+      table = std::make_unique<RotaryTable>();
+      missing.push_back({&kind.rotary, first, range.count, table.get()});
+    }
+    result.push_back(table.get());
+  }
+  pool.ParallelFor(std::ssize(missing), [&](int64_t i, int /*worker*/) {
+    const Missing& made = missing[i];
+    *made.table = RotaryTable(*made.rotary, made.rotary->dim, made.first_position, made.count);
+  });
+  return result;
 }
 
 }  // namespace attention

@@ -2,9 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/kernels/attention/options.h"
+#include "core/runtime/thread_pool.h"
 
 namespace attention {
 
@@ -28,6 +34,38 @@ class RotaryTable {
  private:
   int64_t dim_ = 0;
   std::vector<float> values_;
+};
+
+/// The tables of one computation, for example of all layers of a model over one batch: positions
+/// that are asked for again have the same table.
+class RotaryTables {
+ public:
+  /// Positions [first_position, first_position + count) of heads of `head_dim` elements.
+  struct Range {
+    const Rotary* rotary;
+    int64_t head_dim;
+    int64_t first_position;
+    int64_t count;
+  };
+
+  /// Returns the tables of the ranges, which live as long as this object. `pool` makes those that
+  /// are missing. One caller at a time. Throws std::bad_alloc, after which the object can only be
+  /// destroyed.
+  std::vector<const RotaryTable*> Get(std::span<const Range> ranges, ThreadPool& pool);
+
+ private:
+  /// The tables of equal rotations.
+  struct Kind {
+    Rotary rotary;  // with `dim` and `frequencies`, and no position_offset
+    std::vector<double> frequencies;
+    bool is_given;  // whether the caller gave the frequencies
+    /// By their first position and number of positions.
+    absl::flat_hash_map<std::pair<int64_t, int64_t>, std::unique_ptr<RotaryTable>> tables = {};
+  };
+
+  Kind& KindOf(const Rotary& rotary, int64_t head_dim);
+
+  std::list<Kind> kinds_;
 };
 
 }  // namespace attention

@@ -8,6 +8,7 @@
 
 #include "core/kernels/attention/head_rows.h"
 #include "core/kernels/attention/matrix_unit.h"
+#include "core/kernels/attention/tile_sums.h"
 #include "core/kernels/onednn/isa.h"
 
 namespace attention {
@@ -83,7 +84,7 @@ void ReadQueryRows(const TileSetup& setup, const TileBuffers& buffers, int64_t h
   const HeadPreparation preparation{
       .norm = options.query_norm,
       .rotary = options.rotary,
-      .table = tile.rotations == nullptr ? nullptr : &tile.rotations->query,
+      .table = tile.rotations == nullptr ? nullptr : tile.rotations->query,
       .first_row = tile.first_row,
       .has_feature_map = options.similarity == Similarity::kLinear};
   if (!preparation.does_something() && (!setup.bf16() || view.dtype == Dtype::kBf16)) {
@@ -116,6 +117,7 @@ TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
     : scores(Take<float>(scratch, kQueryTile * kScoreStride)),
       probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
       accumulator(Take<float>(scratch, kQueryTile * setup.plan.value_width())),
+      total(Take<float>(scratch, TileSums::Floats(kQueryTile, setup.plan.value_width()))),
       query(Take<float>(scratch, kQueryTile * setup.plan.depth())),
       values_copy(
           Take<float>(scratch, kKeyTile * std::max(setup.plan.value_width(), setup.plan.depth()))),
@@ -126,11 +128,12 @@ TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
           Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.value_width() : 0)) {}
 
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage) {
-  const int64_t row_floats = kScoreStride + 2 * plan.value_width() + plan.depth() + 1;
+  const int64_t row_floats = kScoreStride + 2 * plan.value_width() +
+                             TileSums::Floats(1, plan.value_width()) + plan.depth() + 1;
   const int64_t expanded = IsComputeType(plan, storage) ? 0 : plan.depth() + plan.value_width();
   const int64_t floats =
       kQueryTile * row_floats + kKeyTile * (std::max(plan.value_width(), plan.depth()) + expanded);
-  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 10 * 64;
+  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 11 * 64;
 }
 
 void ReadQuery(const TileSetup& setup, const TileBuffers& buffers) {

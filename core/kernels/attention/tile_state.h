@@ -70,6 +70,7 @@ struct TileBuffers {
   float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
   uint16_t* probabilities;  // as scores, bf16 or u8
   float* accumulator;       // [kQueryTile, value_width]: the weighted sums of values
+  float* total;             // the TileSums of the key sections so far
   void* query;              // [kQueryTile, depth] of the compute type, or u8
   void* values_copy;        // [kKeyTile, value_width] of the compute type
   float* query_scales;      // [kQueryTile], of u8 queries

@@ -9,6 +9,8 @@
 namespace attention {
 namespace {
 
+constexpr BufferName kQuantised{"quantised rows"};
+
 constexpr int64_t kRowTile = 64;
 constexpr int64_t kTileElements = kRowTile * kColumnBlock;
 
@@ -27,8 +29,7 @@ struct QuantisedInput {
 QuantisedInput Quantise(const MatrixView& input, Workspace& workspace) {
   const int64_t width = Int8Depth(input.cols);
   const int64_t scales_at = RoundUp(input.rows * width, 64);
-  std::byte* buffer =
-      workspace.Buffer(Workspace::kQuantised, scales_at + input.rows * sizeof(float));
+  std::byte* buffer = workspace.Buffer(kQuantised, scales_at + input.rows * sizeof(float));
   const QuantisedInput quantised{reinterpret_cast<uint8_t*>(buffer),
                                  reinterpret_cast<float*>(buffer + scales_at)};
   constexpr int64_t kRows = 16;

@@ -21,13 +21,15 @@ using Storage = KeyValueStorage;
 /// A whole sequence, and calls on parts of it as a decoder makes them.
 class Decoder {
  public:
-  Decoder(AttentionProblem& problem, Storage storage, std::shared_ptr<KvMemory> memory = nullptr)
+  Decoder(AttentionProblem& problem, Storage storage, std::shared_ptr<KvMemory> memory = nullptr,
+          int64_t page_tokens = kDefaultPageTokens)
       : problem_(problem),
         cache_(*KvCache::Create({problem.extents.num_kv_heads, problem.extents.head_dim,
-                                 problem.extents.value_head_dim, storage},
+                                 problem.extents.value_head_dim, storage, page_tokens},
                                 std::move(memory))) {}
 
   KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
 
   absl::Status Append(int64_t count) {
     const AttentionSequence whole = problem_.Sequence();
@@ -100,6 +102,62 @@ TEST_P(CachedKindTest, HoweverASequenceIsCutItsBitsAreThoseOfOneShot) {
     }
     EXPECT_EQ(Bytes(parts.output), Bytes(whole.output)) << "cut of " << cut.size();
   }
+}
+
+TEST(KvCacheTest, TheSizeOfPagesDoesNotChangeTheBits) {
+  constexpr reference::Extents kLong{2100, 2100, 4, 2, 48, 40};
+  for (const Storage storage : {Storage::kF32, Storage::kBf16, Storage::kInt8}) {
+    std::vector<std::vector<uint8_t>> outputs;
+    for (const int64_t page_tokens : {512, 1024, 2048}) {
+      AttentionProblem problem(3, Dtype::kF32, kLong, {.causal = true});
+      Decoder decoder(problem, storage, nullptr, page_tokens);
+      for (const int64_t count : {511, 2, 511, 1000, 76}) {
+        decoder.Step(count);
+      }
+      outputs.push_back(Bytes(problem.output));
+    }
+    EXPECT_EQ(outputs[0], outputs[2]);
+    EXPECT_EQ(outputs[1], outputs[2]);
+  }
+}
+
+TEST(KvCacheTest, PagesThatAreNoMultipleOfTheKeyTileAreRefused) {
+  for (const int64_t page_tokens : {0, 64, 511, 513, -512}) {
+    EXPECT_THAT(KvCache::Create({1, 16, 16, Storage::kF32, page_tokens}),
+                StatusIs(kInvalid, ::testing::Eq("page_tokens: expected a multiple of 512, found " +
+                                                 std::to_string(page_tokens))));
+  }
+}
+
+TEST(KvCacheTest, CachesOfTheSameTokensShareTheirFullPages) {
+  constexpr reference::Extents kLong{1300, 1300, 2, 2, 32, 32};
+  AttentionProblem problem(3, Dtype::kF32, kLong, {.causal = true});
+  RunAlone(problem);
+  const std::vector<uint8_t> expected = Bytes(problem.output);
+  const auto memory = std::make_shared<KvMemory>();
+  Decoder first(problem, Storage::kF32, memory, 512);
+  Decoder second(problem, Storage::kF32, memory, 512);
+  first.Step(1100);
+  second.Step(1200);
+  const size_t used = memory->used_bytes();
+  const size_t page_bytes = KvCache::SizeBytes(first.cache().shape(), 512);
+  const auto pages = [](const Decoder& decoder) {
+    std::vector<const void*> found;
+    decoder.cache().VisitPages([&](const void* page, size_t) { found.push_back(page); });
+    return found;
+  };
+  second.cache().SharePages(first.cache(), 1100);
+  EXPECT_EQ(memory->used_bytes(), used - 2 * page_bytes) << "the third pages are not full";
+  for (const size_t page : {0, 1, 2}) {
+    EXPECT_EQ(pages(first)[page] == pages(second)[page], page < 2) << page;
+  }
+  ASSERT_THAT(first.cache().Truncate(600), IsOk());
+  first.Step(700);  // copies the page that it shares
+  second.Step(100);
+  EXPECT_EQ(Bytes(problem.output), expected);
+  first.cache() = std::move(second.cache());
+  first.Attend(1300);
+  EXPECT_EQ(Bytes(problem.output), expected);
 }
 
 TEST(KvCacheTest, ManyStepsOfOneEqualOneShotBitForBit) {

@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-constexpr int64_t kPage = KvCache::kPageTokens;
+constexpr int64_t kPage = kDefaultPageTokens;
 const KvCacheShape kShape{1, 16, 16, KeyValueStorage::kF32};
 
 class KvReserveTest : public ::testing::Test {

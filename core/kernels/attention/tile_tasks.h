@@ -1,0 +1,50 @@
+// How the threads of a pool share query tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/kernels/attention/attention_tile.h"
+#include "core/kernels/attention/query_tile.h"
+#include "core/runtime/workspace.h"
+
+namespace attention {
+
+/// Query tiles as tasks of a thread pool. A task is a whole tile or, where one tile is so much of
+/// the work that the other threads would wait for it, one key section of a tile. The bits of the
+/// results do not depend on it. At most 4 MiB for each thread are used for sums of sections.
+class TileTasks {
+ public:
+  /// Borrows both. REQUIRES: a KernelLease lives as long as the object.
+  TileTasks(std::span<const QueryTile> tiles, Workspace& workspace);
+
+  /// Computes the tiles. `scratch_bytes` is the largest TileScratchBytes of any tile. Uses a
+  /// buffer of the workspace.
+  void Run(size_t scratch_bytes);
+
+ private:
+  struct Task {
+    const QueryTile* tile;
+    int64_t section = kWholeTile;
+    size_t sums = 0;  // index in sums_, of a section
+  };
+  /// A tile whose sections are tasks: sums_[first_sums, first_sums + count).
+  struct DividedTile {
+    const QueryTile* tile;
+    size_t first_sums;
+    size_t count;
+  };
+  static constexpr int64_t kWholeTile = -1;
+
+  void Divide(const QueryTile& tile, SectionRange sections);
+  void ReserveSums();
+
+  Workspace& workspace_;
+  std::vector<Task> tasks_;
+  std::vector<DividedTile> divided_;
+  std::vector<TileSums> sums_;  // of the sections of all divided tiles
+};
+
+}  // namespace attention

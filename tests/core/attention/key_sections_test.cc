@@ -1,0 +1,188 @@
+// More keys than a key section has: threads share one query tile, and no bit shows it.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/kernels/attention/attention_tile.h"
+#include "gtest/gtest.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/golden.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kHeads = 4;
+constexpr int64_t kKeyValueHeads = 2;
+constexpr int64_t kKeyDim = 20;
+constexpr int64_t kValueDim = 24;
+/// Two whole sections, and one with a key tile and a part of one.
+constexpr int64_t kKeys = 2 * kKeySection + kKeyTile + 70;
+
+struct SectionKind {
+  std::string name;
+  int64_t rows;
+  AttentionOptions options;
+  Extras extras = {};
+};
+
+void PrintTo(const SectionKind& kind, std::ostream* out) { *out << kind.name; }
+
+AttentionOptions Regression(Similarity similarity, double bandwidth) {
+  return {.similarity = similarity, .bandwidth = bandwidth};
+}
+
+const SectionKind kSectionKinds[] = {
+    {"OneRow", 1, {}},
+    {"FewRows", 3, {.causal = true}},
+    {"ManyRows", 70, {.causal = true}},
+    {"RowsOnBothSidesOfASection", 90, {.causal = true, .query_offset = 2 * kKeySection - 40}},
+    {"Window", 80, {.causal = true, .window = kKeySection + 30}},
+    {"WindowInTheLastSection", 2, {.causal = true, .window = 200}},
+    {"WindowDilated", 5, {.causal = true, .window = 4000, .window_dilation = 3000}},
+    {"PrefixThenAWindow", 66, {.causal = true, .window = 40, .prefix = 9}},
+    {"Mask", 4, {}, {.mask = true}},
+    {"Bias", 33, {.causal = true}, {.bias = true}},
+    {"LargeScale", 5, {.scale = 3e6F}},
+    {"Everything",
+     40,
+     {.causal = true, .softcap = 30, .rotary = Rotary{.dim = 16}},
+     {.shared_bias = true, .mask = true, .alibi = true, .sinks = true, .key_norm = true}},
+    {"Gaussian", 9, Regression(Similarity::kGaussian, 20)},
+    {"Box", 9, Regression(Similarity::kBox, 6)},
+    {"Triangular", 70, Regression(Similarity::kTriangular, 8)},
+};
+
+/// Everything that a sequence can be asked for.
+struct Answer {
+  std::vector<uint8_t> output, weights, log_sum_exp;
+
+  bool operator==(const Answer&) const = default;
+};
+
+/// A problem, and memory for its answer.
+struct Asked {
+  Asked(uint64_t seed, Dtype dtype, const SectionKind& kind)
+      : problem(seed, dtype, {kind.rows, kKeys, kHeads, kKeyValueHeads, kKeyDim, kValueDim},
+                kind.options),
+        weights(Dtype::kF32, {kHeads, kind.rows, kKeys}),
+        log_sum_exp(Dtype::kF32, {kHeads, kind.rows}) {
+    problem.Add(kind.extras);
+  }
+
+  AttentionSequence Sequence() {
+    AttentionSequence sequence = problem.Sequence();
+    sequence.weights = weights.as<float>();
+    sequence.log_sum_exp = log_sum_exp.as<float>();
+    return sequence;
+  }
+  Answer Result() const { return {Bytes(problem.output), Bytes(weights), Bytes(log_sum_exp)}; }
+
+  AttentionProblem problem;
+  Tensor weights, log_sum_exp;
+};
+
+/// Computes the problem on `threads` threads, between `mates` others.
+Answer Compute(Dtype dtype, const SectionKind& kind, int threads, int mates = 0) {
+  std::vector<std::unique_ptr<Asked>> all;
+  std::vector<AttentionSequence> sequences;
+  for (int i = 0; i <= mates; ++i) {
+    all.push_back(std::make_unique<Asked>(i == mates / 2 ? 5 : 100 + i, dtype, kind));
+    sequences.push_back(all.back()->Sequence());
+  }
+  ThreadPool pool(threads);
+  Workspace workspace(pool);
+  EXPECT_THAT(ScaledDotProductAttention(sequences, workspace), IsOk());
+  return all[mates / 2]->Result();
+}
+
+class KeySectionsTest : public ::testing::TestWithParam<std::tuple<Dtype, SectionKind>> {
+ protected:
+  Dtype dtype() const { return std::get<0>(GetParam()); }
+  const SectionKind& kind() const { return std::get<1>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, KeySectionsTest,
+                         ::testing::Combine(::testing::Values(Dtype::kF32, Dtype::kBf16),
+                                            ::testing::ValuesIn(kSectionKinds)),
+                         [](const auto& p) {
+                           return std::string(Name(std::get<0>(p.param))) + "_" +
+                                  std::get<1>(p.param).name;
+                         });
+
+TEST_P(KeySectionsTest, ThreadsAndMatesDoNotMatter) {
+  const Answer expected = Compute(dtype(), kind(), 1);
+  for (const int threads : {2, 5}) {
+    EXPECT_TRUE(Compute(dtype(), kind(), threads) == expected) << threads << " threads";
+  }
+  EXPECT_TRUE(Compute(dtype(), kind(), 3, 1) == expected) << "3 threads, 1 mate";
+  EXPECT_TRUE(Compute(dtype(), kind(), 2, 40) == expected) << "2 threads, 40 mates";
+}
+
+TEST_P(KeySectionsTest, RowsAloneHaveTheBitsOfTheirTile) {
+  Asked whole(5, dtype(), kind());
+  ThreadPool pool(2);
+  Workspace workspace(pool);
+  const AttentionSequence sequence = whole.Sequence();
+  ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+  const std::vector<uint8_t> expected = Bytes(whole.problem.output);
+  const int64_t row_bytes = std::ssize(expected) / kind().rows;
+  for (int64_t row = 0; row < kind().rows; row += 13) {
+    AttentionSequence one = whole.problem.Sequence();
+    one.query = SliceTokens(one.query, row, 1);
+    Tensor output(dtype(), {1, kHeads, kValueDim});
+    one.output = DenseHeads(output.data(), dtype(), 1, kHeads, kValueDim);
+    one.options.query_offset = one.options.query_offset.value_or(kKeys - kind().rows) + row;
+    const auto skip = [row](auto& view) {
+      view.data = view.data == nullptr ? nullptr : view.Row(0, row);
+    };
+    skip(one.options.bias);
+    skip(one.options.mask);
+    ASSERT_THAT(ScaledDotProductAttention({&one, 1}, workspace), IsOk());
+    EXPECT_TRUE(std::equal(expected.begin() + row * row_bytes,
+                           expected.begin() + (row + 1) * row_bytes, Bytes(output).begin()))
+        << "row " << row;
+  }
+}
+
+TEST_P(KeySectionsTest, AgreesWithTheReference) {
+  Asked asked(5, Dtype::kF32, kind());
+  ThreadPool pool(4);
+  Workspace workspace(pool);
+  const AttentionSequence sequence = asked.Sequence();
+  ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+  const double tolerance = kind().name == "LargeScale" ? 1e-5 : reference::kAttentionToleranceF32;
+  EXPECT_LE(reference::RelativeL2(ToDoubles(asked.problem.output), asked.problem.Expected()),
+            tolerance);
+}
+
+// A key of NaN or infinity in one section spoils the rows that attend to it, and no others.
+TEST(KeySectionsHostileTest, ValuesThatAreNotFiniteStayInTheirRows) {
+  const SectionKind kind{"Causal", 90, {.causal = true, .query_offset = 2 * kKeySection - 40}};
+  const Answer clean = Compute(Dtype::kF32, kind, 1);
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Asked asked(5, Dtype::kF32, kind);
+    const int64_t poisoned = 2 * kKeySection + 5;  // the first key that row 45 attends to
+    const int64_t width = kKeyValueHeads * kValueDim;
+    std::fill_n(asked.problem.value.as<float>() + poisoned * width, width, bad);
+    ThreadPool pool(3);
+    Workspace workspace(pool);
+    const AttentionSequence sequence = asked.Sequence();
+    ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+    const int64_t row_bytes = kHeads * kValueDim * int64_t{sizeof(float)};
+    const std::vector<uint8_t> output = Bytes(asked.problem.output);
+    EXPECT_TRUE(std::equal(output.begin(), output.begin() + 45 * row_bytes, clean.output.begin()));
+    for (int64_t i = 45 * kHeads * kValueDim; i < 90 * kHeads * kValueDim; ++i) {
+      ASSERT_FALSE(std::isfinite(asked.problem.output.as<float>()[i])) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attention
