@@ -27,6 +27,7 @@ SessionTable::SessionTable(const SessionLimits& limits, Clock clock)
     : limits_(limits),
       memory_(std::make_shared<KvMemory>(static_cast<size_t>(limits.max_cache_bytes))),
       waiting_bytes_(limits.max_waiting_bytes),
+      prefixes_(limits.max_prefix_bytes),
       clock_(std::move(clock)),
       expiry_([this] { Expire(); }) {}
 

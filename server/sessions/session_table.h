@@ -19,6 +19,7 @@
 #include "server/scheduling/fair_budget.h"
 #include "server/scheduling/tenant_shares.h"
 #include "server/scheduling/time_point.h"
+#include "server/sessions/prefix_cache.h"
 #include "server/sessions/session.h"
 
 namespace attention {
@@ -30,6 +31,8 @@ struct SessionLimits {
   absl::Duration idle_timeout = absl::InfiniteDuration();
   /// The maximum memory of actions that wait for another on their sequence.
   int64_t max_waiting_bytes = 0;
+  /// The maximum memory of the prefix cache, a part of max_cache_bytes; 0: it is off.
+  int64_t max_prefix_bytes = 0;
 };
 
 struct SessionStatistics {
@@ -79,6 +82,10 @@ class SessionTable {
   /// Returns the memory from which the caches of an account's sessions take their pages, which is
   /// at most the account's share.
   std::shared_ptr<KvMemory> memory(const std::string& account);
+
+  /// The tokens that sequences began with. Their pages come from the memories above.
+  PrefixCache& prefixes() { return prefixes_; }
+  const PrefixCache& prefixes() const { return prefixes_; }
 
   /// The memory of the actions of all sessions that wait for another on their sequence.
   FairBudget& waiting_bytes() { return waiting_bytes_; }
@@ -130,6 +137,7 @@ class SessionTable {
   const SessionLimits limits_;
   const std::shared_ptr<KvMemory> memory_;
   FairBudget waiting_bytes_;
+  PrefixCache prefixes_;
   const Clock clock_;
   mutable Mutex mutex_;
   CondVar changed_;
