@@ -87,6 +87,8 @@ struct ServerOptions {
   double trace_sample_ratio = 1;
   /// The maximum memory of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
+  /// The part of it that the prefix cache may have; 0: there is none.
+  int64_t prefix_cache_bytes = 0;
   int64_t max_sessions = 16384;
   /// The time without an action after which a session's stream is ended; zero: never.
   absl::Duration session_idle_timeout = absl::Hours(1);

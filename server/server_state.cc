@@ -84,7 +84,8 @@ ServerState::ServerState(const ServerOptions& given)
                 .idle_timeout = given.session_idle_timeout > absl::ZeroDuration()
                                     ? given.session_idle_timeout
                                     : absl::InfiniteDuration(),
-                .max_waiting_bytes = given.max_queue_bytes / 4}),
+                .max_waiting_bytes = given.max_queue_bytes / 4,
+                .max_prefix_bytes = given.prefix_cache_bytes}),
       health_service({health, observer, open_streams, live_calls, receiving}) {}
 
 absl::Status ServerState::Prepare() {

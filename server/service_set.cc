@@ -11,10 +11,10 @@ ServiceSet::ServiceSet(const Shared& shared, const Access::Rules& rules,
       attention_({shared.models, shared.executor, shared.loader, shared.observer, shared.sessions,
                   shared.admission, shared.live_calls, shared.receiving, access_},
                  limits),
-      open_inference_(
-          {shared.models, shared.executor, shared.loader, shared.observer, shared.health,
-           shared.admission, shared.live_calls, shared.receiving, access_, shared.shared_memory},
-          limits.max_message_bytes()),
+      open_inference_({shared.models, shared.executor, shared.loader, shared.observer,
+                       shared.sessions, shared.health, shared.admission, shared.live_calls,
+                       shared.receiving, access_, shared.shared_memory},
+                      limits.max_message_bytes()),
       health_({shared.health, shared.observer, shared.open_streams, shared.live_calls,
                shared.receiving}) {}
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr char kNone[] = "none";
 constexpr IntegerRange kAtLeastOne = {1, std::numeric_limits<int64_t>::max()};
+constexpr IntegerRange kAtLeastZero = {0, std::numeric_limits<int64_t>::max()};
 // gRPC and protobuf count the bytes of a message in an int.
 constexpr IntegerRange kMessageBytes = {1, std::numeric_limits<int>::max()};
 
@@ -186,6 +187,9 @@ OptionSection Limits() {
            "How long a caller may leave a reply unread while other replies need its memory"),
        IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
                      "Maximum memory of the keys and values of all sessions (Decode)"),
+       IntegerOption("prefix-cache-bytes", &ServerOptions::prefix_cache_bytes, kAtLeastZero,
+                     "Maximum part of --max-cache-bytes in which the first tokens of sequences are "
+                     "kept, for sequences that begin alike; 0: they are not kept"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
                      "Maximum number of open sessions"),
        DurationOption("session-idle-timeout", &ServerOptions::session_idle_timeout,

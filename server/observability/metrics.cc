@@ -133,11 +133,32 @@ void WriteSessions(const SessionStatistics& sessions, MetricsText& text) {
              static_cast<double>(sessions.sessions));
   text.Gauge("attend_parked_sessions", "Sessions that wait to be resumed.",
              static_cast<double>(sessions.parked));
-  text.Gauge("attend_session_cache_bytes", "Memory of the keys and values of all sessions.",
+  text.Gauge("attend_session_cache_bytes",
+             "Memory of the keys and values of all sessions and prefixes.",
              static_cast<double>(sessions.cache_bytes));
   text.Gauge("attend_session_cache_limit_bytes",
              "Maximum memory of the keys and values of all sessions (--max-cache-bytes).",
              static_cast<double>(sessions.max_cache_bytes));
+}
+
+void WritePrefixes(const PrefixStatistics& prefixes, MetricsText& text) {
+  text.Counter("attend_prefix_cache_hits_total",
+               "Sequences whose first tokens the prefix cache had (--prefix-cache-bytes).",
+               static_cast<double>(prefixes.hits));
+  text.Counter("attend_prefix_cache_misses_total",
+               "Sequences of which the prefix cache could have had tokens, and had none.",
+               static_cast<double>(prefixes.misses));
+  text.Counter("attend_prefix_cache_tokens_total",
+               "Tokens that were not computed, since the prefix cache had them.",
+               static_cast<double>(prefixes.cached_tokens));
+  text.Counter("attend_prefix_cache_evictions_total",
+               "Parts of sequences that left the prefix cache to make room.",
+               static_cast<double>(prefixes.evictions));
+  text.Gauge("attend_prefix_cache_bytes", "Memory of the tokens in the prefix cache.",
+             static_cast<double>(prefixes.bytes));
+  text.Gauge("attend_prefix_cache_limit_bytes",
+             "Maximum memory of the tokens in the prefix cache (--prefix-cache-bytes).",
+             static_cast<double>(prefixes.max_bytes));
 }
 
 void WriteModels(const MetricsSources& sources, MetricsText& text) {
@@ -275,6 +296,7 @@ std::string WriteMetrics(const MetricsSources& sources) {
   WriteQueue(executor, sources.queue_limits, text);
   WriteBatches(executor, text);
   WriteSessions(sources.sessions.statistics(), text);
+  WritePrefixes(sources.sessions.prefixes().statistics(), text);
   WriteModels(sources, text);
   WriteServer(sources, text);
   WriteTraces(sources.exporter == nullptr ? TraceStatistics() : sources.exporter->statistics(),

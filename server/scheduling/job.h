@@ -45,8 +45,9 @@ struct JobSequence {
   int64_t query_len = 0;
   /// The number of keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
-  /// The earlier tokens of a session, one cache for each layer that runs. The keys and values of
-  /// these rows are appended to them. Borrowed; null: no session.
+  /// The earlier tokens of a session or of a prefix, one cache for each layer that runs. The keys
+  /// and values of these rows are appended to them. Borrowed; null, or empty when the batch is
+  /// computed: no caches.
   std::vector<KvCache>* caches = nullptr;
 };
 
@@ -61,6 +62,13 @@ struct ScoreOutputs {
   std::vector<float*> layer_weights = {};
 };
 
+/// The rows of a whole stack that earlier computations left, as in ModelSequence, and the
+/// destination of those that it leaves.
+struct EarlierRows {
+  MatrixView earlier = {};
+  float* hidden_states = nullptr;
+};
+
 /// The packed inputs of a batch. For a model the query holds its rows or embedded tokens, the key
 /// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
@@ -73,6 +81,7 @@ struct BatchStats {
   int64_t batch_requests = 0;
   int64_t batch_sequences = 0;
   int64_t batch_tokens = 0;
+  int64_t cached_tokens = 0;  // of the request, which were not computed
 };
 
 /// The description of a job, which is fixed at admission.
@@ -100,8 +109,8 @@ struct JobDescription {
 class HeldReply;
 
 /// Threads: description() and is_cancelled() are called from any thread; the others from the
-/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output, Scores and Options,
-/// OnRows..., Finish. Sequences are counted as in the description.
+/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output, Scores, Earlier and
+/// Options, OnRows..., Finish. Sequences are counted as in the description.
 class Job {
  public:
   explicit Job(JobDescription description) : description_(std::move(description)) {}
@@ -135,6 +144,7 @@ class Job {
   /// per query row, or as `wanted` says.
   virtual void* Output(size_t sequence) = 0;
   virtual ScoreOutputs Scores(size_t sequence) = 0;
+  virtual EarlierRows Earlier(size_t /*sequence*/) { return {}; }
   /// Returns the options of the sequence, except for a whole stack. They borrow from the job.
   virtual AttentionOptions Options(size_t sequence) const = 0;
   /// Called with wants_rows when these rows are final. Does not block. Does not throw: a failure to

@@ -8,6 +8,8 @@
 namespace attention {
 namespace {
 
+constexpr BufferName kOperands{"operands of a batch"};
+
 // The minimum size of a parallel copy. Below it, waking the other threads costs more than they
 // copy.
 constexpr size_t kMinParallelBytes = 256 * 1024;
@@ -70,7 +72,7 @@ void PackedBatch::PlaceOperands() {
     offsets[i] = input_bytes_;
     input_bytes_ += RoundUpToLine(static_cast<size_t>(elements) * SizeOf(operands_[i].dtype));
   }
-  std::byte* buffer = workspace_.Buffer(Workspace::kInput, input_bytes_);
+  std::byte* buffer = workspace_.Buffer(kOperands, input_bytes_);
   for (int i = 0; i < num_operands_; ++i) {
     operands_[i].data = buffer + offsets[i];
   }
@@ -134,7 +136,9 @@ absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
   for (const Sequence& s : sequences_) {
     const JobDescription& job = s.job->description();
     const JobSequence& sequence = job.sequences[s.index];
-    const auto [rows, width] = key_.model->OutputOf(job.wanted, sequence.query_len);
+    const EarlierRows earlier = s.job->Earlier(s.index);
+    const auto [rows, width] =
+        key_.model->OutputOf(job.wanted, earlier.earlier.rows + sequence.query_len);
     ScoreOutputs scores = s.job->Scores(s.index);
     sequences.push_back({.first_row = s.first_row,
                          .seq_len = sequence.query_len,
@@ -144,7 +148,9 @@ absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
                          .output = {s.job->Output(s.index), job.output_dtype, rows, width, width},
                          .weights_choice = scores.weights_choice,
                          .weights = std::move(scores.layer_weights),
-                         .caches = CachesOf(sequence)});
+                         .caches = CachesOf(sequence),
+                         .earlier = earlier.earlier,
+                         .hidden_states = earlier.hidden_states});
   }
   RETURN_IF_ERROR(key_.model->Forward({.hidden_states = RowsOf(Operand::kQuery),
                                        .memory = MemoryOf(Operand::kKey),

@@ -6,6 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/status.h"
 #include "server/security/access.h"
+#include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/encode_reply.h"
 
 namespace attention {
@@ -130,6 +131,7 @@ absl::Status AttendCall::Admit() {
     SetModel(plan.model->name(), plan.model->info().version);
   }
   RETURN_IF_ERROR(Refine(metadata_, deadline_));
+  TakePrefixes(environment_.sessions, metadata_.request_class, plan);
   auto job = std::make_shared<AttendJob>(std::move(plan),
                                          JobOrigin{.size_bytes = record_.request_bytes,
                                                    .request_class = metadata_.request_class,

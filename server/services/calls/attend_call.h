@@ -30,6 +30,8 @@ struct CallEnvironment {
   grpc::ServerCompletionQueue* queue = nullptr;
   const ModelRepository& models;
   Executor& executor;
+  /// The sessions, with the prefix cache.
+  SessionTable& sessions;
   /// The gate of running requests; closed when the server drains.
   Gate& admission;
   /// Counts all call objects.

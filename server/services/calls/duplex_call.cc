@@ -290,10 +290,21 @@ void DuplexCall::OnDone(bool) {
     is_cancelled_ = true;
     Advance();
   }
+  EndWhenBothAreKnown();
 }
 
-// Only the end of the call shows whether the client is gone; the end of reading does not.
-void DuplexCall::OnFinish(bool ok) { OnEnd(ok && is_closed_by_client_ && !is_cancelled_); }
+void DuplexCall::OnFinish(bool ok) {
+  is_finished_ = ok;
+  EndWhenBothAreKnown();
+}
+
+// Whether the client is gone is known when the call is done. Neither the end of reading nor that of
+// Finish shows it, and OnDone and OnFinish come in either order, on any two threads.
+void DuplexCall::EndWhenBothAreKnown() {
+  if (ends_known_.fetch_add(1) == 1) {
+    OnEnd(is_finished_ && is_closed_by_client_ && !is_cancelled_);
+  }
+}
 
 void DuplexCall::Advance() {
   if (is_cancelled_) {

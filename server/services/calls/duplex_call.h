@@ -131,6 +131,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   void OnWritten(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
+  /// Called by OnDone and OnFinish; the second call ends the call.
+  void EndWhenBothAreKnown();
   /// Starts every operation that can be started now. Does not throw.
   void Advance();
   /// The operations that Advance may start.
@@ -166,6 +168,8 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
   bool is_closed_by_client_ = false;  // valid when the end is being sent
+  std::atomic<bool> is_finished_ = false;
+  std::atomic<int> ends_known_ = 0;  // of OnDone and OnFinish
 
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,7 @@
 // An action on a session.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "proto/attention/v1/attention.pb.h"
@@ -17,6 +18,8 @@ namespace attention {
 struct DecodeAction {
   Received<v1::DecodeRequest> request;
   RequestRecord record;
+  /// The tokens that a step adds to its sequence.
+  int64_t tokens = 0;
   /// The caller, with its rights at the arrival of the action.
   Caller caller = {};
   RequestClass request_class = {};

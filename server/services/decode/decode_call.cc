@@ -13,6 +13,7 @@
 #include "server/services/decode/session_step.h"
 #include "server/services/decode/step_parts.h"
 #include "server/services/decode/step_sink.h"
+#include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/encode_reply.h"
 
 namespace attention {
@@ -172,7 +173,13 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     action->record.model = plan.model->name();
     action->record.model_version = plan.model->info().version;
   }
-  RETURN_IF_ERROR(session_.Reserve(sequence, plan.sequences[0].query.rows));
+  action->tokens = plan.sequences[0].key.rows;
+  TakePrefixes(decode_.sessions, action->request_class, plan);
+  const int64_t taken = plan.TakenOf(0);
+  if (taken > 0) {
+    session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches));
+  }
+  RETURN_IF_ERROR(session_.Reserve(sequence, action->tokens - taken));
   auto job = std::make_shared<AttendJob>(
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,
@@ -209,7 +216,7 @@ void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& repl
     is_built = true;
     return status;
   });
-  session_.EndStep(number, end.ok(), record.tokens);
+  session_.EndStep(number, end.ok(), action->tokens);
   if (is_built) {
     Answer(action, end, response, encoder);
   } else {

@@ -90,7 +90,7 @@ v1::AttendRequest EmptyStep(const SessionPlan& plan) {
 }
 
 absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
-                       const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
+                       const SessionMemory& memory, SessionPlan& plan) {
   const std::shared_ptr<const Model>& model = plan.target.model;
   const bool is_layer = open.has_layer() || !model->info().has_stack;
   if (open.has_heads()) {
@@ -100,7 +100,7 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     plan.target.layer = open.layer();
     plan.step.set_layer(open.layer());
     plan.target.make_caches = [model, layer = open.layer(), storage,
-                               memory]() -> absl::StatusOr<std::vector<KvCache>> {
+                               memory = memory.memory]() -> absl::StatusOr<std::vector<KvCache>> {
       ASSIGN_OR_RETURN(KvCache cache, model->MakeLayerCache(layer, storage, memory));
       std::vector<KvCache> caches;
       caches.push_back(std::move(cache));
@@ -108,7 +108,9 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     };
     return absl::OkStatus();
   }
-  plan.target.make_caches = [model, storage, memory] { return model->MakeCaches(storage, memory); };
+  plan.target.make_caches = [model, storage, memory] {
+    return model->MakeCaches(storage, memory.memory, memory.page_tokens);
+  };
   return plan.target.make_caches().status();  // the error tells why the model has no sessions
 }
 
@@ -126,7 +128,7 @@ void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, 
 }  // namespace
 
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
-                                        const std::shared_ptr<KvMemory>& memory) {
+                                        const SessionMemory& memory) {
   SessionPlan plan;
   if (open.resume_ttl_ms() < 0 || open.resume_ttl_ms() > kMaxTimeToLiveMs) {
     return Wrong("open.", "resume_ttl_ms: expected 0 to ", kMaxTimeToLiveMs, ", found ",
@@ -138,7 +140,7 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
   *plan.step.mutable_options() = open.options();
   if (open.model().empty()) {
     ASSIGN_OR_RETURN(plan.heads, ReadHeads(open));
-    PlanBare(storage, memory, plan);
+    PlanBare(storage, memory.memory, plan);
   } else {
     std::optional<int64_t> version;
     if (open.has_model_version()) {

@@ -8,9 +8,15 @@
 
 namespace attention {
 
+/// The memory of a session's caches, and the tokens of a page of those that a whole stack has.
+struct SessionMemory {
+  std::shared_ptr<KvMemory> memory;
+  int64_t page_tokens = kDefaultPageTokens;
+};
+
 /// Plans a session. INVALID_ARGUMENT names the field of `open` that is wrong, what was expected and
 /// what was found; errors of FindModel.
 absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const ModelRepository& models,
-                                        const std::shared_ptr<KvMemory>& memory);
+                                        const SessionMemory& memory);
 
 }  // namespace attention

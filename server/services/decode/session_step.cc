@@ -106,12 +106,12 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
                                                  .cached_len = sequence.length},
                                                 terms.limit, terms.planning));
   RETURN_IF_ERROR(CheckHeads(request.key, session));
-  const int64_t tokens = request.sequences[0].query.rows;
-  if (tokens == 0) {
+  const PlannedSequence& rows = request.sequences[0];
+  if (rows.query.rows == 0 && rows.key.rows == 0) {
     return absl::InvalidArgumentError("step: expected at least one token, found none");
   }
   if (session.target.model != nullptr) {
-    RETURN_IF_ERROR(session.target.model->CheckGrowth(sequence.length, tokens));
+    RETURN_IF_ERROR(session.target.model->CheckGrowth(sequence.length, rows.key.rows));
   }
   return request;
 }

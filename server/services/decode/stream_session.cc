@@ -40,7 +40,8 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   const v1::OpenSession& open = action.request.message.open();
   const Caller& caller = action.caller;
   RETURN_IF_ERROR(caller.CheckModel(open.model()));
-  absl::StatusOr<SessionPlan> plan = PlanSession(open, models, table_.memory(caller.account));
+  absl::StatusOr<SessionPlan> plan =
+      PlanSession(open, models, {table_.memory(caller.account), table_.prefixes().page_tokens()});
   RETURN_IF_ERROR(caller.HideOtherModels(plan.status()));
   ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, table_.Enter(caller.account));
   auto session = std::make_shared<Session>(*std::move(plan));
@@ -161,6 +162,11 @@ absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequ
   }
 }
 
+void StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvCache> caches) {
+  MutexLock lock(mutex_);  // Describe reads their shapes
+  sequence.caches = std::move(caches);
+}
+
 absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
   std::string account;
   {
@@ -169,7 +175,8 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
   }
   absl::Status reserved = ReserveTokens(sequence, tokens);
   const bool could_fit = CacheBytesWith(sequence, tokens) <= table_.memory(account)->max_bytes();
-  while (could_fit && absl::IsResourceExhausted(reserved) && table_.EndOneParkedFor(account)) {
+  while (could_fit && absl::IsResourceExhausted(reserved) &&
+         (table_.prefixes().EvictFor(account) || table_.EndOneParkedFor(account))) {
     reserved = ReserveTokens(sequence, tokens);
   }
   return reserved;

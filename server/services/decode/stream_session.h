@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/models/model_repository.h"
@@ -48,10 +49,14 @@ class StreamSession {
   /// Forgets an ended sequence, and returns the actions that waited for it.
   std::list<ActionPointer> Release(int64_t number);
 
-  /// Forks or truncates. Change, Reserve and EndStep REQUIRE that the sequence is busy with the
-  /// caller's action.
+  /// Forks or truncates. Change, SetCaches, Reserve and EndStep REQUIRE that the sequence is busy
+  /// with the caller's action.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
-  /// Reserves room for `tokens` more tokens, if necessary by ending parked sessions.
+  /// Replaces the caches of an empty sequence by those of a step's first tokens. The sequence stays
+  /// empty until the step ends.
+  void SetCaches(SessionSequence& sequence, std::vector<KvCache> caches);
+  /// Reserves room for `tokens` more tokens, if necessary by evicting prefixes, then by ending
+  /// parked sessions.
   absl::Status Reserve(SessionSequence& sequence, int64_t tokens);
   /// Ends a step that has appended `tokens` tokens, or that has failed and leaves nothing behind.
   void EndStep(int64_t number, bool has_succeeded, int64_t tokens);

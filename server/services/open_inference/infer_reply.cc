@@ -1,5 +1,7 @@
 #include "server/services/open_inference/infer_reply.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -67,6 +69,20 @@ absl::Status WriteToRegion(const InferOutput& output, const grpc::Slice& slice,
   return absl::OkStatus();
 }
 
+/// A message on an arena, whose memory is freed as a whole. Elsewhere, when there is no memory for
+/// an entry of a map, protobuf 3.21 ends the process as it destroys the map.
+template <typename Message>
+class ArenaMessage {
+ public:
+  ArenaMessage() : message_(google::protobuf::Arena::CreateMessage<Message>(&arena_)) {}
+  Message& operator*() { return *message_; }
+  Message* operator->() { return message_; }
+
+ private:
+  google::protobuf::Arena arena_;
+  Message* message_;
+};
+
 void WriteHead(const InferAnswer& answer, inference::ModelInferResponse& response) {
   response.set_model_name(answer.model_name);
   response.set_model_version(answer.model_version);
@@ -103,19 +119,19 @@ bool NeedsCopies(const InferAnswer& answer) {
 
 absl::StatusOr<grpc::ByteBuffer> EncodeInfer(const InferAnswer& answer, const AttendReply& reply) {
   Encoder encoder;
-  inference::ModelInferResponse response;
-  RETURN_IF_ERROR(WriteResponse(answer, reply, encoder, response));
-  return encoder.Encode(response);
+  ArenaMessage<inference::ModelInferResponse> response;
+  RETURN_IF_ERROR(WriteResponse(answer, reply, encoder, *response));
+  return encoder.Encode(*response);
 }
 
 absl::StatusOr<grpc::ByteBuffer> EncodeStreamInfer(const InferAnswer& answer,
                                                    const AttendReply& reply, bool is_final) {
   Encoder encoder;
-  inference::ModelStreamInferResponse message;
-  inference::ModelInferResponse& response = *message.mutable_infer_response();
+  ArenaMessage<inference::ModelStreamInferResponse> message;
+  inference::ModelInferResponse& response = *message->mutable_infer_response();
   (*response.mutable_parameters())[kFinalResponse].set_bool_param(is_final);
   RETURN_IF_ERROR(WriteResponse(answer, reply, encoder, response));
-  return encoder.Encode(message);
+  return encoder.Encode(*message);
 }
 
 grpc::ByteBuffer EncodeStreamError(const std::string& id, const absl::Status& status) {
@@ -126,11 +142,11 @@ grpc::ByteBuffer EncodeStreamError(const std::string& id, const absl::Status& st
 }
 
 grpc::ByteBuffer EncodeStreamEnd(const InferAnswer& answer) {
-  inference::ModelStreamInferResponse message;
-  inference::ModelInferResponse& response = *message.mutable_infer_response();
+  ArenaMessage<inference::ModelStreamInferResponse> message;
+  inference::ModelInferResponse& response = *message->mutable_infer_response();
   WriteHead(answer, response);
   (*response.mutable_parameters())[kFinalResponse].set_bool_param(true);
-  return Encoder().Encode(message);
+  return Encoder().Encode(*message);
 }
 
 }  // namespace attention

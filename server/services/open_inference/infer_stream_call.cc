@@ -4,6 +4,7 @@
 
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/infer_reply.h"
+#include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/attend_job.h"
 
 namespace attention {
@@ -67,6 +68,7 @@ class InferStreamCall::Request final : public AttendSink,
     plan_ = *std::move(plan);
     TimePoint deadline = call_->deadline();
     ApplyParameters(plan_.parameters, metadata, deadline);
+    TakePrefixes(call_->environment_.sessions, metadata.request_class, plan_.attend);
     auto job = std::make_shared<AttendJob>(std::move(plan_.attend),
                                            JobOrigin{.size_bytes = record_.request_bytes,
                                                      .request_class = metadata.request_class,

@@ -21,6 +21,7 @@ class OpenInferenceService {
     /// Null: there is no folder of models.
     ModelLoader* loader;
     RequestObserver& observer;
+    SessionTable& sessions;
     HealthRegistry& health;
     Gate& admission;
     Gate& live_calls;

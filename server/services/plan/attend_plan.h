@@ -15,6 +15,7 @@
 #include "server/scheduling/job.h"
 #include "server/services/plan/plan_options.h"
 #include "server/services/plan/row_lengths.h"
+#include "server/sessions/session_table.h"
 
 namespace attention {
 
@@ -37,6 +38,16 @@ struct WeightsExtents {
   int64_t keys = 0;
 };
 
+/// What a request takes from the prefix cache, and whose prefixes it shares.
+struct PlannedPrefix {
+  /// The table of the cache; null: the request has nothing to do with it.
+  SessionTable* table = nullptr;
+  PrefixOwner owner;
+  /// What each sequence takes. The caches of a sequence without a session are its own, and get its
+  /// other tokens too.
+  std::vector<Prefix> taken;
+};
+
 struct AttendPlan {
   /// Null for query_key_value.
   std::shared_ptr<const Model> model;
@@ -57,6 +68,7 @@ struct AttendPlan {
   /// step.
   std::vector<KvCache>* caches = nullptr;
   int64_t cached_len = 0;
+  PlannedPrefix prefix;
 
   Dtype output_dtype = Dtype::kF32;
   Shape output_shape;
@@ -75,6 +87,14 @@ struct AttendPlan {
   /// The memory of the reply besides its output and tables: copies of those.
   int64_t copied_reply_bytes = 0;
 
+  /// Returns the caches that a sequence continues; null: none.
+  std::vector<KvCache>* CachesOf(int64_t sequence) {
+    return caches != nullptr || prefix.table == nullptr ? caches : &prefix.taken[sequence].caches;
+  }
+  /// Returns how many rows of a sequence are not computed, since the prefix cache has them.
+  int64_t TakenOf(int64_t sequence) const {
+    return prefix.table == nullptr ? 0 : prefix.taken[sequence].length;
+  }
   /// Returns the number of columns of the weights of a layer, or of bare attention.
   int64_t KeysOf(const PlannedSequence& sequence) const {
     return cached_len + sequence.key.rows + extra_keys;

@@ -166,8 +166,22 @@ absl::Status CheckStepInput(const v1::AttendRequest& request) {
   RETURN_IF_ERROR(expect_none(!request.token_ids().lengths().empty(), "token_ids.lengths"));
   const v1::QueryKeyValue& qkv = request.query_key_value();
   RETURN_IF_ERROR(expect_none(!qkv.lengths().empty(), "query_key_value.lengths"));
-  RETURN_IF_ERROR(expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths"));
-  return expect_none(!qkv.query_offsets().empty(), "query_key_value.query_offsets");
+  return expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths");
+}
+
+// Places the rows of a step: behind the cached tokens, each with its key, unless the step says at
+// which position they stand. Then its keys are as many as it likes.
+absl::Status PlaceStep(const v1::AttendRequest& request, PlannedSequence& sequence) {
+  if (!request.query_key_value().query_offsets().empty()) {
+    return absl::OkStatus();
+  }
+  sequence.query_offset.reset();
+  if (sequence.key.rows != sequence.query.rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
+                     sequence.query.rows, ", without query_offsets, found ", sequence.key.rows));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -207,13 +221,7 @@ absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
     return absl::InvalidArgumentError(
         absl::StrCat("step: expected one sequence, found ", plan.sequences.size()));
   }
-  PlannedSequence& sequence = plan.sequences[0];
-  sequence.query_offset.reset();  // it follows from the cached tokens
-  if (sequence.key.rows != sequence.query.rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
-                     sequence.query.rows, ", found ", sequence.key.rows));
-  }
+  RETURN_IF_ERROR(PlaceStep(request.message, plan.sequences[0]));
   plan.copied_reply_bytes = SaturatingProduct({StepMessages(plan), kStepMessageBytes});
   return plan;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/runtime/contain.h"
+
 namespace attention {
 namespace {
 
@@ -25,9 +27,10 @@ int64_t PlannedBytes(const AttendPlan& plan) {
 }
 
 // Returns the number of keys that the rows of the sequence attend to, over all rows.
-double AttendedPairs(const AttendPlan& plan, const JobSequence& sequence) {
-  const auto rows = static_cast<double>(sequence.query_len);
-  const auto keys = static_cast<double>(plan.cached_len + sequence.kv_len);
+double AttendedPairs(const AttendPlan& plan, int64_t index) {
+  const PlannedSequence& sequence = plan.sequences[index];
+  const auto rows = static_cast<double>(sequence.query.rows - plan.TakenOf(index));
+  const auto keys = static_cast<double>(plan.cached_len + sequence.key.rows);
   return plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
 }
 
@@ -40,15 +43,15 @@ int64_t MemoryRows(const JobDescription& description) {
 }
 
 int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
-  return plan.wanted == ModelOutput::kLogits       ? description.tokens
+  return plan.wanted == ModelOutput::kLogits       ? description.tokens + CachedTokens(plan)
          : plan.wanted == ModelOutput::kLastLogits ? std::ssize(description.sequences)
                                                    : 0;
 }
 
 double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
   double pairs = 0;
-  for (const JobSequence& sequence : description.sequences) {
-    pairs += AttendedPairs(plan, sequence);
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    pairs += AttendedPairs(plan, i);
   }
   const BatchKey& key = plan.key;
   if (plan.model != nullptr) {
@@ -61,13 +64,21 @@ double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
   return 2.0 * static_cast<double>(key.num_heads * (key.head_dim + key.value_head_dim)) * pairs;
 }
 
-JobDescription Describe(const AttendPlan& plan, const JobOrigin& origin) {
+// Returns whether there is anything to do for the sequence: rows to compute, or keys to cache.
+bool HasWork(const AttendPlan& plan, const PlannedSequence& sequence) {
+  return sequence.query.rows > 0 || (plan.caches != nullptr && sequence.key.rows > 0);
+}
+
+JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
   JobDescription description;
   description.key = plan.key;
-  for (const PlannedSequence& sequence : plan.sequences) {
-    if (sequence.query.rows > 0) {
-      description.sequences.push_back({sequence.query.rows, sequence.key.rows, plan.caches});
-      description.tokens += sequence.query.rows;
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    const PlannedSequence& sequence = plan.sequences[i];
+    const int64_t taken = plan.TakenOf(i);
+    if (HasWork(plan, sequence)) {
+      description.sequences.push_back(
+          {sequence.query.rows - taken, sequence.key.rows - taken, plan.CachesOf(i)});
+      description.tokens += sequence.query.rows - taken;
     }
   }
   description.flops = FlopsOf(plan, description);
@@ -90,7 +101,7 @@ AttendJob::AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<A
       reply_(std::make_shared<AttendReply>(plan_)),
       sink_(std::move(sink)) {
   for (int64_t i = 0; i < std::ssize(plan_.sequences); ++i) {
-    if (plan_.sequences[i].query.rows > 0) {
+    if (HasWork(plan_, plan_.sequences[i])) {
       planned_.push_back(i);
     }
   }
@@ -119,9 +130,11 @@ void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
 
 void AttendJob::Embed(Dtype dtype, void* target) const {
   for (const int64_t i : planned_) {
-    const SequenceRows& rows = plan_.sequences[i].query;
+    const int64_t taken = plan_.TakenOf(i);
+    const SequenceRows& all = plan_.sequences[i].query;
+    const SequenceRows rows = {all.first_row + taken, all.rows - taken};
     TokenSequence tokens;
-    tokens.first_position = plan_.cached_len;
+    tokens.first_position = plan_.cached_len + taken;
     tokens.ids = std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows);
     if (!plan_.type_ids.empty()) {
       tokens.type_ids = std::span<const int32_t>(plan_.type_ids).subspan(rows.first_row, rows.rows);
@@ -143,7 +156,9 @@ void AttendJob::DropInputs() {
     operand.payload = Payload();
   }
   plan_.texts.reset();  // the reply has them
-  plan_.ids = {};
+  if (plan_.prefix.table == nullptr) {
+    plan_.ids = {};
+  }
   plan_.type_ids = {};
   KeepScoreTensors(plan_.options);
 }
@@ -156,6 +171,22 @@ AttentionOptions AttendJob::Options(size_t sequence) const {
   options.query_offset = planned.query_offset;
   return plan_.model == nullptr ? options
                                 : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
+}
+
+void AttendJob::Prepare() {
+  reply_->Allocate();
+  prefix_rows_.Prepare(plan_);
+}
+
+// Tokens are kept before the answer is sent, so that the caller's next request finds them.
+void AttendJob::Finish(const absl::Status& status, const BatchStats& stats) {
+  BatchStats all = stats;
+  if (status.ok()) {
+    ContainVoid("keeping a prefix", [&] { prefix_rows_.Keep(plan_); }).IgnoreError();
+    all.cached_tokens = CachedTokens(plan_);
+  }
+  reply_->SetComputed();
+  sink_->Finish(reply_, status, all);
 }
 
 void AttendJob::OnRows(const RowRange& rows) {

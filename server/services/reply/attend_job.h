@@ -9,6 +9,7 @@
 #include "server/scheduling/job.h"
 #include "server/services/plan/attend_plan.h"
 #include "server/services/reply/attend_reply.h"
+#include "server/services/reply/prefix_rows.h"
 
 namespace attention {
 
@@ -42,17 +43,15 @@ class AttendJob final : public Job {
   int64_t reply_bytes() const override { return reply_->size_bytes(); }
   void HoldReply(const std::shared_ptr<HeldReply>& part) override { reply_->Hold(part); }
   std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
-  void Prepare() override { reply_->Allocate(); }
+  void Prepare() override;
   void Gather(Operand operand, Dtype dtype, void* target) override;
   void DropInputs() override;
   void* Output(size_t sequence) override { return reply_->Output(planned_[sequence]); }
   ScoreOutputs Scores(size_t sequence) override { return reply_->Scores(planned_[sequence]); }
+  EarlierRows Earlier(size_t sequence) override { return prefix_rows_.Of(planned_[sequence]); }
   AttentionOptions Options(size_t sequence) const override;
   void OnRows(const RowRange& rows) override;
-  void Finish(const absl::Status& status, const BatchStats& stats) override {
-    reply_->SetComputed();
-    sink_->Finish(reply_, status, stats);
-  }
+  void Finish(const absl::Status& status, const BatchStats& stats) override;
 
  private:
   void Embed(Dtype dtype, void* target) const;
@@ -60,6 +59,7 @@ class AttendJob final : public Job {
 
   AttendPlan plan_;
   std::vector<int64_t> planned_;  // the index in the request of each sequence to compute
+  PrefixRows prefix_rows_;
   const std::shared_ptr<AttendReply> reply_;
   const std::shared_ptr<AttendSink> sink_;
 };

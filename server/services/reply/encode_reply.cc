@@ -163,6 +163,7 @@ v1::Summary ToWire(const BatchStats& stats) {
   summary.set_batch_requests(stats.batch_requests);
   summary.set_batch_sequences(stats.batch_sequences);
   summary.set_batch_tokens(stats.batch_tokens);
+  summary.set_cached_tokens(stats.cached_tokens);
   return summary;
 }
 

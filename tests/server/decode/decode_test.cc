@@ -80,6 +80,52 @@ TEST(DecodeTest, StepsWithoutAModelTakeItsKindsOfAttention) {
   }
 }
 
+// Adds keys [first, first + keys), and asks with queries [0, rows) from position 0 on.
+v1::DecodeRequest PlacedStep(const Tensor& query, int64_t first_row, int64_t rows,
+                             const Tensor& key_value, int64_t keys) {
+  v1::DecodeRequest request = QkvStep(query, key_value, first_row, rows);
+  v1::QueryKeyValue& input = *request.mutable_step()->mutable_query_key_value();
+  *input.mutable_key() = RowsStep(key_value, 0, keys).step().hidden_states().tensor();
+  *input.mutable_value() = input.key();
+  input.add_query_offsets(first_row);
+  return request;
+}
+
+TEST(DecodeTest, PlacedStepsAskWithoutGrowingAndGrowWithoutAsking) {
+  InProcessServer server({.threads = 2});
+  const Tensor query = SeededTensor(1, Dtype::kF32, {40, 4, 16});
+  const Tensor key_value = SeededTensor(2, Dtype::kF32, {40, 2, 16});
+  for (const char* const options : {"", "window: 9", "rotary {} key_norm {}"}) {
+    v1::AttendRequest whole = QkvRequest(query, key_value, key_value);
+    *whole.mutable_options() = Options(options);
+    DecodeStream stream(server.NewChannel());
+    v1::DecodeRequest open = OpenHeads(4, 2, 16);
+    *open.mutable_open()->mutable_options() = Options(options);
+    stream.Must(open);
+    const DecodeAnswer grown = stream.Must(PlacedStep(query, 0, 0, key_value, 40));
+    EXPECT_EQ(grown.result.length(), 40);
+    EXPECT_TRUE(grown.rows.empty());
+    std::string output;
+    for (int64_t first = 0; first < 40; first += 8) {
+      const DecodeAnswer asked = stream.Must(PlacedStep(query, first, 8, key_value, 0));
+      EXPECT_EQ(asked.result.length(), 40);
+      output += asked.rows;
+    }
+    EXPECT_TRUE(output == AtOnce(server, whole)) << options;
+  }
+}
+
+TEST(DecodeTest, APlacedRowBeforeAllKeysAttendsToNone) {
+  InProcessServer server({.threads = 1});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenHeads(4, 2, 16));
+  const Tensor query = SeededTensor(1, Dtype::kF32, {2, 4, 16});
+  const Tensor key_value = SeededTensor(2, Dtype::kF32, {2, 2, 16});
+  v1::DecodeRequest step = PlacedStep(query, 0, 2, key_value, 2);
+  step.mutable_step()->mutable_query_key_value()->set_query_offsets(0, -2);
+  EXPECT_EQ(stream.Must(step).rows, std::string(size_t{2} * 4 * 16 * sizeof(float), '\0'));
+}
+
 TEST(DecodeTest, AForkGoesItsOwnWay) {
   InProcessServer server({.threads = 2});
   const Tensor prompt = SeededTensor(1, Dtype::kF32, {50, kDemoWidth});

@@ -170,6 +170,23 @@ TEST(SessionLimitsTest, ASessionOutlivesABrokenStreamWhenAskedTo) {
   EXPECT_TRUE(Eventually([&] { return StatisticsOf(server).sessions() == 0; }));
 }
 
+// The end of a stream's requests and its cancellation reach the server at about the same time, in
+// either order.
+TEST(SessionLimitsTest, EverySessionOutlivesItsBrokenStream) {
+  constexpr int kStreams = 300;
+  InProcessServer server({.threads = 2});
+  std::vector<std::unique_ptr<DecodeStream>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(std::make_unique<DecodeStream>(server.NewChannel()));
+    streams.back()->Must(OpenToResume());
+  }
+  for (const auto& stream : streams) {
+    stream->Cancel();
+  }
+  EXPECT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == kStreams; }))
+      << StatisticsOf(server).parked_sessions() << " of " << kStreams << " sessions are parked";
+}
+
 TEST(SessionLimitsTest, ASessionThatNobodyResumesEnds) {
   InProcessServer server({.threads = 1});
   {
@@ -336,6 +353,34 @@ TEST(SessionLimitsTest, StepsWithoutAModelKeepToTheirHeads) {
                  {RowsStep(SeededTensor(1, Dtype::kF32, {4, 64}), 0, 4), kInvalidArgument,
                   "step.input: expected query_key_value in a session without a model, found "
                   "another input"}});
+}
+
+TEST(SessionLimitsTest, OnlyPlacedRowsMayDifferInNumberFromTheirKeys) {
+  InProcessServer server({.threads = 1});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenHeads(4, 2, 16));
+  v1::DecodeRequest unplaced, two_places, empty;
+  v1::QueryKeyValue& input = *unplaced.mutable_step()->mutable_query_key_value();
+  ToWireTensor(SeededTensor(1, Dtype::kF32, {3, 4, 16}), input.mutable_query());
+  ToWireTensor(SeededTensor(1, Dtype::kF32, {2, 2, 16}), input.mutable_key());
+  *input.mutable_value() = input.key();
+  two_places = unplaced;
+  two_places.mutable_step()->mutable_query_key_value()->add_query_offsets(0);
+  two_places.mutable_step()->mutable_query_key_value()->add_query_offsets(0);
+  v1::QueryKeyValue& nothing = *empty.mutable_step()->mutable_query_key_value();
+  ToWireTensor(Tensor(Dtype::kF32, {0, 4, 16}), nothing.mutable_query());
+  ToWireTensor(Tensor(Dtype::kF32, {0, 2, 16}), nothing.mutable_key());
+  *nothing.mutable_value() = nothing.key();
+  nothing.add_query_offsets(0);
+  using enum absl::StatusCode;
+  ExpectRefused(stream,
+                {{unplaced, kInvalidArgument,
+                  "step.query_key_value.key.shape: expected as many rows as query, 3, "
+                  "without query_offsets, found 2"},
+                 {two_places, kInvalidArgument,
+                  "query_key_value.query_offsets: expected no value or one for each of 1 "
+                  "sequences, found 2"},
+                 {empty, kInvalidArgument, "step: expected at least one token, found none"}});
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+// Jobs that take from the prefix cache and add to it.
+#include "server/services/reply/prefix_rows.h"
+
+#include <memory>
+#include <vector>
+
+#include "core/models/load_model.h"
+#include "gmock/gmock.h"
+#include "server/services/plan/plan_prefix.h"
+#include "server/services/plan/plan_request.h"
+#include "server/services/reply/attend_job.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kTokens = 20;
+
+class NoSink final : public AttendSink {
+ public:
+  bool is_cancelled() const override { return false; }
+  std::function<void()> GiveUp() override {
+    return [] {};
+  }
+  void OnRows(const std::shared_ptr<const AttendReply>&, const RowRange&) override {}
+  void Finish(const std::shared_ptr<const AttendReply>&, const absl::Status&,
+              const BatchStats& stats) override {
+    cached_tokens = stats.cached_tokens;
+  }
+
+  int64_t cached_tokens = -1;
+};
+
+class PrefixRowsTest : public ::testing::Test {
+ protected:
+  PrefixRowsTest() {
+    auto loaded =
+        LoadModel({.name = "m", .folder = ATTEND_TEST_DATA "/models/llama"}, WeightsDtype::kF32);
+    EXPECT_THAT(loaded.status(), IsOk());
+    model_ = std::move(loaded->model);
+  }
+
+  /// A job over the same tokens each time.
+  std::unique_ptr<AttendJob> MakeJob(SessionTable& table) {
+    Received<v1::AttendRequest> request;
+    for (int32_t i = 0; i < kTokens; ++i) {
+      request.message.mutable_token_ids()->add_ids(i);
+    }
+    auto plan = PlanAttendOn(model_, request, {.max_bytes = 1 << 20, .flag = ""});
+    EXPECT_THAT(plan.status(), IsOk());
+    TakePrefixes(table, {.account = "a"}, *plan);
+    auto job = std::make_unique<AttendJob>(*std::move(plan), JobOrigin(), sink_);
+    job->DropInputs();
+    job->Prepare();
+    return job;
+  }
+
+  /// Computes a job alone, and ends it with the status.
+  void Run(AttendJob& job, const absl::Status& status) {
+    const JobSequence& described = job.description().sequences[0];
+    const int64_t d_model = model_->info().d_model;
+    const std::vector<float> rows(described.query_len * d_model, 1.0f);
+    const EarlierRows earlier = job.Earlier(0);
+    const int64_t all = earlier.earlier.rows + described.query_len;
+    const ModelSequence sequence{.seq_len = described.query_len,
+                                 .output = {job.Output(0), Dtype::kF32, all, d_model, d_model},
+                                 .caches = *described.caches,
+                                 .earlier = earlier.earlier,
+                                 .hidden_states = earlier.hidden_states};
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    EXPECT_THAT(model_->Forward({.hidden_states = {rows.data(), Dtype::kF32, described.query_len,
+                                                   d_model, d_model},
+                                 .sequences = {&sequence, 1}},
+                                workspace),
+                IsOk());
+    job.Finish(status, {});
+  }
+
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<NoSink> sink_ = std::make_shared<NoSink>();
+};
+
+TEST_F(PrefixRowsTest, OnlyWhatHasSucceededIsKept) {
+  SessionTable table({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  Run(*MakeJob(table), absl::CancelledError());
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
+  EXPECT_EQ(table.statistics().cache_bytes, 0) << "nothing stays held";
+  Run(*MakeJob(table), absl::OkStatus());
+  EXPECT_EQ(sink_->cached_tokens, 0);
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 1);
+  const auto job = MakeJob(table);
+  EXPECT_EQ(job->description().tokens, 1);
+  Run(*job, absl::DeadlineExceededError("late"));
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 1) << "and nothing is lost";
+  Run(*MakeJob(table), absl::OkStatus());
+  EXPECT_EQ(sink_->cached_tokens, kTokens - 1);
+}
+
+TEST_F(PrefixRowsTest, WithoutMemoryRequestsAreComputedWithoutCaches) {
+  SessionTable table({.max_cache_bytes = 1, .max_prefix_bytes = 32 << 20});
+  const auto job = MakeJob(table);
+  EXPECT_TRUE(job->description().sequences[0].caches->empty());
+  Run(*job, absl::OkStatus());
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
+}
+
+TEST_F(PrefixRowsTest, PrefixesMakeRoomForRequests) {
+  SessionTable probe({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  Run(*MakeJob(probe), absl::OkStatus());
+  const int64_t pages = probe.statistics().cache_bytes;
+  // For the pages of one sequence, which the prefix has.
+  SessionTable table({.max_cache_bytes = pages, .max_prefix_bytes = 32 << 20});
+  Run(*MakeJob(table), absl::OkStatus());
+  EXPECT_EQ(table.prefixes().statistics().bytes, probe.prefixes().statistics().bytes);
+  const auto job = MakeJob(table);
+  EXPECT_EQ(table.prefixes().statistics().evictions, 1);
+  EXPECT_EQ(job->description().tokens, kTokens) << "what it took stood in its own way";
+  Run(*job, absl::OkStatus());
+}
+
+TEST_F(PrefixRowsTest, WithoutACacheJobsHaveNothingToDoWithIt) {
+  SessionTable table({.max_cache_bytes = 64 << 20});
+  const auto job = MakeJob(table);
+  EXPECT_EQ(job->description().sequences[0].caches, nullptr);
+  EXPECT_EQ(job->Earlier(0).hidden_states, nullptr);
+  job->Finish(absl::OkStatus(), {});
+  EXPECT_EQ(sink_->cached_tokens, 0);
+}
+
+}  // namespace
+}  // namespace attention
