@@ -126,11 +126,10 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   AddModelAdminFlags(*command, flags->admin);
   command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {
-    RequireUsage(flags->admin.is_given() && (flags->names || !flags->model.empty())
-                     ? absl::InvalidArgumentError(
-                           "a model and --names go with none of --states, --load, --unload, "
-                           "--reload and --verify, which name their model themselves")
-                     : absl::OkStatus());
+    RequireUsage(
+        CheckRules({{flags->admin.is_given() && (flags->names || !flags->model.empty()),
+                     "a model and --names go with none of --states, --load, --unload, --reload and "
+                     "--verify, which name their model themselves"}}));
     exit_code = RunModels(*flags);
   });
 }

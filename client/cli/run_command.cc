@@ -135,15 +135,10 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
 }
 
 absl::Status CheckShown(const RunFlags& flags) {
-  if ((flags.shown.head.has_value() || flags.shown.all_rows) && !flags.weights &&
-      flags.top_k == 0 && flags.request.run.weights_layers.empty()) {
-    return absl::InvalidArgumentError(
-        "--head and --all go with --weights, --top-k or --weights-layers");
-  }
-  if (flags.stream && !flags.is_native()) {
-    return absl::InvalidArgumentError("--stream goes with --protocol native");
-  }
-  return absl::OkStatus();
+  return CheckRules({{(flags.shown.head.has_value() || flags.shown.all_rows) && !flags.weights &&
+                          flags.top_k == 0 && flags.request.run.weights_layers.empty(),
+                      "--head and --all go with --weights, --top-k or --weights-layers"},
+                     {flags.stream && !flags.is_native(), "--stream goes with --protocol native"}});
 }
 
 void AddAnswerFlags(CLI::App& command, RunFlags& flags) {

@@ -1,10 +1,11 @@
-// `attend top`: rates between two looks, and the text that shows them.
+// `attend top`: what a server did between two readings, and the text that shows it.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/top/statistics_change.h"
 #include "client/cli/top/top_text.h"
 #include "client/plot/token_text.h"
 #include "gmock/gmock.h"
@@ -13,10 +14,9 @@ namespace attention {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::Optional;
-using ::testing::SizeIs;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kS = 1'000'000'000;
@@ -63,43 +63,25 @@ TopView ViewOf(const v1::ServerStatistics& before, const v1::ServerStatistics& a
   return {.server = "127.0.0.1:8001",
           .time = "21:30:05",
           .statistics = after,
-          .rates = RatesBetween(before, after)};
+          .change = ChangeBetween(before, after)};
 }
 
-TEST(TopRatesTest, AreDifferencesOverTheServersTime) {
-  const TopRates rates = RatesBetween(Before(), After());
-  EXPECT_EQ(rates.interval_s, 2);
-  EXPECT_EQ(rates.answered_per_s, 50);
-  EXPECT_EQ(rates.refused_per_s, 3);
-  EXPECT_EQ(rates.failed_per_s, 1);
-  EXPECT_THAT(rates.times.queue_ms, Optional(2.0));
-  EXPECT_THAT(rates.times.total_ms(), Optional(10.0));
-  EXPECT_EQ(rates.batches_per_s, 25);
-  EXPECT_THAT(rates.batch_requests, Optional(2.0));
-  EXPECT_THAT(rates.batch_tokens, Optional(80.0));
-  EXPECT_EQ(rates.tokens_per_s, 2000);
-  EXPECT_EQ(rates.busy_share, 0.5);
-  EXPECT_EQ(rates.cores, 1.5);
-  ASSERT_THAT(rates.models, SizeIs(2));
-  EXPECT_EQ(rates.models[0].answered_per_s, 50);
-  EXPECT_EQ(rates.models[0].tokens_per_s, 2000);
-  EXPECT_EQ(rates.models[1].failed_per_s, 1) << "a model that came in between";
+TEST(ChangeBetweenTest, SubtractsCountsAndTimes) {
+  const v1::ServerStatistics change = ChangeBetween(Before(), After());
+  EXPECT_EQ(change.uptime_ns(), 2 * kS);
+  EXPECT_EQ(change.succeeded(), 100);
+  EXPECT_EQ(change.queue_ns(), 100 * 2 * kMs);
+  ASSERT_EQ(change.models_size(), 2);
+  EXPECT_EQ(change.models(0).succeeded(), 100);
+  EXPECT_EQ(change.models(0).version(), 2);
+  EXPECT_EQ(change.models(1).failed(), 2) << "a model that came in between";
 }
 
-TEST(TopRatesTest, WithoutAnswersThereAreNoTimes) {
-  v1::ServerStatistics later = After();
-  later.set_uptime_ns(14 * kS);
-  const TopRates rates = RatesBetween(After(), later);
-  EXPECT_EQ(rates.answered_per_s, 0);
-  EXPECT_EQ(rates.times.total_ms(), std::nullopt);
-  EXPECT_EQ(rates.batch_requests, std::nullopt);
-}
-
-TEST(TopRatesTest, AServerThatStartedAnewCountsFromItsStart) {
+TEST(ChangeBetweenTest, OfAServerThatStartedAnewIsAllSinceItsStart) {
   v1::ServerStatistics young;
   young.set_uptime_ns(4 * kS);
   young.set_succeeded(8);
-  EXPECT_EQ(RatesBetween(After(), young).answered_per_s, 2);
+  EXPECT_EQ(ChangeBetween(After(), young).succeeded(), 8);
 }
 
 TEST(TopTextTest, ShowsWhatTheServerDoes) {
@@ -108,9 +90,18 @@ TEST(TopTextTest, ShowsWhatTheServerDoes) {
               AllOf(HasSubstr("127.0.0.1:8001"), HasSubstr("up 12s  21:30:05\n"),
                     HasSubstr("requests   50.0/s   refused 3.00/s   failed 1.00/s\n"),
                     HasSubstr("latency    mean 10.0   receive 1.00   queue 2.00   compute 6.00"),
-                    HasSubstr("batches    25.0/s   of 2.00 requests, 80.0 tokens"),
+                    HasSubstr("batches    25.0/s   of 2.00 requests, 80.0 tokens   2000 tokens/s"),
                     HasSubstr("threads    4, busy 50 %   1.50 cores\n")));
+  EXPECT_THAT(text, ContainsRegex("\ngpt2 +2 +50.0 +0 +0 +0 +2000 +1100\n"));
   EXPECT_LT(text.find("\ngpt2 "), text.find("\nbert ")) << "most requests first";
+}
+
+TEST(TopTextTest, WithoutAnswersThereAreNoTimes) {
+  v1::ServerStatistics later = After();
+  later.set_uptime_ns(14 * kS);
+  EXPECT_THAT(TopText(ViewOf(After(), later)),
+              AllOf(HasSubstr("requests   0/s"), HasSubstr("latency    mean -   receive -"),
+                    HasSubstr("batches    0/s   of - requests")));
 }
 
 TEST(TopTextTest, FitsTheTerminal) {

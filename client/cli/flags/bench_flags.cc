@@ -149,19 +149,13 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
 }
 
 absl::Status CheckBenchFlags(const BenchFlags& flags) {
-  if (flags.stream && flags.protocol == "oip") {
-    return absl::InvalidArgumentError("--stream goes with --protocol native");
-  }
-  if ((flags.json == "-") + (flags.csv == "-") + (flags.html == "-") > 1) {
-    return absl::InvalidArgumentError("only one of --json, --csv and --html goes to stdout");
-  }
-  if (flags.decode && flags.load.is_open()) {
-    return absl::InvalidArgumentError("--decode --search goes with --concurrency");
-  }
-  if (!flags.lengths.empty() && !flags.load.schedule.empty()) {
-    return absl::InvalidArgumentError(
-        "--lengths goes without --schedule, whose lines have lengths");
-  }
+  RETURN_IF_ERROR(CheckRules(
+      {{flags.stream && flags.protocol == "oip", "--stream goes with --protocol native"},
+       {(flags.json == "-") + (flags.csv == "-") + (flags.html == "-") > 1,
+        "only one of --json, --csv and --html goes to stdout"},
+       {flags.decode && flags.load.is_open(), "--decode --search goes with --concurrency"},
+       {!flags.lengths.empty() && !flags.load.schedule.empty(),
+        "--lengths goes without --schedule, whose lines have lengths"}}));
   RETURN_IF_ERROR(CheckLoadFlags(flags.load));
   RequestFlags request = flags.request;
   if (flags.has_length_mix()) {

@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_split.h"
 
 namespace attention {
@@ -23,6 +25,21 @@ auto Accepts(Parse parse) {
 template <typename Number>
 CLI::Validator Within(Number low, Number high) {
   return CLI::Range(low, high).description("");
+}
+
+/// A rule about flags that do not go together, and its error.
+struct FlagRule {
+  bool is_broken;
+  const char* text;
+};
+/// INVALID_ARGUMENT with the text of the first rule that is broken.
+inline absl::Status CheckRules(std::initializer_list<FlagRule> rules) {
+  for (const FlagRule& rule : rules) {
+    if (rule.is_broken) {
+      return absl::InvalidArgumentError(rule.text);
+    }
+  }
+  return absl::OkStatus();
 }
 
 /// Adds flags to a group of a command's help.

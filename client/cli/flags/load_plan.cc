@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/cli/flags/help_group.h"
 #include "client/cli/flags/level_range.h"
 #include "client/cli/flags/load_flags.h"
 #include "client/cli/flags/server_flags.h"
@@ -88,10 +89,7 @@ absl::Status CheckLoadFlags(const LoadFlags& flags) {
   const bool has_targets = !TargetsOf(flags).empty();
   const bool is_endless = DurationOf(flags) == absl::InfiniteDuration();
   const bool has_shape = !flags.ramp.empty() || !flags.schedule.empty();
-  const struct {
-    bool is_wrong;
-    const char* text;
-  } rules[] = {
+  return CheckRules({
       {flags.search && !has_targets, "--search needs a target: --slo"},
       {flags.search && has_shape, "--search goes with --rate or --concurrency, or alone"},
       {flags.percentile.has_value() && !has_stability,
@@ -105,13 +103,7 @@ absl::Status CheckLoadFlags(const LoadFlags& flags) {
        "--max-in-flight goes with --rate, --ramp or --schedule"},
       {!flags.ramp.empty() && is_endless, "--ramp goes with --duration"},
       {!flags.ramp.empty() && flags.warmup_requests > 0, "--ramp goes with --warmup by time"},
-  };
-  for (const auto& [is_wrong, text] : rules) {
-    if (is_wrong) {
-      return absl::InvalidArgumentError(text);
-    }
-  }
-  return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed) {

@@ -49,18 +49,13 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
 }
 
 absl::Status CheckModelFlags(const ModelFlags& flags) {
-  if (flags.layer.has_value() && flags.has_stack_flags()) {
-    return absl::InvalidArgumentError(
+  return CheckRules(
+      {{flags.layer.has_value() && flags.has_stack_flags(),
         "--pool, --logits, --weights-layers and --weights-heads go with the whole model, not with "
-        "--layer");
-  }
-  if (!flags.pool.empty() && !flags.logits.empty()) {
-    return absl::InvalidArgumentError("expected only one of --pool and --logits");
-  }
-  if (!flags.weights_heads.empty() && flags.weights_layers.empty()) {
-    return absl::InvalidArgumentError("--weights-heads goes with --weights-layers");
-  }
-  return absl::OkStatus();
+        "--layer"},
+       {!flags.pool.empty() && !flags.logits.empty(), "expected only one of --pool and --logits"},
+       {!flags.weights_heads.empty() && flags.weights_layers.empty(),
+        "--weights-heads goes with --weights-layers"}});
 }
 
 absl::Status ChooseRun(const ModelFlags& flags, AttendRequest& request) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/files/terminal_size.h"
 #include "client/cli/flags/help_group.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -86,16 +87,12 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags) {
 
 absl::Status CheckPlotFlags(const PlotFlags& flags) {
   const bool has_file = !flags.file.empty();
-  const auto wrong = [](const char* text) { return absl::InvalidArgumentError(text); };
-  if (has_file && flags.request.has_input()) {
-    return wrong("expected a FILE or something to send, found both");
-  }
-  if (!has_file && !flags.request.has_input()) {
-    return wrong("expected a FILE, or something to send, such as --text");
-  }
-  if (has_file && flags.request.attention.is_given()) {
-    return wrong("a FILE says what its request hid; how to attend goes with something to send");
-  }
+  RETURN_IF_ERROR(CheckRules(
+      {{has_file && flags.request.has_input(), "expected a FILE or something to send, found both"},
+       {!has_file && !flags.request.has_input(),
+        "expected a FILE, or something to send, such as --text"},
+       {has_file && flags.request.attention.is_given(),
+        "a FILE says what its request hid; how to attend goes with something to send"}}));
   if (flags.format.empty() && !flags.output.empty() && !FormatOfName(flags.output).has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, "

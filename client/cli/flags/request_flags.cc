@@ -195,10 +195,7 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
                      !flags.random_tokens.empty() + !flags.texts.empty() + !flags.query.empty();
   const bool has_query = !flags.query.empty();
   const bool is_layer = !flags.input.empty() || !flags.random.empty();
-  const struct {
-    bool is_broken;
-    const char* text;
-  } rules[] = {
+  RETURN_IF_ERROR(CheckRules({
       {inputs == 0 && flags.memory.empty(),
        "expected --input, --random, --tokens, --random-tokens, --text or --query; try --random "
        "2x5x512"},
@@ -220,12 +217,7 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
       {!flags.lengths.empty() && !is_layer && !has_query,
        "--lengths goes with --input, --random or --query; --tokens and --text set lengths "
        "themselves"},
-  };
-  for (const auto& [is_broken, text] : rules) {
-    if (is_broken) {
-      return absl::InvalidArgumentError(text);
-    }
-  }
+  }));
   return CheckModelFlags(flags.run);
 }
 

@@ -80,10 +80,15 @@ std::string TimingsText(const AttendResult& result) {
              : total;
 }
 
-std::string BatchText(const BatchFacts& batch) {
+std::string BatchText(const AttendResult& result) {
+  const BatchFacts& batch = result.batch;
+  const std::string cached =
+      result.cached_tokens == 0
+          ? ""
+          : absl::StrCat(", ", Counted(result.cached_tokens, "token", "tokens"), " cached before");
   return absl::StrCat(Counted(batch.requests, "request, ", "requests, "),
                       Counted(batch.sequences, "sequence, ", "sequences, "),
-                      Counted(batch.tokens, "token", "tokens"), " computed together");
+                      Counted(batch.tokens, "token", "tokens"), " computed together", cached);
 }
 
 std::string CheckText(const AnswerCheck& check) {
@@ -178,7 +183,7 @@ absl::StatusOr<std::string> ToText(const RunReport& report) {
       Line("output", TensorText(result.output)), OutputText(result, sequences, total_rows),
       NextTokensText(report.request, result, sequences), LogSumExpText(result),
       Line("timings", TimingsText(result)),
-      HasAccount(result) ? Line("batch", BatchText(result.batch)) : "",
+      HasAccount(result) ? Line("batch", BatchText(result)) : "",
       report.check.has_value() ? Line("verified", CheckText(*report.check)) : "", weights);
 }
 
@@ -199,6 +204,7 @@ nlohmann::json ToJson(const RunReport& report) {
                      {"requests", batch.requests},
                      {"sequences", batch.sequences},
                      {"tokens", batch.tokens}};
+    json["cached_tokens"] = report.result.cached_tokens;
   }
   for (const Tensor& weights : report.result.weights) {
     json["weights"].push_back(TensorJson(weights));

@@ -10,6 +10,7 @@
 #include "client/cli/files/terminal_size.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
+#include "client/cli/top/statistics_change.h"
 #include "client/cli/top/top_text.h"
 #include "client/page/escape.h"
 #include "core/runtime/status_macros.h"
@@ -67,7 +68,7 @@ absl::Status RunTop(const TopFlags& flags) {
       const std::string why = Printable(std::string(now.status().message()));
       Show(absl::StrCat("attend top  ", view.time, "  no answer: ", why, "\n"), false);
     } else if (is_known) {
-      view.rates = RatesBetween(view.statistics, *now);
+      view.change = ChangeBetween(view.statistics, *now);
       view.statistics = *std::move(now);
       Show(TopText(view), shown++ == 0);
     } else {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,15 +30,38 @@ std::string NumberText(std::optional<double> value) {
   return absl::StrFormat("%.*f", decimals, *value);
 }
 
+/// `count` a second, over the time of `change`.
+double PerSecond(double count, const v1::ServerStatistics& change) {
+  return count * 1e9 / std::max<double>(1, static_cast<double>(change.uptime_ns()));
+}
+
+std::string MeanText(double sum, int64_t count) {
+  return NumberText(count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt);
+}
+
+/// The mean time, in milliseconds, of the requests that `change` counts, of a server or a model.
+template <typename Statistics>
+std::string MeanMsText(int64_t sum_ns, const Statistics& change) {
+  return MeanText(static_cast<double>(sum_ns) / 1e6, change.succeeded());
+}
+
+template <typename Statistics>
+int64_t TotalNs(const Statistics& change) {
+  return change.receive_ns() + change.queue_ns() + change.compute_ns() + change.send_ns();
+}
+
 std::string ThreadsText(const TopView& view) {
-  const TopRates& rates = view.rates;
-  std::string text =
-      absl::StrFormat("%d, busy %.0f %%", view.statistics.threads(), 100 * rates.busy_share);
+  const v1::ServerStatistics& change = view.change;
+  // Nanoseconds of work a second are shares of a core.
+  const double busy = PerSecond(static_cast<double>(change.busy_ns()) / 1e9, change);
+  std::string text = absl::StrFormat("%d, busy %.0f %%", view.statistics.threads(),
+                                     100 * std::clamp(busy, 0.0, 1.0));
   if (view.statistics.cpu_ns() > 0) {
-    absl::StrAppend(&text, "   ", NumberText(rates.cores), " cores");
+    absl::StrAppend(&text, "   ", NumberText(PerSecond(change.cpu_ns() / 1e9, change)), " cores");
   }
-  if (rates.throttled_cores > 0) {
-    absl::StrAppend(&text, ", throttled ", NumberText(rates.throttled_cores));
+  if (change.throttled_ns() > 0) {
+    absl::StrAppend(&text, ", throttled ",
+                    NumberText(PerSecond(change.throttled_ns() / 1e9, change)));
   }
   return text;
 }
@@ -43,21 +69,23 @@ std::string ThreadsText(const TopView& view) {
 /// The labels, and the text beside each.
 std::vector<std::pair<const char*, std::string>> FactsOf(const TopView& view) {
   const v1::ServerStatistics& now = view.statistics;
-  const TopRates& rates = view.rates;
-  const AnswerTimes& times = rates.times;
+  const v1::ServerStatistics& change = view.change;
+  const auto rate = [&](int64_t count) { return NumberText(PerSecond(count, change)) + "/s"; };
+  const auto mebibytes = [&](int64_t bytes) {
+    return Mebibytes(static_cast<int64_t>(PerSecond(bytes, change))) + "/s";
+  };
   return {
-      {"requests", absl::StrCat(NumberText(rates.answered_per_s), "/s   refused ",
-                                NumberText(rates.refused_per_s), "/s   failed ",
-                                NumberText(rates.failed_per_s), "/s")},
-      {"latency",
-       absl::StrCat("mean ", NumberText(times.total_ms()), "   receive ",
-                    NumberText(times.receive_ms), "   queue ", NumberText(times.queue_ms),
-                    "   compute ", NumberText(times.compute_ms), "   send ",
-                    NumberText(times.send_ms), " ms")},
-      {"batches",
-       absl::StrCat(NumberText(rates.batches_per_s), "/s   of ", NumberText(rates.batch_requests),
-                    " requests, ", NumberText(rates.batch_tokens), " tokens   ",
-                    NumberText(rates.tokens_per_s), " tokens/s")},
+      {"requests", absl::StrCat(rate(change.succeeded()), "   refused ", rate(change.refused()),
+                                "   failed ", rate(change.failed()))},
+      {"latency", absl::StrCat("mean ", MeanMsText(TotalNs(change), change), "   receive ",
+                               MeanMsText(change.receive_ns(), change), "   queue ",
+                               MeanMsText(change.queue_ns(), change), "   compute ",
+                               MeanMsText(change.compute_ns(), change), "   send ",
+                               MeanMsText(change.send_ns(), change), " ms")},
+      {"batches", absl::StrCat(rate(change.batches()), "   of ",
+                               MeanText(change.batch_requests(), change.batches()), " requests, ",
+                               MeanText(change.batch_tokens(), change.batches()), " tokens   ",
+                               NumberText(PerSecond(change.batch_tokens(), change)), " tokens/s")},
       {"threads", ThreadsText(view)},
       {"queue", absl::StrCat(now.waiting_requests(), " requests   ", Mebibytes(now.waiting_bytes()),
                              "   ", NumberText(now.waiting_ns() / 1e9), " s of work   ",
@@ -66,26 +94,29 @@ std::vector<std::pair<const char*, std::string>> FactsOf(const TopView& view) {
        absl::StrCat(now.sessions(), "   ", now.parked_sessions(), " to be resumed   cache ",
                     Mebibytes(now.cache_bytes()), " of ", Mebibytes(now.max_cache_bytes()))},
       {"memory",
-       absl::StrCat(Mebibytes(now.resident_bytes()), "   in ",
-                    Mebibytes(static_cast<int64_t>(rates.received_bytes_per_s)), "/s   out ",
-                    Mebibytes(static_cast<int64_t>(rates.sent_bytes_per_s)), "/s")},
+       absl::StrCat(Mebibytes(now.resident_bytes()), "   in ", mebibytes(change.received_bytes()),
+                    "   out ", mebibytes(change.sent_bytes()))},
       {"so far", absl::StrCat(now.succeeded(), " answered   ", now.refused(), " refused   ",
                               now.failed(), " failed")}};
 }
 
-std::string ModelsTable(std::vector<ModelRates> models) {
-  std::stable_sort(models.begin(), models.end(), [](const ModelRates& a, const ModelRates& b) {
-    return a.answered_per_s > b.answered_per_s;
-  });
+std::string ModelsTable(const TopView& view) {
+  const auto& changes = view.change.models();
+  std::vector<int> order(changes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return changes[a].succeeded() > changes[b].succeeded(); });
   std::vector<std::vector<std::string>> rows = {
       {"MODEL", "VER", "REQ/S", "FAILED/S", "MEAN ms", "QUEUE ms", "TOKENS/S", "ANSWERED"}};
-  for (const ModelRates& model : models) {
-    rows.push_back({model.name.empty() ? "(none)" : Printable(model.name),
-                    model.version == 0 ? "-" : absl::StrCat(model.version),
-                    NumberText(model.answered_per_s),
-                    NumberText(model.refused_per_s + model.failed_per_s),
-                    NumberText(model.times.total_ms()), NumberText(model.times.queue_ms),
-                    NumberText(model.tokens_per_s), absl::StrCat(model.answered)});
+  for (const int i : order) {
+    const v1::ModelStatistics& model = changes[i];
+    rows.push_back({model.model().empty() ? "(none)" : Printable(model.model()),
+                    model.version() == 0 ? "-" : absl::StrCat(model.version()),
+                    NumberText(PerSecond(model.succeeded(), view.change)),
+                    NumberText(PerSecond(model.refused() + model.failed(), view.change)),
+                    MeanMsText(TotalNs(model), model), MeanMsText(model.queue_ns(), model),
+                    NumberText(PerSecond(model.tokens(), view.change)),
+                    absl::StrCat(view.statistics.models(i).succeeded())});
   }
   return TextTable(rows);
 }
@@ -100,7 +131,7 @@ std::string TopText(const TopView& view) {
   for (const auto& [label, fact] : FactsOf(view)) {
     absl::StrAppendFormat(&text, "%-10s %s\n", label, fact);
   }
-  return absl::StrCat(text, "\n", ModelsTable(view.rates.models));
+  return absl::StrCat(text, "\n", ModelsTable(view));
 }
 
 std::string FitTo(const TerminalSize& size, const std::string& text) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "client/cli/files/terminal_size.h"
-#include "client/cli/top/top_rates.h"
+#include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
@@ -12,7 +12,8 @@ struct TopView {
   std::string server;
   std::string time;  // "21:30:05"
   v1::ServerStatistics statistics;
-  TopRates rates;
+  /// ChangeBetween the last reading and this one.
+  v1::ServerStatistics change;
 };
 
 /// Aligned lines; the models with the most requests come first. Names from the server cannot
