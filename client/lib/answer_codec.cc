@@ -64,10 +64,14 @@ absl::Status CheckTokens(const Texts& texts) {
   return absl::OkStatus();
 }
 
-/// The place of a block of one head; its rows are filled in later.
+/// Reads the rows of one head, which are in `tensor`, a field of `wire`.
 template <typename Wire>
-RowBlock BlockOf(const Wire& wire) {
-  return {wire.sequence(), wire.first_row(), Tensor()};
+absl::StatusOr<ScoresBlock> ReadScores(ScoresBlock::Kind kind, const Wire& wire,
+                                       const v1::Tensor& tensor, const Bytes& bytes) {
+  ScoresBlock scores{.kind = kind, .head = wire.head()};
+  scores.block = {wire.sequence(), wire.first_row(), Tensor()};
+  ASSIGN_OR_RETURN(scores.block.rows, CopyOf(bytes, tensor, wire.GetTypeName().c_str()));
+  return scores;
 }
 
 absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& message,
@@ -78,36 +82,30 @@ absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& 
       ASSIGN_OR_RETURN(block.rows, CopyOf(bytes, message.rows().output(), "rows.output"));
       return StreamMessage(std::move(block));
     }
-    case v1::AttendStreamResponse::kWeights: {
-      const v1::WeightsBlock& wire = message.weights();
-      WeightsBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.weights(), "weights.weights"));
-      return StreamMessage(std::move(result));
-    }
-    case v1::AttendStreamResponse::kLogSumExp: {
-      const v1::LogSumExpBlock& wire = message.log_sum_exp();
-      LogSumExpBlock result{wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.log_sum_exp(), "log_sum_exp"));
-      return StreamMessage(std::move(result));
-    }
+    case v1::AttendStreamResponse::kWeights:
+      return ReadScores(ScoresBlock::Kind::kWeights, message.weights(), message.weights().weights(),
+                        bytes);
+    case v1::AttendStreamResponse::kLogSumExp:
+      return ReadScores(ScoresBlock::Kind::kLogSumExp, message.log_sum_exp(),
+                        message.log_sum_exp().log_sum_exp(), bytes);
     case v1::AttendStreamResponse::kTopWeights: {
       const v1::TopWeightsBlock& wire = message.top_weights();
-      TopWeightsBlock result{wire.head(), BlockOf(wire), {}};
-      ASSIGN_OR_RETURN(result.block.rows,
-                       CopyOf(bytes, wire.top_weights().weights(), "top_weights.weights"));
-      ASSIGN_OR_RETURN(result.keys, KeysOf(bytes, wire.top_weights()));
-      return StreamMessage(std::move(result));
+      ASSIGN_OR_RETURN(ScoresBlock scores, ReadScores(ScoresBlock::Kind::kTopWeights, wire,
+                                                      wire.top_weights().weights(), bytes));
+      ASSIGN_OR_RETURN(scores.keys, KeysOf(bytes, wire.top_weights()));
+      return scores;
+    }
+    case v1::AttendStreamResponse::kLayerWeights: {
+      const v1::LayerWeightsBlock& wire = message.layer_weights();
+      ASSIGN_OR_RETURN(ScoresBlock scores,
+                       ReadScores(ScoresBlock::Kind::kLayerWeights, wire, wire.weights(), bytes));
+      scores.layer = wire.layer();
+      return scores;
     }
     case v1::AttendStreamResponse::kTokens: {
       const v1::TokensBlock& wire = message.tokens();
       RETURN_IF_ERROR(CheckTokens(std::span(&wire.tokens(), 1)));
       return StreamMessage(TokensBlock{wire.sequence(), wire.first_token(), wire.tokens()});
-    }
-    case v1::AttendStreamResponse::kLayerWeights: {
-      const v1::LayerWeightsBlock& wire = message.layer_weights();
-      LayerWeightsBlock result{wire.layer(), wire.head(), BlockOf(wire)};
-      ASSIGN_OR_RETURN(result.block.rows, CopyOf(bytes, wire.weights(), "layer_weights.weights"));
-      return StreamMessage(std::move(result));
     }
     case v1::AttendStreamResponse::kSummary: {
       AttendResult result;
@@ -129,6 +127,7 @@ void ReadSummary(const v1::Summary& summary, AttendResult& result) {
   result.timings.receive = absl::Nanoseconds(summary.receive_ns());
   result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
                   summary.batch_tokens()};
+  result.cached_tokens = summary.cached_tokens();
 }
 
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {

@@ -136,33 +136,27 @@ struct AttendResult {
   std::vector<LayerWeights> layer_weights;
   Timings timings;
   BatchFacts batch;
+  /// The tokens that were not computed, since the server's prefix cache had them.
+  int64_t cached_tokens = 0;
 };
 
-/// Some rows of one sequence, or of one head's weights of it, as they arrive.
+/// Some rows of one sequence as they arrive.
 struct RowBlock {
   int64_t sequence = 0;
   int64_t first_row = 0;
-  Tensor rows;  // [rows, E], [rows, V] or [rows, H, Dv]; weights: [rows, kv_len]
+  Tensor rows;  // of the output: [rows, E], [rows, V] or [rows, H, Dv]
 };
-struct WeightsBlock {
-  int64_t head = 0;
-  RowBlock block;
-};
-struct LogSumExpBlock {
-  int64_t head = 0;
-  RowBlock block;  // [rows]
-};
-struct TopWeightsBlock {
-  int64_t head = 0;
-  RowBlock block;  // weights [rows, k]
-  std::vector<int32_t> keys;
+/// Rows of one head of a sequence, beside the output.
+struct ScoresBlock {
+  enum class Kind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
+  Kind kind = Kind::kWeights;
+  int64_t layer = 0;  // of kLayerWeights
+  int64_t head = 0;   // its number in the layer
+  /// FP32 [rows, kv_len]; kLogSumExp [rows]; kTopWeights [rows, k].
+  RowBlock block = {};
+  std::vector<int32_t> keys = {};  // of kTopWeights, [rows, k]
 };
 
-struct LayerWeightsBlock {
-  int64_t layer = 0;
-  int64_t head = 0;  // its number in the layer
-  RowBlock block;
-};
 /// Some tokens of one text.
 struct TokensBlock {
   int64_t sequence = 0;
@@ -172,8 +166,7 @@ struct TokensBlock {
 
 /// One message of a streamed answer. The last message of a stream is its summary: an AttendResult
 /// without tensors.
-using StreamMessage = std::variant<RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock,
-                                   TokensBlock, LayerWeightsBlock, AttendResult>;
+using StreamMessage = std::variant<RowBlock, ScoresBlock, TokensBlock, AttendResult>;
 
 /// The receiver of a streamed answer.
 struct StreamSink {

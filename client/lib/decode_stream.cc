@@ -1,5 +1,6 @@
 #include "client/lib/decode_stream.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -17,51 +18,39 @@ namespace {
 
 SessionState StateOf(const v1::DecodeResult& result) { return {result.length(), result.usage()}; }
 
-/// Puts the parts of a step's answer together.
-class StepAssembler {
- public:
-  /// INVALID_ARGUMENT for an input that does not hold together.
-  static absl::StatusOr<StepAssembler> Create(const StepRequest& step) {
-    AttendRequest request;
-    request.input = step.input;
-    request.model_output = step.model_output;
-    StepAssembler result;
-    result.has_output_ = step.top_logits == 0 && !step.no_output;
-    ASSIGN_OR_RETURN(result.assembler_, StreamAssembler::Create(request));
-    return result;
-  }
+/// Joins the parts of the answer to a step. INVALID_ARGUMENT for an input that does not hold
+/// together.
+absl::StatusOr<StreamAssembler> AssemblerOf(const StepRequest& step) {
+  AttendRequest request;
+  request.input = step.input;
+  request.model_output = step.model_output;
+  return StreamAssembler::Create(request, step.top_logits == 0 && !step.no_output);
+}
 
-  absl::Status Add(const StreamMessage& message) {
-    if (has_output_) {
-      return assembler_->Add(message);
-    }
-    if (const auto* block = std::get_if<TokensBlock>(&message)) {
-      tokens_.MergeFrom(block->tokens);
-      return absl::OkStatus();
-    }
-    return absl::InternalError("malformed answer: rows for a step without output");
-  }
+absl::Status StatusOf(const v1::DecodeResult& result) {
+  return {static_cast<absl::StatusCode>(result.code()), result.message()};
+}
 
-  absl::StatusOr<AttendResult> Finish(const v1::Summary& summary) {
-    AttendResult result;
-    if (has_output_) {
-      RETURN_IF_ERROR(assembler_->Finish(result));
-    } else if (tokens_.ids_size() > 0) {
-      result.tokens.push_back(std::move(tokens_));
-    }
-    ReadSummary(summary, result);
-    return result;
+absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, v1::DecodeResult& result) {
+  StepResult step;
+  RETURN_IF_ERROR(assembler.Finish(step.answer));
+  ReadSummary(result.summary(), step.answer);
+  step.session = StateOf(result);
+  if (result.has_top_logits()) {
+    step.top_logits = std::move(*result.mutable_top_logits());
   }
-
- private:
-  bool has_output_ = true;
-  std::optional<StreamAssembler> assembler_;
-  v1::TokenizedText tokens_;  // without an output
-};
+  return step;
+}
 
 }  // namespace
 
 struct DecodeStream::State {
+  /// A step under way.
+  struct SentStep {
+    StreamAssembler assembler;
+    std::optional<absl::StatusOr<StepResult>> answer = {};
+  };
+
   State(const DecodeStreamOptions& stream_options, const std::shared_ptr<grpc::Channel>& channel)
       : options(stream_options),
         stub(channel),
@@ -102,34 +91,36 @@ struct DecodeStream::State {
       return BreakWithStatus();
     }
     absl::StatusOr<SessionMessage> message = DecodeSessionMessage(bytes);
-    if (!message.ok()) {
-      return Break(message.status());
-    }
-    if (message->id != last_id) {
-      return Break(absl::InternalError(absl::StrCat("malformed answer: reply to unknown action id ",
-                                                    message->id, ", expected ", last_id)));
-    }
-    return message;
+    return message.ok() ? std::move(message) : Break(message.status());
+  }
+
+  absl::Status BreakWithUnknownId(uint64_t expected, uint64_t found) {
+    return Break(absl::InternalError(absl::StrCat("malformed answer: reply to unknown action id ",
+                                                  found, ", expected ", expected)));
   }
 
   /// Sends an action and reads the messages that answer it; calls `on_part` with each part.
   template <typename OnPart>
   absl::StatusOr<v1::DecodeResult> Act(const grpc::ByteBuffer& request, OnPart on_part) {
     RETURN_IF_ERROR(broken);
+    if (!sent.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("action: expected no step under way (ReceiveSteps), found ", sent.size()));
+    }
     ++last_id;
     RETURN_IF_ERROR(Send(request));
     while (true) {
       ASSIGN_OR_RETURN(const SessionMessage message, Receive());
+      if (message.id != last_id) {
+        return BreakWithUnknownId(last_id, message.id);
+      }
       if (message.part.has_value()) {
         if (const absl::Status status = on_part(*message.part); !status.ok()) {
           return Break(status);
         }
       }
       if (message.result.has_value()) {
-        if (message.result->code() != 0) {
-          return absl::Status(static_cast<absl::StatusCode>(message.result->code()),
-                              message.result->message());
-        }
+        RETURN_IF_ERROR(StatusOf(*message.result));
         return *message.result;
       }
     }
@@ -147,11 +138,41 @@ struct DecodeStream::State {
     return StateOf(result);
   }
 
+  /// Takes a message that answers one of the `sent` steps, of which `num_open` have no answer yet.
+  absl::Status TakeAnswer(SessionMessage message, size_t& num_open) {
+    const uint64_t first_id = last_id + 1 - sent.size();
+    const uint64_t index = message.id - first_id;  // huge for an earlier id
+    if (index >= sent.size() || sent[index].answer.has_value()) {
+      const auto open = std::find_if(sent.begin(), sent.end(),
+                                     [](const SentStep& step) { return !step.answer.has_value(); });
+      return BreakWithUnknownId(first_id + (open - sent.begin()), message.id);
+    }
+    SentStep& step = sent[index];
+    if (message.part.has_value()) {
+      if (const absl::Status status = step.assembler.Add(*message.part); !status.ok()) {
+        return Break(status);
+      }
+    }
+    if (!message.result.has_value()) {
+      return absl::OkStatus();
+    }
+    deadline = absl::Now() + options.timeout;
+    --num_open;
+    if (const absl::Status refused = StatusOf(*message.result); !refused.ok()) {
+      step.answer = refused;
+      return absl::OkStatus();
+    }
+    step.answer = FinishStep(step.assembler, *message.result);
+    return step.answer->ok() ? absl::OkStatus() : Break(step.answer->status());
+  }
+
   const DecodeStreamOptions options;
   grpc::GenericStub stub;
   BlockingStream duplex;
   absl::Time deadline;   // of the action under way
   uint64_t last_id = 0;  // of the action under way, or the last one
+  /// The steps under way; their ids end with `last_id`.
+  std::vector<SentStep> sent;
   absl::Status broken;
   v1::DecodeResult opened;
 };
@@ -173,24 +194,37 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> DecodeStream::Open(const DecodeStr
 
 const v1::DecodeResult& DecodeStream::opened() const { return state_->opened; }
 
+const absl::Status& DecodeStream::status() const { return state_->broken; }
+
 absl::StatusOr<StepResult> DecodeStream::Step(const StepRequest& step, int64_t sequence) {
+  RETURN_IF_ERROR(SendStep(step, sequence));
+  return std::move(ReceiveSteps().back());
+}
+
+absl::Status DecodeStream::SendStep(const StepRequest& step, int64_t sequence) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes,
                    EncodeStep({.id = state_->last_id + 1, .sequence = sequence}, step));
-  ASSIGN_OR_RETURN(StepAssembler assembler, StepAssembler::Create(step));
-  ASSIGN_OR_RETURN(v1::DecodeResult result, state_->Act(bytes, [&](const StreamMessage& part) {
-    return assembler.Add(part);
-  }));
-  StepResult answer;
-  absl::StatusOr<AttendResult> assembled = assembler.Finish(result.summary());
-  if (!assembled.ok()) {
-    return state_->Break(assembled.status());
+  ASSIGN_OR_RETURN(StreamAssembler assembler, AssemblerOf(step));
+  RETURN_IF_ERROR(state_->broken);
+  RETURN_IF_ERROR(state_->Send(bytes));
+  ++state_->last_id;
+  state_->sent.push_back({std::move(assembler)});
+  return absl::OkStatus();
+}
+
+std::vector<absl::StatusOr<StepResult>> DecodeStream::ReceiveSteps() {
+  absl::Status status = state_->broken;
+  for (size_t num_open = state_->sent.size(); num_open > 0 && status.ok();) {
+    absl::StatusOr<SessionMessage> message = state_->Receive();
+    status = message.ok() ? state_->TakeAnswer(*std::move(message), num_open) : message.status();
   }
-  answer.answer = *std::move(assembled);
-  answer.session = StateOf(result);
-  if (result.has_top_logits()) {
-    answer.top_logits = std::move(*result.mutable_top_logits());
+  std::vector<absl::StatusOr<StepResult>> answers;
+  for (State::SentStep& step : state_->sent) {
+    answers.push_back(step.answer.has_value() ? *std::move(step.answer)
+                                              : absl::StatusOr<StepResult>(status));
   }
-  return answer;
+  state_->sent.clear();
+  return answers;
 }
 
 absl::StatusOr<SessionState> DecodeStream::Fork(int64_t sequence, int64_t new_sequence) {

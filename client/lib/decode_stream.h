@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -59,7 +60,16 @@ class DecodeStream {
   /// The answer to Open: resume_token, usage, the length of a resumed sequence.
   const v1::DecodeResult& opened() const;
 
+  /// OK while the session goes on; afterwards the error that ended it.
+  const absl::Status& status() const;
+
   absl::StatusOr<StepResult> Step(const StepRequest& step, int64_t sequence = 0);
+  /// Sends a step and does not wait for its answer. Other actions wait until ReceiveSteps has taken
+  /// the answers of all steps: before, they are FAILED_PRECONDITION. The transport holds only so
+  /// many bytes of answers that nobody reads: send a few MiB of requests and answers at a time.
+  absl::Status SendStep(const StepRequest& step, int64_t sequence = 0);
+  /// Waits for the answers to all steps under way, and returns them in the order of SendStep.
+  std::vector<absl::StatusOr<StepResult>> ReceiveSteps();
   /// Makes `new_sequence`, in 1..65535, with the tokens of `sequence`.
   absl::StatusOr<SessionState> Fork(int64_t sequence, int64_t new_sequence);
   /// Removes the tokens from `length` on.

@@ -16,13 +16,19 @@ absl::Status Wrong(const char* what, int64_t expected, int64_t found) {
       absl::StrCat("streamed answer: ", what, ": expected ", expected, ", found ", found));
 }
 
-/// The rows of a block, [rows, width] or [rows].
-template <typename Block>
-absl::StatusOr<HeadRows<float>::Block> RowsOf(const Block& block, size_t rank, const char* what) {
+/// The kind in errors.
+const char* NameOf(ScoresBlock::Kind kind) {
+  static constexpr const char* kNames[] = {"weights", "log-sum-exp", "largest weights",
+                                           "layer weights"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
   const Tensor& rows = block.block.rows;
+  const size_t rank = block.kind == ScoresBlock::Kind::kLogSumExp ? 1 : 2;
   if (rows.shape().size() != rank || rows.dtype() != Dtype::kF32) {
     return absl::InternalError(
-        absl::StrCat("streamed answer: ", what, ": expected FP32 of rank ", rank));
+        absl::StrCat("streamed answer: ", NameOf(block.kind), ": expected FP32 of rank ", rank));
   }
   return HeadRows<float>::Block{
       block.head, block.block.first_row, rank == 1 ? 1 : rows.shape()[1],
@@ -31,8 +37,10 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const Block& block, size_t rank, c
 
 }  // namespace
 
-absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request) {
+absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
+                                                        bool has_output) {
   StreamAssembler assembler;
+  assembler.has_output_ = has_output;
   assembler.model_output_ = request.model_output;
   assembler.weights_choice_ = request.weights_choice;
   assembler.weights_top_k_ = request.options.weights_top_k();
@@ -65,6 +73,9 @@ absl::Status StreamAssembler::LayOutTexts() {
 }
 
 absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequence) {
+  if (!has_output_) {
+    return absl::InternalError("malformed answer: rows for a step without output");
+  }
   RETURN_IF_ERROR(LayOutTexts());
   if (sequence < 0 || sequence >= std::ssize(sequences_)) {
     return Wrong("sequence", std::ssize(sequences_) - 1, sequence);
@@ -126,28 +137,21 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
   return absl::OkStatus();
 }
 
-absl::Status StreamAssembler::Add(const WeightsBlock& block) {
+absl::Status StreamAssembler::Add(const ScoresBlock& block) {
   ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
-  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 2, "weights"));
-  return sequence->weights.Add(rows, "weights");
+  ASSIGN_OR_RETURN(HeadRows<float>::Block rows, RowsOf(block));
+  if (block.kind == ScoresBlock::Kind::kLayerWeights) {
+    ASSIGN_OR_RETURN(rows.head, ChosenHead(block));
+  }
+  HeadRows<float>& heads = sequence->scores[{block.kind, block.layer}];
+  RETURN_IF_ERROR(heads.Add(rows, NameOf(block.kind)));
+  return block.kind == ScoresBlock::Kind::kTopWeights
+             ? sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys},
+                                      "their keys")
+             : absl::OkStatus();
 }
 
-absl::Status StreamAssembler::Add(const LogSumExpBlock& block) {
-  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
-  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 1, "log-sum-exp"));
-  return sequence->log_sum_exp.Add(rows, "log-sum-exp");
-}
-
-absl::Status StreamAssembler::Add(const TopWeightsBlock& block) {
-  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
-  ASSIGN_OR_RETURN(const auto rows, RowsOf(block, 2, "largest weights"));
-  RETURN_IF_ERROR(sequence->top_weights.Add(rows, "largest weights"));
-  return sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys}, "their keys");
-}
-
-absl::Status StreamAssembler::Add(const LayerWeightsBlock& block) {
-  ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
-  ASSIGN_OR_RETURN(auto rows, RowsOf(block, 2, "layer weights"));
+absl::StatusOr<int64_t> StreamAssembler::ChosenHead(const ScoresBlock& block) const {
   const auto& layers = weights_choice_.layers();
   const auto& heads = weights_choice_.heads();
   const auto head = std::find(heads.begin(), heads.end(), block.head);
@@ -156,8 +160,7 @@ absl::Status StreamAssembler::Add(const LayerWeightsBlock& block) {
     return absl::InternalError(absl::StrCat("streamed answer: weights of layer ", block.layer,
                                             ", head ", block.head, ", which is not chosen"));
   }
-  rows.head = heads.empty() ? block.head : head - heads.begin();
-  return sequence->layer_weights[block.layer].Add(rows, "layer weights");
+  return heads.empty() ? block.head : head - heads.begin();
 }
 
 absl::Status StreamAssembler::Add(const TokensBlock& block) {
@@ -175,68 +178,71 @@ absl::Status StreamAssembler::Add(const TokensBlock& block) {
   return absl::OkStatus();
 }
 
-absl::Status StreamAssembler::FinishLayerWeights(AttendResult& result) const {
-  std::map<int64_t, int64_t> num_heads;  // by layer; a sequence without rows has none of its own
-  for (const int64_t layer : weights_choice_.layers()) {
-    num_heads[layer] = std::max(1, weights_choice_.heads_size());
+int64_t StreamAssembler::NumHeads(const ScoresKey& key) const {
+  const bool is_layer = key.first == ScoresBlock::Kind::kLayerWeights;
+  int64_t num_heads = is_layer ? std::max(1, weights_choice_.heads_size()) : 0;
+  for (const Sequence& sequence : sequences_) {
+    const auto found = sequence.scores.find(key);
+    num_heads = std::max(num_heads, found == sequence.scores.end() ? 0 : found->second.num_heads());
   }
-  for (const Sequence& s : sequences_) {
-    for (const auto& [layer, heads] : s.layer_weights) {
-      num_heads[layer] = std::max(num_heads[layer], heads.num_heads());
-    }
+  return num_heads;
+}
+
+absl::StatusOr<Tensor> StreamAssembler::Joined(const Sequence& sequence, const ScoresKey& key,
+                                               int64_t rows, int64_t width) const {
+  static const HeadRows<float> kNone;
+  const auto found = sequence.scores.find(key);
+  const HeadRows<float>& heads = found == sequence.scores.end() ? kNone : found->second;
+  Shape shape = {NumHeads(key), rows};
+  if (key.first != ScoresBlock::Kind::kLogSumExp) {
+    shape.push_back(heads.WidthOr(width));
   }
-  const HeadRows<float> none;
-  for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
-    const SequenceSpan& span = sequences_[i].span;
-    for (const int64_t layer : weights_choice_.layers()) {
-      const auto found = sequences_[i].layer_weights.find(layer);
-      const HeadRows<float>& heads =
-          found == sequences_[i].layer_weights.end() ? none : found->second;
-      // Weights of an encoder have the rows of the memory.
-      const int64_t rows = heads.num_rows() == span.kv_len ? span.kv_len : span.query_len;
-      LayerWeights& answer = result.layer_weights.emplace_back();
-      answer.layer = layer;
-      answer.sequence = i;
-      answer.weights = Tensor(Dtype::kF32, {num_heads[layer], rows, heads.WidthOr(span.kv_len)});
-      RETURN_IF_ERROR(
-          heads.Join(num_heads[layer], rows, "layer weights", answer.weights.as<float>()));
-    }
+  Tensor joined(Dtype::kF32, shape);
+  RETURN_IF_ERROR(heads.Join(shape[0], rows, NameOf(key.first), joined.as<float>()));
+  return joined;
+}
+
+absl::Status StreamAssembler::FinishScores(const Sequence& sequence, AttendResult& result) const {
+  constexpr ScoresKey kWeights = {ScoresBlock::Kind::kWeights, 0};
+  constexpr ScoresKey kLogSumExp = {ScoresBlock::Kind::kLogSumExp, 0};
+  constexpr ScoresKey kTopWeights = {ScoresBlock::Kind::kTopWeights, 0};
+  const int64_t rows = sequence.span.query_len, keys = sequence.span.kv_len;
+  if (NumHeads(kWeights) > 0) {
+    ASSIGN_OR_RETURN(result.weights.emplace_back(), Joined(sequence, kWeights, rows, keys));
+  }
+  if (NumHeads(kLogSumExp) > 0) {
+    ASSIGN_OR_RETURN(result.log_sum_exp.emplace_back(), Joined(sequence, kLogSumExp, rows, 1));
+  }
+  if (NumHeads(kTopWeights) > 0) {
+    LargestWeights& top = result.top_weights.emplace_back();
+    ASSIGN_OR_RETURN(top.weights,
+                     Joined(sequence, kTopWeights, rows, std::min(weights_top_k_, keys)));
+    top.keys.resize(top.weights.num_elements());
+    return sequence.top_keys.Join(top.weights.shape()[0], rows, "keys", top.keys.data());
   }
   return absl::OkStatus();
 }
 
-absl::Status StreamAssembler::FinishScores(AttendResult& result) const {
-  int64_t weights_heads = 0, log_sum_exp_heads = 0, top_heads = 0;
-  for (const Sequence& s : sequences_) {
-    weights_heads = std::max(weights_heads, s.weights.num_heads());
-    log_sum_exp_heads = std::max(log_sum_exp_heads, s.log_sum_exp.num_heads());
-    top_heads = std::max(top_heads, s.top_weights.num_heads());
-  }
-  for (const Sequence& s : sequences_) {
-    const int64_t rows = s.span.query_len;
-    if (weights_heads > 0) {
-      Tensor& weights = result.weights.emplace_back(
-          Dtype::kF32, Shape{weights_heads, rows, s.weights.WidthOr(s.span.kv_len)});
-      RETURN_IF_ERROR(s.weights.Join(weights_heads, rows, "weights", weights.as<float>()));
-    }
-    if (log_sum_exp_heads > 0) {
-      Tensor& sums = result.log_sum_exp.emplace_back(Dtype::kF32, Shape{log_sum_exp_heads, rows});
-      RETURN_IF_ERROR(s.log_sum_exp.Join(log_sum_exp_heads, rows, "log-sum-exp", sums.as<float>()));
-    }
-    if (top_heads > 0) {
-      const int64_t k = s.top_weights.WidthOr(std::min(weights_top_k_, s.span.kv_len));
-      LargestWeights& top = result.top_weights.emplace_back();
-      top.weights = Tensor(Dtype::kF32, {top_heads, rows, k});
-      top.keys.resize(top.weights.num_elements());
-      RETURN_IF_ERROR(
-          s.top_weights.Join(top_heads, rows, "largest weights", top.weights.as<float>()));
-      RETURN_IF_ERROR(s.top_keys.Join(top_heads, rows, "keys", top.keys.data()));
-    }
+absl::Status StreamAssembler::FinishLayerWeights(int64_t index, AttendResult& result) const {
+  const Sequence& sequence = sequences_[index];
+  for (const int64_t layer : weights_choice_.layers()) {
+    const ScoresKey key = {ScoresBlock::Kind::kLayerWeights, layer};
+    const auto found = sequence.scores.find(key);
+    // Weights of an encoder have the rows of the memory.
+    const int64_t keys = sequence.span.kv_len;
+    const bool is_encoder = found != sequence.scores.end() && found->second.num_rows() == keys;
+    ASSIGN_OR_RETURN(Tensor weights,
+                     Joined(sequence, key, is_encoder ? keys : sequence.span.query_len, keys));
+    result.layer_weights.push_back({layer, index, std::move(weights)});
   }
   return absl::OkStatus();
 }
 
 absl::Status StreamAssembler::Finish(AttendResult& result) {
+  if (!has_output_) {
+    result.tokens = std::move(tokens_);
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(LayOutTexts());
   for (const Sequence& sequence : sequences_) {
     if (sequence.received != sequence.span.output_rows) {
@@ -245,8 +251,11 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
   }
   result.output = std::move(output_);
   result.tokens = std::move(tokens_);
-  RETURN_IF_ERROR(FinishScores(result));
-  return FinishLayerWeights(result);
+  for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
+    RETURN_IF_ERROR(FinishScores(sequences_[i], result));
+    RETURN_IF_ERROR(FinishLayerWeights(i, result));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace attention

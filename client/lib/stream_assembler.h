@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,17 +15,16 @@ namespace attention {
 
 class StreamAssembler {
  public:
-  /// Keeps no reference to `request`. Errors of SequencesOf.
-  static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request);
+  /// Keeps no reference to `request`. Without `has_output`, as of a step that asks for none, only
+  /// tokens may come. Errors of SequencesOf.
+  static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request,
+                                                bool has_output = true);
 
   /// INTERNAL for a block that does not continue its sequence or does not fit the answer, and for a
   /// summary.
   absl::Status Add(const StreamMessage& message);
   absl::Status Add(const RowBlock& block);
-  absl::Status Add(const WeightsBlock& block);
-  absl::Status Add(const LogSumExpBlock& block);
-  absl::Status Add(const TopWeightsBlock& block);
-  absl::Status Add(const LayerWeightsBlock& block);
+  absl::Status Add(const ScoresBlock& block);
   /// REQUIRES: the tokens of all texts come before other blocks.
   absl::Status Add(const TokensBlock& block);
 
@@ -32,14 +32,13 @@ class StreamAssembler {
   absl::Status Finish(AttendResult& result);
 
  private:
+  /// What the rows of heads are of: a kind, and the layer for kLayerWeights.
+  using ScoresKey = std::pair<ScoresBlock::Kind, int64_t>;
   struct Sequence {
     SequenceSpan span;
     int64_t received = 0;  // rows
-    HeadRows<float> weights = {};
-    HeadRows<float> log_sum_exp = {};
-    HeadRows<float> top_weights = {};
+    std::map<ScoresKey, HeadRows<float>> scores = {};
     HeadRows<int32_t> top_keys = {};
-    std::map<int64_t, HeadRows<float>> layer_weights = {};
   };
 
   absl::Status LayOut(const AttendRequest& request);
@@ -47,9 +46,17 @@ class StreamAssembler {
   absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   absl::Status Allocate(const Tensor& rows);
-  absl::Status FinishScores(AttendResult& result) const;
-  absl::Status FinishLayerWeights(AttendResult& result) const;
+  /// The index of a head among the chosen ones. INTERNAL for a layer or head that is not chosen.
+  absl::StatusOr<int64_t> ChosenHead(const ScoresBlock& block) const;
+  /// The number of heads, by the sequence that has most: one without rows has none.
+  int64_t NumHeads(const ScoresKey& key) const;
+  /// The rows of all heads, [H, rows, width], or [H, rows] of kLogSumExp; `width` if no row came.
+  absl::StatusOr<Tensor> Joined(const Sequence& sequence, const ScoresKey& key, int64_t rows,
+                                int64_t width) const;
+  absl::Status FinishScores(const Sequence& sequence, AttendResult& result) const;
+  absl::Status FinishLayerWeights(int64_t index, AttendResult& result) const;
 
+  bool has_output_ = true;
   v1::ModelOutput model_output_ = v1::LAST_HIDDEN_STATES;
   v1::WeightsChoice weights_choice_;
   int64_t weights_top_k_ = 0;

@@ -28,6 +28,13 @@ RowBlock Rows(int64_t sequence, int64_t first_row, int64_t rows, float value) {
   return {sequence, first_row, Filled({rows, kBlockWidth}, value)};
 }
 
+using Kind = ScoresBlock::Kind;
+
+ScoresBlock Scores(Kind kind, int64_t layer, int64_t head, RowBlock block,
+                   std::vector<int32_t> keys = {}) {
+  return {kind, layer, head, std::move(block), std::move(keys)};
+}
+
 /// Two padded sequences of 3 and 2 rows in [2, 3, kBlockWidth].
 class StreamAssemblerTest : public ::testing::Test {
  protected:
@@ -84,12 +91,12 @@ TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   // Heads interleaved block by block, as a causal stream sends them.
-  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 0, Filled({2, 3}, 0.1f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({2, 3}, 0.2f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 2, Filled({1, 3}, 0.3f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {0, 2, Filled({1, 3}, 0.4f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {1, 0, Filled({2, 2}, 0.5f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{1, {1, 0, Filled({2, 2}, 0.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({2, 3}, 0.1f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {0, 0, Filled({2, 3}, 0.2f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 2, Filled({1, 3}, 0.3f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {0, 2, Filled({1, 3}, 0.4f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {1, 0, Filled({2, 2}, 0.5f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {1, 0, Filled({2, 2}, 0.5f)})), IsOk());
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
   ASSERT_EQ(result_.weights.size(), 2u);
   EXPECT_THAT(result_.weights[0].shape(), ElementsAre(2, 3, 3));
@@ -103,7 +110,7 @@ TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
 TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
-  ASSERT_THAT(assembler_->Add(WeightsBlock{0, {0, 0, Filled({2, 3}, 0.1f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({2, 3}, 0.1f)})), IsOk());
   EXPECT_THAT(
       assembler_->Finish(result_),
       StatusIs(absl::StatusCode::kInternal, HasSubstr("weights of a head: expected 9, found 6")));
@@ -114,13 +121,18 @@ TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
   assembler_.emplace(*StreamAssembler::Create(request_));
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
-  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 0, Filled({2}, 1.5f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 2, Filled({1}, 2.5f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {1, 0, Filled({2}, 3.5f)}}), IsOk());
-  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {0, 0, Filled({3, 2}, 0.5f)}, {0, 1, 1, 2, 2, 0}}),
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({2}, 1.5f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 2, Filled({1}, 2.5f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {1, 0, Filled({2}, 3.5f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kTopWeights, 0, 0, {0, 0, Filled({3, 2}, 0.5f)},
+                                     {0, 1, 1, 2, 2, 0})),
               IsOk());
-  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {1, 0, Filled({1, 2}, 0.25f)}, {1, 0}}), IsOk());
-  ASSERT_THAT(assembler_->Add(TopWeightsBlock{0, {1, 1, Filled({1, 2}, 0.75f)}, {0, -1}}), IsOk());
+  ASSERT_THAT(
+      assembler_->Add(Scores(Kind::kTopWeights, 0, 0, {1, 0, Filled({1, 2}, 0.25f)}, {1, 0})),
+      IsOk());
+  ASSERT_THAT(
+      assembler_->Add(Scores(Kind::kTopWeights, 0, 0, {1, 1, Filled({1, 2}, 0.75f)}, {0, -1})),
+      IsOk());
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
   ASSERT_EQ(result_.log_sum_exp.size(), 2u);
   EXPECT_THAT(result_.log_sum_exp[0].shape(), ElementsAre(1, 3));
@@ -135,7 +147,7 @@ TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
 TEST_F(StreamAssemblerTest, MissesLogSumExpThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
-  ASSERT_THAT(assembler_->Add(LogSumExpBlock{0, {0, 0, Filled({3}, 1.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})), IsOk());
   EXPECT_THAT(assembler_->Finish(result_),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("log-sum-exp of a head")));
 }
@@ -196,16 +208,16 @@ TEST_F(StreamAssemblerTest, PutsTheChosenHeadsOfEachLayerTogether) {
     for (const int64_t layer : {1, 4}) {
       for (const int64_t head : {2, 5}) {
         const float value = static_cast<float>(100 * sequence + 10 * layer + head);
-        ASSERT_THAT(assembler_->Add(
-                        LayerWeightsBlock{layer, head, {sequence, 0, Filled({rows, rows}, value)}}),
+        ASSERT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, layer, head,
+                                           {sequence, 0, Filled({rows, rows}, value)})),
                     IsOk());
       }
     }
   }
-  EXPECT_THAT(assembler_->Add(LayerWeightsBlock{2, 2, {0, 0, Filled({3, 3}, 0.5f)}}),
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, 2, 2, {0, 0, Filled({3, 3}, 0.5f)})),
               StatusIs(absl::StatusCode::kInternal,
                        "streamed answer: weights of layer 2, head 2, which is not chosen"));
-  EXPECT_THAT(assembler_->Add(LayerWeightsBlock{1, 3, {0, 0, Filled({3, 3}, 0.5f)}}),
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, 1, 3, {0, 0, Filled({3, 3}, 0.5f)})),
               StatusIs(absl::StatusCode::kInternal,
                        "streamed answer: weights of layer 1, head 3, which is not chosen"));
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
@@ -222,15 +234,16 @@ TEST_F(StreamAssemblerTest, MissesWeightsOfALayerThatNeverCame) {
   assembler_.emplace(*StreamAssembler::Create(request_));
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
-  ASSERT_THAT(assembler_->Add(LayerWeightsBlock{1, 0, {0, 0, Filled({3, 3}, 0.5f)}}), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, 1, 0, {0, 0, Filled({3, 3}, 0.5f)})),
+              IsOk());
   EXPECT_THAT(assembler_->Finish(result_),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("layer weights of a head")));
 }
 
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
-  EXPECT_THAT(assembler_->Add(WeightsBlock{1, {0, 0, Filled({1, 3}, 0.1f)}}),
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {0, 0, Filled({1, 3}, 0.1f)})),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));
-  EXPECT_THAT(assembler_->Add(WeightsBlock{0, {0, 1, Filled({1, 3}, 0.1f)}}),
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 1, Filled({1, 3}, 0.1f)})),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("elements before")));
 }
 
