@@ -1,7 +1,7 @@
 #include "client/load/arrival_trace.h"
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -34,16 +33,11 @@ absl::StatusOr<Entry> ParseEntry(const std::vector<std::string>& words) {
   if (words.size() == 1) {
     return entry;
   }
-  int64_t length = 0;
-  if (!absl::SimpleAtoi(words[1], &length) || length < 1 || length > kMaxLength) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a length of 1 to ", kMaxLength, ", found \"", words[1], "\""));
-  }
+  ASSIGN_OR_RETURN(entry.length, ParseLength(words[1]));
   if (words.size() > 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a time and a length, found \"", words[2], "\" too"));
   }
-  entry.length = length;
   return entry;
 }
 
@@ -65,27 +59,14 @@ absl::Status CheckFollows(const Entry& entry, const std::vector<Entry>& before) 
 }
 
 absl::StatusOr<std::vector<Entry>> ReadEntries(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat(path, ": expected a file of times, found none"));
-  }
   std::vector<Entry> entries;
-  int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    const std::vector<std::string> words = absl::StrSplit(
-        line.substr(0, line.find('#')), absl::ByAnyChar(", \t\r"), absl::SkipWhitespace());
-    if (words.empty()) {
-      continue;
-    }
-    const absl::StatusOr<Entry> entry = ParseEntry(words);
-    const absl::Status status = entry.ok() ? CheckFollows(*entry, entries) : entry.status();
-    if (!status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ", line ", number, ": ", std::string(status.message())));
-    }
-    entries.push_back(*entry);
-  }
+  const auto take = [&](const std::vector<std::string>& words) -> absl::Status {
+    ASSIGN_OR_RETURN(const Entry entry, ParseEntry(words));
+    RETURN_IF_ERROR(CheckFollows(entry, entries));
+    entries.push_back(entry);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ReadLines(path, take));
   if (entries.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected times, found none"));
   }
@@ -104,16 +85,12 @@ absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path) {
       ++counts[*entry.length];
     }
   }
-  std::map<int64_t, size_t> kinds;
-  for (const auto& [length, count] : counts) {
-    kinds.emplace(length, kinds.size());
-    trace.lengths.lengths.push_back(length);
-    trace.lengths.weights.push_back(count);
-  }
-  trace.lengths.text = counts.empty() ? "" : absl::StrCat("schedule:", path);
+  trace.lengths = MixOf(counts.empty() ? "" : absl::StrCat("schedule:", path), counts);
+  const std::vector<int64_t>& lengths = trace.lengths.lengths;
   for (const Entry& entry : entries) {
     if (entry.length.has_value()) {
-      trace.kinds.push_back(kinds.at(*entry.length));
+      trace.kinds.push_back(std::lower_bound(lengths.begin(), lengths.end(), *entry.length) -
+                            lengths.begin());
     }
   }
   return trace;

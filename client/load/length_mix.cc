@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/runtime/status_macros.h"
 
@@ -25,32 +24,23 @@ absl::Status Malformed(const std::string& text, const std::string& found) {
       "file:PATH, with lengths of 1 to ", kMaxLength, " and S of 0 to 20, found \"", found, "\""));
 }
 
-absl::StatusOr<int64_t> ParseLength(const std::string& text, const std::string& part) {
-  int64_t length = 0;
-  if (!absl::SimpleAtoi(part, &length) || length < 1 || length > kMaxLength) {
-    return Malformed(text, part);
-  }
-  return length;
-}
-
 /// Parses MIN..MAX. The k-th length has the weight 1 / k^exponent.
 absl::StatusOr<LengthMix> ParseRange(const std::string& text, const std::string& range,
                                      double exponent) {
   const std::vector<std::string> ends = absl::StrSplit(range, "..");
-  if (ends.size() != 2) {
+  const auto min = ParseLength(ends.front()), max = ParseLength(ends.back());
+  if (ends.size() != 2 || !min.ok() || !max.ok()) {
     return Malformed(text, range);
   }
-  ASSIGN_OR_RETURN(const int64_t min, ParseLength(text, ends[0]));
-  ASSIGN_OR_RETURN(const int64_t max, ParseLength(text, ends[1]));
-  if (max < min || max - min >= kMaxLengths) {
+  if (*max < *min || *max - *min >= kMaxLengths) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected at least one and at ",
-                                                   "most ", kMaxLengths, " lengths, found ", min,
-                                                   " to ", max));
+                                                   "most ", kMaxLengths, " lengths, found ", *min,
+                                                   " to ", *max));
   }
   LengthMix mix{text, {}, {}};
-  for (int64_t length = min; length <= max; ++length) {
+  for (int64_t length = *min; length <= *max; ++length) {
     mix.lengths.push_back(length);
-    mix.weights.push_back(std::pow(static_cast<double>(length - min + 1), -exponent));
+    mix.weights.push_back(std::pow(static_cast<double>(length - *min + 1), -exponent));
   }
   return mix;
 }
@@ -66,36 +56,18 @@ absl::StatusOr<LengthMix> ParseZipf(const std::string& text, const std::string& 
 }
 
 absl::StatusOr<LengthMix> ReadLengths(const std::string& text, const std::string& path) {
-  std::ifstream file(path);
-  if (!file) {
-    return absl::NotFoundError(absl::StrCat(path, ": expected a file of lengths, found none"));
-  }
   std::map<int64_t, double> counts;
-  int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    const std::string stripped(absl::StripAsciiWhitespace(line));
-    int64_t length = 0;
-    if (stripped.empty()) {
-      continue;
-    }
-    if (!absl::SimpleAtoi(stripped, &length) || length < 1 || length > kMaxLength) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ", line ", number,
-                                                     ": expected a length of 1 to ", kMaxLength,
-                                                     ", found \"", stripped, "\""));
-    }
+  const auto take = [&](const std::vector<std::string>& words) -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t length, ParseLength(absl::StrJoin(words, " ")));
     ++counts[length];
-  }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ReadLines(path, take));
   if (counts.empty() || std::ssize(counts) > kMaxLengths) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected 1 to ", kMaxLengths,
                                                    " different lengths, found ", counts.size()));
   }
-  LengthMix mix{text, {}, {}};
-  for (const auto& [length, count] : counts) {
-    mix.lengths.push_back(length);
-    mix.weights.push_back(count);
-  }
-  return mix;
+  return MixOf(text, counts);
 }
 
 }  // namespace
@@ -104,8 +76,9 @@ absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
   const auto& [kind, rest] = parts;
   if (kind == "fixed") {
-    ASSIGN_OR_RETURN(const int64_t length, ParseLength(text, rest));
-    return LengthMix{text, {length}, {1.0}};
+    const absl::StatusOr<int64_t> length = ParseLength(rest);
+    return length.ok() ? MixOf(text, {{*length, 1.0}})
+                       : absl::StatusOr<LengthMix>(Malformed(text, rest));
   }
   if (kind == "uniform") {
     return ParseRange(text, rest, 0.0);
@@ -117,6 +90,44 @@ absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text) {
     return ReadLengths(text, rest);
   }
   return Malformed(text, kind);
+}
+
+LengthMix MixOf(const std::string& text, const std::map<int64_t, double>& counts) {
+  LengthMix mix{text, {}, {}};
+  for (const auto& [length, count] : counts) {
+    mix.lengths.push_back(length);
+    mix.weights.push_back(count);
+  }
+  return mix;
+}
+
+absl::StatusOr<int64_t> ParseLength(const std::string& text) {
+  int64_t length = 0;
+  if (!absl::SimpleAtoi(text, &length) || length < 1 || length > kMaxLength) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a length of 1 to ", kMaxLength, ", found \"", text, "\""));
+  }
+  return length;
+}
+
+absl::Status ReadLines(const std::string& path,
+                       const std::function<absl::Status(const std::vector<std::string>&)>& take) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  }
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const std::vector<std::string> words = absl::StrSplit(
+        line.substr(0, line.find('#')), absl::ByAnyChar(", \t\r"), absl::SkipWhitespace());
+    const absl::Status status = words.empty() ? absl::OkStatus() : take(words);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ", line ", number, ": ", std::string(status.message())));
+    }
+  }
+  return absl::OkStatus();
 }
 
 WeightedDraw::WeightedDraw(const std::vector<double>& weights, uint64_t seed) : generator_(seed) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,6 +26,18 @@ struct LengthMix {
 /// 1 / k^1.1; "file:PATH" with one length a line, each line as likely. INVALID_ARGUMENT quotes what
 /// is wrong; NOT_FOUND names a file that cannot be read.
 absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text);
+
+/// A mix of the lengths that `counts` has, each as likely as it is frequent.
+LengthMix MixOf(const std::string& text, const std::map<int64_t, double>& counts);
+
+/// Parses a length of 1 to kMaxLength.
+absl::StatusOr<int64_t> ParseLength(const std::string& text);
+
+/// Calls `take` with the words of each line, which blanks or commas separate. Lines without words
+/// are left out, and so is text after a #. NOT_FOUND for a file that cannot be read;
+/// INVALID_ARGUMENT for a line that `take` refuses, with its number.
+absl::Status ReadLines(const std::string& path,
+                       const std::function<absl::Status(const std::vector<std::string>&)>& take);
 
 /// Draws indices with given weights; the same ones for the same seed, on every machine.
 class WeightedDraw {
