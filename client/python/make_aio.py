@@ -1,9 +1,10 @@
-"""Makes the client for asyncio of client.py: the same calls, awaited."""
+"""Makes the client for asyncio of client.py, and its session of session.py: the same calls, awaited."""
 
 import re
+from typing import Dict
 
-# What is called otherwise there.
-NAMES = {
+# What is called otherwise there, and what is waited for.
+CLIENT = {
     "import time\n": "import asyncio\n",
     "import grpc\n": "import grpc\nimport grpc.aio\n",
     "channel(grpc, ": "channel(grpc.aio, ",
@@ -21,9 +22,6 @@ NAMES = {
     "Thread-safe; calls of many threads share its connections.": "Belongs to the event loop that is running when it is made.",
     "One thread's.": "Iterate with `async for`.",
     "use it in a `with`": "use it in an `async with`",
-}
-# What is waited for there.
-AWAITS = {
     "time.sleep(": "await asyncio.sleep(",
     "next(call, None)\n    return data": "await call.read()\n    return None if data is grpc.aio.EOF else data",
     "self._channel.close()": "await self._channel.close()",
@@ -35,13 +33,32 @@ AWAITS = {
     "for _ in self:": "async for _ in self:",
     "if self.check_health(": "if await self.check_health(",
 }
+SESSION = {
+    "import time\n": "import asyncio\nimport time\n",
+    "attend._threads": "attend._tasks",
+    "class Session:": "class AsyncSession:",
+    '-> "Session"': '-> "AsyncSession"',
+    "From Client.session(). Thread-safe: actions on different sequences may run side by side.":
+        "From AsyncClient.session(); `async with`, or open(), opens it. Tasks may act on different sequences side by side.",
+    "use it in a with": "use it in an async with",
+    "        self._open()\n": "",
+    "def _open(": "def open(",
+    "        return self\n": "        await self.open()\n        return self\n",
+    "            self.close()": "            await self.close()",
+    "self._act(": "await self._act(",
+    "= messages.get(": "= await messages.get(",
+    "if not self._reader": "if not await self._reader",
+    "for data in self._call:": "async for data in self._call:",
+    "        except grpc.RpcError": '        except asyncio.CancelledError:\n            error = Cancelled("the session was cancelled")\n'
+        "        except grpc.RpcError",
+}
 WAITS = re.compile(r"\bawait |\basync for |def __a(enter|exit)__")
 
 
-def async_source(source: str) -> str:
-    for old, new in {**NAMES, **AWAITS}.items():
+def async_source(source: str, changes: Dict[str, str]) -> str:
+    for old, new in changes.items():
         if old not in source:
-            raise SystemExit(f"client.py: expected {old!r}, found none")
+            raise SystemExit(f"expected {old!r} in the source of the client for asyncio, found none")
         source = source.replace(old, new)
     source = re.sub("__(iter|next|enter|exit)__", r"__a\1__", source)
     # A function ends where the next one begins; those within others wait for nothing.

@@ -1,4 +1,5 @@
-"""Makes models.py of attention.proto: a plain class for each message that comes back as it is."""
+"""Makes models.py of attention.proto: a plain class for each message that comes back as it is, and the keywords of messages that
+are part of a request."""
 
 from google.protobuf import descriptor_pb2
 
@@ -19,13 +20,24 @@ CLASSES = {
     "ServerStatistics": "ServerStatistics",
     "Logging": "Logging",
 }
-HEADER = '''"""Answers of the server, as plain classes. Fields are those of attention.proto, where they are explained; a value of an
-enum is its name. Made of attention.proto by make_models.py."""
+KEYWORDS = {
+    "Rotary": "RotaryKeywords",
+    "RmsNorm": "RmsNormKeywords",
+    "SequenceOptions": "SequenceKeywords",
+    "AttentionOptions": "OptionKeywords",
+    "WeightsChoice": "WeightsChoiceKeywords",
+    "AttentionHeads": "HeadsKeywords",
+}
+HEADER = '''"""Answers of the server as plain classes, and parts of requests as keywords. Fields are those of attention.proto, where they
+are explained; a value of an enum is its name. Made of attention.proto by make_models.py."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, TypedDict
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 '''
 
 Field = descriptor_pb2.FieldDescriptorProto
@@ -48,17 +60,30 @@ def models_source(descriptor_set: bytes) -> str:
         message = messages[outer]
         if inner:
             message = next(nested for nested in message.nested_type if nested.name == inner)
-        fields = "".join(f"    {field.name}: {_type_of(field, file.package)}\n" for field in message.field)
+        fields = "".join(f"    {field.name}: {_answer_type(field, file.package)}\n" for field in message.field)
         source += f'\n\n@dataclasses.dataclass(frozen=True)\nclass {class_name}:\n    """{name} of attention.proto."""\n\n{fields}'
+    for name, class_name in KEYWORDS.items():
+        fields = "".join(f"    {field.name}: {_keyword_type(field, file.package)}\n" for field in messages[name].field)
+        source += f'\n\nclass {class_name}(TypedDict, total=False):\n    """{name} of attention.proto."""\n\n{fields}'
     mirrors = "".join(f'    "{name}": {class_name},\n' for name, class_name in CLASSES.items())
     return source + f"\n\n# By the message's name.\nMIRRORS: Dict[str, Type[Any]] = {{\n{mirrors}}}\n"
 
 
-def _type_of(field: Field, package: str) -> str:
+def _kind_of(field: Field, package: str) -> str:
+    """The class of one value; a tensor is an array."""
     if field.type == Field.TYPE_MESSAGE:
-        kind = CLASSES[field.type_name[len(package) + 2 :]]
-    else:
-        kind = SCALARS.get(field.type, "int")
+        name = field.type_name[len(package) + 2 :]
+        return CLASSES.get(name) or KEYWORDS.get(name) or "ArrayLike"
+    return SCALARS.get(field.type, "int")
+
+
+def _answer_type(field: Field, package: str) -> str:
+    kind = _kind_of(field, package)
     if field.label == Field.LABEL_REPEATED:
         return f"List[{kind}]"
     return f"Optional[{kind}]" if field.proto3_optional else kind
+
+
+def _keyword_type(field: Field, package: str) -> str:
+    kind = _kind_of(field, package)
+    return f"Sequence[{kind}]" if field.label == Field.LABEL_REPEATED else kind

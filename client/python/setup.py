@@ -1,5 +1,5 @@
-"""Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py and
-models.py."""
+"""Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py,
+aio_session.py and models.py."""
 
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ from setuptools.command.sdist import sdist
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from make_aio import async_source  # noqa: E402
+from make_aio import CLIENT, SESSION, async_source  # noqa: E402
 from make_models import models_source  # noqa: E402
 
 PACKAGE = HERE / "src" / "attend"
@@ -21,7 +21,8 @@ OUTPUT = PACKAGE / "attention.binpb"
 
 
 def generate() -> None:
-    (PACKAGE / "aio.py").write_text(async_source((PACKAGE / "client.py").read_text()))
+    (PACKAGE / "aio.py").write_text(async_source((PACKAGE / "client.py").read_text(), CLIENT))
+    (PACKAGE / "aio_session.py").write_text(async_source((PACKAGE / "session.py").read_text(), SESSION))
     compile_messages()
     (PACKAGE / "models.py").write_text(models_source(OUTPUT.read_bytes()))
 

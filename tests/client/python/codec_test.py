@@ -4,7 +4,7 @@ import dataclasses
 import unittest
 
 import numpy as np
-from attend import _keywords, _tensors
+from attend import _tensors, models
 from attend._mirror import MIRRORS
 from attend._proto import message_class
 from attend._requests import attend_request
@@ -57,11 +57,11 @@ class WireTest(unittest.TestCase):
 class CompletenessTest(unittest.TestCase):
     def test_every_option_is_a_keyword(self):
         for message, keywords in (
-            ("AttentionOptions", _keywords.OptionKeywords),
-            ("Rotary", _keywords.RotaryKeywords),
-            ("RmsNorm", _keywords.RmsNormKeywords),
-            ("SequenceOptions", _keywords.SequenceKeywords),
-            ("AttentionHeads", _keywords.HeadsKeywords),
+            ("AttentionOptions", models.OptionKeywords),
+            ("Rotary", models.RotaryKeywords),
+            ("RmsNorm", models.RmsNormKeywords),
+            ("SequenceOptions", models.SequenceKeywords),
+            ("AttentionHeads", models.HeadsKeywords),
         ):
             fields = {field.name for field in message_class(message).DESCRIPTOR.fields}
             self.assertEqual(fields, set(keywords.__annotations__), message)

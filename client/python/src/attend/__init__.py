@@ -58,6 +58,7 @@ from attend.results import (
     WeightsBlock,
 )
 from attend.session import Session
+from attend.sharded_session import ShardedResult, ShardedSession, ShardRange
 
 __version__ = "0.1.0"
 __all__ = [
@@ -97,6 +98,9 @@ __all__ = [
     "Session",
     "SessionState",
     "SessionUsage",
+    "ShardRange",
+    "ShardedResult",
+    "ShardedSession",
     "StepResult",
     "Summary",
     "Tls",

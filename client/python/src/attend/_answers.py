@@ -59,7 +59,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
 def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]) -> results.Block:
     """From an AttendStreamResponse that is not its stream's summary."""
     kind = message.WhichOneof("part")
-    part = getattr(message, kind) if kind else None
+    part: Any = getattr(message, kind) if kind else None
     if kind == "rows":
         return results.RowBlock(part.sequence, part.first_row, read(received, part.output, home))
     if kind == "tokens":

@@ -1,4 +1,5 @@
-"""The keywords of requests: one list of them for both clients, for unary calls, streams and sessions."""
+"""The keywords of requests: one list of them for both clients, for unary calls, streams and sessions. Those of the parts of a
+request are made of attention.proto (models.py): OptionKeywords has all options of attention, WeightsChoiceKeywords, HeadsKeywords."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Protocol, Sequence, TypedDict, TypeVar, Union
 
 import numpy as np
+
+from attend.models import HeadsKeywords, OptionKeywords, WeightsChoiceKeywords
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,64 +25,6 @@ if TYPE_CHECKING:
     Tokens = Union[Sequence[int], Sequence[Sequence[int]], np.ndarray[Any, Any]]
 
 
-class RotaryKeywords(TypedDict, total=False):
-    """Rotary of attention.proto."""
-
-    dim: int
-    base: float
-    interleaved: bool
-    scaling: str  # "none", "linear" or "llama3"
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_max_positions: int
-    position_offset: int
-
-
-class RmsNormKeywords(TypedDict, total=False):
-    """RmsNorm of attention.proto."""
-
-    weight: Sequence[float]
-    epsilon: float
-
-
-class SequenceKeywords(TypedDict, total=False):
-    """SequenceOptions of attention.proto."""
-
-    causal: bool
-    window: int
-    window_right: int
-    window_dilation: int
-    prefix: int
-    global_tokens: Sequence[int]
-
-
-class OptionKeywords(TypedDict, total=False):
-    """What kind of attention: the fields of AttentionOptions, where each is explained."""
-
-    causal: bool
-    scale: float
-    return_weights: bool
-    window: int
-    window_right: int
-    window_dilation: int
-    prefix: int
-    global_tokens: Sequence[int]
-    softcap: float
-    alibi_slopes: Sequence[float]
-    sinks: Sequence[float]
-    rotary: RotaryKeywords
-    query_norm: RmsNormKeywords
-    key_norm: RmsNormKeywords
-    similarity: str  # "dot_product", "gaussian", "box", "triangular" or "linear"
-    bandwidth: float
-    bias: "ArrayLike"  # [Sq, Sk], [H, Sq, Sk] or [1 or B, 1 or H, Sq, Sk], added to the logits
-    mask: "ArrayLike"  # bool, in those shapes; False hides a key
-    return_log_sum_exp: bool
-    weights_top_k: int
-    sequences: Sequence[SequenceKeywords]
-
-
 class InputKeywords(TypedDict, total=False):
     """What goes in instead of hidden states: one of token ids, texts, and query with key and value."""
 
@@ -92,13 +37,6 @@ class InputKeywords(TypedDict, total=False):
     no_special_tokens: bool  # leaves out what the tokenizer puts around a text
     dtype: Optional[str]  # "fp32", "fp16" or "bf16": how rows travel and are computed; else as they are
     model_output: str  # "last_hidden_states", "mean_pooled", "cls_pooled", "logits" or "last_logits"
-
-
-class WeightsChoiceKeywords(TypedDict, total=False):
-    """WeightsChoice of attention.proto."""
-
-    layers: Sequence[int]
-    heads: Sequence[int]  # all unless set
 
 
 class AttendKeywords(InputKeywords, OptionKeywords, total=False):
@@ -116,23 +54,13 @@ class AttendKeywords(InputKeywords, OptionKeywords, total=False):
     weights_choice: WeightsChoiceKeywords  # of a whole stack: also the attention weights of these layers
 
 
-class HeadsKeywords(TypedDict, total=False):
-    """AttentionHeads of attention.proto: a session of attention without a model."""
-
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    value_head_dim: int
-    dtype: str  # "fp32", "fp16" or "bf16"
-
-
 class SessionKeywords(OptionKeywords, total=False):
     """What a session runs through."""
 
     model: str
     model_version: int
     layer: int
-    heads: HeadsKeywords
+    heads: HeadsKeywords  # attention without a model
     cache_dtype: str  # "fp32", "bf16" or "int8"
     resume_ttl: float  # seconds that a broken session waits to be resumed
     resume_token: str  # of the session to take over; nothing else goes with it
@@ -142,6 +70,7 @@ class StepKeywords(InputKeywords, total=False):
     """The next tokens of a sequence."""
 
     sequence: int
+    query_offsets: Sequence[int]  # of query, one value: where its first row stands; key may then have any number of rows
     top_logits: int  # instead of an output, so many of the largest logits
     no_output: bool
 

@@ -56,8 +56,9 @@ def _name_of(array: "np.ndarray[Any, Any]") -> str:
 def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
     """What the answer to such rows is given in: what they are, but for float64, which travels as FP32, and
     bits of bfloat16, which numpy has no type for."""
-    if array.dtype.name == "bfloat16":
-        return np.dtype(array.dtype)
+    dtype: "np.dtype[Any]" = array.dtype
+    if dtype.name == "bfloat16":
+        return dtype
     return np.dtype(np.float16 if array.dtype == np.float16 else np.float32)
 
 

@@ -60,6 +60,11 @@ class Client:
         self._channel = self._connection.channel(grpc, interceptors)
         self._methods: Dict[str, Any] = {}
 
+    @property
+    def name(self) -> str:
+        """The server, as it was given."""
+        return self._connection.name
+
     def close(self) -> None:
         """Ends the connections, and calls that are under way."""
         self._channel.close()

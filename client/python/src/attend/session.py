@@ -1,9 +1,7 @@
-"""Sequences that grow step by step, whose keys and values the server keeps."""
+"""Sequences that grow step by step, whose keys and values the server keeps. setup.py makes aio_session.py of this file."""
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type, TypeVar, Union
@@ -13,6 +11,7 @@ import grpc
 from attend._actions import Action, Actions
 from attend._keywords import StepKeywords, spelled_out
 from attend._requests import Request
+from attend._threads import Lock, Mailbox, Worker
 from attend._wire import MalformedMessage, Received
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
@@ -39,25 +38,34 @@ class Session:
         self._actions = Actions(opening)
         self._timeout = timeout
         self._server = server
-        self._lock = threading.Lock()
-        opened = self._open()
-        self.resume_token: str = opened.resume_token
+        self._lock = Lock()
+        self._waiting: Dict[int, Mailbox[_Message]] = {}
+        self._requests: Mailbox[bytes] = Mailbox()
+        self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in a with")
+        self._call: Any = None
+        self.resume_token = ""
         """What opens the session again after a break; whoever has it has the session. Empty without resume_ttl."""
-        self.length: int = opened.length
+        self.length = 0
         """Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has."""
+        self._open()
 
-    def _open(self) -> Any:
-        self._waiting: Dict[int, "queue.SimpleQueue[_Message]"] = {}
-        self._broken: Optional[AttendError] = None
-        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
-        self._call = self._start(iter(self._requests.get, None))
-        self._reader = threading.Thread(target=self._read, name="attend-session", daemon=True)
-        self._reader.start()
+    @property
+    def broken(self) -> Optional[AttendError]:
+        """The error that ended the session; None while it goes on."""
+        return self._broken
+
+    def _open(self) -> None:
+        self._broken = None
+        self._requests = Mailbox()
+        self._call = self._start(self._requests)
+        self._reader = Worker(self._read)
         try:
-            return self._act(self._actions.open())
+            opened = self._act(self._actions.open())
         except BaseException:
             self.cancel()
             raise
+        self.resume_token = opened.resume_token
+        self.length = opened.length
 
     @spelled_out(StepKeywords)
     def step(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
@@ -91,8 +99,7 @@ class Session:
         if not is_open:
             return
         self._requests.put(None)
-        self._reader.join(self._timeout)
-        if self._reader.is_alive():
+        if not self._reader.ended_within(self._timeout):
             self._call.cancel()
 
     def cancel(self) -> None:
@@ -113,7 +120,7 @@ class Session:
 
     def _act(self, action: Action[T]) -> T:
         deadline = time.monotonic() + self._timeout
-        messages: "queue.SimpleQueue[_Message]" = queue.SimpleQueue()
+        messages: Mailbox[_Message] = Mailbox()
         data = action.encode()
         with self._lock:
             if self._broken is not None:
@@ -122,15 +129,16 @@ class Session:
             self._requests.put(data)
         try:
             while True:
-                message = messages.get(timeout=max(0.0, deadline - time.monotonic()))
+                message = messages.get(max(0.0, deadline - time.monotonic()))
                 if isinstance(message, AttendError):
                     raise message
+                assert message is not None
                 result = action.add(message)
                 if isinstance(result, AttendError):
                     raise result
                 if result is not None:
                     return result
-        except queue.Empty:
+        except TimeoutError:
             late = DeadlineExceeded(f"server {self._server}: no answer within {self._timeout:g} s")
             raise self._break(late) from None
         except MalformedMessage as error:
@@ -145,12 +153,13 @@ class Session:
             self._broken = self._broken or error
             for messages in self._waiting.values():
                 messages.put(self._broken)
-        self._requests.put(None)
-        self._call.cancel()
+        if self._call is not None:
+            self._call.cancel()  # first: a server that sees the requests end closes the session
+            self._requests.put(None)
         return self._broken
 
     def _read(self) -> None:
-        """On a thread of its own: a call's messages cannot be waited for with a timeout."""
+        """Beside the actions: a call's messages cannot be waited for with a timeout."""
         error: AttendError = Internal("malformed answer: the stream ended before its last answer")
         try:
             for data in self._call:

@@ -1,0 +1,103 @@
+"""A sequence over several servers, against one session that holds all of it."""
+
+import unittest
+
+import attend
+import numpy as np
+from support import TIMEOUT, Server, relative_error, seeded
+
+PAGE = 2048
+TOKENS = 3 * PAGE + 100
+HEADS = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 16, "value_head_dim": 8}
+Q, K, V = seeded(TOKENS, 4, 16), seeded(TOKENS, 2, 16, seed=2), seeded(TOKENS, 2, 8, seed=3)
+
+
+class ShardedSessionTest(unittest.TestCase):
+    def setUp(self):
+        self.servers = []
+        self.clients = []
+        for _ in range(3):
+            self.servers.append(Server("--threads=1"))
+            self.addCleanup(self.stop, len(self.servers) - 1)
+            self.clients.append(attend.Client(self.servers[-1].address, timeout=TIMEOUT))
+            self.addCleanup(self.clients[-1].close)
+
+    def stop(self, number):
+        if self.servers[number] is not None:
+            self.servers[number].stop()
+        self.servers[number] = None
+
+    def open(self, *pages, **options):
+        shards = [(client, one and one * PAGE) for client, one in zip(self.clients, pages)]
+        session = attend.ShardedSession(shards, HEADS, **options)
+        self.addCleanup(session.close)
+        return session
+
+    def fill(self, session, end=TOKENS - 5):
+        session.append(K[session.length : end], V[session.length : end])
+        return session
+
+    def step(self, session, count=5):
+        rows = slice(session.length, session.length + count)
+        return session.step(Q[rows], K[rows], V[rows])
+
+    def test_three_servers_answer_as_one_does(self):
+        for options in ({"sinks": [0.5, -1, 3, 0]}, {"rotary": {}, "window": 3000}):
+            with self.clients[0].session(heads=HEADS, return_log_sum_exp=True, **options) as one:
+                one.prefill(query=Q[:-5], key=K[:-5], value=V[:-5])
+                whole = one.step(query=Q[-5:], key=K[-5:], value=V[-5:])
+            result = self.step(self.fill(self.open(1, 1, None, **options)))
+            self.assertLess(relative_error(result.output, whole.output), 1e-6)
+            self.assertLess(relative_error(result.log_sum_exp, whole.log_sum_exp), 1e-6)
+
+    def test_bits_do_not_depend_on_the_cuts(self):
+        even, uneven = self.fill(self.open(1, 1, None)), self.fill(self.fill(self.open(2, None), 100))
+        self.assertEqual([(one.first, one.count) for one in even.held()], [(0, PAGE), (PAGE, PAGE), (2 * PAGE, PAGE + 95)])
+        expected = self.step(even)
+        np.testing.assert_array_equal(self.step(uneven).output, expected.output)
+
+    def test_each_server_holds_its_share_of_the_memory(self):
+        self.fill(self.open(1, 1, None), 3 * PAGE)
+        page = PAGE * 2 * (16 + 8) * 4
+        for client in self.clients:
+            self.assertGreaterEqual(client.get_statistics().cache_bytes, page)
+            self.assertLess(client.get_statistics().cache_bytes, 2 * page)
+
+    def test_lost_tokens_are_named_and_brought_back_elsewhere(self):
+        session = self.fill(self.open(1, 1, None))
+        self.stop(1)
+        address = self.clients[1].name
+        with self.assertRaisesRegex(attend.Unavailable, f"lost: tokens 2048 to 4095 of server {address}"):
+            self.step(session)
+        self.assertEqual(session.missing(), [attend.ShardRange(PAGE, PAGE, address)])
+        self.assertEqual(session.length, TOKENS - 5)
+        with self.assertRaisesRegex(attend.InvalidArgument, "found 10 tokens from 2048 on"):
+            session.append_range(PAGE, K[:10], V[:10], self.clients[0])
+        session.append_range(PAGE, K[PAGE : 2 * PAGE], V[PAGE : 2 * PAGE], self.clients[0])
+        self.assertEqual(session.missing(), [])
+        result = self.step(session).output
+        self.assertEqual(session.held()[0], attend.ShardRange(0, 2 * PAGE, self.clients[0].name))
+        whole = self.fill(self.open(None))
+        np.testing.assert_array_equal(result, self.step(whole).output)
+
+    def test_refuses_what_does_not_fit(self):
+        full = self.fill(self.open(1), PAGE)
+        with self.assertRaisesRegex(attend.ResourceExhausted, "room for token 2048, found all 1 servers full or lost"):
+            self.step(full)
+        for message, wrong in (
+            ("query: expected", lambda: full.step(Q[:2], K[:3], V[:3])),
+            ("value: expected", lambda: full.append(K[:3], K[:3])),
+            ("key: expected at least one token", lambda: full.append(K[:0], V[:0])),
+            ("page_tokens: expected", lambda: self.open(1, page_tokens=1000)),
+            ("max_tokens: expected", lambda: attend.ShardedSession([(self.clients[0], 5)], HEADS)),
+            ("shards: expected", lambda: attend.ShardedSession([], HEADS)),
+            ("return_weights: expected", lambda: self.open(1, return_weights=True)),
+            ("similarity: expected", lambda: self.open(1, similarity="box", bandwidth=1)),
+            ("sinks: expected", lambda: self.open(1, sinks=[1])),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                wrong()
+
+
+if __name__ == "__main__":
+    unittest.main()
