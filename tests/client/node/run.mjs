@@ -1,8 +1,8 @@
 // Installs npm's tarball of client/node into an application, and runs the tests beside this file there.
-// run.mjs install WORK NPM: builds the tarball in WORK, and installs it in WORK/app.
+// run.mjs install WORK NPM: builds the tarball in WORK, and installs it in WORK/app, with the compiler that built it.
 // run.mjs test WORK SERVER: SERVER is attend-server.
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -18,7 +18,9 @@ if (verb === "install") {
   run(join(repository, "deploy/client_packages.sh"), ["node", work, program], repository);
   const tarball = readdirSync(work).find((name) => name.endsWith(".tgz"));
   writeFileSync(join(app, "package.json"), "{}");
-  run(program, ["install", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error", join(work, tarball)], app);
+  const locked = JSON.parse(readFileSync(join(repository, "client/node/package-lock.json"), "utf8")).packages;
+  const tools = ["typescript", "@types/node"].map((name) => `${name}@${locked[`node_modules/${name}`].version}`);
+  run(program, ["install", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error", join(work, tarball), ...tools], app);
   cpSync(join(repository, "tests/conformance/driver.mjs"), join(app, "conformance_driver.mjs"));
 } else {
   const tests = join(app, "tests");
