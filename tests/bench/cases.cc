@@ -41,7 +41,11 @@ std::string CaseName(const CaseSpec& s) {
   if (s.d_model == 0) {
     absl::StrAppend(&name, "_D", s.head_dim);
   }
-  return absl::StrCat(name, s.causal ? "/causal" : "", "/threads", s.threads);
+  if (s.layers > 1) {
+    absl::StrAppend(&name, "_L", s.layers);
+  }
+  return absl::StrCat(name, s.causal ? "/causal" : "", s.is_rotary ? "/rotary" : "", "/threads",
+                      s.threads);
 }
 
 CaseSpec Attention(Dtype dtype, int64_t batch, int64_t seq_len, int64_t heads, bool causal) {
@@ -134,7 +138,8 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
   return cases;
 }
 
-/// 16k tokens in the cache: grouped heads, and one key/value head for each query head. Then layers
+/// 16k tokens in the cache: grouped heads, one key/value head for each query head, and fewer
+/// key/value heads than most processors have threads. Then layers
 /// of many sequences with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
@@ -142,11 +147,17 @@ std::vector<CaseSpec> DecodeCases() {
        {KeyValueStorage::kF32, KeyValueStorage::kBf16, KeyValueStorage::kInt8}) {
     cases.push_back(Decode(storage, 32, 8, 128));
     cases.push_back(Decode(storage, 12, 12, 64));
+    cases.push_back(Decode(storage, 8, 2, 128));
   }
   for (const KeyValueStorage storage : {KeyValueStorage::kF32, KeyValueStorage::kBf16}) {
     for (const int64_t batch_size : {1, 64, 1000}) {
       cases.push_back(LayerDecode(storage, batch_size));
     }
+  }
+  for (const bool is_rotary : {false, true}) {
+    cases.push_back(LayerDecode(KeyValueStorage::kF32, 64));
+    cases.back().layers = 32;
+    cases.back().is_rotary = is_rotary;
   }
   return cases;
 }
@@ -171,7 +182,7 @@ std::vector<CaseSpec> AllCases(int max_threads) {
 double Flop(const CaseSpec& s) {
   if (s.storage.has_value()) {
     const double attention = 4.0 * s.seq_len * s.num_heads * s.head_dim;
-    return s.batch_size * (attention + 8.0 * s.d_model * s.d_model);
+    return s.layers * s.batch_size * (attention + 8.0 * s.d_model * s.d_model);
   }
   double flop = 0;
   for (const int64_t length : LengthsOf(s)) {

@@ -31,6 +31,10 @@ struct CaseSpec {
   std::vector<int64_t> lengths = {};
   std::string label = {};
   std::optional<KeyValueStorage> storage = {};
+  /// Of decoding layers: how many run after each other, as in a model, and whether queries and keys
+  /// are rotated.
+  int layers = 1;
+  bool is_rotary = false;
 };
 
 /// The cases for up to `max_threads` threads, in the order they are printed.

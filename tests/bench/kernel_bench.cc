@@ -17,6 +17,7 @@
 #include "tests/bench/cases.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/model_bench.h"
+#include "tests/bench/schedule_bench.h"
 
 namespace attention::bench {
 namespace {
@@ -29,6 +30,7 @@ struct Options {
   bool first_calls = false;
   std::string model;
   int threads = 1;
+  std::vector<int> schedule;
 };
 
 int64_t PeakResidentBytes() {
@@ -157,6 +159,10 @@ int Main(const Options& options) {
     PrintFirstCalls();
     return 0;
   }
+  if (!options.schedule.empty()) {
+    PrintSchedules(std::regex(options.filter), options.schedule, options.seconds);
+    return 0;
+  }
   const nlohmann::json results = RunCases(options);
   if (!options.json.empty()) {
     std::ofstream(options.json) << results.dump(2) << "\n";
@@ -188,6 +194,11 @@ int main(int argc, char** argv) {
                  "Time this checkpoint's loading and its whole stack instead: a folder with "
                  "config.json and weights, which takes token ids");
   app.add_option("--threads", options.threads, "Threads of --model")->check(CLI::PositiveNumber);
+  app.add_option("--schedule", options.schedule,
+                 "Simulate the cases on these numbers of threads instead, from the measured times "
+                 "of their tasks")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
   CLI11_PARSE(app, argc, argv);
   return attention::bench::Main(options);
 }

@@ -22,19 +22,23 @@ class LayerDecodeCase final : public Case {
                             .query_len = 1,
                             .output = Rows(output_, i, 1),
                             .cache = &caches_[i],
-                            .options = {.causal = true}});
+                            .options = Options()});
     }
   }
 
   void Run(Workspace& workspace) override {
-    for (KvCache& cache : caches_) {
-      cache.Truncate(spec_.seq_len - 1).IgnoreError();  // of the run before
+    RotaryTables rotations;
+    for (int i = 0; i < spec_.layers; ++i) {
+      for (KvCache& cache : caches_) {
+        cache.Truncate(spec_.seq_len - 1).IgnoreError();  // of the layer or run before
+      }
+      layer_.layer
+          ->Run({.hidden_states = ReadOnly(Rows(input_, 0, spec_.batch_size)),
+                 .sequences = sequences_,
+                 .rotations = &rotations},
+                workspace)
+          .IgnoreError();
     }
-    layer_.layer
-        ->Run(
-            {.hidden_states = ReadOnly(Rows(input_, 0, spec_.batch_size)), .sequences = sequences_},
-            workspace)
-        .IgnoreError();
   }
 
   double Error() const override {
@@ -45,7 +49,13 @@ class LayerDecodeCase final : public Case {
       auto memory = Doubles(prompt_, 0, prompt_.num_elements());
       Append(token, memory);
       Append(Doubles(output_, i * spec_.d_model, spec_.d_model), actual);
-      Append(reference::MultiHeadAttention(layer_.reference, token, memory, {}).output, expected);
+      reference::Options options;
+      if (spec_.is_rotary) {
+        options.rotary = reference::Rotary{};
+        options.query_offset = spec_.seq_len - 1;
+      }
+      Append(reference::MultiHeadAttention(layer_.reference, token, memory, options).output,
+             expected);
     }
     return reference::RelativeL2(actual, expected);
   }
@@ -53,6 +63,14 @@ class LayerDecodeCase final : public Case {
   double Tolerance() const override { return LayerTolerance(spec_.dtype); }
 
  private:
+  AttentionOptions Options() const {
+    AttentionOptions options{.causal = true};
+    if (spec_.is_rotary) {
+      options.rotary = Rotary{};
+    }
+    return options;
+  }
+
   static MutableMatrixView Rows(Tensor& tensor, int64_t first, int64_t count) {
     const int64_t width = tensor.shape()[1];
     return SliceRows(MutableMatrixView{tensor.data(), tensor.dtype(), 0, width, width}, first,
@@ -65,7 +83,7 @@ class LayerDecodeCase final : public Case {
     const LayerSequence sequence{.query_len = prompt_.shape()[0],
                                  .output = Rows(ignored, 0, prompt_.shape()[0]),
                                  .cache = &cache,
-                                 .options = {.causal = true}};
+                                 .options = Options()};
     ThreadPool pool(1);
     Workspace workspace(pool);
     layer_.layer

@@ -1,0 +1,53 @@
+// A thread pool that computes how long a computation would take on more threads than there are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/runtime/thread_pool.h"
+
+namespace attention::bench {
+
+/// Nanoseconds of a steady clock.
+using Clock = std::function<int64_t()>;
+
+/// Where the time of `threads` threads went, in nanoseconds. All of it is threads * total_ns() =
+/// work + serial_ns * threads + waiting_ns + start_ns * threads.
+struct Schedule {
+  int64_t total_ns() const { return serial_ns + parallel_ns + start_ns; }
+
+  int64_t serial_ns = 0;    // between calls of ParallelFor, where one thread computes
+  int64_t parallel_ns = 0;  // from the first task of each call to the end of its last
+  int64_t start_ns = 0;     // until the threads have begun a call, and until its end is noticed
+  int64_t work_ns = 0;      // sum of all tasks
+  int64_t waiting_ns = 0;   // of threads that found no further task, until the last one ended
+  int64_t calls = 0;        // of ParallelFor with more than one task
+};
+
+/// Runs every task on the calling thread, and gives it to the simulated thread that would have
+/// claimed it: the one that is free first, as ThreadPool's rule is. What threads do to each other,
+/// in caches and in the bandwidth of memory, is not simulated.
+class SimulatedPool final : public ThreadPool {
+ public:
+  /// `start_ns`: what a call of ParallelFor costs beside its tasks.
+  SimulatedPool(int num_threads, int64_t start_ns, Clock clock)
+      : ThreadPool(1), num_threads_(num_threads), start_ns_(start_ns), clock_(std::move(clock)) {}
+
+  int num_threads() const override { return num_threads_; }
+  void ParallelFor(int64_t count, Task task) override;
+
+  /// Forgets what was recorded: a computation begins.
+  void Begin();
+  /// Returns the schedule since Begin.
+  Schedule End();
+
+ private:
+  const int num_threads_;
+  const int64_t start_ns_;
+  const Clock clock_;
+  int64_t serial_from_ns_ = 0;
+  Schedule schedule_;
+};
+
+}  // namespace attention::bench

@@ -1,0 +1,67 @@
+#include "tests/bench/simulated_pool.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace attention::bench {
+namespace {
+
+class SimulatedPoolTest : public ::testing::Test {
+ protected:
+  /// Runs tasks that take as long as `durations` say.
+  void Run(ThreadPool& pool, const std::vector<int64_t>& durations) {
+    pool.ParallelFor(std::ssize(durations), [&](int64_t i, int worker) {
+      now_ += durations[i];
+      workers_.push_back(worker);
+    });
+  }
+  SimulatedPool Pool(int threads) {
+    return SimulatedPool(threads, /*start_ns=*/10, [this] { return now_; });
+  }
+
+  int64_t now_ = 1000;
+  std::vector<int> workers_;
+};
+
+TEST_F(SimulatedPoolTest, TheThreadThatIsFreeFirstClaimsTheNextTask) {
+  SimulatedPool pool = Pool(2);
+  pool.Begin();
+  Run(pool, {30, 10, 10, 20, 5});
+  const Schedule s = pool.End();
+  EXPECT_EQ(workers_, (std::vector<int>{0, 1, 1, 1, 0}));
+  EXPECT_EQ(s.parallel_ns, 40);
+  EXPECT_EQ(s.work_ns, 75);
+  EXPECT_EQ(s.waiting_ns, 5);
+  EXPECT_EQ(s.start_ns, 10);
+  EXPECT_EQ(s.total_ns(), 50);
+}
+
+TEST_F(SimulatedPoolTest, WhatIsBetweenTheCallsIsSerial) {
+  SimulatedPool pool = Pool(4);
+  now_ += 7;
+  pool.Begin();
+  now_ += 3;
+  Run(pool, {5, 5, 5, 5});
+  now_ += 4;
+  Run(pool, {6});
+  now_ += 2;
+  const Schedule s = pool.End();
+  EXPECT_EQ(s.serial_ns, 9);
+  EXPECT_EQ(s.parallel_ns, 5 + 6);
+  EXPECT_EQ(s.waiting_ns, 3 * 6) << "three threads have nothing to do in the second call";
+  EXPECT_EQ(s.calls, 1) << "one task starts no thread";
+  EXPECT_EQ(4 * s.total_ns(), s.work_ns + 4 * (s.serial_ns + s.start_ns) + s.waiting_ns);
+}
+
+TEST_F(SimulatedPoolTest, OneThreadDoesEverythingInOrder) {
+  SimulatedPool pool = Pool(1);
+  pool.Begin();
+  Run(pool, {4, 3});
+  const Schedule s = pool.End();
+  EXPECT_EQ(s.total_ns(), 7);
+  EXPECT_EQ(s.waiting_ns + s.start_ns, 0);
+}
+
+}  // namespace
+}  // namespace attention::bench
