@@ -35,8 +35,8 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   has_begun_ = true;
-  PostWithRetries([this] { PostNext(); });
   record_.arrival = computed_ = steady_clock::now();
+  PostWithRetries([this] { PostNext(); });
   metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
   const absl::Status status =

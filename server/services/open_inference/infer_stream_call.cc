@@ -13,13 +13,16 @@ namespace attention {
 class InferStreamCall::Request final : public AttendSink,
                                        public std::enable_shared_from_this<Request> {
  public:
-  Request(std::shared_ptr<InferStreamCall> call, int64_t number)
+  Request(std::shared_ptr<InferStreamCall> call, int64_t number, const grpc::ByteBuffer& message,
+          TimePoint arrival)
       : call_(std::move(call)), number_(number) {
     record_.rpc = "ModelStreamInfer";
+    record_.arrival = arrival;
+    record_.request_bytes = static_cast<int64_t>(message.Length());
   }
 
-  void Begin(const grpc::ByteBuffer& message, TimePoint arrival) {
-    const absl::Status status = Contain("the request", [&] { return Admit(message, arrival); });
+  void Begin(const grpc::ByteBuffer& message) {
+    const absl::Status status = Contain("the request", [&] { return Admit(message); });
     if (!status.ok()) {
       Fail(status);
     }
@@ -57,10 +60,8 @@ class InferStreamCall::Request final : public AttendSink,
   }
 
   // Admits the request. After a success the dispatcher may already have answered it.
-  absl::Status Admit(const grpc::ByteBuffer& message, TimePoint arrival) {
+  absl::Status Admit(const grpc::ByteBuffer& message) {
     CallMetadata metadata = call_->message_metadata();
-    record_.arrival = arrival;
-    record_.request_bytes = static_cast<int64_t>(message.Length());
     absl::StatusOr<InferPlan> plan = PlanOnAccount(message, metadata.caller);
     record_.model = identity_.model;
     record_.model_version = identity_.version;
@@ -72,7 +73,7 @@ class InferStreamCall::Request final : public AttendSink,
     auto job = std::make_shared<AttendJob>(std::move(plan_.attend),
                                            JobOrigin{.size_bytes = record_.request_bytes,
                                                      .request_class = metadata.request_class,
-                                                     .arrival = arrival,
+                                                     .arrival = record_.arrival,
                                                      .deadline = deadline},
                                            shared_from_this());
     record_.tokens = job->description().tokens;
@@ -133,13 +134,13 @@ void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arriv
   std::shared_ptr<Request> request;
   const absl::Status made = ContainVoid("the request", [&] {
     const auto self = std::static_pointer_cast<InferStreamCall>(shared_from_this());
-    request = std::make_shared<Request>(self, num_requests_);
+    request = std::make_shared<Request>(self, num_requests_, message, arrival);
     MutexLock lock(mutex_);
     ready_.emplace(num_requests_, std::nullopt);
     ++num_requests_;
   });
   if (made.ok()) {
-    request->Begin(message, arrival);
+    request->Begin(message);
     return;
   }
   RefuseMessage(message, arrival, made);

@@ -14,10 +14,18 @@ constexpr int64_t kSequenceBytes =
 // The memory of a text besides its tokens.
 constexpr int64_t kTextBytes = sizeof(TokenizedText);
 
+// Returns the memory of the hidden states that PrefixRows takes from the prefix cache and gives to
+// it.
+int64_t PrefixRowsBytes(const AttendPlan& plan) {
+  return plan.prefix.table == nullptr
+             ? 0
+             : std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
+}
+
 // Returns the memory of the plan besides the request's own bytes.
 int64_t PlannedBytes(const AttendPlan& plan) {
   int64_t bytes =
-      std::ssize(plan.sequences) * kSequenceBytes +
+      std::ssize(plan.sequences) * kSequenceBytes + PrefixRowsBytes(plan) +
       plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
       (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
   for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {

@@ -119,6 +119,14 @@ TEST_F(PrefixRowsTest, PrefixesMakeRoomForRequests) {
   Run(*job, absl::OkStatus());
 }
 
+TEST_F(PrefixRowsTest, TheQueueCountsTheHiddenStatesThatACacheTakesAndGives) {
+  SessionTable without({.max_cache_bytes = 64 << 20});
+  SessionTable with({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  const int64_t alone = MakeJob(without)->description().size_bytes;
+  const int64_t states = kTokens * model_->info().d_model * int64_t{sizeof(float)};
+  EXPECT_EQ(MakeJob(with)->description().size_bytes, alone + states);
+}
+
 TEST_F(PrefixRowsTest, WithoutACacheJobsHaveNothingToDoWithIt) {
   SessionTable table({.max_cache_bytes = 64 << 20});
   const auto job = MakeJob(table);
