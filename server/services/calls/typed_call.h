@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "proto/codec/arena_message.h"
 #include "proto/codec/status.h"
 #include "server/observability/requests.h"
 #include "server/scheduling/gate.h"
@@ -83,7 +84,7 @@ class TypedCall final : public MessageReceiver,
     context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
   }
 
-  const Request& request() const { return request_; }
+  const Request& request() const { return *request_; }
   const Caller& caller() const { return caller_; }
   /// Returns whether no caller waits for the answer: the call is cancelled, past its deadline, or
   /// gone.
@@ -160,7 +161,7 @@ class TypedCall final : public MessageReceiver,
       return;  // StopReceiving ends the call
     }
     const absl::Status status =
-        ok ? ReadSmallMessage(message_, MaxMessageBytes(method_.right), request_)
+        ok ? ReadSmallMessage(message_, MaxMessageBytes(method_.right), *request_)
            : absl::InvalidArgumentError(absl::StrCat(
                  "expected a ", Request::descriptor()->full_name(), ", found the end of the call"));
     message_.Clear();
@@ -179,7 +180,7 @@ class TypedCall final : public MessageReceiver,
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   grpc::ByteBuffer message_;
-  Request request_;
+  ArenaMessage<Request> request_;
   Caller caller_;
   TimePoint arrival_;
   CallTag<TypedCall> on_request_{this, &TypedCall::OnRequest};

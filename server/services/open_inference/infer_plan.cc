@@ -135,7 +135,7 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
 absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire) {
   ReceivedInfer received;
   RETURN_IF_ERROR(
-      DecodeEnvelope(wire, EnvelopeFieldsOf<inference::ModelInferRequest>(), received.message));
+      DecodeEnvelope(wire, EnvelopeFieldsOf<inference::ModelInferRequest>(), *received.message));
   received.wire = wire;
   return received;
 }
@@ -148,7 +148,7 @@ int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) 
     return cost;
   }
   const absl::StatusOr<ReceivedInfer> received = DecodeInfer(wire);
-  return received.ok() ? BytesToRead(received->message) : 0;
+  return received.ok() ? BytesToRead(*received->message) : 0;
 }
 
 absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,
@@ -156,9 +156,9 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   InferPlan plan;
   plan.answer = {.model_name = target.name,
                  .model_version = absl::StrCat(target.version),
-                 .id = request.message.id()};
-  ASSIGN_OR_RETURN(plan.parameters, ReadParameters(request.message.parameters()));
-  ASSIGN_OR_RETURN(plan.answer.outputs, ReadOutputs(request.message));
+                 .id = request.message->id()};
+  ASSIGN_OR_RETURN(plan.parameters, ReadParameters(request.message->parameters()));
+  ASSIGN_OR_RETURN(plan.answer.outputs, ReadOutputs(*request.message));
   const bool is_stack = target.model != nullptr && target.model->info().has_stack &&
                         !plan.parameters.layer.has_value();
   const bool wants_weights = WantsWeights(plan.answer.outputs);
@@ -168,7 +168,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
                  NameInErrors(target), " has none, found one");
   }
   ASSIGN_OR_RETURN(const InferInputs inputs,
-                   ReadInputs(request.message, target,
+                   ReadInputs(*request.message, target,
                               {request.wire, limits.caller, limits.shared_memory,
                                limits.max_appended_bytes, limits.terms}));
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
@@ -190,7 +190,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
 absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
                                     InferIdentity& identity) {
   ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
-  const inference::ModelInferRequest& message = received.message;
+  const inference::ModelInferRequest& message = *received.message;
   identity.id = message.id();
   RETURN_IF_ERROR(limits.caller.CheckModel(message.model_name()));
   const absl::StatusOr<InferTarget> target =

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/codec/arena_message.h"
 #include "proto/inference/open_inference.pb.h"
 #include "server/services/open_inference/infer_inputs.h"
 #include "server/services/open_inference/infer_parameters.h"
@@ -76,7 +77,7 @@ struct InferPlan {
 
 /// A received request: the message, whose tensors' bytes are still in `wire`.
 struct ReceivedInfer {
-  inference::ModelInferRequest message;
+  ArenaMessage<inference::ModelInferRequest> message;
   grpc::ByteBuffer wire;
 };
 

@@ -1,6 +1,5 @@
 #include "server/services/open_inference/infer_reply.h"
 
-#include <google/protobuf/arena.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/arena_message.h"
 #include "proto/codec/encode.h"
 #include "server/services/open_inference/native_errors.h"
 
@@ -68,20 +68,6 @@ absl::Status WriteToRegion(const InferOutput& output, const grpc::Slice& slice,
   }
   return absl::OkStatus();
 }
-
-/// A message on an arena, whose memory is freed as a whole. Elsewhere, when there is no memory for
-/// an entry of a map, protobuf 3.21 ends the process as it destroys the map.
-template <typename Message>
-class ArenaMessage {
- public:
-  ArenaMessage() : message_(google::protobuf::Arena::CreateMessage<Message>(&arena_)) {}
-  Message& operator*() { return *message_; }
-  Message* operator->() { return message_; }
-
- private:
-  google::protobuf::Arena arena_;
-  Message* message_;
-};
 
 void WriteHead(const InferAnswer& answer, inference::ModelInferResponse& response) {
   response.set_model_name(answer.model_name);

@@ -151,6 +151,7 @@ TEST_F(FailureTest, AllocationsOfAnOpenInferenceRequest) {
   InferClient infer(server_.NewChannel());
   inference::ModelInferRequest request = InferRequest("demo");
   AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
+  (*request.mutable_parameters())["causal"].set_bool_param(true);  // a map
   FailEach(Resource::kHeap, [&]() -> Outcome {
     const auto response = infer.Infer(request);
     return response.ok()
@@ -163,6 +164,7 @@ TEST_F(FailureTest, AllocationsOfAnOpenInferenceStream) {
   InferClient infer(server_.NewChannel());
   inference::ModelInferRequest request = InferRequest("demo");
   AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
+  (*request.mutable_parameters())["causal"].set_bool_param(true);  // a map
   FailEach(Resource::kHeap, [&]() -> Outcome {
     grpc::ClientContext context;
     const auto stream = infer.stub().ModelStreamInfer(&context);
