@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # release.sh BUILD DIST: makes what is published of the commit that is checked out, which BUILD holds, in the empty folder DIST:
-# source archive, two Debian packages, wheel, npm package, image (where buildah is), bill of materials, checksums. Each is
-# installed into a folder of its own and asked once, so that DIST is complete only when all work. ./dev release runs it.
+# source archive, two Debian packages, wheel, npm package, Helm chart, image (where buildah is), bill of materials, checksums. All but
+# the chart are installed into folders of their own and asked once, so that DIST is complete only when they work. ./dev release runs
+# it.
 #
 # Needs cmake cpack dpkg-dev git g++ ninja node npm pkg-config, and Python with pip, setuptools, wheel, grpcio and numpy.
 set -euo pipefail
@@ -57,6 +58,9 @@ quietly "$PYTHON" -m pip wheel --no-index --no-deps --no-build-isolation --wheel
 
 say "npm package"
 (cd "$source/client/node" && quietly npm ci --no-audit --no-fund --prefer-offline && quietly npm pack --pack-destination "$dist")
+
+say "Helm chart"
+"$source/deploy/package_chart.sh" "$dist"
 
 if command -v buildah >/dev/null; then
   say "image"
@@ -124,7 +128,7 @@ END
 
 say "asking it by the npm package"
 mkdir "$work/node"
-(cd "$work/node" && quietly npm install --no-audit --no-fund --prefer-offline "$dist"/*.tgz)
+(cd "$work/node" && quietly npm install --no-audit --no-fund --prefer-offline "$dist"/attend-client-*.tgz)
 cat >"$work/node/ask.mjs" <<'END'
 import { Client, Tensor } from "@attend/client";
 const client = new Client({ servers: process.argv[2] });

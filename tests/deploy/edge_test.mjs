@@ -1,27 +1,20 @@
 // The overlay `edge` as kubectl renders it: schema and types, and whether it fits what it stands before (the overlay `prod`)
 // and what it starts (deploy/edge).
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parseAllDocuments } from 'yaml';
+import { kustomize, root } from './rendering.mjs';
 import { isSubset, security } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
-const root = process.env.ATTEND_SOURCE;
 const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
 const folder = mkdtempSync(join(tmpdir(), 'attend-edge-'));
 after(() => rmSync(folder, { recursive: true }));
 
-function render(overlay) {
-  const place = join(root, 'deploy/kubernetes/overlays', overlay);
-  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', place], { encoding: 'utf8' });
-  return parseAllDocuments(text).map((document) => document.toJS());
-}
-
+const render = (overlay) => kustomize(join(root, 'deploy/kubernetes/overlays', overlay));
 const read = (name) => readFileSync(join(root, 'deploy/edge', name), 'utf8');
 const find = (objects, kind, name) => objects.find((object) => object.kind === kind && (!name || object.metadata.name === name));
 const edge = render('edge');

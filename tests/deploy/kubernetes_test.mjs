@@ -2,27 +2,23 @@
 // manifest that breaks it.
 // Runs in a folder whose node_modules has package.json's dependencies (tests/support/npm_test.sh); KUBECTL names the program.
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse, parseAllDocuments, stringify } from 'yaml';
+import { refusal } from './configuration.mjs';
+import { kustomize, root } from './rendering.mjs';
 import { problems } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
 const OVERLAYS = ['dev', 'prod'];
 const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
-const root = process.env.ATTEND_SOURCE;
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'attend-manifests-')));
 after(() => rmSync(folder, { recursive: true }));
 
-function renderFolder(path) {
-  const text = execFileSync(process.env.KUBECTL ?? 'kubectl', ['kustomize', path], { encoding: 'utf8' });
-  return parseAllDocuments(text).map((document) => document.toJS());
-}
-const render = (place) => renderFolder(join(root, 'deploy/kubernetes', place));
+const render = (place) => kustomize(join(root, 'deploy/kubernetes', place));
 
 const rendered = Object.fromEntries(OVERLAYS.map((overlay) => [overlay, render(`overlays/${overlay}`)]));
 const namespaces = parseAllDocuments(readFileSync(join(root, 'deploy/kubernetes/namespaces.yaml'), 'utf8')).map((document) => document.toJS());
@@ -41,7 +37,7 @@ function withComponent(name) {
     apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization', namespace: 'attend',
     resources: [place('overlays/prod')], components: [place(`components/${name}`)],
   }));
-  return renderFolder(overlay);
+  return kustomize(overlay);
 }
 const keda = withComponent('keda');
 
@@ -157,28 +153,11 @@ test('production has the alerts of deploy/prometheus', () => {
   assert.deepEqual(find(rendered.prod, 'PrometheusRule').spec.groups, groups);
 });
 
-// What is mounted in a pod stands in for by what tests have.
-const MOUNTED = {
-  '/etc/attend-tls/tls.crt': join(root, 'tests/data/tls/server.pem'),
-  '/etc/attend-tls/tls.key': join(root, 'tests/data/tls/server.key'),
-  '/etc/attend-tokens/tokens.json': join(folder, 'tokens.json'),
-  '/models': folder,
-};
-
-function checkConfiguration(config) {
-  writeFileSync(MOUNTED['/etc/attend-tokens/tokens.json'], '{"tokens": []}');
-  const here = Object.fromEntries(Object.entries(config).map(([key, value]) => [key, MOUNTED[value] ?? value]));
-  const file = join(folder, 'attend.json');
-  writeFileSync(file, JSON.stringify(here));
-  const { stderr, status } = spawnSync(process.env.ATTEND_SERVER, [`--config=${file}`, '--check-config'], { encoding: 'utf8' });
-  return status === 0 ? '' : stderr;
-}
-
 for (const overlay of OVERLAYS) {
   test(`the server would start with the configuration of ${overlay}`, () => {
     const config = JSON.parse(find(rendered[overlay], 'ConfigMap').data['attend.json']);
-    assert.equal(checkConfiguration(config), '');
-    assert.match(checkConfiguration({ ...config, max_queue_byte: 1 }), /max_queue_bytes/);
+    assert.equal(refusal(config, folder), '');
+    assert.match(refusal({ ...config, max_queue_byte: 1 }, folder), /max_queue_bytes/);
   });
 }
 

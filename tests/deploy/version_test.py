@@ -13,6 +13,7 @@ PLACES = (
     ("client/python/pyproject.toml", r'^version = "(.*)"$', 1),
     ("client/python/src/attend/__init__.py", r'^__version__ = "(.*)"$', 1),
     ("Dockerfile", r'org\.opencontainers\.image\.version="(.*)"', 1),
+    ("deploy/helm/attend/Chart.yaml", r"^(?:version|appVersion): (.*)$", 2),
     ("deploy/kubernetes/base/kustomization.yaml", r"app\.kubernetes\.io/version: (.*)$", 1),
     ("deploy/kubernetes/overlays/prod/kustomization.yaml", r"newTag: (.*)$", 1),
     ("deploy/kubernetes/components/edge/kustomization.yaml", r"(?:newTag|app\.kubernetes\.io/version): (.*)$", 2),

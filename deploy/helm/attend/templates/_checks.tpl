@@ -1,0 +1,58 @@
+{{/* What values.schema.json cannot say: values that do not fit each other. */}}
+{{- define "attend.check" -}}
+{{- $values := .Values }}
+{{- range $key := list "listen" "admin_listen" "health_listen" "metrics_listen" "metrics_insecure" "insecure" "tls_certificate" "tls_key" "tls_client_ca" "tokens" "models" "required_models" }}
+{{- if hasKey $values.config $key }}
+{{- fail (printf "config.%s: expected no such key, which the chart sets (see tls, tokens and models), found %v" $key (index $values.config $key)) }}
+{{- end }}
+{{- end }}
+{{- range $name, $image := dict "image" .Values.image "edge.image" .Values.edge.image }}
+{{- if and $image.tag $image.digest }}
+{{- fail (printf "%s.digest: expected no digest beside the tag %s, found %s" $name $image.tag $image.digest) }}
+{{- end }}
+{{- end }}
+{{- with .Values.tls }}
+{{- if and .enabled (not .secret) }}
+{{- fail "tls.secret: expected the name of a Secret of type kubernetes.io/tls, or tls.enabled=false, found none" }}
+{{- end }}
+{{- if and .clientCa.secret (not .enabled) }}
+{{- fail (printf "tls.clientCa.secret: expected none without tls.enabled, found %s" .clientCa.secret) }}
+{{- end }}
+{{- end }}
+{{- with .Values.models }}
+{{- if and .existingClaim .newClaim.size }}
+{{- fail (printf "models.newClaim.size: expected none beside models.existingClaim=%s, found %s" .existingClaim .newClaim.size) }}
+{{- end }}
+{{- if and (ne (join "," .required) "none") .required (not (include "attend.claim" $)) }}
+{{- fail (printf "models.required: expected [none] without a claim of models, found [%s]" (join ", " .required)) }}
+{{- end }}
+{{- end }}
+{{- with .Values.autoscaling }}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}
+{{- fail (printf "autoscaling.minReplicas: expected at most autoscaling.maxReplicas, %d, found %d" (int .maxReplicas) (int .minReplicas)) }}
+{{- end }}
+{{- end }}
+{{- with .Values.config }}
+{{- /* gRPC varies the age by a tenth. */}}
+{{- if le (include "attend.seconds" .drain_delay | float64) (mulf 1.1 (include "attend.seconds" .max_connection_age)) }}
+{{- fail (printf "config.drain_delay: expected more than 1.1 times config.max_connection_age, %s, found %s" .max_connection_age .drain_delay) }}
+{{- end }}
+{{- /* Waiting requests keep their receive buffers, 8 uploads may be under way, an idle connection of TLS takes 81 kB; batches
+and gRPC have half a gigabyte. Models need the rest. */}}
+{{- $needed := add (div (mul 3 (int64 .max_queue_bytes)) 2) (int64 .max_reply_bytes) (int64 .max_cache_bytes)
+  (mul 8 (int64 .max_message_bytes)) (mul 81000 (int64 .max_connections)) 536870912 }}
+{{- $memory := $values.resources.memory }}
+{{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[A-Z]i" $memory) }}
+{{- if lt (mul (regexFind "[0-9]+" $memory) $unit) $needed }}
+{{- fail (printf "resources.memory: expected at least the %dMi that the limits in config need, found %s" (div (add $needed 1048575) 1048576) $memory) }}
+{{- end }}
+{{- end }}
+{{- with .Values.edge }}
+{{- if and .enabled (not $values.tls.enabled) }}
+{{- fail "edge.enabled: expected false without tls.enabled, found true" }}
+{{- end }}
+{{- if and .enabled $values.tls.clientCa.secret }}
+{{- fail (printf "tls.clientCa.secret: expected none with edge.enabled, since nginx shows the servers no certificate, found %s" $values.tls.clientCa.secret) }}
+{{- end }}
+{{- end }}
+{{- end }}
