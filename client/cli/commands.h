@@ -20,8 +20,7 @@ void AddPlotCommand(CLI::App& app, int& exit_code);
 void AddReportCommand(CLI::App& app, int& exit_code);
 void AddGenerateCommand(CLI::App& app, int& exit_code);
 void AddTopCommand(CLI::App& app, int& exit_code);
-/// These two print what the parser `app` knows of the program.
+/// Prints what the parser `app` knows of the program.
 void AddCompletionCommand(CLI::App& app);
-void AddManCommand(CLI::App& app, int& exit_code);
 
 }  // namespace attention

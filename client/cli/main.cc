@@ -25,7 +25,6 @@ int main(int argc, char** argv) {
   attention::AddReportCommand(app, exit_code);
   attention::AddLogLevelCommand(app, exit_code);
   attention::AddCompletionCommand(app);
-  attention::AddManCommand(app, exit_code);
   // Set last, because commands inherit a footer that is set before they are added.
   app.footer(
       "Start here:\n"

@@ -1,11 +1,15 @@
 #include "client/manual/completion.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 namespace attention {
 namespace {
@@ -89,14 +93,36 @@ else
 fi
 )sh";
 
-/// Assigns what the script is to know of a value; empty if its type says nothing.
-std::string Assignments(const ValueHint& hint) {
-  const std::string kinds =
-      absl::StrCat(hint.takes_files ? "files " : "", hint.takes_folders ? "folders " : "",
-                   hint.takes_models ? "models " : "");
+bool IsWord(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+/// Assigns what the type of a value says: "fp32|bf16" is a choice of words; FILE, TENSOR and DIR
+/// are on the disk; the value of --model, and NAME[:VERSION], is a model's name.
+std::string Assignments(const CLI::Option& option) {
+  std::string type = option.get_type_name();
+  if (absl::StartsWith(type, "[")) {
+    type = type.substr(1, type.find(']') - 1);
+  }
+  std::vector<std::string> words = absl::StrSplit(type, '|');
+  std::vector<std::string> kinds;
+  for (const std::string& word : words) {
+    if (absl::StartsWith(word, "FILE") || word == "TENSOR") {
+      kinds.push_back("files");
+    } else if (word == "DIR") {
+      kinds.push_back("folders");
+    }
+  }
+  if (type == "NAME[:VERSION]" || (type == "NAME" && option.check_lname("model"))) {
+    kinds.push_back("models");
+  }
+  const bool is_choice = words.size() > 1;
+  std::erase_if(words, [](const std::string& word) { return !IsWord(word); });
   return absl::StrCat(
-      hint.words.empty() ? "" : absl::StrCat("choices='", absl::StrJoin(hint.words, " "), "' "),
-      kinds.empty() ? "" : absl::StrCat("kinds='", kinds, "' "));
+      is_choice && !words.empty() ? absl::StrCat("choices='", absl::StrJoin(words, " "), "' ") : "",
+      kinds.empty() ? "" : absl::StrCat("kinds='", absl::StrJoin(kinds, " "), "' "));
 }
 
 /// The branches of the script's `case` statements.
@@ -105,52 +131,63 @@ struct Branches {
   std::string words;   // by command and the beginning of the word
 };
 
-/// Adds the branches of a command, or with an empty `name` those of the program as a whole, where
-/// the names of commands stand beside the flags.
-void AddBranches(const CommandHelp& command, const std::string& name, Branches& branches) {
-  std::vector<std::string> choices;
-  std::string placed;
-  for (const FlagGroup& group : command.groups) {
-    for (const FlagHelp& flag : group.flags) {
-      const std::string assignments = Assignments(HintOf(flag));
-      if (flag.is_word()) {
-        placed = assignments;
-        continue;
-      }
-      choices.insert(choices.end(), flag.names.begin(), flag.names.end());
-      for (const std::string& flag_name :
-           flag.type.empty() ? std::vector<std::string>() : flag.names) {
-        absl::StrAppend(
-            &branches.values, "    '", name, " ", flag_name, "='",
-            flag.value_is_optional ? "" : absl::StrCat(" | '", name, " ", flag_name, "'"), ") ",
-            assignments.empty() ? ": " : assignments, ";;\n");
-      }
+/// What can stand for a word of a command.
+struct Words {
+  std::vector<std::string> names;  // of flags and commands
+  std::string placed;              // what is assigned for an argument without a flag
+};
+
+/// Adds the flags of `app` and of its option groups, and the branches of their values.
+void AddFlags(const CLI::App& app, const std::string& command, Branches& branches, Words& words) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string assignments = Assignments(*option);
+    if (option->get_positional()) {
+      words.placed = assignments;
+      continue;
+    }
+    const std::vector<std::string> names = NamesOf(*option);
+    words.names.insert(words.names.end(), names.begin(), names.end());
+    const bool is_switch = option->get_type_size() == 0;
+    for (const std::string& name : is_switch ? std::vector<std::string>() : names) {
+      const std::string flag = absl::StrCat(command, " ", name);
+      absl::StrAppend(&branches.values, "    '", flag, "='",
+                      option->get_expected_min() == 0 ? "" : absl::StrCat(" | '", flag, "'"), ") ",
+                      assignments.empty() ? ": " : assignments, ";;\n");
     }
   }
-  for (const CommandHelp& child : command.commands) {
-    choices.push_back(ShortName(child));
+  for (const CLI::App* child : app.get_subcommands({})) {
+    if (child->get_name().empty()) {
+      AddFlags(*child, command, branches, words);
+    } else {
+      words.names.push_back(child->get_name());
+    }
   }
-  absl::StrAppend(&branches.words, "        '", name, name.empty() ? " '" : " -'", "*) choices='",
-                  absl::StrJoin(choices, " "), "' ;;\n");
-  if (!placed.empty()) {
-    absl::StrAppend(&branches.words, "        '", name, " '*) ", placed, ";;\n");
+}
+
+/// Adds the branches of `app`: a command, or with an empty name for it the program as a whole,
+/// where the names of commands stand beside the flags.
+void AddBranches(const CLI::App& app, const std::string& command, Branches& branches) {
+  Words words;
+  AddFlags(app, command, branches, words);
+  absl::StrAppend(&branches.words, "        '", command, command.empty() ? " '" : " -'",
+                  "*) choices='", absl::StrJoin(words.names, " "), "' ;;\n");
+  if (!words.placed.empty()) {
+    absl::StrAppend(&branches.words, "        '", command, " '*) ", words.placed, ";;\n");
   }
 }
 
 /// The functions of both shells, then `shell_script`.
-std::string Script(const CommandHelp& program, const std::string& function,
-                   const char* shell_script) {
+std::string Script(const CLI::App& program, const std::string& function, const char* shell_script) {
   Branches branches;
-  std::vector<std::string> commands;
   AddBranches(program, "", branches);
-  for (const CommandHelp& command : program.commands) {
-    commands.push_back(ShortName(command));
-    AddBranches(command, commands.back(), branches);
+  const std::vector<std::string> commands = CommandNames(program);
+  for (const std::string& command : commands) {
+    AddBranches(*program.get_subcommand(command), command, branches);
   }
   return absl::StrReplaceAll(
       absl::StrCat(kCommonScript, shell_script),
       {{"@FUNCTION@", function},
-       {"@PROGRAM@", program.name},
+       {"@PROGRAM@", program.get_name()},
        {"@COMMANDS@", commands.empty() ? "''" : absl::StrJoin(commands, " | ")},
        {"@VALUES@", branches.values},
        {"@WORDS@", branches.words}});
@@ -158,16 +195,39 @@ std::string Script(const CommandHelp& program, const std::string& function,
 
 }  // namespace
 
-std::string BashCompletion(const CommandHelp& program) {
-  const std::string function = absl::StrCat("_", absl::StrReplaceAll(program.name, {{"-", "_"}}));
-  return absl::StrCat("# Completion for bash, made from the parser of ", program.name, ".\n",
+std::vector<std::string> NamesOf(const CLI::Option& flag) {
+  std::vector<std::string> names;
+  for (const std::string& name : flag.get_snames()) {
+    names.push_back(absl::StrCat("-", name));
+  }
+  for (const std::string& name : flag.get_lnames()) {
+    names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+std::vector<std::string> CommandNames(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) {
+    if (!command->get_name().empty()) {  // an option group has no name
+      names.push_back(command->get_name());
+    }
+  }
+  return names;
+}
+
+std::string BashCompletion(const CLI::App& program) {
+  const std::string function =
+      absl::StrCat("_", absl::StrReplaceAll(program.get_name(), {{"-", "_"}}));
+  return absl::StrCat("# Completion for bash, made from the parser of ", program.get_name(), ".\n",
                       Script(program, function, kBashScript));
 }
 
-std::string ZshCompletion(const CommandHelp& program) {
+std::string ZshCompletion(const CLI::App& program) {
   // The function has the name of the file from which zsh loads it.
-  return absl::StrCat("#compdef ", program.name, "\n# Made from the parser of ", program.name,
-                      ".\n", Script(program, absl::StrCat("_", program.name), kZshScript));
+  return absl::StrCat("#compdef ", program.get_name(), "\n# Made from the parser of ",
+                      program.get_name(), ".\n",
+                      Script(program, absl::StrCat("_", program.get_name()), kZshScript));
 }
 
 }  // namespace attention

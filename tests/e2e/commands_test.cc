@@ -207,7 +207,7 @@ TEST(UsageTest, HelpTeachesOnStdout) {
 TEST(UsageTest, NoLineOfAnyHelpIsOver100Columns) {
   std::vector<std::vector<std::string>> all = {{"--help"}, {"bench", "--help-expert"}};
   for (const char* command : {"run", "generate", "models", "health", "top", "bench", "plot",
-                              "report", "log-level", "completion", "man"}) {
+                              "report", "log-level", "completion"}) {
     all.push_back({command, "--help"});
   }
   for (const std::vector<std::string>& arguments : all) {

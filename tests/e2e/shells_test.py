@@ -53,13 +53,14 @@ class Installed(unittest.TestCase):
 
 
 class ManualPages(Installed):
+    def commands(self):
+        return [line.split()[0] for line in run([self.attend, "--help"]).split("Subcommands:\n")[1].split("\n\n")[0].splitlines()]
+
     def test_every_command_has_a_page_without_errors(self):
         pages = sorted((self.prefix / "share/man").glob("man*/*"))
         names = [page.name for page in pages]
-        commands = [line.split()[0] for line in run([self.attend, "--help"]).split("Subcommands:\n")[1]
-                    .split("\n\n")[0].splitlines()]
-        self.assertGreaterEqual(len(commands), 7)
-        for command in commands:
+        self.assertGreaterEqual(len(self.commands()), 7)
+        for command in self.commands():
             self.assertIn(f"attend-{command}.1", names)
         self.assertIn("attend.1", names)
         self.assertIn("attend-server.8", names)
@@ -74,12 +75,18 @@ class ManualPages(Installed):
     def test_a_page_says_what_the_help_says(self):
         page = self.shown("man1/attend-run.1")
         for words in ("attend-run - Send one request", "--random, --shape BxSxE", "attend run --random 2x5x512 --verify",
-                      "EXIT STATUS", "attend-bench(1)"):
+                      "EXIT STATUS", "attend-server(8)"):
             self.assertIn(words, page)
-        server = self.shown("man8/attend-server.8")
-        for line in run([self.prefix / "bin/attend-server", "--help"]).splitlines():
-            if line.startswith("  --"):
-                self.assertIn(line.split()[0], server)
+        self.assertIn("--softcap", self.shown("man1/attend-bench.1"), "what only --help-expert shows")
+
+    def test_a_page_has_every_flag_of_the_help(self):
+        pages = {"man8/attend-server.8": [self.prefix / "bin/attend-server"]}
+        pages.update({f"man1/attend-{command}.1": [self.attend, command] for command in self.commands()})
+        for page, program in pages.items():
+            flags = set(re.findall(r"^ +(?:-\w,\s*)?(--[\w-]+)", run([*program, "--help"]), re.MULTILINE))
+            shown = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", self.shown(page), re.MULTILINE))
+            self.assertIn("--help", flags)
+            self.assertEqual(flags - shown, set(), page)
 
 
 class Bash(Installed):

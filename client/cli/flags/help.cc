@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/manual/completion.h"
 #include "core/runtime/nearest_name.h"
 
 namespace attention {
@@ -13,27 +14,13 @@ namespace {
 /// Adds the names of all flags of `app`, including those in option groups.
 void AddFlagNames(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      names.push_back(absl::StrCat("--", name));
-    }
-    for (const std::string& name : option->get_snames()) {
-      names.push_back(absl::StrCat("-", name));
-    }
+    const std::vector<std::string> own = NamesOf(*option);
+    names.insert(names.end(), own.begin(), own.end());
   }
   for (const CLI::App* group :
        app.get_subcommands([](const CLI::App* child) { return child->get_name().empty(); })) {
     AddFlagNames(*group, names);
   }
-}
-
-std::vector<std::string> CommandNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* child : app.get_subcommands({})) {
-    if (!child->get_name().empty()) {
-      names.push_back(child->get_name());
-    }
-  }
-  return names;
 }
 
 /// The error text for a word that is no flag, command or argument.

@@ -1,0 +1,30 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "client/cli/commands.h"
+#include "client/cli/flags/help_group.h"
+#include "client/manual/completion.h"
+
+namespace attention {
+namespace {
+
+constexpr char kCompletionExamples[] = R"(Examples:
+  source <(attend completion bash)                  in ~/.bashrc
+  attend completion bash > ~/.local/share/bash-completion/completions/attend
+  attend completion zsh > ~/.zfunc/_attend          with fpath+=(~/.zfunc) before compinit)";
+
+}  // namespace
+
+void AddCompletionCommand(CLI::App& app) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* const command =
+      app.add_subcommand("completion", "Print a script for completion in a shell");
+  HelpGroup(*command).Choice("shell", *shell, "bash|zsh", "Which shell")->required();
+  command->footer(kCompletionExamples);
+  command->callback([&app, shell] {
+    std::cout << (*shell == "bash" ? BashCompletion(app) : ZshCompletion(app));
+  });
+}
+
+}  // namespace attention
