@@ -1,23 +1,18 @@
 // What a small message can make the server take: a table of small messages that name large shapes.
-#include <grpcpp/generic/generic_stub.h>
-
-#include <atomic>
-#include <filesystem>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "proto/codec/status.h"
 #include "server/services/plan/row_lengths.h"
+#include "tests/server/cost_server.h"
 #include "tests/server/decode/decode_stream.h"
-#include "tests/server/models/golden_server.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"
 #include "tests/support/allocation_meter.h"
-#include "tests/support/compressed.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/word_tokenizer.h"
 
 namespace attention {
 namespace {
@@ -27,32 +22,9 @@ using absl::StatusCode;
 constexpr int64_t kMiB = int64_t{1} << 20;
 // What any request may take beside twenty times its own bytes.
 constexpr int64_t kFreeBytes = 64 * kMiB;
-constexpr int kAtOnce = 3;
 
-/// A message as it goes over the wire.
-struct Message {
-  std::string method;
-  std::string bytes;
-  grpc_compression_algorithm encoding = GRPC_COMPRESS_NONE;
-};
-
-template <typename Request>
-Message Native(const Request& request) {
-  return {"/attention.v1.AttentionService/Attend", request.SerializeAsString()};
-}
 Message Infer(const inference::ModelInferRequest& request) {
   return {"/inference.GRPCInferenceService/ModelInfer", request.SerializeAsString()};
-}
-
-void Claim(const Shape& shape, v1::Tensor* tensor) {
-  WriteTensorHeader(Dtype::kF32, shape, *tensor);
-}
-
-v1::AttendRequest Rows(const std::string& model, const Shape& shape) {
-  v1::AttendRequest request;
-  request.set_model(model);
-  Claim(shape, request.mutable_hidden_states()->mutable_tensor());
-  return request;
 }
 
 v1::AttendRequest Bare(int64_t sequences) {
@@ -70,12 +42,6 @@ struct Shapes {
   int64_t bound = kMaxSequences;
   std::function<Message(int64_t)> make;
 };
-
-v1::AttendRequest AllLayers(v1::AttendRequest request) {
-  request.mutable_weights_choice()->add_layers(0);
-  request.mutable_weights_choice()->add_layers(1);
-  return request;
-}
 
 v1::AttendRequest With(v1::AttendRequest request, const std::string& options) {
   *request.mutable_options() = Options(options);
@@ -157,42 +123,8 @@ std::vector<Shapes> InferShapes() {
   };
 }
 
-class CostTest : public ::testing::Test {
+class CostTest : public CostServerTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TempFolder>();
-    for (const std::string model : {"gpt2", "bert", "llama", "torch_transformer"}) {
-      std::filesystem::copy(kCheckpoints + "/" + model, folder_->path() + "/" + model);
-      folder_->Write(model + "/tokenizer.json", kWordTokenizer);
-    }
-    server_ = std::make_unique<InProcessServer>(ServerOptionsFor(folder_->path()));
-  }
-  static void TearDownTestSuite() {
-    server_.reset();
-    folder_.reset();
-  }
-
-  static absl::Status Call(const Message& message) { return Call(message, *server_); }
-  static absl::Status Call(const Message& message, const InProcessServer& server) {
-    grpc::GenericStub stub(server.NewChannel());
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
-    const grpc::Slice slice(message.bytes);
-    context.set_compression_algorithm(message.encoding);
-    const auto call =
-        stub.PrepareUnaryCall(&context, message.method,
-                              AsCompressed(grpc::ByteBuffer(&slice, 1), message.encoding), &queue);
-    call->StartCall();
-    grpc::ByteBuffer reply;  // which is not parsed: that would count, too
-    grpc::Status status;
-    call->Finish(&reply, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    return ToAbslStatus(status);
-  }
-
   /// The same message from several callers at once: what each was told, and what it took.
   struct Outcome {
     std::vector<absl::Status> statuses = std::vector<absl::Status>(kAtOnce);
@@ -229,9 +161,6 @@ class CostTest : public ::testing::Test {
       }
     }
   }
-
-  static inline std::unique_ptr<TempFolder> folder_;
-  static inline std::unique_ptr<InProcessServer> server_;
 };
 
 TEST_F(CostTest, SmallMessagesOfLargeShapesTakeLittleMemory) {
@@ -264,122 +193,6 @@ TEST_F(CostTest, BombsTakeTheMemoryOfAMessageThatIsPermitted) {
         EXPECT_THAT(status.code(), StatusCode::kResourceExhausted) << status;
       }
     }
-  }
-}
-
-// Cutting it takes long, and then it is refused: its last word is beyond the model's vocabulary.
-v1::TextInput LongText(int64_t words) {
-  v1::TextInput input;
-  std::string& text = *input.add_texts();
-  for (int64_t i = 0; i < words; ++i) {
-    text += "the ";
-  }
-  text += "beyond";
-  return input;
-}
-
-v1::AttendRequest LongTextRequest(int64_t words) {
-  v1::AttendRequest request;
-  request.set_model("llama");
-  *request.mutable_text() = LongText(words);
-  return request;
-}
-
-/// What others get while something long goes on.
-class HonestCallerTest : public CostTest {
- protected:
-  /// The server has begun with it: memory is reserved.
-  bool HasReserved() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics.waiting_bytes() > 0;
-  }
-  int64_t NumBatches() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics.batches();
-  }
-  v1::AttendResponse Attend(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  AttendClient client_{server_->NewChannel()};
-};
-
-constexpr int64_t kManyWords = 700'000;
-
-TEST_F(HonestCallerTest, LongTextsKeepNobodyWaiting) {
-  const Message message = Native(LongTextRequest(kManyWords));
-  std::atomic<int> finished = 0;
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 5; ++i) {  // more than there are completion threads
-    callers.emplace_back([&] {
-      EXPECT_THAT(Call(message), StatusIs(StatusCode::kInvalidArgument,
-                                          ::testing::HasSubstr("expected 0 to 46, found 47")));
-      ++finished;
-    });
-  }
-  EXPECT_TRUE(Eventually([&] { return finished > 0 || HasReserved(); }));
-  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
-  EXPECT_EQ(finished, 0) << "a short request waited for a long text";
-  v1::AttendRequest texts;
-  texts.set_model("bert");
-  for (int i = 0; i < 2000; ++i) {
-    texts.mutable_text()->add_texts("the cat sat");
-  }
-  EXPECT_EQ(Attend(texts).tokens_size(), 2000);
-  EXPECT_EQ(finished, 0) << "texts waited for longer ones of another connection";
-  for (std::thread& caller : callers) {
-    caller.join();
-  }
-}
-
-TEST_F(HonestCallerTest, APipelinedStepIsNotPlannedByTheDispatcher) {
-  v1::DecodeRequest open, first, second;
-  open.mutable_open()->set_model("llama");
-  first.mutable_step()->mutable_token_ids()->add_ids(1);
-  *second.mutable_step()->mutable_text() = LongText(kManyWords);
-  DecodeStream stream(server_->NewChannel());
-  stream.Must(open);
-  std::atomic<bool> is_refused = false;
-  std::thread caller([&] {
-    stream.Send(first);
-    stream.Send(second);
-    EXPECT_EQ(stream.Read()->result.code(), 0);
-    EXPECT_EQ(stream.Read()->code(), StatusCode::kInvalidArgument);
-    is_refused = true;
-  });
-  EXPECT_TRUE(Eventually([&] { return is_refused || HasReserved(); }));
-  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
-  EXPECT_FALSE(is_refused) << "a short request waited for a step's plan";
-  caller.join();
-}
-
-TEST_F(HonestCallerTest, ARequestPassesInFewBatchesWhileSmallMessagesOfLargeShapesCome) {
-  const Message message = NativeShapes()[0].make(kMaxSequences);
-  std::atomic<bool> is_over = false;
-  std::vector<std::thread> callers;
-  for (int i = 0; i < kAtOnce; ++i) {
-    callers.emplace_back([&] {
-      while (!is_over) {
-        EXPECT_THAT(Call(message), IsOk());
-      }
-    });
-  }
-  for (int i = 0; i < 20; ++i) {
-    const int64_t before = NumBatches();
-    const v1::AttendResponse response =
-        Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
-    EXPECT_LE(static_cast<int64_t>(response.summary().batch_id()), before + 2 * kAtOnce + 1);
-  }
-  is_over = true;
-  for (std::thread& caller : callers) {
-    caller.join();
   }
 }
 

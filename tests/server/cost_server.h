@@ -1,0 +1,94 @@
+// A server, and small messages of large shapes for it.
+#pragma once
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "proto/codec/status.h"
+#include "tests/server/models/golden_server.h"
+#include "tests/support/compressed.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/word_tokenizer.h"
+
+namespace attention {
+
+// So many callers send the same at once.
+inline constexpr int kAtOnce = 3;
+
+/// A message as it goes over the wire.
+struct Message {
+  std::string method;
+  std::string bytes;
+  grpc_compression_algorithm encoding = GRPC_COMPRESS_NONE;
+};
+
+template <typename Request>
+Message Native(const Request& request) {
+  return {"/attention.v1.AttentionService/Attend", request.SerializeAsString()};
+}
+
+/// Names a shape, without its numbers.
+inline void Claim(const Shape& shape, v1::Tensor* tensor) {
+  WriteTensorHeader(Dtype::kF32, shape, *tensor);
+}
+
+inline v1::AttendRequest Rows(const std::string& model, const Shape& shape) {
+  v1::AttendRequest request;
+  request.set_model(model);
+  Claim(shape, request.mutable_hidden_states()->mutable_tensor());
+  return request;
+}
+
+/// `request` with the attention weights of layers 0 and 1.
+inline v1::AttendRequest AllLayers(v1::AttendRequest request) {
+  request.mutable_weights_choice()->add_layers(0);
+  request.mutable_weights_choice()->add_layers(1);
+  return request;
+}
+
+class CostServerTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TempFolder>();
+    for (const std::string model : {"gpt2", "bert", "llama", "torch_transformer"}) {
+      std::filesystem::copy(kCheckpoints + "/" + model, folder_->path() + "/" + model);
+      folder_->Write(model + "/tokenizer.json", kWordTokenizer);
+    }
+    server_ = std::make_unique<InProcessServer>(ServerOptionsFor(folder_->path()));
+  }
+  static void TearDownTestSuite() {
+    server_.reset();
+    folder_.reset();
+  }
+
+  static absl::Status Call(const Message& message) { return Call(message, *server_); }
+  static absl::Status Call(const Message& message, const InProcessServer& server) {
+    grpc::GenericStub stub(server.NewChannel());
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+    const grpc::Slice slice(message.bytes);
+    context.set_compression_algorithm(message.encoding);
+    const auto call =
+        stub.PrepareUnaryCall(&context, message.method,
+                              AsCompressed(grpc::ByteBuffer(&slice, 1), message.encoding), &queue);
+    call->StartCall();
+    grpc::ByteBuffer reply;  // which is not parsed: that would count, too
+    grpc::Status status;
+    call->Finish(&reply, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    return ToAbslStatus(status);
+  }
+
+  static inline std::unique_ptr<TempFolder> folder_;
+  static inline std::unique_ptr<InProcessServer> server_;
+};
+
+}  // namespace attention

@@ -1,0 +1,134 @@
+// What others get while somebody sends what takes long.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "server/services/plan/row_lengths.h"
+#include "tests/server/cost_server.h"
+#include "tests/server/decode/decode_stream.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using absl::StatusCode;
+
+// Cutting it takes long, and then it is refused: its last word is beyond the model's vocabulary.
+v1::TextInput LongText(int64_t words) {
+  v1::TextInput input;
+  std::string& text = *input.add_texts();
+  for (int64_t i = 0; i < words; ++i) {
+    text += "the ";
+  }
+  text += "beyond";
+  return input;
+}
+
+v1::AttendRequest LongTextRequest(int64_t words) {
+  v1::AttendRequest request;
+  request.set_model("llama");
+  *request.mutable_text() = LongText(words);
+  return request;
+}
+
+/// What others get while something long goes on.
+class HonestCallerTest : public CostServerTest {
+ protected:
+  /// The server has begun with it: memory is reserved.
+  bool HasReserved() {
+    grpc::ClientContext context;
+    v1::ServerStatistics statistics;
+    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
+    return statistics.waiting_bytes() > 0;
+  }
+  int64_t NumBatches() {
+    grpc::ClientContext context;
+    v1::ServerStatistics statistics;
+    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
+    return statistics.batches();
+  }
+  v1::AttendResponse Attend(const v1::AttendRequest& request) {
+    v1::AttendResponse response;
+    const grpc::Status status = client_.Attend(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  AttendClient client_{server_->NewChannel()};
+};
+
+constexpr int64_t kManyWords = 700'000;
+
+TEST_F(HonestCallerTest, LongTextsKeepNobodyWaiting) {
+  const Message message = Native(LongTextRequest(kManyWords));
+  std::atomic<int> finished = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 5; ++i) {  // more than there are completion threads
+    callers.emplace_back([&] {
+      EXPECT_THAT(Call(message), StatusIs(StatusCode::kInvalidArgument,
+                                          ::testing::HasSubstr("expected 0 to 46, found 47")));
+      ++finished;
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return finished > 0 || HasReserved(); }));
+  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
+  EXPECT_EQ(finished, 0) << "a short request waited for a long text";
+  v1::AttendRequest texts;
+  texts.set_model("bert");
+  for (int i = 0; i < 2000; ++i) {
+    texts.mutable_text()->add_texts("the cat sat");
+  }
+  EXPECT_EQ(Attend(texts).tokens_size(), 2000);
+  EXPECT_EQ(finished, 0) << "texts waited for longer ones of another connection";
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+}
+
+TEST_F(HonestCallerTest, APipelinedStepIsNotPlannedByTheDispatcher) {
+  v1::DecodeRequest open, first, second;
+  open.mutable_open()->set_model("llama");
+  first.mutable_step()->mutable_token_ids()->add_ids(1);
+  *second.mutable_step()->mutable_text() = LongText(kManyWords);
+  DecodeStream stream(server_->NewChannel());
+  stream.Must(open);
+  std::atomic<bool> is_refused = false;
+  std::thread caller([&] {
+    stream.Send(first);
+    stream.Send(second);
+    EXPECT_EQ(stream.Read()->result.code(), 0);
+    EXPECT_EQ(stream.Read()->code(), StatusCode::kInvalidArgument);
+    is_refused = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return is_refused || HasReserved(); }));
+  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
+  EXPECT_FALSE(is_refused) << "a short request waited for a step's plan";
+  caller.join();
+}
+
+TEST_F(HonestCallerTest, ARequestPassesInFewBatchesWhileSmallMessagesOfLargeShapesCome) {
+  const Message message = Native(AllLayers(Rows("gpt2", {kMaxSequences, 0, 36})));
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kAtOnce; ++i) {
+    callers.emplace_back([&] {
+      while (!is_over) {
+        EXPECT_THAT(Call(message), IsOk());
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    const int64_t before = NumBatches();
+    const v1::AttendResponse response =
+        Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
+    EXPECT_LE(static_cast<int64_t>(response.summary().batch_id()), before + 2 * kAtOnce + 1);
+  }
+  is_over = true;
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+}
+
+}  // namespace
+}  // namespace attention

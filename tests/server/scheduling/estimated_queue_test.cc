@@ -1,0 +1,268 @@
+// A queue that knows how long its requests take: refusals, turns and shares.
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "server/scheduling/refusal.h"
+#include "tests/server/scheduling/queue_calls.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+WorkEstimate Takes(int64_t work_ms) { return {work_ms * kMillisecond, work_ms * kMillisecond}; }
+
+// Room for a second of work.
+class EstimatedQueueTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<FakeJob> PushOf(const RequestClass& request_class, int64_t work_ms) {
+    auto job = FakeJob::Make({.request_class = request_class});
+    EXPECT_THAT(Push(queue_, job, Takes(work_ms)), IsOk());
+    return job;
+  }
+
+  absl::Status PushDue(std::chrono::milliseconds time_left, int64_t work_ms) {
+    return Push(queue_, FakeJob::Make({.deadline = kNow + time_left}), Takes(work_ms));
+  }
+
+  std::shared_ptr<Job> TakeOne() {
+    bool is_first = true;
+    return queue_.WaitAndTake({}, [&](const Job&) { return std::exchange(is_first, false); })[0];
+  }
+
+  RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100, .max_wait_ns = 1'000'000'000}};
+};
+
+TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
+  PushOf({}, 900);
+  const absl::Status status = Push(queue_, FakeJob::Make(), Takes(200));
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "the queue is full: the waiting requests take about 900 ms, this request 200 "
+               "ms more; the maximum is 1000 ms (--max-queue-wait)"));
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->estimated_wait_ms, 900);
+  EXPECT_EQ(refusal->retry_after_ms, 450) << "when half of it is done";
+  EXPECT_EQ(queue_.state().requests, 1);
+  EXPECT_EQ(queue_.state().work_ns, 900 * kMillisecond);
+}
+
+TEST_F(EstimatedQueueTest, RefusesARequestThatCouldNotMeetItsDeadlineAlone) {
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(30), 40),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "the request takes about 40 ms, its deadline is in 30 ms"));
+}
+
+TEST_F(EstimatedQueueTest, RefusesARequestThatWouldWaitTooLongForItsDeadline) {
+  PushOf({}, 50);
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 50 ms and take 40 ms, its deadline is in 80 "
+                       "ms"));
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(90), 40), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, CountsWhatRunsIntoTheWait) {
+  queue_.SetRunning({.until = kNow + std::chrono::milliseconds(60)});
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 60 ms and take 40 ms, its deadline is in 80 "
+                       "ms"));
+}
+
+TEST_F(EstimatedQueueTest, KnowsThatAShortJobPassesWhatRuns) {
+  queue_.SetRunning(
+      {.until = kNow + std::chrono::milliseconds(500), .passable = Priority::kNormal});
+  PushOf({}, 5);
+  PushOf({}, 300);
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(24), 5),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 20 ms and take 5 ms, its deadline is in 24 "
+                       "ms"));
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(25), 5), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, RefusesByTheMeanSizeBeforeAnythingElseIsKnown) {
+  for (int i = 0; i < 19; ++i) {
+    PushOf({}, 50);
+  }
+  EXPECT_THAT(queue_.CheckRoom({}, TimePoint::max(), kNow), IsOk());
+  PushOf({}, 50);
+  EXPECT_THAT(queue_.CheckRoom({}, TimePoint::max(), kNow),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("(--max-queue-wait)")));
+}
+
+TEST_F(EstimatedQueueTest, KnowsFromTheHeadersThatADeadlineCannotBeMet) {
+  PushOf({}, 8);
+  PushOf({}, 8);
+  const auto check = [&](int64_t wait_ms) {
+    return queue_.CheckRoom({}, kNow + std::chrono::milliseconds(wait_ms), kNow);
+  };
+  EXPECT_THAT(check(17), IsOk());
+  EXPECT_THAT(check(15), StatusIs(absl::StatusCode::kResourceExhausted,
+                                  "the request would wait about 16 ms and take 0 ms, its deadline "
+                                  "is in 15 ms"));
+}
+
+TEST_F(EstimatedQueueTest, TenantsTakeTurnsByTheirWork) {
+  const auto a1 = PushOf({.tenant = "a"}, 20);
+  const auto a2 = PushOf({.tenant = "a"}, 20);
+  const auto a3 = PushOf({.tenant = "a"}, 20);
+  const auto b1 = PushOf({.tenant = "b"}, 10);
+  const auto b2 = PushOf({.tenant = "b"}, 10);
+  const auto b3 = PushOf({.tenant = "b"}, 10);
+  EXPECT_THAT(TakeAll(queue_), ElementsAre(a1, b1, b2, a2, b3, a3));
+}
+
+TEST_F(EstimatedQueueTest, AHighPriorityPassesWhatWaitsAndALowOneIsNotStarved) {
+  const auto first_normal = PushOf({}, 10);
+  const auto low = PushOf({.priority = Priority::kLow}, 10);
+  const auto normal = PushOf({}, 10);
+  EXPECT_EQ(TakeOne(), first_normal);
+  const auto high = PushOf({.priority = Priority::kHigh}, 10);
+  EXPECT_EQ(TakeOne(), high);
+  EXPECT_EQ(TakeOne(), low) << "its turn came first";
+  EXPECT_EQ(TakeOne(), normal);
+}
+
+TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
+  absl::Status status;
+  int taken = 0;
+  while (status.ok() && taken < 100) {
+    status =
+        Push(queue_, FakeJob::Make({.request_class = {.account = "tenant \"greedy\""}}), Takes(50));
+    taken += status.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(taken, 18) << "8/9 of a second, and the last one more";
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               "tenant \"greedy\" has used its share of the queue: 18 requests "
+                               "of 1800 bytes and about 900 ms wait"));
+  PushOf({.account = "modest"}, 50);
+}
+
+TEST_F(EstimatedQueueTest, AnAccountHasOneShareWhateverItsPrioritiesAndNames) {
+  const Priority priorities[] = {Priority::kHigh, Priority::kNormal, Priority::kLow};
+  int taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    const RequestClass request_class = {
+        .priority = priorities[i % 3], .tenant = absl::StrCat("name ", i % 7), .account = "greedy"};
+    taken += Push(queue_, FakeJob::Make({.request_class = request_class}), Takes(10)).ok() ? 1 : 0;
+  }
+  EXPECT_LE(taken, 90) << "of 100 that fit";
+  EXPECT_GE(taken, 85);
+  PushOf({.account = "modest"}, 10);
+}
+
+TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnotherOfItsAccount) {
+  const Priority priorities[] = {Priority::kHigh, Priority::kNormal, Priority::kLow};
+  int taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    const RequestClass request_class = {
+        .priority = priorities[i % 3], .tenant = "greedy", .account = "a machine"};
+    taken += Push(queue_, FakeJob::Make({.request_class = request_class}), Takes(10)).ok() ? 1 : 0;
+  }
+  EXPECT_LE(taken, 81) << "of 100 that fit";
+  EXPECT_GE(taken, 75);
+  PushOf({.tenant = "modest", .account = "a machine"}, 10);
+  PushOf({.account = "another machine"}, 10);
+}
+
+TEST_F(EstimatedQueueTest, AnAccountHasSoManyTurnsWhateverTheNumberOfItsNames) {
+  constexpr int kNames = 3 * RequestFlows::kMaxFlowsOfAccount;
+  for (int i = 0; i < kNames; ++i) {
+    PushOf({.tenant = absl::StrCat("name ", i), .account = "greedy"}, 10);
+  }
+  PushOf({.tenant = "first", .account = "modest"}, 10);
+  const auto modest = PushOf({.tenant = "first", .account = "modest"}, 10);
+  int before = 0;
+  while (TakeOne() != modest) {
+    ++before;
+  }
+  EXPECT_LE(before, 2 * RequestFlows::kMaxFlowsOfAccount) << "not behind all " << kNames;
+}
+
+TEST_F(EstimatedQueueTest, NobodyJoinsTheFlowOfAnotherByItsName) {
+  PushOf({.tenant = "a", .account = "stranger"}, 100);
+  const auto stranger = PushOf({.tenant = "a", .account = "stranger"}, 10);
+  const auto own = PushOf({.tenant = "a", .account = "tenant a"}, 10);
+  TakeOne();
+  EXPECT_EQ(TakeOne(), own);
+  EXPECT_EQ(TakeOne(), stranger);
+}
+
+TEST_F(EstimatedQueueTest, WhatWasRefusedSaysNothingOfWhatOthersWillAskFor) {
+  PushOf({.account = "modest"}, 400);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_FALSE(
+        Push(queue_, FakeJob::Make({.request_class = {.account = "greedy"}}), Takes(700)).ok());
+  }
+  EXPECT_THAT(queue_.CheckRoom({.account = "modest"}, TimePoint::max(), kNow), IsOk());
+  EXPECT_THAT(queue_.CheckRoom({.account = "another"}, TimePoint::max(), kNow), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, NobodyIsRefusedForWorkThatNobodyWaitsFor) {
+  const auto cancelled = PushOf({}, 600);
+  const auto expired = FakeJob::Make({.deadline = kNow + std::chrono::milliseconds(700)});
+  ASSERT_THAT(Push(queue_, expired, Takes(50)), IsOk());
+  cancelled->Cancel();
+  const TimePoint later = kNow + std::chrono::milliseconds(700);
+  EXPECT_THAT(queue_.CheckRoom({}, later + std::chrono::milliseconds(1), later), IsOk());
+  EXPECT_EQ(queue_.state().requests, 0);
+  const auto live = FakeJob::Make();
+  EXPECT_THAT(queue_.Push(live, Takes(900), later), IsOk());
+  EXPECT_THAT(queue_.TakeAbandoned(later), ElementsAre(cancelled, expired));
+  EXPECT_EQ(TakeOne(), live);
+}
+
+TEST_F(EstimatedQueueTest, WhoTakesHasTheDeadToFinish) {
+  const auto dead = PushOf({}, 900);
+  dead->Cancel();
+  const auto live = PushOf({}, 900);
+  EXPECT_THAT(TakeAll(queue_), ElementsAre(dead, live));
+}
+
+TEST_F(EstimatedQueueTest, AJobThatWillPassDoesNotWaitForTheEndOfWhatRuns) {
+  queue_.SetRunning({.until = kNow + std::chrono::minutes(1), .passable = Priority::kLow});
+  const auto push = [&](const RequestClass& request_class, int64_t left_ms) {
+    return Push(queue_,
+                FakeJob::Make({.request_class = request_class,
+                               .deadline = kNow + std::chrono::milliseconds(left_ms)}),
+                Takes(11));
+  };
+  EXPECT_THAT(push({.priority = Priority::kLow}, 25),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the request would wait about 21 ms and take 11 ms, its deadline is in 25 "
+                       "ms"));
+  EXPECT_THAT(push({.priority = Priority::kHigh}, 25), IsOk());
+}
+
+TEST_F(EstimatedQueueTest, APatientTakerWaitsForCompany) {
+  std::vector<std::shared_ptr<Job>> taken;
+  const auto job = FakeJob::Make({.lengths = {4}});
+  const auto other = FakeJob::Make({.lengths = {4}});
+  ASSERT_THAT(Push(queue_, job), IsOk());
+  std::thread taker([&] {
+    // FakeJobs arrived at the clock's beginning: only a delay beyond now is a wait.
+    const auto until_now = std::chrono::steady_clock::now().time_since_epoch();
+    taken = queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_tokens=*/8},
+                               [](const Job&) { return true; });
+  });
+  ASSERT_THAT(Push(queue_, other), IsOk());
+  taker.join();
+  EXPECT_THAT(taken, ElementsAre(job, other));
+}
+
+}  // namespace
+}  // namespace attention

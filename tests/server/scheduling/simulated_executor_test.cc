@@ -1,0 +1,222 @@
+// Which jobs pass which, and what estimates learn, by a clock that only jobs move.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "server/scheduling/executor.h"
+#include "tests/server/scheduling/fake_job.h"
+#include "tests/support/eventually.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+
+class SimulatedExecutorTest : public ::testing::Test {
+ protected:
+  // Its rows take the time that the test says; what comes meanwhile comes at its first rows.
+  class Timed final : public Job {
+   public:
+    Timed(SimulatedExecutorTest& test, std::string name, const FakeJobSpec& spec)
+        : Job(FakeJob(spec).description()), test_(test), name_(std::move(name)), job_(spec) {}
+
+    bool is_cancelled() const override { return is_cancelled_; }
+    void Prepare() override { job_.Prepare(); }
+    void Gather(Operand operand, Dtype dtype, void* target) override {
+      job_.Gather(operand, dtype, target);
+    }
+    void DropInputs() override {}
+    void* Output(size_t sequence) override { return job_.Output(sequence); }
+    ScoreOutputs Scores(size_t) override { return {}; }
+    AttentionOptions Options(size_t) const override { return {}; }
+    void OnRows(const RowRange& rows) override {
+      for (const auto& [row, action] : at_rows) {
+        if (rows.first_row <= row && row < rows.first_row + rows.rows) {
+          action();
+        }
+      }
+      test_.Pass(rows.rows * ns_per_row);
+    }
+    void Finish(const absl::Status& status, const BatchStats&) override {
+      MutexLock lock(test_.mutex_);
+      test_.ended_.push_back(status.ok() ? name_ : name_ + " not");
+    }
+    void Cancel() { is_cancelled_ = true; }
+    const std::vector<float>& output() const { return job_.output(); }
+
+    std::vector<std::pair<int64_t, std::function<void()>>> at_rows;
+    int64_t ns_per_row = 0;
+
+   private:
+    SimulatedExecutorTest& test_;
+    const std::string name_;
+    FakeJob job_;
+    std::atomic<bool> is_cancelled_ = false;
+  };
+
+  // Its estimate is its flops / 2e11 seconds (two threads, and nothing known); longer than 20 ms is
+  // long.
+  std::shared_ptr<Timed> Make(const std::string& name, Priority priority, double ms) {
+    FakeJobSpec spec = {.lengths = {2048}, .flops = ms * 2e8, .wants_rows = true};
+    spec.request_class = {.priority = priority, .account = name};
+    auto job = std::make_shared<Timed>(*this, name, spec);
+    job->ns_per_row = static_cast<int64_t>(ms * 1e6 / 2048);
+    return job;
+  }
+
+  void Submit(const std::shared_ptr<Job>& job) { EXPECT_THAT(executor_.Submit(job), IsOk()); }
+  void Pass(int64_t ns) { now_ns_ += ns; }
+
+  std::vector<std::string> WaitForEnds(size_t count) {
+    EXPECT_TRUE(Eventually([&] {
+      MutexLock lock(mutex_);
+      return ended_.size() >= count;
+    }));
+    MutexLock lock(mutex_);
+    return ended_;
+  }
+
+  std::atomic<int64_t> now_ns_ = 3'600'000'000'000;
+  Mutex mutex_;
+  std::vector<std::string> ended_ ABSL_GUARDED_BY(mutex_);
+  Executor executor_{{.num_threads = 2,
+                      .batch = {.max_tokens = 4096, .max_flops = 2e9},
+                      .queue = {.max_bytes = 1 << 30, .max_requests = 1 << 20},
+                      .clock = [this] { return TimePoint(std::chrono::nanoseconds(now_ns_)); }}};
+};
+
+TEST_F(SimulatedExecutorTest, AHighPriorityPassesALowOneHoweverLongBothAre) {
+  const auto low = Make("low", Priority::kLow, 60'000);
+  const auto high = Make("high", Priority::kHigh, 500);
+  low->at_rows = {{0, [&] { Submit(high); }}};
+  Submit(low);
+  EXPECT_THAT(WaitForEnds(2), ElementsAre("high", "low"));
+  EXPECT_EQ(executor_.statistics().interleaved_batches, 1);
+}
+
+TEST_F(SimulatedExecutorTest, ALowPriorityDoesNotPassAHighOne) {
+  const auto high = Make("high", Priority::kHigh, 60'000);
+  const auto low = Make("low", Priority::kLow, 1000);
+  high->at_rows = {{0, [&] { Submit(low); }}};
+  Submit(high);
+  EXPECT_THAT(WaitForEnds(2), ElementsAre("high", "low"));
+}
+
+TEST_F(SimulatedExecutorTest, AnEqualPassesWhenTheLongOneHasHadAsMuch) {
+  const auto one = Make("one", Priority::kNormal, 60'000);
+  const auto shorter = Make("shorter", Priority::kNormal, 5000);
+  const auto equal = Make("equal", Priority::kNormal, 61'000);
+  one->at_rows = {{0,
+                   [&] {
+                     Submit(equal);
+                     Submit(shorter);
+                   }},
+                  {100, [&] { EXPECT_EQ(executor_.statistics().interleaved_batches, 0); }},
+                  {1000, [&] { EXPECT_EQ(executor_.statistics().interleaved_batches, 1); }}};
+  Submit(one);
+  EXPECT_THAT(WaitForEnds(3), ElementsAre("shorter", "one", "equal"));
+}
+
+TEST_F(SimulatedExecutorTest, WhatPassesIsPassedInTurnAndNoDeeperThanThreeAreInMemory) {
+  const auto low = Make("low", Priority::kLow, 600'000);
+  const auto normal = Make("normal", Priority::kNormal, 10'000);
+  const auto high = Make("high", Priority::kHigh, 100);
+  const auto quick = Make("quick", Priority::kHigh, 11);
+  low->at_rows = {{0, [&] { Submit(normal); }}};
+  normal->at_rows = {{0, [&] {
+                        Submit(high);
+                        Submit(quick);
+                      }}};
+  Submit(low);
+  EXPECT_THAT(WaitForEnds(4), ElementsAre("quick", "normal", "high", "low"))
+      << "the third is a long one";
+}
+
+TEST_F(SimulatedExecutorTest, PassingChangesNoBits) {
+  const auto alone = Make("alone", Priority::kLow, 60'000);
+  Submit(alone);
+  WaitForEnds(1);
+  const auto low = Make("low", Priority::kLow, 60'000);
+  const auto high = Make("high", Priority::kHigh, 500);
+  low->at_rows = {{0, [&] { Submit(high); }}};
+  Submit(low);
+  WaitForEnds(3);
+  EXPECT_EQ(low->output(), alone->output());
+  EXPECT_EQ(high->output(), alone->output()) << "the same tensors";
+}
+
+TEST_F(SimulatedExecutorTest, ACancelledLongJobLeavesTheQueueWhileAnotherRuns) {
+  const auto first = Make("first", Priority::kNormal, 60'000);
+  const auto second = Make("second", Priority::kNormal, 50'000);
+  bool has_left = false;
+  first->at_rows = {{0, [&] { Submit(second); }},
+                    {100, [&] { second->Cancel(); }},
+                    {1500, [&] { has_left = executor_.statistics().queue.requests == 0; }}};
+  Submit(first);
+  EXPECT_THAT(WaitForEnds(2), ElementsAre("second not", "first"));
+  EXPECT_TRUE(has_left);
+}
+
+TEST_F(SimulatedExecutorTest, RequestsThatAreRefusedTeachNothing) {
+  std::vector<std::shared_ptr<Timed>> jobs;
+  for (int i = 0; i < 4; ++i) {
+    jobs.push_back(Make(absl::StrCat(i), Priority::kNormal, 1000));
+    Submit(jobs.back());
+    WaitForEnds(jobs.size());
+  }
+  const auto hurried = [&] {
+    FakeJobSpec spec = {.lengths = {2048}, .flops = 1000 * 2e8, .wants_rows = true};
+    spec.request_class.account = "hurried";
+    spec.deadline = TimePoint(std::chrono::nanoseconds(now_ns_ + 1'000'000));
+    auto job = std::make_shared<Timed>(*this, "hurried", spec);
+    job->ns_per_row = 500'000;
+    return executor_.Submit(job);
+  };
+  EXPECT_THAT(hurried(), IsOk()) << "one is tried";
+  EXPECT_EQ(WaitForEnds(jobs.size() + 1).back(), "hurried not");
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_THAT(hurried(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                    "the request takes about 1000 ms, its deadline is in 1 ms"));
+  }
+}
+
+TEST_F(SimulatedExecutorTest, AnEstimateThatIsTooLargeIsCorrectedByRequestsThatItWouldRefuse) {
+  const auto due = [&](int64_t left_ms) {
+    FakeJobSpec spec = {.lengths = {64}, .flops = 1e8};
+    spec.request_class.account = "patient";
+    spec.deadline = TimePoint(std::chrono::nanoseconds(now_ns_ + left_ms * 1'000'000));
+    return FakeJob::Make(spec);
+  };
+  const auto run = [&](int64_t took_ns) {
+    auto job = std::make_shared<Timed>(
+        *this, "slow", FakeJobSpec{.lengths = {64}, .flops = 1e8, .wants_rows = true});
+    job->ns_per_row = took_ns / 64;
+    Submit(job);
+  };
+  for (size_t i = 1; i <= 3; ++i) {
+    run(i == 3 ? 20'000'000'000 : 1'000'000);  // the machine stood still
+    WaitForEnds(i);
+  }
+  int tried = 0;
+  absl::Status status = executor_.Submit(due(100));
+  for (int second = 0; second < 30; ++second) {
+    EXPECT_TRUE(Eventually([&] {
+      const ExecutorStatistics now = executor_.statistics();
+      return now.queue.requests == 0 && now.running_requests == 0;
+    }));
+    tried += status.ok() ? 1 : 0;
+    Pass(1'000'000'000);
+    status = executor_.Submit(due(100));
+  }
+  EXPECT_GT(tried, 25) << "one a second, and then all";
+  EXPECT_THAT(executor_.Submit(due(100)), IsOk()) << "within the same second";
+}
+
+}  // namespace
+}  // namespace attention
