@@ -1,6 +1,5 @@
 #include "server/services/open_inference/infer_reply.h"
 
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
