@@ -1,6 +1,8 @@
 // The calls that change which models are served, and readiness.
+#include <atomic>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/models/admin_client.h"
@@ -166,12 +168,27 @@ TEST(ModelAdminTest, DrainingRefusesWhatWaitsForTheLoader) {
   folder.Put("a", "1");
   AdminClient client(server);
   auto running = std::async(std::launch::async, [&] { return client.Load("a"); });
-  while (Lines(client.List()).empty()) {  // until that one has begun
+  EXPECT_TRUE(Eventually([&] { return !Lines(client.List()).empty(); })) << "that one has begun";
+  // As many calls wait as may; that the others are refused shows that all of them have arrived.
+  constexpr int kMayWait = 64;
+  constexpr int kCalls = kMayWait + 2;
+  std::atomic<int> num_busy = 0;
+  std::vector<std::future<absl::Status>> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.push_back(std::async(std::launch::async, [&] {
+      const absl::Status status = client.Unload("a").status();
+      num_busy += absl::IsResourceExhausted(status) ? 1 : 0;
+      return status;
+    }));
   }
-  auto waiting = std::async(std::launch::async, [&] { return client.Unload("a"); });
+  EXPECT_TRUE(Eventually([&] { return num_busy == kCalls - kMayWait; }));
   auto shutdown =
       std::async(std::launch::async, [&] { server.server().Shutdown(absl::Seconds(60)); });
-  EXPECT_THAT(waiting.get(), StatusIs(absl::StatusCode::kUnavailable, "the server is draining"));
+  int num_drained = 0;
+  for (std::future<absl::Status>& call : calls) {
+    num_drained += call.get() == absl::UnavailableError("the server is draining") ? 1 : 0;
+  }
+  EXPECT_EQ(num_drained, kMayWait);
   loader.GoOn();
   EXPECT_THAT(Lines(running.get()), ElementsAre("a:1 READY+")) << "it was under way";
   shutdown.get();
