@@ -188,7 +188,7 @@ TEST(LifecycleTest, ServesOnSeveralAddressesAtOnce) {
   EXPECT_THAT((*server)->listening_addresses().front(), ::testing::Not("127.0.0.1:0"));
   for (const std::string& address : (*server)->listening_addresses()) {
     const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-    channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(5));
     AttendClient client(channel);
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok()) << address;

@@ -102,7 +102,7 @@ TEST(ModelAdminTest, ServesWhileItLoadsAndIsReadyWhenAllIsLoaded) {
   ASSERT_THAT(server, IsOk());
   const auto channel = grpc::CreateChannel((*server)->listening_addresses().front(),
                                            grpc::InsecureChannelCredentials());
-  channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(5));
   EXPECT_FALSE((*server)->WaitUntilReady(absl::ZeroDuration()));
   AttendClient client(channel);
   v1::AttendResponse response;
@@ -126,7 +126,7 @@ TEST(ModelAdminTest, ServesWhileItLoadsAndIsReadyWhenAllIsLoaded) {
   EXPECT_EQ(health(""), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health("model/*"), HealthCheckResponse::NOT_SERVING);
   loader.GoOn();
-  EXPECT_TRUE((*server)->WaitUntilReady(absl::Seconds(30)));
+  EXPECT_TRUE((*server)->WaitUntilReady(absl::Minutes(5)));
   for (const char* name : {"", "attention.v1.AttentionService", "model/a", "model/*"}) {
     EXPECT_EQ(health(name), HealthCheckResponse::SERVING) << name;
   }
