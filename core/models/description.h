@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/kernels/attention/options.h"
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/activation.h"
 #include "core/layers/multi_head_attention.h"
 
 namespace attention {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/activation.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace attention {

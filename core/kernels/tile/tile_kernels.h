@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/kernels/tile/activation.h"
 #include "core/kernels/tile/similarity.h"
 #include "core/tensor/dtype.h"
 
@@ -40,15 +41,6 @@ struct SoftmaxTile {
   bool is_first = false;         // the accumulator holds nothing yet
   /// [rows, cols], row stride `stride`, or null.
   uint16_t* bf16_probabilities = nullptr;
-};
-
-/// The function that is applied to the result of a linear map.
-enum class Activation {
-  kNone,
-  kRelu,
-  kGelu,      // x Phi(x) (Hendrycks & Gimpel 2016)
-  kGeluTanh,  // the same authors' approximation by tanh
-  kSilu,      // x / (1 + exp(-x))
 };
 
 /// The last step of a linear map on 64 columns, in place:

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "server/services/reply/sum_exp.h"
+#include "core/kernels/tile/sum_exp.h"
 
 namespace attention {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "server/services/reply/sum_exp.h"
 
 namespace attention {
 namespace {
@@ -56,35 +55,6 @@ TEST(TopLogitsTest, AgreeWithSortingEverything) {
     EXPECT_TRUE(std::equal(top.ids().begin(), top.ids().end(), ids.begin())) << k;
     EXPECT_EQ(top.ids_size(), k);
   }
-}
-
-TEST(SumExpTest, EachTermIsThatOfDoublePrecision) {
-  for (float x = -86; x <= 0; x += 1.0f / 128) {
-    const double exact = std::exp(static_cast<double>(x));
-    EXPECT_NEAR(SumExp({{x}}, 0), exact, 2e-7 * exact) << x;
-  }
-}
-
-TEST(SumExpTest, AddsAVocabularyAsDoublePrecisionDoes) {
-  const std::vector<float> logits = Vocabulary(50257);
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double exact = 0;
-  for (const float logit : logits) {
-    exact += std::exp(static_cast<double>(logit) - largest);
-  }
-  EXPECT_NEAR(SumExp(logits, largest), exact, 2e-7 * exact);
-}
-
-TEST(SumExpTest, WhatIsFarBelowCountsNothing) {
-  const float values[] = {3, -200, -kInfinity, 3};
-  EXPECT_EQ(SumExp(values, 3), 2.0);
-}
-
-TEST(SumExpTest, IsNanWhereThereIsNoLargestOrNoNumber) {
-  const float values[] = {-kInfinity, -kInfinity};
-  EXPECT_TRUE(std::isnan(SumExp(values, -kInfinity)));
-  const float with_nan[] = {1, kNan};
-  EXPECT_TRUE(std::isnan(SumExp(with_nan, 1)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/services/reply/sum_exp.h"
+#include "core/kernels/tile/sum_exp.h"
 
 #include <algorithm>
 #include <bit>
