@@ -1,4 +1,4 @@
-// Decoding of answers.
+// Decodes answers.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -13,17 +13,17 @@
 
 namespace attention {
 
-/// Decodes an attention.v1.AttendResponse; the caller sets client_total. Copies each tensor once.
-/// INTERNAL for a malformed answer, as in all of this file.
+/// Decodes an attention.v1.AttendResponse; the caller sets client_total. Copies each tensor once. A
+/// malformed answer is INTERNAL, here and below.
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes);
 
-/// The same without its tensors.
+/// Decodes an attention.v1.AttendResponse without its tensors.
 absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes);
 
 /// Decodes an attention.v1.AttendStreamResponse.
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes);
 
-/// One attention.v1.DecodeResponse.
+/// A decoded attention.v1.DecodeResponse.
 struct SessionMessage {
   uint64_t id = 0;
   int64_t sequence = 0;
@@ -32,7 +32,7 @@ struct SessionMessage {
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);
 
-/// Reads the timings and the batch.
+/// Sets the timings, the batch and cached_tokens.
 void ReadSummary(const v1::Summary& summary, AttendResult& result);
 
 /// Joins all messages of the stream that answered `request`.

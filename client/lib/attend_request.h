@@ -28,13 +28,14 @@ struct HiddenStatesInput {
   const Tensor* memory_values = nullptr;  // rows of values, if their width differs
 };
 
+/// Token ids for a model with embeddings.
 struct TokenIdsInput {
   std::vector<int32_t> ids;
   std::vector<int64_t> lengths = {};
   std::vector<int32_t> type_ids = {};  // empty, or one for each id
 };
 
-/// Texts for the tokenizer of the model; one sequence for each text.
+/// Texts for the model's tokenizer; each text is a sequence.
 struct TextInput {
   std::vector<std::string> texts;
   bool no_special_tokens = false;
@@ -56,47 +57,51 @@ struct MaskTensor {
   std::vector<uint8_t> values = {};
 };
 
+/// A request. Absent options have the defaults of attention.proto.
 struct AttendRequest {
   std::string model;  // empty for QueryKeyValueInput
   std::variant<HiddenStatesInput, TokenIdsInput, QueryKeyValueInput, TextInput> input;
-  /// The layer to run; absent: the whole stack, if the model has one.
+  /// The layer to run; absent: the whole stack.
   std::optional<int64_t> layer = std::nullopt;
   /// The version of the model; absent: the highest.
   std::optional<int64_t> model_version = std::nullopt;
-  /// The output of a whole stack, and the layers and heads whose weights are wanted too (no layers:
-  /// none).
+  /// The output of a whole stack.
   v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
+  /// The layers and heads of a whole stack whose weights are returned too; no layers: none.
   v1::WeightsChoice weights_choice = {};
-  /// The kind of attention, and what to return beside the output; without bias and mask, which are
-  /// the two members below.
+  /// The kind of attention, and the scores to return beside the output. Bias and mask must not be
+  /// set in it: they are the two members below.
   v1::AttentionOptions options = {};
-  /// [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null. The bias is FP32.
+  /// FP32 [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
   const Tensor* bias = nullptr;
+  /// [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
   const MaskTensor* mask = nullptr;
 };
 
 /// The next tokens of a session's sequence. Tensors are borrowed until the call returns.
 struct StepRequest {
-  /// One sequence, packed: [n, E]; ids; one text; query [n, H, D] with key and value of as many
-  /// rows. No lengths, offsets or memory.
+  /// The input of one packed sequence: [n, E]; ids; one text; query [n, H, D] with key and value of
+  /// as many rows. Lengths and memory must not be set. With one value of query_offsets, the
+  /// position of the first query row, query and key may have different numbers of rows, and either
+  /// may have none.
   decltype(AttendRequest::input) input = {};
   v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
-  /// k > 0: instead of an output, the k largest logits that follow the last token.
+  /// k > 0: the answer has the k largest logits after the last token instead of an output.
   int64_t top_logits = 0;
-  /// Only adds the tokens to the sequence.
+  /// Whether the step only adds the tokens to the sequence.
   bool no_output = false;
 };
 
 /// The times of one call.
 struct Timings {
-  /// By the server's clock: waiting for a batch, computing, and from arrival to answer.
+  /// Times of the server's clock: waiting for a batch, computing, and from arrival to answer.
   absl::Duration queue, compute, server_total;
-  /// By the server's clock: from the arrival of the call until the whole request was received.
+  /// The time, of the server's clock, from the arrival of the call to the end of its request.
   absl::Duration receive;
-  /// By the client's clock: from encoding the request to the decoded answer.
+  /// The time, of the client's clock, from encoding the request to the decoded answer.
   absl::Duration client_total;
 
-  /// Transport, encoding and decoding.
+  /// Returns the time of transport, encoding and decoding.
   absl::Duration wire() const { return client_total - server_total; }
 };
 
@@ -111,7 +116,7 @@ struct BatchFacts {
 /// The k largest weights of each row of a sequence.
 struct LargestWeights {
   Tensor weights;             // FP32 [H, query_len, k]
-  std::vector<int32_t> keys;  // of the same shape; -1 where a row has fewer keys
+  std::vector<int32_t> keys;  // [H, query_len, k]; -1 where a row has fewer keys
 };
 
 /// The weights of one layer in a run of the whole stack.
@@ -121,43 +126,46 @@ struct LayerWeights {
   Tensor weights;  // FP32 [chosen heads, query_len, kv_len]
 };
 
+/// An answer.
 struct AttendResult {
-  /// [B, S, E] or [T, E] as the input was, [T, E] for token ids and texts, or as model_output says;
-  /// [B, Sq, H, Dv] or [T, H, Dv].
+  /// The output. It has the form of the input: [B, S, E] or [T, E] ([T, E] for token ids and
+  /// texts); [N, E], [T, V] or [N, V] as model_output says; [B, Sq, H, Dv] or [T, H, Dv] without a
+  /// model.
   Tensor output;
-  /// One FP32 [H, query_len, kv_len] per sequence when asked for.
+  /// FP32 [H, query_len, kv_len] of each sequence, with return_weights.
   std::vector<Tensor> weights;
-  /// One FP32 [H, query_len] per sequence when asked for.
+  /// FP32 [H, query_len] of each sequence, with return_log_sum_exp.
   std::vector<Tensor> log_sum_exp;
+  /// The largest weights of each sequence, with weights_top_k.
   std::vector<LargestWeights> top_weights;
-  /// The tokens of texts, one entry per sequence.
+  /// The tokens of each text.
   std::vector<v1::TokenizedText> tokens;
   /// The weights of the chosen layers, sequence by sequence.
   std::vector<LayerWeights> layer_weights;
   Timings timings;
   BatchFacts batch;
-  /// The tokens that were not computed, since the server's prefix cache had them.
+  /// The number of tokens that the server took from its prefix cache instead of computing them.
   int64_t cached_tokens = 0;
 };
 
-/// Some rows of one sequence as they arrive.
+/// Rows of one sequence, as they arrive.
 struct RowBlock {
   int64_t sequence = 0;
   int64_t first_row = 0;
   Tensor rows;  // of the output: [rows, E], [rows, V] or [rows, H, Dv]
 };
-/// Rows of one head of a sequence, beside the output.
+/// Scores of rows of one head of a sequence.
 struct ScoresBlock {
   enum class Kind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
   Kind kind = Kind::kWeights;
   int64_t layer = 0;  // of kLayerWeights
   int64_t head = 0;   // its number in the layer
-  /// FP32 [rows, kv_len]; kLogSumExp [rows]; kTopWeights [rows, k].
+  /// FP32 [rows, kv_len]; for kLogSumExp [rows]; for kTopWeights [rows, k].
   RowBlock block = {};
   std::vector<int32_t> keys = {};  // of kTopWeights, [rows, k]
 };
 
-/// Some tokens of one text.
+/// Tokens of one text.
 struct TokensBlock {
   int64_t sequence = 0;
   int64_t first_token = 0;

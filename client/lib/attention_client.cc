@@ -26,7 +26,7 @@ namespace attention {
 
 namespace {
 
-/// Adds to an error what the caller can do about it.
+/// Adds to an error the address that was tried, or the flag to raise.
 absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kUnavailable) {

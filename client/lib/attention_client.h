@@ -1,4 +1,4 @@
-// The C++ client of Attend: tensors in, absl::StatusOr out.
+// The C++ client of Attend.
 //
 //   const ConnectionOptions connection = {.server = "127.0.0.1:8001"};
 //   ASSIGN_OR_RETURN(auto client, AttentionClient::Connect({.connection = connection}));
@@ -25,44 +25,44 @@ namespace attention {
 
 struct ClientOptions {
   ConnectionOptions connection = {};
-  /// Deadline of every call, counted from its start; positive. A call never waits longer.
+  /// The deadline of every call, counted from its start; positive.
   absl::Duration timeout = absl::Seconds(30);
 };
 
-/// Thread-safe; calls run side by side on one connection. Every call blocks its thread until it is
-/// answered, and fails with DEADLINE_EXCEEDED after the timeout. Errors carry the server's code and
-/// text; UNAVAILABLE names the address that was tried, and a message larger than the server takes
-/// names the server's flag --max-message-bytes.
+/// Calls one server, or several in turn. Thread-safe; calls run side by side on one connection.
+/// Every call blocks its thread until the answer arrives, and fails with DEADLINE_EXCEEDED after
+/// the timeout. Errors have the server's code and text; UNAVAILABLE also names the address, and an
+/// error about a message that is too large names the server's flag --max-message-bytes.
 class AttentionClient {
  public:
-  /// Opens the connection with the first call. INVALID_ARGUMENT for a timeout that is not positive;
-  /// errors of MakeChannel.
+  /// Makes a client, which connects with its first call. INVALID_ARGUMENT for a timeout that is not
+  /// positive; else errors of MakeChannel.
   static absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options);
   ~AttentionClient();
 
-  /// The whole answer in one message. A tensor is copied once on its way out and once on its way
-  /// in.
+  /// Returns the whole answer, which comes in one message. Each tensor is copied once when it is
+  /// sent and once when it is received.
   absl::StatusOr<AttendResult> Attend(const AttendRequest& request);
 
-  /// The same answer, bit for bit, block by block.
+  /// Passes the answer, with the same bits, to `sink` block by block.
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
-  /// The same by the Open Inference Protocol, of this server or another that speaks it: one call of
-  /// ModelInfer. Only the output comes back, without timings of the server. INVALID_ARGUMENT also
-  /// for requests that the protocol cannot express.
+  /// Calls ModelInfer of the Open Inference Protocol, of this server or another that implements it.
+  /// The answer has only the output, without timings of the server. INVALID_ARGUMENT also for
+  /// requests that the protocol cannot express.
   absl::StatusOr<AttendResult> Infer(const AttendRequest& request);
 
-  /// All models, in the order of name, then version.
+  /// Returns all models, in the order of name, then version.
   absl::StatusOr<std::vector<v1::Model>> ListModels();
-  /// One model; without a version, the highest. NOT_FOUND for a name or version that the server
-  /// does not have.
+  /// Returns a model, of the highest version unless `version` is given. NOT_FOUND for a name or
+  /// version that the server does not have.
   absl::StatusOr<v1::Model> GetModel(const std::string& name,
                                      std::optional<int64_t> version = std::nullopt);
 
-  /// The models of the server's folder; FAILED_PRECONDITION when it has none (--models). Calls that
-  /// change models wait until the change is complete, so their timeout must allow for loading.
-  /// attention.proto says what a missing version means. Answers have the states of the model, or of
-  /// all models.
+  /// These calls return the states of the model, or of all models, of the server's folder;
+  /// FAILED_PRECONDITION without a folder (--models). Calls that change models wait until the
+  /// change is complete, so their timeout must allow for loading. attention.proto says what a
+  /// missing version means.
   absl::StatusOr<std::vector<v1::ModelState>> ListModelStates();
   absl::StatusOr<std::vector<v1::ModelState>> LoadModel(const std::string& name,
                                                         std::optional<int64_t> version = {});
@@ -72,14 +72,14 @@ class AttentionClient {
   absl::StatusOr<v1::VerifyModelResponse> VerifyModel(const std::string& name,
                                                       std::optional<int64_t> version = {});
 
-  /// Counters since the start of the server, and its present state.
+  /// Returns counters since the start of the server, and its present state.
   absl::StatusOr<v1::ServerStatistics> GetStatistics();
 
-  /// Changes what the server logs as `request` says. Returns what it logs now.
+  /// Changes the settings of the server's log. Returns the new ones.
   absl::StatusOr<v1::Logging> SetLogging(const v1::SetLoggingRequest& request);
 
-  /// grpc.health.v1: OK when `service` (empty: the server as a whole; "model/NAME": a model) is
-  /// SERVING, UNAVAILABLE when it is not, NOT_FOUND when the server does not know it.
+  /// Calls Check of grpc.health.v1. OK if `service` (empty: the server as a whole; "model/NAME": a
+  /// model) is SERVING, UNAVAILABLE if not, NOT_FOUND if the server does not know it.
   absl::Status CheckHealth(const std::string& service);
 
  private:
@@ -88,14 +88,14 @@ class AttentionClient {
   std::unique_ptr<State> state_;
 };
 
-/// Called with each state; returns whether to continue.
+/// Receives each state; returns whether to continue.
 using OnHealth = std::function<bool(grpc::health::v1::HealthCheckResponse::ServingStatus status)>;
 
-/// grpc.health.v1 Watch of `service`, named as CheckHealth has it: calls `on_health` with the state
+/// Calls Watch of grpc.health.v1 for a `service` as of CheckHealth, and `on_health` with the state
 /// now and after each change, on this thread, until it returns false (OK), `until` has passed
-/// (DEADLINE_EXCEEDED), or the call ends (its status; UNAVAILABLE when the server goes). A service
-/// that the server does not know is SERVICE_UNKNOWN, and may come to be. The timeout of `options`
-/// does not count here.
+/// (DEADLINE_EXCEEDED), or the call ends (its status; UNAVAILABLE when the server ends). The state
+/// of an unknown service is SERVICE_UNKNOWN, until the server has it. The timeout of `options` does
+/// not apply.
 absl::Status WatchHealth(const ClientOptions& options, const std::string& service, absl::Time until,
                          const OnHealth& on_health);
 

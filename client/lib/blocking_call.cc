@@ -14,7 +14,7 @@ void SetDeadline(absl::Duration timeout, grpc::ClientContext& context) {
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
 }
 
-/// The status of a call, with the pushback of the server as a payload.
+/// Returns the status of a call, with the pushback of the server as a payload.
 absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
   absl::Status converted = ToAbslStatus(status);
   const auto& trailers = context.GetServerTrailingMetadata();

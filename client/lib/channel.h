@@ -1,4 +1,4 @@
-// Connections of this client: addresses, TLS, and metadata that goes with every call.
+// Makes channels: addresses, TLS, and the metadata of every call.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -11,15 +11,16 @@
 
 namespace attention {
 
-/// A channel without message limits of its own, tuned for tensors of megabytes. Connects with the
-/// first call. Files are read now. Channels of the same plaintext server share a connection. Errors
-/// name the option: those of TargetOf; INVALID_ARGUMENT for half a certificate, a file that does
-/// not hold what it should, metadata that HTTP/2 does not carry; FAILED_PRECONDITION for a token
-/// that would be sent in plaintext to another machine.
+/// Makes a channel without limits on messages, tuned for tensors of megabytes, which connects with
+/// its first call. It reads the files of `options` now. Channels of the same plaintext server share
+/// a connection. Errors name the option: those of TargetOf; INVALID_ARGUMENT for a certificate
+/// without key or a key without certificate, a file without the expected PEM, metadata that HTTP/2
+/// does not allow; FAILED_PRECONDITION for a token that would be sent in plaintext to another
+/// machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);
 
-/// `count` such channels for a load, each with a connection of its own. With retries, gRPC itself
-/// repeats their calls, as README.md says.
+/// Makes `count` such channels for a load, each with a connection of its own. With retries, gRPC
+/// itself repeats their calls, as README.md says.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(
     const ConnectionOptions& options, int count);
 

@@ -65,7 +65,7 @@ absl::StatusOr<HostAndPort> ParseEntry(absl::string_view entry, const std::strin
   return parsed;
 }
 
-/// The addresses of a host; none if the system does not know it.
+/// Returns the addresses of a host; none if the system does not know it.
 std::vector<NumericAddress> LookUp(const HostAndPort& server) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -92,8 +92,8 @@ std::vector<NumericAddress> LookUp(const HostAndPort& server) {
   return addresses;
 }
 
-/// A target with one scheme for all addresses: beside IPv6 addresses, IPv4 addresses are mapped to
-/// IPv6.
+/// Returns a target with one scheme for all addresses: beside IPv6 addresses, IPv4 addresses are
+/// mapped to IPv6.
 std::string UriOf(const std::vector<NumericAddress>& addresses) {
   const bool all_ipv4 = std::all_of(addresses.begin(), addresses.end(),
                                     [](const NumericAddress& one) { return one.is_ipv4; });

@@ -1,4 +1,4 @@
-// Targets of gRPC for the addresses of servers.
+// Converts the addresses of servers to targets of gRPC.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace attention {
 
 struct ChannelTarget {
-  /// A target of gRPC.
+  /// The target.
   std::string uri;
   /// The common host of all servers of a list; empty if their hosts differ.
   std::string common_host;
@@ -18,13 +18,14 @@ struct ChannelTarget {
   bool is_group = false;
 };
 
-/// The target for ConnectionOptions::server. INVALID_ARGUMENT for an empty text, a list with an
-/// invalid entry, or a list with both sockets and hosts; UNAVAILABLE when no host of a list is
-/// known. One server's name is left to gRPC, which looks it up for each new connection; those of a
-/// list are looked up now, which may take as long as the system's resolver lets it.
+/// Returns the target of ConnectionOptions::server. INVALID_ARGUMENT for an empty text, a list with
+/// an invalid entry, or a list with both sockets and hosts; UNAVAILABLE if no host of a list is
+/// known. gRPC looks up the name of a single server for each new connection; the names of a list
+/// are looked up here, which takes as long as the system's resolver takes.
 absl::StatusOr<ChannelTarget> TargetOf(const std::string& server);
 
-/// Whether bytes to `server` stay on this machine: a socket, localhost or a loopback address.
+/// Returns whether bytes to `server` stay on this machine: a socket, localhost or a loopback
+/// address.
 bool IsOnThisMachine(absl::string_view server);
 
 }  // namespace attention

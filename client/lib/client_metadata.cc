@@ -31,7 +31,7 @@ class AddMetadata : public grpc::experimental::Interceptor {
   const ClientMetadata& metadata_;
 };
 
-/// Lives as long as its channel, and so longer than the calls.
+/// Adds the metadata to each call. It lives as long as its channel, and so longer than the calls.
 class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
   explicit AddMetadataFactory(const ClientMetadata& metadata) : metadata_(metadata) {}
@@ -45,7 +45,7 @@ class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryIn
   const ClientMetadata metadata_;
 };
 
-/// INVALID_ARGUMENT for metadata that gRPC does not accept: it would end the process.
+/// Returns INVALID_ARGUMENT for metadata that gRPC does not accept: gRPC would end the process.
 absl::Status Check(const std::string& name, const std::string& value) {
   const grpc_slice name_slice = grpc_slice_from_static_buffer(name.data(), name.size());
   const grpc_slice value_slice = grpc_slice_from_static_buffer(value.data(), value.size());
@@ -71,9 +71,8 @@ absl::Status CheckSecrecy(const ConnectionOptions& options) {
   for (const absl::string_view server : absl::StrSplit(options.server, ',')) {
     if (!IsOnThisMachine(server)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "token: expected TLS (--tls) on the way to another machine, found a plaintext "
-          "connection to ",
-          server, ", on which anybody could read it"));
+          "token: expected TLS (--tls) to another machine, found a plaintext connection to ",
+          server, ", which would disclose it"));
     }
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Metadata that goes with every call of a channel, however the call is made.
+// The metadata of every call of a channel.
 #pragma once
 
 #include <grpcpp/support/client_interceptor.h>
@@ -15,12 +15,12 @@ namespace attention {
 
 using ClientMetadata = std::vector<std::pair<std::string, std::string>>;
 
-/// The metadata of `options`: the token as "authorization", and the metadata itself.
+/// Returns the metadata of `options`, and its token as "authorization".
 /// INVALID_ARGUMENT for metadata that HTTP/2 does not allow or gRPC reserves; FAILED_PRECONDITION
 /// for an authorization that would leave this machine in plaintext.
 absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options);
 
-/// Interceptors that add `metadata` to all calls of a channel; none if it is empty.
+/// Returns interceptors that add `metadata` to all calls of a channel; none if it is empty.
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> InterceptorsFor(
     const ClientMetadata& metadata);
 

@@ -1,4 +1,4 @@
-// How a client reaches its server, and the metadata of every call.
+// The address of a server, TLS, and the metadata of every call.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace attention {
 
-/// Files are in PEM form.
+/// The certificates of a connection; all files are PEM.
 struct TlsOptions {
-  /// Certificates of trusted authorities; empty: those of the system.
+  /// The certificates of the trusted authorities; empty: those of the system.
   std::string ca_file = {};
-  /// The certificate of the client and its key (mTLS); both or none.
+  /// The certificate of the client and its key (mutual TLS); both or none.
   std::string certificate_file = {};
   std::string key_file = {};
   /// The name that the certificates of all servers must have; empty: the host of the address.
@@ -24,13 +24,15 @@ struct ConnectionOptions {
   /// target of gRPC, such as dns:///name:port. Calls take turns on all servers that the list or the
   /// name stands for and that can be reached.
   std::string server = "127.0.0.1:8001";
-  /// TLS; absent: plaintext.
+  /// The options of TLS; absent: plaintext.
   std::optional<TlsOptions> tls = {};
-  /// Sent as "authorization: Bearer TOKEN", over TLS or to this machine only. Empty: none.
+  /// The token sent as "authorization: Bearer TOKEN", over TLS or to this machine only. Empty:
+  /// none.
   std::string token = {};
-  /// Sent with every call; names in lower case, values of names that end in "-bin" any bytes.
+  /// The metadata of every call. Names are lower case; values of names that end in "-bin" may have
+  /// any bytes.
   std::vector<std::pair<std::string, std::string>> metadata = {};
-  /// Whether calls that a server could not take are made again, as README.md says.
+  /// Whether calls that a server could not handle are retried, as README.md says.
   bool retries = true;
 };
 

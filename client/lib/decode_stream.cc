@@ -99,14 +99,19 @@ struct DecodeStream::State {
                                                   found, ", expected ", expected)));
   }
 
+  /// Checks that the session is open, and that no step is under way.
+  absl::Status CheckIdle() const {
+    RETURN_IF_ERROR(broken);
+    return sent.empty()
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError(absl::StrCat(
+                     "action: expected no step under way (ReceiveSteps), found ", sent.size()));
+  }
+
   /// Sends an action and reads the messages that answer it; calls `on_part` with each part.
   template <typename OnPart>
   absl::StatusOr<v1::DecodeResult> Act(const grpc::ByteBuffer& request, OnPart on_part) {
-    RETURN_IF_ERROR(broken);
-    if (!sent.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("action: expected no step under way (ReceiveSteps), found ", sent.size()));
-    }
+    RETURN_IF_ERROR(CheckIdle());
     ++last_id;
     RETURN_IF_ERROR(Send(request));
     while (true) {
@@ -197,6 +202,7 @@ const v1::DecodeResult& DecodeStream::opened() const { return state_->opened; }
 const absl::Status& DecodeStream::status() const { return state_->broken; }
 
 absl::StatusOr<StepResult> DecodeStream::Step(const StepRequest& step, int64_t sequence) {
+  RETURN_IF_ERROR(state_->CheckIdle());
   RETURN_IF_ERROR(SendStep(step, sequence));
   return std::move(ReceiveSteps().back());
 }
@@ -249,7 +255,7 @@ absl::StatusOr<SessionState> DecodeStream::Release(int64_t sequence) {
 }
 
 absl::Status DecodeStream::Close() {
-  RETURN_IF_ERROR(state_->broken);
+  RETURN_IF_ERROR(state_->CheckIdle());
   state_->deadline = absl::Now() + state_->options.timeout;
   state_->duplex.EndRequests(state_->deadline);
   grpc::ByteBuffer bytes;

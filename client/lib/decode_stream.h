@@ -22,7 +22,7 @@
 
 namespace attention {
 
-/// A session after an action.
+/// The state of a session after an action.
 struct SessionState {
   /// The number of tokens of the sequence of the action.
   int64_t length = 0;
@@ -30,8 +30,8 @@ struct SessionState {
 };
 
 struct StepResult {
-  /// The output [n, E], [n, V], [1, V] or [n, H, Dv], and what else the options of the session ask
-  /// for. A step without output has only the tokens of its text.
+  /// The output [n, E], [n, V], [1, V] or [n, H, Dv], and the scores that the options of the
+  /// session ask for. A step without output has only the tokens of its text.
   AttendResult answer = {};
   std::optional<v1::TopLogits> top_logits = {};
   SessionState session = {};
@@ -41,41 +41,44 @@ struct DecodeStreamOptions {
   ConnectionOptions connection = {};
   /// The maximum wait for the answer to an action; after it the session ends.
   absl::Duration timeout = absl::Seconds(30);
-  /// Deadline of the stream as a whole.
+  /// The deadline of the stream as a whole.
   absl::Duration lifetime = absl::Hours(24);
 };
 
-/// One thread at a time. Each action blocks until it is answered. An action that the server refuses
-/// leaves the session as it was, and its error is the server's. When the stream breaks
-/// (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for a malformed answer), the session
-/// ends, and all later actions fail with the same error. The destructor cancels an open session.
+/// A session. Only one thread at a time may use it. Each action blocks until its answer arrives. An
+/// action that the server refuses leaves the session as it was, and its error is the server's. When
+/// the stream breaks (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for a malformed
+/// answer), the session ends, and all later actions fail with the same error. The destructor
+/// cancels an open session.
 class DecodeStream {
  public:
-  /// INVALID_ARGUMENT for durations that are not positive and finite; errors of MakeChannel, and
-  /// the server's.
+  /// Connects, and opens the session. INVALID_ARGUMENT for durations that are not positive and
+  /// finite; else errors of MakeChannel, and the server's.
   static absl::StatusOr<std::unique_ptr<DecodeStream>> Open(const DecodeStreamOptions& options,
                                                             const v1::OpenSession& open);
   ~DecodeStream();
 
-  /// The answer to Open: resume_token, usage, the length of a resumed sequence.
+  /// Returns the answer to Open: resume_token, usage, the length of a resumed sequence.
   const v1::DecodeResult& opened() const;
 
-  /// OK while the session goes on; afterwards the error that ended it.
+  /// Returns OK while the session is open, and then the error that ended it.
   const absl::Status& status() const;
 
+  /// Adds tokens to a sequence, and returns the output of their rows.
   absl::StatusOr<StepResult> Step(const StepRequest& step, int64_t sequence = 0);
-  /// Sends a step and does not wait for its answer. Other actions wait until ReceiveSteps has taken
-  /// the answers of all steps: before, they are FAILED_PRECONDITION. The transport holds only so
-  /// many bytes of answers that nobody reads: send a few MiB of requests and answers at a time.
+  /// Sends a step without waiting for its answer. Until ReceiveSteps has returned the answers to
+  /// all steps, all other actions are FAILED_PRECONDITION, which leaves the session as it was. The
+  /// transport holds a few MiB: send no more requests and answers at a time.
   absl::Status SendStep(const StepRequest& step, int64_t sequence = 0);
-  /// Waits for the answers to all steps under way, and returns them in the order of SendStep.
+  /// Waits for the answers to all sent steps, and returns them in the order of SendStep.
   std::vector<absl::StatusOr<StepResult>> ReceiveSteps();
   /// Makes `new_sequence`, in 1..65535, with the tokens of `sequence`.
   absl::StatusOr<SessionState> Fork(int64_t sequence, int64_t new_sequence);
-  /// Removes the tokens from `length` on.
+  /// Removes the tokens from position `length` on.
   absl::StatusOr<SessionState> Truncate(int64_t sequence, int64_t length);
+  /// Removes a sequence, whose number is then free.
   absl::StatusOr<SessionState> Release(int64_t sequence);
-  /// Ends the session. OK if the server ended the call with OK.
+  /// Ends the session. Returns OK if the server ended the call with OK.
   absl::Status Close();
 
  private:

@@ -1,4 +1,4 @@
-// The rows of the heads of one sequence, which a stream sends in blocks.
+// Joins the rows of the heads of one sequence, which a stream sends in blocks.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// Joins the rows of heads. `what` names the rows in errors, all of which are INTERNAL.
+/// The rows of heads. `what` names them in errors, all of which are INTERNAL.
 template <typename T>
 class HeadRows {
  public:
@@ -46,14 +46,14 @@ class HeadRows {
   }
 
   int64_t num_heads() const { return std::ssize(heads_); }
-  /// The number of rows of the first head.
+  /// Returns the number of rows of the first head.
   int64_t num_rows() const {
     return heads_.empty() || WidthOr(0) == 0 ? 0 : std::ssize(heads_[0]) / *width_;
   }
-  /// The width of a row; `absent` if no block has come.
+  /// Returns the width of a row; `absent` if no block has come.
   int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
 
-  /// Writes [num_heads, rows, width]; an error when some are missing.
+  /// Writes [num_heads, rows, width] to `target`. An error if rows are missing.
   absl::Status Join(int64_t num_heads, int64_t rows, const char* what, T* target) const {
     const int64_t expected = rows * WidthOr(0);
     for (int64_t h = 0; h < num_heads && rows > 0; ++h) {

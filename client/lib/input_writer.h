@@ -16,15 +16,15 @@
 
 namespace attention {
 
-/// Gives the elements of a tensor as the transport holds them.
+/// Returns the elements of a tensor in the form of the transport.
 using SliceOf = std::function<grpc::Slice(const Tensor&)>;
 
-/// A copy, because the transport may hold the elements longer than the call lasts.
+/// Copies the elements, because the transport may hold them longer than the call lasts.
 inline grpc::Slice CopiedSlice(const Tensor& tensor) {
   return grpc::Slice(tensor.data(), tensor.size_bytes());
 }
 
-/// Writes one message. Remembers the first tensor that was missing.
+/// Writes one message, and remembers the first tensor that was missing.
 class InputWriter {
  public:
   /// Borrows `slice_of`.
@@ -51,10 +51,10 @@ class InputWriter {
     encoder_.Attach(grpc::Slice(mask.values.data(), mask.values.size()), wire);
   }
 
-  /// INVALID_ARGUMENT when a tensor was missing.
+  /// Returns INVALID_ARGUMENT if a tensor was missing.
   const absl::Status& status() const { return missing_tensor_; }
 
-  /// REQUIRES: status() is OK; the tensors of `message` were written by this object.
+  /// Encodes `message` with its tensors. REQUIRES: status() is OK, and this object wrote them.
   template <typename Message>
   grpc::ByteBuffer Encode(const Message& message) {
     return encoder_.Encode(message);

@@ -10,6 +10,7 @@ set(headers
   client/lib/connection_options.h
   client/lib/decode_stream.h
   client/lib/merge_answers.h
+  client/lib/sharded_options.h
   client/lib/sharded_session.h
   core/runtime/aligned_buffer.h
   core/tensor/dtype.h

@@ -1,4 +1,4 @@
-// Merges answers over parts of the keys: so a sequence can be spread over several servers.
+// Merges answers over parts of the keys, so that a sequence can be spread over several servers.
 #pragma once
 
 #include <span>
@@ -9,14 +9,15 @@
 namespace attention {
 
 /// Returns output and log-sum-exp over all keys. `parts` are answers to query_key_value requests
-/// for the same queries over disjoint keys, asked with return_log_sum_exp and without sinks;
-/// `sinks` [H] (or none) join here, once. The output of a model cannot be merged, because it has
-/// passed the output projection.
+/// for the same queries over disjoint keys, with return_log_sum_exp and without sinks; `sinks` [H]
+/// (or none) are added here, once. The output of a model cannot be merged, because it has passed
+/// the output projection.
 ///
-/// Positions are a part's own: a part whose keys begin at key s of the whole needs query_offsets
-/// less s (and rotary.position_offset s, prefix and global tokens counted from s).
+/// Each part counts positions from its first key. So a part whose keys begin at key s of the whole
+/// needs query_offsets reduced by s, rotary.position_offset s, and prefix and global tokens counted
+/// from s.
 ///
-/// INVALID_ARGUMENT when the parts do not fit together.
+/// INVALID_ARGUMENT if shapes or dtypes differ between the parts.
 absl::StatusOr<AttendResult> MergeAnswers(std::span<const AttendResult> parts,
                                           std::span<const float> sinks = {});
 

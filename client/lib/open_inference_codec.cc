@@ -163,7 +163,7 @@ absl::Status Malformed(const std::string& text) {
   return absl::InternalError(absl::StrCat("malformed answer: ", text));
 }
 
-/// The index of the output to read.
+/// Returns the index of the output to read.
 absl::StatusOr<int> IndexOfOutput(const inference::ModelInferResponse& response) {
   for (int i = 0; i < response.outputs_size(); ++i) {
     if (response.outputs(i).name() == kOutput || response.outputs_size() == 1) {

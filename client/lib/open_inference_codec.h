@@ -1,4 +1,4 @@
-// Requests and answers of the Open Inference Protocol v2 (package inference).
+// Encodes requests and decodes answers of the Open Inference Protocol v2 (package inference).
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -12,20 +12,20 @@ namespace attention {
 
 inline constexpr char kModelInferMethod[] = "/inference.GRPCInferenceService/ModelInfer";
 
-/// A ModelInferRequest: inputs `hidden_states` [B, S, E] (with `lengths`, `memory`,
+/// Encodes a ModelInferRequest with inputs `hidden_states` [B, S, E] (with `lengths`, `memory`,
 /// `memory_lengths`), `input_ids` INT32 [B, S], or `query`, `key` and `value` [B, S, H, D] (with
-/// `kv_lengths`, `bias`) for the model "attention"; all raw. Of the options only those of
-/// OptionParameters, as parameters, beside `layer`. INVALID_ARGUMENT names whatever else the
-/// request has, because the protocol cannot express it, and tensors that are missing or of another
-/// rank.
+/// `kv_lengths`, `bias`) for the model "attention"; all raw. `layer`
+/// and the options of OptionParameters become parameters. INVALID_ARGUMENT names all else that the
+/// request has, because the protocol cannot express it, and tensors that are missing or have
+/// another rank.
 absl::StatusOr<grpc::ByteBuffer> EncodeInferRequest(const AttendRequest& request,
                                                     const SliceOf& slice_of = CopiedSlice);
 
-/// The tensor `output` of a ModelInferResponse, or its only one. INTERNAL for a malformed answer,
-/// as below.
+/// Decodes the tensor `output` of a ModelInferResponse, or its only one. A malformed answer is
+/// INTERNAL, also below.
 absl::StatusOr<AttendResult> DecodeInferAnswer(const grpc::ByteBuffer& bytes);
 
-/// OK if DecodeInferAnswer accepts `bytes`; does not copy the tensor.
+/// Returns OK if DecodeInferAnswer accepts `bytes`, without copying the tensor.
 absl::Status CheckInferAnswer(const grpc::ByteBuffer& bytes);
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// Encoding of requests.
+// Encodes requests.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -15,13 +15,13 @@ inline constexpr char kAttendMethod[] = "/attention.v1.AttentionService/Attend";
 inline constexpr char kAttendStreamMethod[] = "/attention.v1.AttentionService/AttendStream";
 inline constexpr char kDecodeMethod[] = "/attention.v1.AttentionService/Decode";
 
-/// Encodes an attention.v1.AttendRequest; `slice_of` gives the elements of its tensors.
-/// INVALID_ARGUMENT when a tensor of the request is missing, or the options have a bias or a mask;
-/// everything else is the server's to judge.
+/// Encodes an attention.v1.AttendRequest; `slice_of` returns the elements of its tensors.
+/// INVALID_ARGUMENT if a tensor of the request is missing, or the options have a bias or a mask;
+/// the server checks all else.
 absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request,
                                                const SliceOf& slice_of = CopiedSlice);
 
-/// The number of an action in its session, and the sequence that it is for.
+/// The number of an action in its session, and its sequence.
 struct SessionAction {
   uint64_t id = 0;
   int64_t sequence = 0;

@@ -1,4 +1,4 @@
-// Which calls are made again, and when; client/README.md has the whole policy.
+// Decides which calls are retried, and when; client/README.md describes the policy.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace attention {
 /// The URL of the status payload that has the value of the trailer grpc-retry-pushback-ms.
 inline constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
-/// The methods that change nothing on a server ("package.Service/Method"): only they are repeated.
-/// Decode and ModelStreamInfer are not among them, because their streams have a past.
+/// The methods that change nothing on a server ("package.Service/Method"): only they are retried.
+/// Decode and ModelStreamInfer are not among them, because a stream of actions cannot be repeated.
 inline constexpr const char* kRepeatable[] = {"attention.v1.AttentionService/Attend",
                                               "attention.v1.AttentionService/AttendStream",
                                               "attention.v1.AttentionService/ListModels",
@@ -34,11 +34,11 @@ inline constexpr const char* kRepeatable[] = {"attention.v1.AttentionService/Att
                                               "inference.GRPCInferenceService/RepositoryIndex",
                                               "grpc.health.v1.Health/Check"};
 
-/// Of one client: stops retries while most calls fail, when they would only add to the load.
-/// Thread-safe.
+/// The retry budget of one client, which stops retries while most calls fail: they would only add
+/// to the load. Thread-safe.
 class RetryBudget {
  public:
-  /// Counts an attempt; returns whether calls may be made again.
+  /// Counts an attempt. Returns whether calls may be retried.
   bool Count(bool succeeded);
 
  private:
@@ -49,14 +49,14 @@ class RetryBudget {
 /// The attempts of one call. `budget` outlives it.
 class Attempts {
  public:
-  /// `method` as "/package.Service/Method".
+  /// Begins a call of `method` ("/package.Service/Method").
   Attempts(absl::string_view method, bool retries, absl::Duration timeout, RetryBudget& budget);
 
-  /// Time that is left until the deadline, which all attempts share.
+  /// Returns the time until the deadline, which all attempts share.
   absl::Duration remaining() const { return deadline_ - absl::Now(); }
 
-  /// After an attempt that ended with `status`, without any message of an answer: true when the
-  /// call is to be made again, after the pause that this function has made.
+  /// Counts an attempt that ended with `status` before any message of the answer. If the call may
+  /// be retried, waits for the due pause and returns true.
   bool WaitAfter(const absl::Status& status);
 
  private:

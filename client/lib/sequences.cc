@@ -15,7 +15,7 @@ struct Rows {
   int64_t count = 0;
 };
 
-/// All but the last `inner` extents.
+/// Returns all but the last `inner` extents.
 Shape Leading(const Shape& shape, size_t inner) {
   return shape.size() < inner ? Shape()
                               : Shape(shape.begin(), shape.end() - static_cast<int64_t>(inner));

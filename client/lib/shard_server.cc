@@ -1,21 +1,34 @@
 #include "client/lib/shard_server.h"
 
-#include <utility>
+#include <cstring>
+#include <thread>
 
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-/// Small enough for the transport to hold, large enough to keep a server busy.
+/// The transport holds this many bytes, and they keep a server busy.
 constexpr size_t kBytesAtATime = size_t{4} << 20;
 
+/// Returns the approximate size of request and answer, which has about the size of the query.
 size_t BytesOf(const PageStep& step) {
-  // The answer has about the size of the query.
   return 2 * step.query->size_bytes() + step.key.size_bytes() + step.value.size_bytes();
 }
 
 }  // namespace
+
+Tensor CopyRows(const Tensor& tensor, int64_t first, int64_t count) {
+  Shape shape = tensor.shape();
+  shape[0] = count;
+  Tensor rows(tensor.dtype(), shape);
+  if (count > 0) {
+    const int64_t row_elements = rows.num_elements() / count;
+    std::memcpy(rows.data(), ElementAt(tensor.data(), tensor.dtype(), first * row_elements),
+                rows.size_bytes());
+  }
+  return rows;
+}
 
 absl::Status ShardServer::Connect(const DecodeStreamOptions& terms, const v1::OpenSession& open) {
   if (stream_ != nullptr && stream_->status().ok()) {
@@ -23,18 +36,43 @@ absl::Status ShardServer::Connect(const DecodeStreamOptions& terms, const v1::Op
   }
   DecodeStreamOptions own = terms;
   own.connection = shard_.connection;
-  ASSIGN_OR_RETURN(stream_, DecodeStream::Open(own, open));
-  next_sequence_ = 1;
-  return absl::OkStatus();
+  auto stream = DecodeStream::Open(own, open);
+  failure_ = stream.status();
+  if (stream.ok()) {
+    stream_ = *std::move(stream);
+    next_sequence_ = 1;
+    released_.clear();
+  }
+  return failure_;
 }
 
 absl::StatusOr<int64_t> ShardServer::MakePage() {
-  RETURN_IF_ERROR(stream_->Fork(0, next_sequence_).status());
-  return next_sequence_++;
+  const bool is_new = released_.empty();
+  const int64_t sequence = is_new ? next_sequence_ : released_.back();
+  RETURN_IF_ERROR(stream_->Fork(0, sequence).status());
+  if (is_new) {
+    ++next_sequence_;
+  } else {
+    released_.pop_back();
+  }
+  return sequence;
 }
 
 absl::Status ShardServer::TruncatePage(int64_t sequence, int64_t length) {
   return stream_->Truncate(sequence, length).status();
+}
+
+absl::Status ShardServer::ReleasePage(int64_t sequence) {
+  RETURN_IF_ERROR(stream_->Release(sequence).status());
+  released_.push_back(sequence);
+  return absl::OkStatus();
+}
+
+void ShardServer::Run(std::span<PageStep* const> steps) {
+  while (!steps.empty()) {
+    steps = steps.subspan(Send(steps));
+    Receive();
+  }
 }
 
 size_t ShardServer::Send(std::span<PageStep* const> steps) {
@@ -58,9 +96,6 @@ size_t ShardServer::Send(std::span<PageStep* const> steps) {
 }
 
 void ShardServer::Receive() {
-  if (sent_.empty()) {
-    return;
-  }
   std::vector<absl::StatusOr<StepResult>> answers = stream_->ReceiveSteps();
   for (size_t i = 0; i < sent_.size(); ++i) {
     if (answers[i].ok()) {
@@ -77,17 +112,14 @@ void RunPageSteps(std::span<ShardServer> servers, std::vector<PageStep>& steps) 
   for (PageStep& step : steps) {
     of_server[step.server].push_back(&step);
   }
-  std::vector<size_t> done(servers.size(), 0);
-  for (size_t left = steps.size(); left > 0;) {
-    for (size_t i = 0; i < servers.size(); ++i) {
-      const size_t sent =
-          servers[i].Send(std::span<PageStep* const>(of_server[i]).subspan(done[i]));
-      done[i] += sent;
-      left -= sent;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (!of_server[i].empty()) {
+      threads.emplace_back([&server = servers[i], &own = of_server[i]] { server.Run(own); });
     }
-    for (ShardServer& server : servers) {
-      server.Receive();
-    }
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
   }
 }
 

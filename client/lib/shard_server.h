@@ -6,19 +6,19 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
 #include "client/lib/decode_stream.h"
-#include "client/lib/sharded_session.h"
+#include "client/lib/sharded_options.h"
 
 namespace attention {
 
-/// What a page is to do: add keys, answer a query, or both. Tensors are borrowed.
+/// A step of one page, which adds keys, answers a query, or both. The query is borrowed.
 struct PageStep {
-  size_t page = 0;  // its index in the sequence
   size_t server = 0;
   int64_t sequence = 0;  // on that server
   /// [n, H, D]; n may be 0.
@@ -30,41 +30,49 @@ struct PageStep {
   absl::StatusOr<AttendResult> answer = absl::UnknownError("not sent");
 };
 
-/// One thread at a time. Errors of its stream are those of DecodeStream; after one it is lost, and
-/// its pages are gone, until Connect opens a session anew.
+/// Returns a copy of rows [first, first + count) of the first extent.
+Tensor CopyRows(const Tensor& tensor, int64_t first, int64_t count);
+
+/// The session of one server. Only one thread at a time may use it. Its errors are those of
+/// DecodeStream. After an error of its stream the server is lost, with its pages, until Connect
+/// opens a new session.
 class ShardServer {
  public:
   explicit ShardServer(Shard shard) : shard_(std::move(shard)) {}
 
   const Shard& shard() const { return shard_; }
   const std::string& name() const { return shard_.connection.server; }
-  /// Whether it was connected, and its stream is broken.
-  bool is_lost() const { return stream_ != nullptr && !stream_->status().ok(); }
-  /// REQUIRES: it has been connected.
-  const absl::Status& status() const { return stream_->status(); }
+  /// Returns OK, or why the server takes no pages: Connect failed, or the stream broke.
+  const absl::Status& status() const { return stream_ != nullptr ? stream_->status() : failure_; }
 
-  /// Opens a session if there is none, or it is lost. On an error everything is as before.
+  /// Opens a session unless an unbroken one is open.
   absl::Status Connect(const DecodeStreamOptions& terms, const v1::OpenSession& open);
-  /// Makes an empty page; returns its sequence. REQUIRES: it has been connected.
+  /// Makes an empty page, and returns its sequence. REQUIRES: Connect succeeded.
   absl::StatusOr<int64_t> MakePage();
-  /// REQUIRES: the same.
+  /// Removes the page's tokens from `length` on. REQUIRES: MakePage made it.
   absl::Status TruncatePage(int64_t sequence, int64_t length);
-
-  /// Sends steps from the front of `steps` on, until their requests and answers have about
-  /// kBytesAtATime bytes; at least one. Returns how many. A step that cannot be sent has its error
-  /// as its answer.
-  size_t Send(std::span<PageStep* const> steps);
-  /// Waits for the answers to what Send has sent.
-  void Receive();
+  /// Removes the page. REQUIRES: MakePage made it.
+  absl::Status ReleasePage(int64_t sequence);
+  /// Runs the steps in their order, and sets their answers. REQUIRES: Connect succeeded.
+  void Run(std::span<PageStep* const> steps);
 
  private:
+  /// Sends the first steps, at least one, until their requests and answers have about kBytesAtATime
+  /// bytes. Returns their number.
+  size_t Send(std::span<PageStep* const> steps);
+  void Receive();
+
   Shard shard_;
   std::unique_ptr<DecodeStream> stream_;
-  int64_t next_sequence_ = 1;  // sequence 0 stays empty: pages are forks of it
+  absl::Status failure_;  // of Connect
+  /// Sequence 0 stays empty: pages are forks of it.
+  int64_t next_sequence_ = 1;
+  std::vector<int64_t> released_;  // sequences below next_sequence_
   std::vector<PageStep*> sent_;
 };
 
-/// Runs all steps, on all servers at once. Steps of one page run in their order.
+/// Runs all steps, each server's on a thread of its own: none waits for another. Steps of one page
+/// run in their order.
 void RunPageSteps(std::span<ShardServer> servers, std::vector<PageStep>& steps);
 
 }  // namespace attention

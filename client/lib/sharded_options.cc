@@ -1,15 +1,28 @@
 #include "client/lib/sharded_options.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
 
 namespace attention {
 namespace {
+
+template <typename... What>
+absl::Status WrongShards(const What&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(what...));
+}
 
 absl::Status CheckPages(const char* field, int64_t tokens, int64_t page_tokens, int64_t minimum) {
   return tokens >= minimum && tokens % page_tokens == 0
              ? absl::OkStatus()
              : WrongShards(field, ": expected a multiple of ", page_tokens, " from ", minimum,
                            " on, found ", tokens);
+}
+
+absl::Status CheckShardRows(const char* name, const Tensor& rows, const Shape& expected) {
+  return rows.shape() == expected ? absl::OkStatus()
+                                  : WrongShards(name, ": expected ", ShapeText(expected),
+                                                ", found ", ShapeText(rows.shape()));
 }
 
 }  // namespace
@@ -41,6 +54,22 @@ absl::Status CheckShardedOptions(const ShardedSessionOptions& options) {
                        options.heads.num_heads(), " heads, found ", wanted.sinks_size());
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckShardKeys(const v1::AttentionHeads& heads, const Tensor& key,
+                            const Tensor& value) {
+  const int64_t kv_heads = heads.num_kv_heads() != 0 ? heads.num_kv_heads() : heads.num_heads();
+  const int64_t width = heads.value_head_dim() != 0 ? heads.value_head_dim() : heads.head_dim();
+  const int64_t rows = key.shape().empty() ? 0 : key.shape()[0];
+  if (rows < 1) {
+    return WrongShards("key: expected at least one token, found ", ShapeText(key.shape()));
+  }
+  RETURN_IF_ERROR(CheckShardRows("key", key, {rows, kv_heads, heads.head_dim()}));
+  return CheckShardRows("value", value, {rows, kv_heads, width});
+}
+
+absl::Status CheckShardQuery(const v1::AttentionHeads& heads, const Tensor& query, int64_t rows) {
+  return CheckShardRows("query", query, {rows, heads.num_heads(), heads.head_dim()});
 }
 
 v1::OpenSession OpenOf(const ShardedSessionOptions& options) {

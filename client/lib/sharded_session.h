@@ -9,6 +9,7 @@
 //   ASSIGN_OR_RETURN(AttendResult prompt, session->Step(query, key, value));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,41 +17,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "client/lib/attend_request.h"
-#include "client/lib/connection_options.h"
-#include "core/tensor/tensor.h"
-#include "proto/attention/v1/attention.pb.h"
+#include "client/lib/decode_stream.h"
+#include "client/lib/sharded_options.h"
 
 namespace attention {
 
-/// A server, and its share of the sequence.
-struct Shard {
-  /// One server, not a list.
-  ConnectionOptions connection = {};
-  /// The tokens that it takes: whole pages. 0: all that come.
-  int64_t max_tokens = 0;
-};
-
-struct ShardedSessionOptions {
-  /// Pages go to the first until its share is full, then to the next.
-  std::vector<Shard> shards;
-  v1::AttentionHeads heads;
-  /// Those of OpenSession, whose positions are those of the whole sequence. Not supported:
-  /// return_weights, weights_top_k, and any similarity but DOT_PRODUCT.
-  v1::AttentionOptions options;
-  v1::DataType cache_dtype = v1::FP32;
-  /// A multiple of kShardPageTokens. Each page answers each query by itself: larger pages send
-  /// less, and the cuts between servers stand further apart. Answers have other bits with another
-  /// size.
-  int64_t page_tokens = 2048;
-  /// The maximum wait for the answer to an action of a server; after it the server counts as lost.
-  absl::Duration timeout = absl::Seconds(30);
-  /// Deadline of each server's stream as a whole.
-  absl::Duration lifetime = absl::Hours(24);
-};
-
-inline constexpr int64_t kShardPageTokens = 2048;
+class ShardServer;
+struct PageStep;
 
 /// Tokens [first, first + count) of the sequence, and the server that holds or held them.
 struct ShardRange {
@@ -61,44 +35,88 @@ struct ShardRange {
   bool operator==(const ShardRange&) const = default;
 };
 
-/// One thread at a time. Every page of page_tokens tokens is a sequence of its own in a session of
-/// bare attention on some server. A query goes to all pages, on all servers at once, and the
-/// answers are merged in the order of positions: the bits of a result depend neither on which
-/// server holds which page nor, with an FP32 cache, on how the sequence was divided into steps.
+/// A server that takes no more tokens, and the error after which it does not.
+struct ShardFailure {
+  std::string server;
+  absl::Status status;
+};
+
+/// A session over several servers. Only one thread at a time may use it.
 ///
-/// A call that fails leaves the sequence as it was. A server whose stream breaks is lost, with the
-/// tokens that it held: Step and Append are UNAVAILABLE, and name server and range, until
-/// AppendRange has brought those tokens to a server. Tokens elsewhere stay where they are.
+/// Every page of page_tokens tokens is a sequence of its own in a session of bare attention on one
+/// of the servers. A query goes to all pages, on all servers at once, and the answers are merged in
+/// the order of positions: the bits of a result depend neither on which server holds which page
+/// nor, with an FP32 cache, on how the sequence was divided into steps. A step on a server has at
+/// most 2,048 rows, however many a call has.
+///
+/// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
+/// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,
+/// until AppendRange has brought those tokens to a server. Tokens elsewhere stay where they are. A
+/// server that cannot be reached when its first page is due is passed over. failures() names both.
 class ShardedSession {
  public:
-  /// Connects to the first server; each of the others when its first page begins.
-  /// INVALID_ARGUMENT for options that are wrong, errors of DecodeStream::Open, and the server's.
+  /// Connects to the first server, and to each of the others when its first page begins.
+  /// INVALID_ARGUMENT for options that are wrong; else errors of DecodeStream::Open, and the first
+  /// server's.
   static absl::StatusOr<std::unique_ptr<ShardedSession>> Open(const ShardedSessionOptions& options);
   ~ShardedSession();
 
-  /// Adds n tokens and attends with their rows, which also see all earlier tokens. Query [n, H, D],
-  /// key [n, Hkv, D], value [n, Hkv, Dv]; n >= 1; all of heads.dtype. Returns output [n, H, Dv] and
-  /// log_sum_exp [H, n] over all keys. RESOURCE_EXHAUSTED when all shares are full.
+  /// Adds n tokens, and returns the attention of their rows to themselves and to all earlier
+  /// tokens. Query is [n, H, D], key [n, Hkv, D], value [n, Hkv, Dv], all of heads.dtype; n >= 1.
+  /// The result has output [n, H, Dv] and log_sum_exp [H, n], over all keys. RESOURCE_EXHAUSTED
+  /// when all shares are full.
   absl::StatusOr<AttendResult> Step(const Tensor& query, const Tensor& key, const Tensor& value);
-  /// Adds n tokens that nobody asks.
+  /// Adds n tokens without a query. Errors are those of Step.
   absl::Status Append(const Tensor& key, const Tensor& value);
 
-  /// Brings back lost tokens from `first` on: those of whole lost pages. They go to `shard`,
-  /// whatever its share: a server that is known, also a lost one that is there again, or one more
-  /// server.
+  /// Sends missing tokens again, from `first` on: those of whole missing pages. They go to `shard`,
+  /// even if its share is full: a known server, one that was lost and is back, or a new one.
+  /// INVALID_ARGUMENT unless exactly such tokens are given; else the server's error.
   absl::Status AppendRange(int64_t first, const Tensor& key, const Tensor& value,
                            const Shard& shard);
 
-  int64_t length() const;
-  /// Where the tokens are, in the order of positions; lost ones are left out.
-  std::vector<ShardRange> held() const;
-  /// The lost tokens, in the order of positions.
-  std::vector<ShardRange> missing() const;
+  /// Returns the number of tokens, including those that are missing.
+  int64_t length() const { return length_; }
+  /// Returns where the tokens are, in the order of positions, without those that are missing.
+  std::vector<ShardRange> held() const { return Ranges(false); }
+  /// Returns the tokens of lost servers, in the order of positions.
+  std::vector<ShardRange> missing() const { return Ranges(true); }
+  /// Returns the servers that were lost or could not be reached, in the order of the shards.
+  std::vector<ShardFailure> failures() const;
 
  private:
-  class Impl;
-  explicit ShardedSession(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  /// The tokens of page i begin at i * page_tokens; all pages but the last are full. Between calls
+  /// every page has tokens.
+  struct Page {
+    int64_t tokens = 0;
+    size_t server = 0;
+    int64_t sequence = 0;
+    bool is_missing = false;
+  };
+
+  explicit ShardedSession(const ShardedSessionOptions& options);
+
+  std::vector<ShardRange> Ranges(bool missing) const;
+  absl::Status CheckWhole() const;
+  absl::Status CheckMissing(int64_t first, int64_t count) const;
+  absl::Status MakeRoom(int64_t new_tokens);
+  absl::Status MakePage();
+  absl::StatusOr<size_t> ServerFor(const Shard& shard);
+  absl::StatusOr<AttendResult> AskPages(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        int64_t row);
+  absl::Status FillPages(const std::vector<Page>& pages, int64_t first, const Tensor& key,
+                         const Tensor& value);
+  void Grow(int64_t new_tokens);
+  void TakeBack();
+  absl::Status Fail(const absl::Status& status);
+
+  const int64_t page_tokens_;
+  const v1::OpenSession open_;
+  const DecodeStreamOptions terms_;
+  const std::vector<float> sinks_;
+  std::vector<ShardServer> servers_;
+  std::vector<Page> pages_;
+  int64_t length_ = 0;
 };
 
 }  // namespace attention

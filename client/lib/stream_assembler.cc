@@ -16,7 +16,7 @@ absl::Status Wrong(const char* what, int64_t expected, int64_t found) {
       absl::StrCat("streamed answer: ", what, ": expected ", expected, ", found ", found));
 }
 
-/// The kind in errors.
+/// Returns the name of the kind in errors.
 const char* NameOf(ScoresBlock::Kind kind) {
   static constexpr const char* kNames[] = {"weights", "log-sum-exp", "largest weights",
                                            "layer weights"};

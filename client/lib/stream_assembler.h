@@ -15,24 +15,24 @@ namespace attention {
 
 class StreamAssembler {
  public:
-  /// Keeps no reference to `request`. Without `has_output`, as of a step that asks for none, only
-  /// tokens may come. Errors of SequencesOf.
+  /// Makes an assembler for the answer to `request`, which it does not keep. Without `has_output`,
+  /// as for a step with no_output, it accepts only tokens. Errors are those of SequencesOf.
   static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request,
                                                 bool has_output = true);
 
-  /// INTERNAL for a block that does not continue its sequence or does not fit the answer, and for a
-  /// summary.
+  /// Adds a block. INTERNAL for a block that does not continue its sequence or does not fit the
+  /// answer, and for a summary.
   absl::Status Add(const StreamMessage& message);
   absl::Status Add(const RowBlock& block);
   absl::Status Add(const ScoresBlock& block);
-  /// REQUIRES: the tokens of all texts come before other blocks.
+  /// Adds tokens. INTERNAL unless the tokens of all texts come before other blocks.
   absl::Status Add(const TokensBlock& block);
 
-  /// Moves the answer into `result`; rows of padding are 0. INTERNAL when rows are missing.
+  /// Moves the answer into `result`; rows of padding are 0. INTERNAL if rows are missing.
   absl::Status Finish(AttendResult& result);
 
  private:
-  /// What the rows of heads are of: a kind, and the layer for kLayerWeights.
+  /// The kind of the rows of heads, and their layer (kLayerWeights only).
   using ScoresKey = std::pair<ScoresBlock::Kind, int64_t>;
   struct Sequence {
     SequenceSpan span;
@@ -42,15 +42,17 @@ class StreamAssembler {
   };
 
   absl::Status LayOut(const AttendRequest& request);
-  /// Lays out texts by their tokens, before the first block of another kind.
+  /// Determines the rows of texts by their tokens, before the first block of another kind.
   absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   absl::Status Allocate(const Tensor& rows);
-  /// The index of a head among the chosen ones. INTERNAL for a layer or head that is not chosen.
+  /// Returns the index of a head among the chosen ones. INTERNAL for a layer or head that is not
+  /// chosen.
   absl::StatusOr<int64_t> ChosenHead(const ScoresBlock& block) const;
-  /// The number of heads, by the sequence that has most: one without rows has none.
+  /// Returns the maximum number of heads of a sequence: a sequence without rows has none.
   int64_t NumHeads(const ScoresKey& key) const;
-  /// The rows of all heads, [H, rows, width], or [H, rows] of kLogSumExp; `width` if no row came.
+  /// Joins the rows of all heads: [H, rows, width], or [H, rows] for kLogSumExp. `width` counts if
+  /// no row came.
   absl::StatusOr<Tensor> Joined(const Sequence& sequence, const ScoresKey& key, int64_t rows,
                                 int64_t width) const;
   absl::Status FinishScores(const Sequence& sequence, AttendResult& result) const;

@@ -1,9 +1,9 @@
-"""Makes the client for asyncio of client.py, and its session of session.py: the same calls, awaited."""
+"""Makes the client for asyncio from client.py, and its session from session.py: the same calls, awaited."""
 
 import re
 from typing import Dict
 
-# What is called otherwise there, and what is waited for.
+# The texts that differ there.
 CLIENT = {
     "import time\n": "import asyncio\n",
     "import grpc\n": "import grpc\nimport grpc.aio\n",
@@ -19,8 +19,8 @@ CLIENT = {
     "attend.session import Session": "attend.aio_session import AsyncSession",
     "-> Session": "-> AsyncSession",
     "return Session(": "return AsyncSession(",
-    "Thread-safe; calls of many threads share its connections.": "Belongs to the event loop that is running when it is made.",
-    "One thread's.": "Iterate with `async for`.",
+    "Thread-safe; calls of many threads share its connections.": "It belongs to the event loop that runs when it is made.",
+    "Only one thread may use it.": "Iterate with `async for`.",
     "use it in a `with`": "use it in an `async with`",
     "time.sleep(": "await asyncio.sleep(",
     "next(call, None)\n    return data": "await call.read()\n    return None if data is grpc.aio.EOF else data",
@@ -38,8 +38,8 @@ SESSION = {
     "attend._threads": "attend._tasks",
     "class Session:": "class AsyncSession:",
     '-> "Session"': '-> "AsyncSession"',
-    "From Client.session(). Thread-safe: actions on different sequences may run side by side.":
-        "From AsyncClient.session(); `async with`, or open(), opens it. Tasks may act on different sequences side by side.",
+    "Client.session() makes it. Thread-safe: actions\n    on different sequences may run side by side.":
+        "AsyncClient.session() makes it;\n    `async with`, or open(), opens it. Tasks may act on different sequences side by side.",
     "use it in a with": "use it in an async with",
     "        self._open()\n": "",
     "def _open(": "def open(",
@@ -61,6 +61,6 @@ def async_source(source: str, changes: Dict[str, str]) -> str:
             raise SystemExit(f"expected {old!r} in the source of the client for asyncio, found none")
         source = source.replace(old, new)
     source = re.sub("__(iter|next|enter|exit)__", r"__a\1__", source)
-    # A function ends where the next one begins; those within others wait for nothing.
+    # A function ends where the next one begins; functions within others await nothing.
     functions = re.split(r"^(?=(?:    )?def )", source, flags=re.MULTILINE)
     return "".join(re.sub("def ", "async def ", text, count=1) if WAITS.search(text) else text for text in functions)

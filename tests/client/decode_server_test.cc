@@ -6,6 +6,7 @@
 
 #include "client/lib/attention_client.h"
 #include "client/lib/decode_stream.h"
+#include "client/lib/shard_server.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
 #include "client/load/report.h"
@@ -41,11 +42,7 @@ class DecodeServerTest : public ::testing::Test {
   }
 
   /// Rows [first, first + count) of the sequence.
-  Tensor Rows(int64_t first, int64_t count) const {
-    Tensor rows(Dtype::kF32, {count, kDemoWidth});
-    std::memcpy(rows.data(), rows_.as<float>() + first * kDemoWidth, rows.size_bytes());
-    return rows;
-  }
+  Tensor Rows(int64_t first, int64_t count) const { return CopyRows(rows_, first, count); }
 
   void ExpectRowsOfOneShot(const Tensor& output, int64_t first) {
     AttendRequest request;

@@ -147,6 +147,19 @@ TEST_F(DecodeStreamTest, AfterCloseNothingGoes) {
               StatusIs(absl::StatusCode::kFailedPrecondition, "the session was closed"));
 }
 
+TEST_F(DecodeStreamTest, OtherActionsWaitForNoStepUnderWay) {
+  const auto stream = Open("fake");
+  const Tensor prompt = Values({1, 2});
+  ASSERT_THAT(stream->SendStep({.input = HiddenStatesInput{&prompt}}), IsOk());
+  ASSERT_THAT(stream->SendStep({.input = HiddenStatesInput{&prompt}}), IsOk());
+  const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("found 2"));
+  EXPECT_THAT(stream->Release(0), refused);
+  EXPECT_THAT(stream->Step({.input = HiddenStatesInput{&prompt}}), refused);
+  EXPECT_THAT(stream->Close(), refused);
+  EXPECT_THAT(stream->ReceiveSteps(), ElementsAre(IsOk(), IsOk()));
+  EXPECT_THAT(stream->Close(), IsOk());
+}
+
 TEST(DecodeStreamOptionsTest, AreChecked) {
   EXPECT_THAT(DecodeStream::Open({.connection = {.server = ""}}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server: expected")));

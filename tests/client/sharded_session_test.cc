@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "client/lib/decode_stream.h"
+#include "client/lib/shard_server.h"
 #include "core/reference/reference.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
+#include "tests/support/tensors.h"
 
 namespace attention {
 namespace {
@@ -24,15 +26,6 @@ using ::testing::IsEmpty;
 constexpr int64_t kPage = kShardPageTokens;
 constexpr int64_t kShardedTokens = 5 * kPage + 300;
 constexpr int64_t kQueryHeads = 4, kKeyHeads = 2, kKeyDim = 16, kValueDim = 8;
-
-Tensor Rows(const Tensor& tensor, int64_t first, int64_t count) {
-  Shape shape = tensor.shape();
-  const auto row_bytes = static_cast<int64_t>(tensor.size_bytes()) / shape[0];
-  shape[0] = count;
-  Tensor rows(tensor.dtype(), shape);
-  std::memcpy(rows.data(), tensor.as<char>() + first * row_bytes, count * row_bytes);
-  return rows;
-}
 
 std::vector<double> DoubleValues(const Tensor& tensor) {
   return {tensor.as<float>(), tensor.as<float>() + tensor.num_elements()};
@@ -75,18 +68,18 @@ class ShardedSessionTest : public ::testing::Test {
 
   absl::StatusOr<AttendResult> Step(ShardedSession& session, int64_t count) const {
     const int64_t first = session.length();
-    return session.Step(Rows(query_, first, count), Rows(key_, first, count),
-                        Rows(value_, first, count));
+    return session.Step(CopyRows(query_, first, count), CopyRows(key_, first, count),
+                        CopyRows(value_, first, count));
   }
 
   absl::Status Append(ShardedSession& session, int64_t count) const {
     const int64_t first = session.length();
-    return session.Append(Rows(key_, first, count), Rows(value_, first, count));
+    return session.Append(CopyRows(key_, first, count), CopyRows(value_, first, count));
   }
 
   absl::Status AppendRange(ShardedSession& session, int64_t first, int64_t count,
                            size_t server) const {
-    return session.AppendRange(first, Rows(key_, first, count), Rows(value_, first, count),
+    return session.AppendRange(first, CopyRows(key_, first, count), CopyRows(value_, first, count),
                                ShardOf(server, 0));
   }
 
@@ -100,8 +93,8 @@ class ShardedSessionTest : public ::testing::Test {
         {.connection = {.server = addresses_[0]}, .timeout = absl::Minutes(2)}, open);
     EXPECT_THAT(stream, IsOk());
     const auto step = [&](int64_t from, int64_t rows, bool no_output) {
-      const Tensor query = Rows(query_, from, rows), key = Rows(key_, from, rows),
-                   value = Rows(value_, from, rows);
+      const Tensor query = CopyRows(query_, from, rows), key = CopyRows(key_, from, rows),
+                   value = CopyRows(value_, from, rows);
       auto result = (*stream)->Step(
           {.input = QueryKeyValueInput{&query, &key, &value}, .no_output = no_output});
       EXPECT_THAT(result, IsOk());
@@ -180,6 +173,52 @@ TEST_F(ShardedSessionTest, BitsDependNeitherOnTheCutsNorOnTheSteps) {
     rows += BytesOf(some->output);
   }
   EXPECT_EQ(rows, BytesOf(expected->output));
+}
+
+TEST_F(ShardedSessionTest, BitsOfSmallCachesDoNotDependOnTheCuts) {
+  for (const v1::DataType cache_dtype : {v1::BF16, v1::INT8}) {
+    const auto answer_of = [&](ShardedSessionOptions options) {
+      options.cache_dtype = cache_dtype;
+      const auto session = Open(options);
+      EXPECT_THAT(Append(*session, kShardedTokens - 5), IsOk());
+      return Step(*session, 5);
+    };
+    const auto even = answer_of(Options(2, 2)), uneven = answer_of(Options(1, 3)),
+               one = answer_of(Options(0, 0));
+    ASSERT_THAT(even, IsOk());
+    ASSERT_THAT(uneven, IsOk());
+    ASSERT_THAT(one, IsOk());
+    EXPECT_TRUE(SameBits(even->output, uneven->output)) << v1::DataType_Name(cache_dtype);
+    EXPECT_TRUE(SameBits(even->output, one->output)) << v1::DataType_Name(cache_dtype);
+    EXPECT_TRUE(SameBits(even->log_sum_exp[0], uneven->log_sum_exp[0]));
+    EXPECT_TRUE(SameBits(even->log_sum_exp[0], one->log_sum_exp[0]));
+    const AttendResult whole = Whole({}, kShardedTokens - 5, 5);
+    const double error =
+        reference::RelativeL2(DoubleValues(even->output), DoubleValues(whole.output));
+    EXPECT_GT(error, 0) << "the cache is not that of " << v1::DataType_Name(cache_dtype);
+    EXPECT_LT(error, 0.05);
+  }
+}
+
+TEST_F(ShardedSessionTest, BitsOfLongStepsAreThoseOfShortOnes) {
+  const auto whole = Open(Options(1, 1)), parts = Open(Options(0, 0));
+  const auto result = Step(*whole, 2 * kPage + 50);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->log_sum_exp[0].shape(), (Shape{kQueryHeads, 2 * kPage + 50}));
+  std::string rows;
+  for (const int64_t count : {kPage / 2, kPage, kPage / 2 + 50}) {
+    const auto some = Step(*parts, count);
+    ASSERT_THAT(some, IsOk());
+    rows += BytesOf(some->output);
+    for (int64_t head = 0; head < kQueryHeads; ++head) {
+      EXPECT_EQ(std::memcmp(some->log_sum_exp[0].as<float>() + head * count,
+                            result->log_sum_exp[0].as<float>() + head * (2 * kPage + 50) +
+                                parts->length() - count,
+                            count * sizeof(float)),
+                0);
+    }
+  }
+  EXPECT_TRUE(rows == BytesOf(result->output));
 }
 
 TEST_F(ShardedSessionTest, EachServerHoldsItsShareOfTheMemory) {
@@ -270,9 +309,9 @@ TEST_F(ShardedSessionTest, RefusesWhatDoesNotFit) {
     return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));
   };
   const auto session = Open(Options(1, 1));
-  EXPECT_THAT(session->Step(Rows(query_, 0, 2), Rows(key_, 0, 3), Rows(value_, 0, 3)),
+  EXPECT_THAT(session->Step(CopyRows(query_, 0, 2), CopyRows(key_, 0, 3), CopyRows(value_, 0, 3)),
               wrong("query: expected [3, 4, 16], found [2, 4, 16]"));
-  EXPECT_THAT(session->Append(Rows(key_, 0, 3), Rows(key_, 0, 3)),
+  EXPECT_THAT(session->Append(CopyRows(key_, 0, 3), CopyRows(key_, 0, 3)),
               wrong("value: expected [3, 2, 8], found [3, 2, 16]"));
   EXPECT_THAT(session->Append(Tensor(Dtype::kF32, {0, kKeyHeads, kKeyDim}), value_),
               wrong("key: expected at least one token, found [0, 2, 16]"));

@@ -1,4 +1,4 @@
-/** Messages to results. What a server sends is not trusted: what does not fit is INTERNAL. */
+/** Converts messages to results. A message that does not fit the request is an INTERNAL error. */
 
 import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
 import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
@@ -10,33 +10,33 @@ import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
 /**
- * An answer. `output` is [B, S, E] or [T, E] as the input was (lists of sequences, tokens and texts: packed, [T, E]); [N, E],
- * [T, V] or [N, V] as modelOutput says; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. Of the rows' dtype, and FP32
- * for tokens and texts.
+ * The answer to a request. `output` has the form of the input: [B, S, E] or [T, E] ([T, E] for lists of sequences, token ids and
+ * texts); [N, E], [T, V] or [N, V] as modelOutput says; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. Its dtype is that
+ * of the input's rows, and FP32 for token ids and texts.
  */
 export class AttendResult {
-  /** Rows of each sequence. */
+  /** The number of rows of each sequence. */
   readonly lengths: readonly number[];
 
   constructor(
     readonly output: Tensor,
     readonly summary: Summary,
     private readonly layout: Layout,
-    /** With returnWeights: FP32 [H, query_len, kv_len] for each sequence. */
+    /** FP32 [H, query_len, kv_len] of each sequence, with returnWeights. */
     readonly weights: readonly Tensor[],
-    /** With returnLogSumExp: FP32 [H, query_len] for each sequence. */
+    /** FP32 [H, query_len] of each sequence, with returnLogSumExp. */
     readonly logSumExp: readonly Tensor[],
-    /** With weightsTopK: one for each sequence. */
+    /** The largest weights of each sequence, with weightsTopK. */
     readonly topWeights: readonly TopWeights[],
-    /** Of texts: one for each. */
+    /** The tokens of each text. */
     readonly tokens: readonly TokenizedText[],
-    /** With weightsChoice: for each sequence its layers, in order. */
+    /** The weights of the chosen layers, sequence by sequence, with weightsChoice. */
     readonly layerWeights: readonly LayerWeights[],
   ) {
     this.lengths = layout.spans.map((span) => span.queryLen);
   }
 
-  /** The output of each sequence, without padding: views, [n, ...], or [...] when pooled. */
+  /** Returns the output of each sequence without padding: views, [n, ...], or [...] if it is pooled. */
   split(): Tensor[] {
     const { leading, isPooled, spans } = this.layout;
     const inner = this.output.shape.slice(leading.length);
@@ -60,7 +60,7 @@ export function attendResult(request: WireInput, message: AttendResponse__Output
   );
 }
 
-/** A part of a stream that is not its summary. */
+/** Reads a message of a stream that is not the summary. */
 export function readBlock(message: AttendStreamResponse__Output): Block {
   if (message.rows) {
     const { sequence, firstRow, output } = message.rows;
@@ -97,7 +97,7 @@ export function readSummary(summary: Summary | null | undefined): Summary {
   return summary;
 }
 
-/** A copy, because what came may lie anywhere in its message, and typed arrays demand alignment. */
+/** Copies a tensor: its elements may begin anywhere in the message, but typed arrays demand alignment. */
 export function readTensor(wire: Tensor__Output | null): Tensor {
   const { dtype, shape } = wire ?? { dtype: "none", shape: [] };
   if (dtype === "FP32") {

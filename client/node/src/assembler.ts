@@ -1,4 +1,4 @@
-/** Puts the blocks of a streamed answer together; INTERNAL for one that does not fit. */
+/** Joins the blocks of a streamed answer. A block that does not fit is an INTERNAL error. */
 
 import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
@@ -13,7 +13,7 @@ export interface Choice {
 }
 
 type Elements = Float32Array | Int32Array;
-/** Of each head the blocks, in order. */
+/** The blocks of each head, in order. */
 type Heads = { rows: number; width: number; blocks: Elements[] }[];
 
 export class Assembler {
@@ -127,7 +127,7 @@ export class Assembler {
     known.blocks.push(data);
   }
 
-  /** Of each sequence; none when none was sent at all. */
+  /** Joins the heads of each sequence; nothing if no block of that kind came. */
   private headsOf(kind: string): Joined[] {
     const numHeads = Math.max(0, ...[...this.scores].map(([key, heads]) => (key.startsWith(`${kind}/0/`) ? heads.length : 0)));
     if (numHeads === 0) {
@@ -146,7 +146,7 @@ export class Assembler {
         const ofLayer = [...this.scores].filter(([key]) => key.startsWith(`layerWeights/${layer}/`));
         const numHeads = Math.max(1, heads.length, ...ofLayer.map(([, found]) => found.length));
         const found = this.scores.get(`layerWeights/${layer}/${sequence}`) ?? [];
-        // Those of an encoder have the memory's rows.
+        // Weights of an encoder's layers have the rows of the memory.
         const rows = found[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
         return { layer, sequence, weights: toTensor(join(found, numHeads, rows, span.kvLen)) };
       }),
@@ -159,7 +159,7 @@ interface Joined {
   readonly shape: number[];
 }
 
-/** [numHeads, rows, width]; `width` where there are no blocks to tell it. */
+/** Joins [numHeads, rows, width]. `width` counts if there are no blocks. */
 function join(heads: Heads, numHeads: number, rows: number, width: number): Joined {
   const columns = heads[0]?.width ?? width;
   const isWhole = rows === 0 || (heads.length === numHeads && heads.every((head) => head.rows === rows && head.width === columns));

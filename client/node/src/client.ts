@@ -1,4 +1,4 @@
-/** The client: typed arrays in, typed arrays out; every call has a deadline. */
+/** The client takes and returns typed arrays; every call has a deadline. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
@@ -43,7 +43,7 @@ const HEALTH = method<object, HealthCheckResponse__Output>("Check", "grpc.health
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
-/** Calls run side by side. They throw an AttendError with the status code's name and the server's own words. */
+/** Calls a server, or several in turn. Calls run side by side. A failed call throws an AttendError with the server's code and message. */
 export class Client {
   private readonly connection: Connection;
 
@@ -51,7 +51,7 @@ export class Client {
     this.connection = new Connection(options);
   }
 
-  /** Ends the connections when calls under way have ended. */
+  /** Closes the connections when the calls under way have ended. */
   close(): void {
     this.connection.close();
   }
@@ -60,15 +60,18 @@ export class Client {
     this.close();
   }
 
-  /** Attention of a model's layer, its whole stack, or bare query, key and value; the answer in one message. */
+  /**
+   * Returns the output of a model's layer, of its whole stack, or of attention over query, key and value. TypeError for a request
+   * that cannot be sent; else the server's error.
+   */
   async attend(request: AttendRequest, call: CallOptions = {}): Promise<AttendResult> {
     const wire = attendRequest(request);
     return attendResult(wire, await this.unary(ATTEND, wire, call));
   }
 
   /**
-   * The same answer, bit for bit, block by block, each as soon as it is computed. result() puts them together, unless
-   * `assemble` is false.
+   * Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed. The bits are those of
+   * attend(). AttendStream.result() joins the blocks, unless `assemble` is false.
    */
   attendStream(request: AttendRequest, call: CallOptions & { assemble?: boolean } = {}): AttendStream {
     const wire = attendRequest(request);
@@ -80,32 +83,32 @@ export class Client {
     return new AttendStream(this.messages(wire, call), call.assemble === false ? undefined : new Assembler(wire, choice));
   }
 
-  /** Sequences that grow step by step, whose keys and values the server keeps until close(). */
+  /** Opens a session: sequences that grow step by step, whose keys and values the server keeps until close(). */
   async session(request: SessionRequest, options: SessionOptions = {}): Promise<Session> {
     return Session.open(this.connection, request, options);
   }
 
-  /** What is served, in order of name, then version. */
+  /** Returns the models that the caller may use, in the order of name, then version. */
   async listModels(call: CallOptions = {}): Promise<Model[]> {
     return (await this.unary(LIST_MODELS, {}, call)).models;
   }
 
-  /** NOT_FOUND for what the server does not have; the highest version unless named. */
+  /** Returns a model, of the highest version unless `version` names one. NOT_FOUND if the server does not have it. */
   async getModel(name: string, version?: number, call: CallOptions = {}): Promise<Model> {
     return this.unary(GET_MODEL, { model: name, version }, call);
   }
 
-  /** What the server has done since it started, and what it is at. */
+  /** Returns the counters of the server since its start, and its present load. */
   async getStatistics(call: CallOptions = {}): Promise<ServerStatistics> {
     return this.unary(STATISTICS, {}, call);
   }
 
-  /** Whether the server, or `service` ("model/NAME" for a model), is serving; NOT_FOUND for what it does not know. */
+  /** Returns whether the server, or `service` ("model/NAME" for a model), is serving. NOT_FOUND for an unknown service. */
   async checkHealth(service = "", call: CallOptions = {}): Promise<boolean> {
     return (await this.unary(HEALTH, { service }, call)).status === "SERVING";
   }
 
-  /** Resolves once the server, or `service`, is serving; DEADLINE_EXCEEDED when it is not in time. */
+  /** Waits until the server, or `service`, is serving. DEADLINE_EXCEEDED if it is not before the deadline. */
   async waitUntilReady(service = "", call: CallOptions = {}): Promise<void> {
     const deadline = Date.now() + (call.timeoutMs ?? this.connection.timeoutMs);
     for (;;) {
@@ -125,33 +128,35 @@ export class Client {
     }
   }
 
-  /**
-   * The models of the server's folder. What follows changes it, where the server allows that (--admin-listen), and takes as
-   * long as a load does: give it a timeout that it fits into.
-   */
+  /** Returns the state of each model of the server's folder (--models). */
   async listModelStates(call: CallOptions = {}): Promise<ModelState[]> {
     return (await this.unary(LIST_STATES, {}, call)).states;
   }
 
+  /**
+   * Loads a model of the folder that is not loaded or has changed, and returns the states of its versions. The call lasts until the
+   * model is loaded. A server with --admin-listen takes this and the calls below only there.
+   */
   async loadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
     return (await this.unary(LOAD, { model: name, version }, call)).states;
   }
 
+  /** Stops serving a model until loadModel(). Returns the states of its versions. */
   async unloadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
     return (await this.unary(UNLOAD, { model: name, version }, call)).states;
   }
 
-  /** Looks at the folder now; what fails is in the answer. */
+  /** Loads new and changed models, and stops serving those that have disappeared. Returns all states, with errors. */
   async reloadModels(call: CallOptions = {}): Promise<ModelState[]> {
     return (await this.unary(RELOAD, {}, call)).states;
   }
 
-  /** What it costs in accuracy to keep the model's weights as they are served. */
+  /** Measures the loss of accuracy by the element type in which the model's weights are served. */
   async verifyModel(name: string, version?: number, call: CallOptions = {}): Promise<Verification> {
     return this.unary(VERIFY, { model: name, version }, call);
   }
 
-  /** What the server logs from now on, as it is where not given. */
+  /** Sets the minimum level of the server's log, and which requests it logs; absent: unchanged. Returns both settings. */
   async setLogging(logging: SetLoggingRequest, call: CallOptions = {}): Promise<Logging> {
     return this.unary(SET_LOGGING, logging, call);
   }

@@ -1,4 +1,4 @@
-/** How a server is reached, and when a call is tried again. */
+/** Addresses, channels, deadlines and retries. */
 
 import { lookup } from "node:dns/promises";
 import { readFileSync } from "node:fs";
@@ -9,55 +9,59 @@ import type { CallOptions } from "./types.js";
 
 /** Certificates, as PEM bytes or the paths of files. */
 export interface Tls {
-  /** Whom to believe; Node's roots unless set. */
+  /** The certificates of the trusted authorities. Default: those of Node. */
   ca?: string | Buffer;
-  /** This client's own chain, for servers that demand one; with `key`. */
+  /** The chain of the client's own certificate, for servers that demand one (mutual TLS); it needs `key`. */
   certificate?: string | Buffer;
+  /** The private key of `certificate`. */
   key?: string | Buffer;
-  /** The name that the server's certificate must have, where that is not the name of its address. */
+  /** The name that the server's certificate must have. Default: the host of its address. */
   serverName?: string;
 }
 
+/** The options of a client. */
 export interface ClientOptions {
-  /** host:port, dns:///name:port, unix:/path; or several host:port, which take turns: a list, or with commas. */
+  /** host:port, dns:///name:port or unix:/path; or several host:port (a list, or with commas), to which calls go in turn. */
   server?: string | readonly string[];
-  /** Deadline of a call that names none. A call never waits longer. */
+  /** The deadline, in milliseconds, of a call that has no other; default: 30,000. */
   timeoutMs?: number;
+  /** true: TLS with the certificates of Node. Default: plaintext. */
   tls?: boolean | Tls;
-  /** Goes along as a bearer token: itself, or what the function says at each call. */
+  /** The bearer token of every call: a string, or a function that is called for each. */
   token?: string | (() => string | Promise<string>);
-  /** Goes along with every call. */
+  /** The metadata of every call. */
   metadata?: Readonly<Record<string, string>>;
-  /** Makes calls again that no server took and that change nothing; true unless set. */
+  /** Whether calls that change nothing on the server are retried; default: true. client/README.md describes the policy. */
   retries?: boolean;
 }
 
 const CHANNEL: ChannelOptions = {
-  // Tensors are as large as they are; the server has the limit.
+  // The size of messages has no limit here; the server has one.
   "grpc.max_receive_message_length": -1,
   "grpc.max_send_message_length": -1,
   "grpc-node.flow_control_window": 4 << 20,
-  // A server that is gone is noticed, and found again when it is back.
+  // A broken connection is noticed within 15 s, and a server that is back is found within 3 s.
   "grpc.keepalive_time_ms": 10_000,
   "grpc.keepalive_timeout_ms": 5_000,
   "grpc.keepalive_permit_without_calls": 1,
   "grpc.initial_reconnect_backoff_ms": 100,
   "grpc.max_reconnect_backoff_ms": 3_000,
-  // A server that took another's place is there under the same name: look it up again soon, not after 30 s.
+  // A name may come to mean another server: it is looked up again after 2 s instead of 30 s.
   "grpc.dns_min_time_between_resolutions_ms": 2_000,
-  // A proxy of the environment would answer for a server that is not there.
+  // Proxies of the environment are not used: one would answer for a server that is down.
   "grpc.enable_http_proxy": 0,
   "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
   "grpc.service_config_disable_resolution": 1,
 };
-// What changes nothing on the server. Decode is not here: its stream has a past.
+// Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
 
+/** The options of a client, checked, and its connection. */
 export class Connection {
-  /** For people. */
+  /** The name of the server in errors. */
   readonly name: string;
   readonly timeoutMs: number;
-  /** Stops retries while most calls fail, when they would only add to the load. */
+  /** The retry budget: it stops retries while most calls fail, when they would only add to the load. */
   private readonly budget = { tokens: 1000 };
   private readonly addresses: readonly string[];
   private readonly commonHost: string | undefined;
@@ -85,7 +89,7 @@ export class Connection {
     }
   }
 
-  /** Names of a list are looked up with the first call. */
+  /** Returns the connection, which is made with the first call. It looks up the names of a list then. */
   async grpc(): Promise<GrpcClient> {
     const target = this.opened ? "" : await listOf(this.addresses);
     if (this.isClosed) {
@@ -109,6 +113,7 @@ export class Connection {
     return new GrpcClient(target, this.credentials, channel);
   }
 
+  /** Returns the metadata of a call, with the token. */
   async metadata(call: CallOptions): Promise<Metadata> {
     const metadata = new Metadata();
     for (const [key, value] of Object.entries({ ...this.options.metadata, ...call.metadata })) {
@@ -122,7 +127,7 @@ export class Connection {
     return metadata;
   }
 
-  /** Of a call of the method at `path`. */
+  /** Begins a call of the method at `path`. */
   attempts(call: CallOptions, path: string): Attempts {
     const timeoutMs = checkMs("timeoutMs", call.timeoutMs ?? this.timeoutMs);
     const mayRepeat = this.options.retries !== false && REPEATABLE.has(path.split("/").at(-1)!);
@@ -130,7 +135,7 @@ export class Connection {
   }
 }
 
-/** Of one call: until when, and whether to try again; client/README.md has the whole policy. */
+/** The deadline and the retries of one call. client/README.md describes the retry policy. */
 export class Attempts {
   readonly deadline: number;
   private failed = 0;
@@ -150,7 +155,7 @@ export class Attempts {
     this.budget.tokens = Math.min(1000, this.budget.tokens + 1);
   }
 
-  /** Waits until the call may be tried again; throws what it failed with when it may not, or its signal's reason. */
+  /** Waits until the call may be retried. Throws its error if it may not, or the reason of its signal. */
   async afterFailure(failure: unknown, hasBegun = false): Promise<void> {
     this.signal?.throwIfAborted();
     const error = fromStatus(failure, this.server, this.timeoutMs);
@@ -197,7 +202,7 @@ function checkSecrecy(addresses: readonly string[]): void {
   const away = addresses.find((address) => !onThisMachine.test(address));
   if (away !== undefined) {
     throw new TypeError(
-      `token: expected TLS on the way to another machine, found a plaintext connection to ${away}, on which anybody could read it`,
+      `token: expected TLS to another machine, found a plaintext connection to ${away}, which would disclose it`,
     );
   }
 }
@@ -225,7 +230,7 @@ function hostAndPort(address: string): [string, string] {
   return [address.slice(0, colon).replace(/^\[|\]$/g, ""), address.slice(colon + 1)];
 }
 
-/** Several host:port as one target of grpc-js, which has such lists of numbers only, of one family. Unknown names are left out. */
+/** Returns grpc-js's target for several host:port. Its lists have numeric addresses of one family. Unknown names are left out. */
 async function listOf(addresses: readonly string[]): Promise<string> {
   const found = await Promise.all(
     addresses.map(async (address) => {

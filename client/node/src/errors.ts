@@ -1,19 +1,19 @@
-/** Failed calls. */
+/** Errors of calls. */
 
 import { status as Status, type Metadata } from "@grpc/grpc-js";
 
 export type Code = Exclude<keyof typeof Status, "OK">;
 
-/** A call failed; `code` is the status code's name, `message` the server's own words. */
+/** The error of a failed call. `code` is the name of the status code, `message` the server's. */
 export class AttendError extends Error {
   override readonly name = "AttendError";
 
   constructor(
     readonly code: Code,
     message: string,
-    /** After which the server says to try again; undefined when it does not. */
+    /** The milliseconds after which the server asks to retry; undefined if it does not ask. */
     readonly retryAfterMs?: number,
-    /** What the server sent beside its answer: x-request-id, attend-estimated-wait-ms. */
+    /** The trailing metadata of the call, as x-request-id and attend-estimated-wait-ms. */
     readonly trailers: Readonly<Record<string, string>> = {},
   ) {
     super(message);
@@ -28,7 +28,7 @@ export function codeName(code: number): Code {
   return (Status[code] ?? "UNKNOWN") as Code;
 }
 
-/** From what grpc-js throws, with what the caller can do about it; other errors as they are. */
+/** Converts an error of grpc-js. Its message also names the server, the timeout or the flag to raise. Returns other errors as they are. */
 export function fromStatus(error: unknown, server: string, timeoutMs: number): unknown {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "number" || !("details" in error)) {
     return error;

@@ -1,8 +1,8 @@
-/** Which rows of an answer belong to which sequence. */
+/** The rows of each sequence in an answer. */
 
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 
-/** A sequence; rows count over all leading extents of the output. */
+/** The rows of a sequence; they are counted over all leading extents of the output. */
 export interface Span {
   readonly firstRow: number;
   readonly outputRows: number;
@@ -20,7 +20,7 @@ export interface Layout {
 export type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text" | "modelOutput">;
 type Cuts = { first: number; count: number }[];
 
-/** `tokenCounts` are those of the request's texts. */
+/** Returns the layout of the answer to a request, whose texts have `tokenCounts` tokens. */
 export function layoutOf(request: WireInput, tokenCounts: readonly number[]): Layout {
   const { leading, rows, keys } = rowsAndKeys(request, tokenCounts);
   const isPooled = ["MEAN_POOLED", "CLS_POOLED", "LAST_LOGITS"].includes(String(request.modelOutput));

@@ -1,4 +1,4 @@
-/** The published .proto, loaded; a method is its path and how its messages become bytes and objects. */
+/** The methods of the published .proto, which convert its messages to bytes and objects. */
 
 import { fromJSON, type MessageTypeDefinition, type ServiceDefinition } from "@grpc/proto-loader";
 import { definition as published } from "./generated/definition.js";
@@ -23,7 +23,7 @@ export function method<Request, Response>(
   };
 }
 
-/** TypeError for a key of `object` that the message does not have, which would be left out without a word. */
+/** Throws TypeError for a key of `object` that the message does not have: it would be ignored. */
 export function checkKeys(object: object, message: string, where: string): void {
   const { type } = definition[`attention.v1.${message}`] as MessageTypeDefinition<object, object>;
   const known = (type as { field: { name: string }[] }).field.map((field) => field.name);

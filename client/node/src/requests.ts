@@ -1,4 +1,4 @@
-/** What is asked, as messages: the only place where requests are made. Everything but their form is the server's to judge. */
+/** Makes all requests: messages of the arguments of calls. The server checks all but their form. */
 
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
@@ -119,7 +119,7 @@ function scoresShape(shape: readonly number[]): number[] {
   return [...Array<number>(Math.max(0, 4 - shape.length)).fill(1), ...shape];
 }
 
-/** The elements are borrowed until the message is encoded. */
+/** Borrows the elements until the message is encoded. */
 function wireTensor(tensor: Tensor): WireTensor {
   const { buffer, byteOffset, byteLength } = tensor.data;
   return { dtype: tensor.dtype, shape: [...tensor.shape], data: Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength) };
@@ -157,16 +157,16 @@ function packIds(ids: Ids | readonly Ids[]): { values: number[]; lengths?: numbe
   return { values: [...(ids as Ids)] };
 }
 
-function lengthsOf(name: string, given: Ids | undefined, told: number[] | undefined): number[] {
-  if (given !== undefined && told !== undefined) {
+function lengthsOf(name: string, given: Ids | undefined, ofList: number[] | undefined): number[] {
+  if (given !== undefined && ofList !== undefined) {
     throw new TypeError(`${name}: expected none beside a list of sequences, found [${given.join(", ")}]`);
   }
-  return told ?? [...(given ?? [])];
+  return ofList ?? [...(given ?? [])];
 }
 
 type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
-/** Without keys that are undefined. */
+/** Returns the object without keys that are undefined. */
 function defined<T extends object>(object: T): Partial<Defined<T>> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Partial<Defined<T>>;
 }

@@ -1,4 +1,4 @@
-/** Sequences that grow step by step, whose keys and values the server keeps. */
+/** Sessions: sequences that grow step by step. */
 
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { readBlock, readSummary } from "./answers.js";
@@ -15,8 +15,9 @@ import type { CallOptions, SessionRequest, SessionState, StepRequest, StepResult
 const DECODE = method<DecodeRequest, DecodeResponse__Output>("Decode");
 const DAY_MS = 24 * 3600 * 1000;
 
+/** The options of a session; `timeoutMs` is the deadline of each action. */
 export interface SessionOptions extends CallOptions {
-  /** Deadline of the session as a whole; `timeoutMs` is that of each action. */
+  /** The deadline of the session as a whole, in milliseconds; default: one day. */
   lifetimeMs?: number;
 }
 
@@ -28,15 +29,15 @@ interface Waiting {
 }
 
 /**
- * From Client.session(). Each action is answered on its own; actions on one sequence take place in the order of the calls,
- * which need not wait for each other. One that the server refuses leaves the session as it was. When the stream breaks, or an
- * action is not answered in time, the session is over, and all that follows throws the same error. One that was opened with
- * `resumeTtlMs` can be opened again by its `resumeToken` when its connection broke.
+ * Sequences that grow step by step, whose keys and values the server keeps. Client.session() makes it. Actions on one sequence run
+ * in the order of the calls, which need not wait for each other. An action that the server refuses leaves the session as it was.
+ * When the stream breaks, or an answer does not come in time, the session ends, and all later actions throw the same error; a
+ * session that was opened with `resumeTtlMs` can then be opened again with its `resumeToken`.
  */
 export class Session {
-  /** What opens the session again after a break; whoever has it has the session. Empty without resumeTtlMs. */
+  /** The token that opens the session again after a break: keep it secret. Empty without resumeTtlMs. */
   resumeToken = "";
-  /** Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has. */
+  /** The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed. */
   length = 0;
 
   private readonly call: ClientDuplexStream<Buffer, DecodeResponse__Output>;
@@ -89,7 +90,7 @@ export class Session {
     });
   }
 
-  /** The next tokens of a sequence. */
+  /** Adds tokens to a sequence, and returns the output of their rows. */
   async step(step: StepRequest): Promise<StepResult> {
     const wire = decodeStep(step);
     const parts = new Assembler(wire, { topK: this.topK, layers: [], heads: [] });
@@ -108,19 +109,19 @@ export class Session {
     };
   }
 
-  /** A step whose tokens are only taken in. */
+  /** Adds tokens to a sequence without an output. */
   async prefill(step: StepRequest): Promise<StepResult> {
     return this.step({ ...step, noOutput: true });
   }
 
-  /** One step after the other, as they come; the answers in their order. */
+  /** Runs the steps one after the other, and yields their answers in order. */
   async *steps(steps: AsyncIterable<StepRequest> | Iterable<StepRequest>): AsyncGenerator<StepResult, void, undefined> {
     for await (const step of steps) {
       yield await this.step(step);
     }
   }
 
-  /** Makes a sequence with the same tokens; resolves to its number (one that this object has not used, unless named). */
+  /** Makes a new sequence with the tokens of `sequence`. Returns its number: `newSequence`, or the lowest that is free. */
   async fork(sequence = 0, newSequence?: number): Promise<number> {
     let number = newSequence ?? 1;
     while (newSequence === undefined && this.sequences.has(number)) {
@@ -131,18 +132,18 @@ export class Session {
     return number;
   }
 
-  /** Forgets the tokens from `length` on. */
+  /** Removes the tokens of a sequence from position `length` on. */
   async truncate(length: number, sequence = 0): Promise<SessionState> {
     return stateOf(await this.act({ sequence, truncate: { length } }));
   }
 
-  /** The sequence and its number are free again. */
+  /** Removes a sequence, whose number is then free. */
   async release(sequence: number): Promise<SessionState> {
     this.sequences.delete(sequence);
     return stateOf(await this.act({ sequence, release: {} }));
   }
 
-  /** Ends the session, when all is answered; what it kept is gone. */
+  /** Ends the session after the last answer, and frees its keys and values. */
   async close(): Promise<void> {
     if (this.broken !== undefined) {
       return;
@@ -158,7 +159,7 @@ export class Session {
     return this.close();
   }
 
-  /** Ends the session at once, also one with `resumeTtlMs`: Node says that the requests have ended before it cancels. */
+  /** Ends the session at once. One with `resumeTtlMs` ends, too, because grpc-js ends the requests before it cancels. */
   cancel(): void {
     this.break(new AttendError("CANCELLED", "the session was cancelled"));
   }

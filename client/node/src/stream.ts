@@ -6,7 +6,7 @@ import { AttendError, malformed } from "./errors.js";
 import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
 import type { Block, Summary } from "./types.js";
 
-/** Iterate over its blocks, once; ending the loop early cancels the call. */
+/** A streamed answer: an iterator over its blocks, for one loop. Ending the loop early cancels the call. */
 export class AttendStream implements AsyncIterable<Block> {
   private summaryOf: Summary | undefined;
   private readonly blocks: AsyncGenerator<Block, void, undefined>;
@@ -22,7 +22,7 @@ export class AttendStream implements AsyncIterable<Block> {
     return this.blocks;
   }
 
-  /** All blocks put together, once the last has come, for which it waits; bit for bit what attend() answers. */
+  /** Waits for the last block, and returns all blocks joined: the bits of attend(). FAILED_PRECONDITION without `assemble`. */
   async result(): Promise<AttendResult> {
     for await (const block of this) {
       void block;
@@ -36,7 +36,7 @@ export class AttendStream implements AsyncIterable<Block> {
     return this.assembler.finish(this.summaryOf);
   }
 
-  /** What became of the request; undefined until the last block has come. */
+  /** The times and the batch of the request; undefined until the last block has come. */
   get summary(): Summary | undefined {
     return this.summaryOf;
   }

@@ -1,4 +1,4 @@
-/** Dense row-major arrays of numbers, as they travel. */
+/** Dense row-major arrays of numbers, in the form of messages. */
 
 import { endianness } from "node:os";
 
@@ -8,7 +8,7 @@ if (endianness() !== "LE") {
 
 export type Dtype = "FP32" | "BF16" | "FP16";
 
-/** Elements of FP32 are numbers; those of BF16 and FP16 their 16 bits, see `toFloat32`. Data is borrowed, not copied. */
+/** A tensor, which borrows its data. FP32 elements are numbers; BF16 and FP16 elements are their 16 bits (see `toFloat32`). */
 export class Tensor {
   private constructor(
     readonly dtype: Dtype,
@@ -21,26 +21,27 @@ export class Tensor {
     }
   }
 
+  /** Makes an FP32 tensor. RangeError if shape and data differ in size, here and below. */
   static fp32(data: Float32Array | readonly number[], shape: readonly number[]): Tensor {
     return new Tensor("FP32", shape, data instanceof Float32Array ? data : Float32Array.from(data));
   }
 
-  /** Rounds to the nearest, ties to even. */
+  /** Makes a BF16 tensor: rounds to the nearest, ties to even. */
   static bf16(values: Float32Array, shape: readonly number[]): Tensor {
     return new Tensor("BF16", shape, convert(values, toBf16));
   }
 
-  /** Rounds to the nearest, ties to even. */
+  /** Makes an FP16 tensor: rounds to the nearest, ties to even. */
   static fp16(values: Float32Array, shape: readonly number[]): Tensor {
     return new Tensor("FP16", shape, convert(values, toFp16));
   }
 
-  /** Elements that are BF16 or FP16 already. */
+  /** Makes a tensor of the bits of BF16 or FP16 elements. */
   static bits(dtype: "BF16" | "FP16", data: Uint16Array, shape: readonly number[]): Tensor {
     return new Tensor(dtype, shape, data);
   }
 
-  /** `data` itself of FP32, else a widened copy, which is exact. */
+  /** Returns `data` itself if it is FP32, else an exact FP32 copy. */
   toFloat32(): Float32Array {
     if (this.data instanceof Float32Array) {
       return this.data;
@@ -48,25 +49,25 @@ export class Tensor {
     return Float32Array.from(this.data, this.dtype === "BF16" ? fromBf16 : fromFp16);
   }
 
-  /** Elements of one row of the first extent. */
+  /** The number of elements of one row of the first extent. */
   get rowLength(): number {
     return this.shape.slice(1).reduce((product, extent) => product * extent, 1);
   }
 
-  /** Rows first..last-1 of the first extent: a view. */
+  /** Returns a view of rows [first, last) of the first extent. */
   rows(first: number, last: number): Tensor {
     const width = this.rowLength;
     const data = this.data.subarray(first * width, last * width);
     return new Tensor(this.dtype, [last - first, ...this.shape.slice(1)], data);
   }
 
-  /** The same elements: a view. */
+  /** Returns a view of the same elements with another shape. */
   reshape(shape: readonly number[]): Tensor {
     return new Tensor(this.dtype, shape, this.data);
   }
 }
 
-/** Where a boolean mask lets a row see a key: 1, else 0. */
+/** A mask of keys by row: 1 lets the row attend to the key, 0 hides it. */
 export interface Mask {
   readonly shape: readonly number[];
   readonly data: Uint8Array;

@@ -1,8 +1,11 @@
-/** What is asked and what comes back. Shapes and meanings are those of attention.proto. */
+/**
+ * The types of requests and answers; attention.proto describes their fields. B batch size, S sequence length, E d_model, H query
+ * heads, Hkv key/value heads, D key width, Dv value width, T total tokens of a packed batch, V vocabulary size.
+ */
 
-import type { AttentionHeads } from "./generated/attention/v1/AttentionHeads.js";
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
 import type { ModelOutput as WireModelOutput } from "./generated/attention/v1/ModelOutput.js";
+import type { OpenSession } from "./generated/attention/v1/OpenSession.js";
 import type { SessionUsage__Output } from "./generated/attention/v1/SessionUsage.js";
 import type { Summary__Output } from "./generated/attention/v1/Summary.js";
 import type { TokenizedText__Output } from "./generated/attention/v1/TokenizedText.js";
@@ -20,85 +23,91 @@ export type { VerifyModelResponse__Output as Verification } from "./generated/at
 export type Summary = Summary__Output;
 export type TokenizedText = TokenizedText__Output;
 export type SessionUsage = SessionUsage__Output;
-/** The largest logits, largest first; exp(logit - logSumExp) is the probability of a token. */
+/** The largest logits in descending order; exp(logit - logSumExp) is the probability of a token. */
 export type TopLogits = TopLogits__Output;
 export type ModelOutput = Extract<WireModelOutput, string>;
 
-/** One tensor, or sequences of different lengths, each a tensor [n, ...]: they are packed one after the other. */
+/** A tensor, or a list of tensors [n, ...]: sequences of different lengths, which are packed one after the other. */
 export type Rows = Tensor | readonly Tensor[];
+/** Integers. */
 export type Ids = readonly number[] | Int32Array;
 
-/** Bias FP32 and mask: [Sq, Sk], [H, Sq, Sk] or [1 or B, 1 or H, Sq, Sk]. */
+/** The options of attention. Bias (FP32) and mask are [Sq, Sk], [H, Sq, Sk] or [1 or B, 1 or H, Sq, Sk]. */
 export interface AttentionOptions extends Omit<WireOptions, "bias" | "mask"> {
   bias?: Tensor;
   mask?: Mask;
 }
 
-/** One of hiddenStates, tokenIds, text, or query with key and value. */
+/** The input: one of hiddenStates, tokenIds, text, and query with key and value. */
 export interface Input {
   /** [B, S, E] or [T, E], or a list of [n, E]. */
   hiddenStates?: Rows;
-  /** Ids of one sequence, or of several. */
+  /** The ids of one sequence, or a list of sequences of ids. */
   tokenIds?: Ids | readonly Ids[];
-  /** In the form of tokenIds. */
+  /** The type of each token, in the form of tokenIds. */
   typeIds?: Ids | readonly Ids[];
-  /** For the model's own tokenizer. */
+  /** A text, or several, for the model's tokenizer. */
   text?: string | readonly string[];
-  /** Leave out what the tokenizer puts around a text. */
+  /** Whether to omit the special tokens that the tokenizer adds to a text. */
   noSpecialTokens?: boolean;
   /** [B, Sq, H, D] or [T, H, D], or a list of [n, H, D]. */
   query?: Rows;
-  /** [B, Sk, Hkv, D] or [Tk, Hkv, D], or a list. */
+  /** [B, Sk, Hkv, D] or [Tk, Hkv, D], or a list of [n, Hkv, D]. */
   key?: Rows;
-  /** [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv], or a list. */
+  /** [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv], or a list of [n, Hkv, Dv]. */
   value?: Rows;
   modelOutput?: ModelOutput;
 }
 
+/** A request. */
 export interface AttendRequest extends Input {
-  /** A name from listModels(); none for query, key and value. */
+  /** The name of a model of listModels(); absent for query, key and value. */
   model?: string;
-  /** Absent: the highest. */
+  /** The version of the model; absent: the highest. */
   modelVersion?: number;
-  /** Attention of this layer; absent: the whole stack. */
+  /** The layer to run; absent: the whole stack. */
   layer?: number;
   options?: AttentionOptions;
-  /** Of a whole stack: also the attention weights of these layers. */
+  /** The layers and heads of a whole stack whose weights are returned too. */
   weightsChoice?: { layers: readonly number[]; heads?: readonly number[] };
-  /** What keys and values come from: [B, Sm, E] or [Tm, E], or a list. */
+  /** The rows of the keys and values of cross-attention: [B, Sm, E] or [Tm, E], or a list. */
   memory?: Rows;
+  /** The rows of the values alone, if they differ from `memory`. */
   memoryValues?: Rows;
-  /** Not with lists, which tell theirs; so the next two. */
+  /** The number of rows of each sequence of hiddenStates, tokenIds or query; not beside a list. */
   lengths?: Ids;
+  /** The number of rows of each sequence of memory; not beside a list. */
   memoryLengths?: Ids;
+  /** The number of keys of each sequence; not beside a list. */
   kvLengths?: Ids;
+  /** The position of the first row of each sequence of query. */
   queryOffsets?: Ids;
 }
 
-/** Of one call. */
+/** The options of one call. */
 export interface CallOptions {
-  /** Deadline; the client's unless set. */
+  /** The deadline in milliseconds; absent: the client's. */
   timeoutMs?: number;
-  /** Cancels the call, which then throws the signal's reason. */
+  /** A signal that cancels the call, which then throws the signal's reason. */
   signal?: AbortSignal;
-  /** "attend-priority", "attend-tenant", "x-request-id", "traceparent", ... */
+  /** Metadata, as "attend-priority", "attend-tenant", "x-request-id", "traceparent". */
   metadata?: Readonly<Record<string, string>>;
 }
 
-/** The largest weights of each row, largest first, both [H, query_len, k]; key -1 for none. */
+/** The k largest weights of each row in descending order, both [H, query_len, k]; the key is -1 where a row has fewer keys. */
 export interface TopWeights {
   readonly weights: Tensor;
   readonly keys: Int32Array;
 }
 
-/** Weights [chosen heads, query_len, kv_len] of one layer in a run of the whole stack. */
+/** The weights of one layer in a run of the whole stack: [chosen heads, query_len, kv_len]. */
 export interface LayerWeights {
   readonly layer: number;
   readonly sequence: number;
   readonly weights: Tensor;
 }
 
-/** Some rows of an answer. `rows`: [rows, E], [rows, H, Dv], or of one head [rows, kv_len], [rows] or [rows, k]. */
+/** Rows of an answer: [rows, E], [rows, V] or [rows, H, Dv]; of one head [rows, kv_len], [rows] or [rows, k]. */
 export type Block =
   | { readonly kind: "rows"; readonly sequence: number; readonly firstRow: number; readonly rows: Tensor }
   | { readonly kind: "weights" | "logSumExp"; readonly sequence: number; readonly head: number; readonly firstRow: number; readonly rows: Tensor }
@@ -106,45 +115,39 @@ export type Block =
   | { readonly kind: "layerWeights"; readonly layer: number; readonly sequence: number; readonly head: number; readonly firstRow: number; readonly rows: Tensor }
   | { readonly kind: "tokens"; readonly sequence: number; readonly firstToken: number; readonly tokens: TokenizedText };
 
-/** What a session runs through. */
-export interface SessionRequest {
-  model?: string;
-  modelVersion?: number;
-  layer?: number;
-  /** Attention without a model. */
-  heads?: AttentionHeads;
+/** The model or heads of a session, and its options. */
+export interface SessionRequest extends Omit<OpenSession, "options"> {
   options?: AttentionOptions;
-  cacheDtype?: "FP32" | "BF16" | "INT8";
-  /** How long a session whose stream broke waits to be resumed. */
-  resumeTtlMs?: number;
-  /** Of the session to take over; nothing else goes with it. */
-  resumeToken?: string;
 }
 
-/** The next tokens of a sequence: a prompt, one token, or several. */
+/** A step: the next tokens of a sequence. */
 export interface StepRequest extends Input {
+  /** The number of the sequence; default: 0. */
   sequence?: number;
-  /** Instead of an output, so many of the largest logits. */
+  /** k > 0: the answer has the k largest logits after the last token instead of an output. */
   topLogits?: number;
-  /** The tokens are only taken in. */
+  /** Whether the step only adds the tokens. */
   noOutput?: boolean;
 }
 
-/** `length` is that of the sequence that was acted on. */
+/** A session after an action. `length` is the number of tokens of the action's sequence. */
 export interface SessionState {
   readonly length: number;
   readonly usage: SessionUsage;
 }
 
+/** The answer to a step. */
 export interface StepResult extends SessionState {
   /** [n, E], [n, V], [1, V] or [n, H, Dv]; undefined with topLogits or noOutput. */
   readonly output?: Tensor;
   readonly topLogits?: TopLogits;
-  /** Of a text. */
+  /** The tokens of the step's text. */
   readonly tokens?: TokenizedText;
-  /** [H, n, kv_len], as the session's options ask; so the next two. */
+  /** FP32 [H, n, kv_len], with returnWeights. */
   readonly weights?: Tensor;
+  /** FP32 [H, n], with returnLogSumExp. */
   readonly logSumExp?: Tensor;
+  /** The largest weights, with weightsTopK. */
   readonly topWeights?: TopWeights;
   readonly summary: Summary;
 }

@@ -36,6 +36,19 @@ describe("attend", () => {
     assert.ok(result.summary.computeNs > 0);
   });
 
+  test("says how many tokens the server's prefix cache had", async () => {
+    const caching = await startServerWithModels(Client, "--prefix-cache-bytes=1000000");
+    const own = new Client({ server: caching.address });
+    const request = { model: "gpt2", tokenIds: Array.from({ length: 20 }, (_, i) => i + 1) };
+    const counts = [await own.attend(request), await own.attend(request), await own.attendStream(request).result()];
+    const session = await own.session({ model: "gpt2" });
+    counts.push(await session.step({ tokenIds: request.tokenIds }));
+    await session.close();
+    own.close();
+    await caching.stop();
+    assert.deepEqual(counts.map(({ summary }) => summary.cachedTokens), [0, 19, 19, 19]);
+  });
+
   test("packs lists of sequences, and splits their answer", async () => {
     const q = [5, 1, 3].map((n) => heads(n, 2, n));
     const k = [6, 4, 3].map((n) => heads(n, 2, n + 9));

@@ -73,9 +73,9 @@ export function makeModels() {
 }
 
 /** A server with `gpt2` and `demo`, ready. */
-export async function startServerWithModels(Client) {
+export async function startServerWithModels(Client, ...flags) {
   const models = makeModels();
-  const server = await startServer([`--models=${models.path}`]);
+  const server = await startServer([`--models=${models.path}`, ...flags]);
   const client = new Client({ server: server.address });
   assert.ok(await eventually(() => client.checkHealth())); // models are loaded beside listening
   client.close();

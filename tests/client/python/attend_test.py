@@ -160,5 +160,17 @@ class AttendTest(ServedTest):
             self.assertEqual(admin.set_logging(before.level, before.requests), before)
 
 
+class PrefixCacheTest(ServedTest):
+    flags = ["--prefix-cache-bytes=1000000"]
+
+    def test_summaries_count_the_tokens_of_the_servers_cache(self):
+        ids = list(range(1, 21))
+        with attend.Client(self.server.address) as client, client.session(model="gpt2") as session:
+            summaries = [client.attend(token_ids=ids, model="gpt2").summary for _ in range(2)]
+            summaries.append(client.attend_stream(token_ids=ids, model="gpt2").result().summary)
+            summaries.append(session.step(token_ids=ids).summary)
+        self.assertEqual([summary.cached_tokens for summary in summaries], [0, 19, 19, 19])
+
+
 if __name__ == "__main__":
     unittest.main()

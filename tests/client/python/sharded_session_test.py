@@ -17,10 +17,14 @@ class ShardedSessionTest(unittest.TestCase):
         self.servers = []
         self.clients = []
         for _ in range(3):
-            self.servers.append(Server("--threads=1"))
-            self.addCleanup(self.stop, len(self.servers) - 1)
-            self.clients.append(attend.Client(self.servers[-1].address, timeout=TIMEOUT))
-            self.addCleanup(self.clients[-1].close)
+            self.add_server()
+
+    def add_server(self, *flags):
+        self.servers.append(Server("--threads=1", *flags))
+        self.addCleanup(self.stop, len(self.servers) - 1)
+        self.clients.append(attend.Client(self.servers[-1].address, timeout=TIMEOUT))
+        self.addCleanup(self.clients[-1].close)
+        return self.clients[-1]
 
     def stop(self, number):
         if self.servers[number] is not None:
@@ -79,6 +83,58 @@ class ShardedSessionTest(unittest.TestCase):
         self.assertEqual(session.held()[0], attend.ShardRange(0, 2 * PAGE, self.clients[0].name))
         whole = self.fill(self.open(None))
         np.testing.assert_array_equal(result, self.step(whole).output)
+
+    def test_pages_of_a_call_that_fails_are_released(self):
+        session = self.fill(self.open(1, 1), 10)
+        for _ in range(3):
+            with self.assertRaisesRegex(attend.ResourceExhausted, "room for token 4096"):
+                self.fill(session, 3 * PAGE)
+        self.fill(session, 20)
+        self.assertEqual(session.held(), [attend.ShardRange(0, 20, self.clients[0].name)])
+        self.fill(session, PAGE + 10)
+        self.assertEqual([(one.first, one.count) for one in session.held()], [(0, PAGE), (PAGE, 10)])
+        # A fork has the lowest number that is free: nothing but the page is left.
+        self.assertEqual([server.session.fork() for server in session._servers], [2, 2])
+
+    def test_pages_that_do_not_come_back_are_released(self):
+        small = self.add_server(f"--max-cache-bytes={PAGE * 2 * (16 + 8) * 4}")
+        session = self.fill(self.open(2, None), 2 * PAGE)
+        self.stop(0)
+        with self.assertRaises(attend.Unavailable):
+            self.step(session)
+        for _ in range(2):
+            with self.assertRaisesRegex(attend.ResourceExhausted, "--max-cache-bytes"):
+                session.append_range(0, K[: 2 * PAGE], V[: 2 * PAGE], small)
+        self.assertEqual(session._servers[-1].session.fork(), 1)
+        self.assertEqual(session.missing(), [attend.ShardRange(0, 2 * PAGE, self.clients[0].name)])
+        self.assertEqual(list(session.failures()), [self.clients[0].name])
+
+    def test_a_server_that_is_not_there_is_passed_over(self):
+        with attend.Client("127.0.0.1:1", timeout=TIMEOUT) as nobody:
+            shards = [(self.clients[0], PAGE), (nobody, None), (self.clients[1], PAGE)]
+            with attend.ShardedSession(shards, HEADS) as session:
+                self.fill(session, 2 * PAGE)
+                self.assertEqual([one.server for one in session.held()], [one.name for one in self.clients[:2]])
+                self.assertEqual([type(error) for error in session.failures().values()], [attend.Unavailable])
+                with self.assertRaisesRegex(attend.ResourceExhausted, "full or lost; 127.0.0.1:1: "):
+                    self.step(session)
+
+    def test_no_message_grows_with_the_page_or_the_call(self):
+        # 2,048 rows of query, key and value have 917,504 bytes.
+        client = self.add_server("--max-message-bytes=1000000")
+        with attend.ShardedSession([(client, None)], HEADS, page_tokens=2 * PAGE) as session:
+            self.fill(session, 100)
+            result = self.step(session, TOKENS - 100)
+        whole = self.fill(self.open(None, page_tokens=2 * PAGE), 100)
+        expected = np.concatenate([self.step(whole, count).output for count in (2 * PAGE, TOKENS - 100 - 2 * PAGE)])
+        np.testing.assert_array_equal(result.output, expected)
+        self.assertEqual(result.log_sum_exp.shape, (4, TOKENS - 100))
+
+    def test_bits_do_not_depend_on_the_cuts_with_small_caches_either(self):
+        for cache_dtype in ("bf16", "int8"):
+            with self.subTest(cache_dtype):
+                even, one = (self.fill(self.open(*pages, cache_dtype=cache_dtype)) for pages in ((1, 1, None), (None,)))
+                np.testing.assert_array_equal(self.step(even).output, self.step(one).output)
 
     def test_refuses_what_does_not_fit(self):
         full = self.fill(self.open(1), PAGE)

@@ -106,12 +106,13 @@ class ServedTest(unittest.TestCase):
 
     server: Server
     models: Models
+    flags: List[str] = []
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.models = Models()
         cls.addClassCleanup(cls.models.remove)
-        cls.server = Server(f"--models={cls.models.path}")
+        cls.server = Server(f"--models={cls.models.path}", *cls.flags)
         cls.addClassCleanup(cls.server.stop)
         import attend
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Action(Generic[T]):
-    """One action, and its answer as far as it has come."""
+    """One action, and the received part of its answer."""
 
     def __init__(self, request: Request, finish: Callable[["Action[T]", Any], T], parts: Optional[Assembler] = None):
         self.id: int = request.message.id
@@ -31,7 +31,7 @@ class Action(Generic[T]):
         return self._request.encode()
 
     def add(self, received: Received) -> Union[None, T, AttendError]:
-        """The result once it is there, or the server's refusal. Raises when the answer does not hold together."""
+        """Takes a message. Returns the result, the server's error, or None before the last. MalformedMessage if it does not fit."""
         message = received.message
         if message.HasField("part"):
             if self.parts is None:
@@ -45,7 +45,7 @@ class Action(Generic[T]):
 
 
 class Actions:
-    """Makes the actions of one session."""
+    """Makes the actions of one session, and numbers them."""
 
     def __init__(self, opening: Request) -> None:
         self._opening = opening

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def checked(decode: Callable[..., T]) -> Callable[..., T]:
-    """INTERNAL for bytes that are no answer."""
+    """Returns `decode` with Internal in place of MalformedMessage."""
 
     @functools.wraps(decode)
     def call(*arguments: Any) -> T:
@@ -34,7 +34,7 @@ def checked(decode: Callable[..., T]) -> Callable[..., T]:
 
 @checked
 def attend_result(request: Request, data: bytes) -> results.AttendResult:
-    """From an AttendResponse."""
+    """Reads an AttendResponse."""
     received = Received("AttendResponse", data)
     message = received.message
     layout = layout_of(request.message, [len(text.ids) for text in message.tokens])
@@ -57,7 +57,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
 
 
 def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]) -> results.Block:
-    """From an AttendStreamResponse that is not its stream's summary."""
+    """Reads an AttendStreamResponse that is not the summary."""
     kind = message.WhichOneof("part")
     part: Any = getattr(message, kind) if kind else None
     if kind == "rows":
@@ -72,13 +72,13 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
     if kind == "log_sum_exp":
         return results.LogSumExpBlock(*place, read(received, part.log_sum_exp))
     if kind == "layer_weights":
-        return results.LayerWeightsBlock(part.layer, *place, read(received, part.weights))
+        return results.LayerWeightsBlock(*place, read(received, part.weights), part.layer)
     top = part.top_weights
     return results.TopWeightsBlock(*place, read(received, top.weights), read(received, top.keys))
 
 
 class Assembler:
-    """Puts the blocks of a streamed answer together; MalformedMessage for one that does not fit."""
+    """Joins the blocks of a streamed answer. MalformedMessage for a block that does not fit."""
 
     def __init__(self, request: Any, top_k: int = 0, choice: Any = None) -> None:
         """`request` is an AttendRequest or DecodeStep; `choice` its WeightsChoice."""
@@ -91,7 +91,7 @@ class Assembler:
         self._layout: Optional[Layout] = None
         self._output: Optional[Array] = None  # [rows, ...], all leading extents in one
         self._received: List[int] = []
-        # Blocks of heads in order, by what they are of: (kind, layer, sequence).
+        # The blocks of each head, in order, by (kind, layer, sequence).
         self._scores: Dict[Tuple[str, int, int], List[List[Array]]] = {}
 
     def add(self, block: results.Block) -> None:
@@ -174,7 +174,7 @@ class Assembler:
         heads[head].append(rows)
 
     def _heads_of(self, kind: str) -> List[Array]:
-        """For each sequence its heads; none when none was sent at all."""
+        """Returns the heads of each sequence joined, or nothing if no block of that kind came."""
         num_heads = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
         if num_heads == 0:
             return []
@@ -191,7 +191,7 @@ class Assembler:
             for layer in self._layers:
                 found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
                 num_heads = max([len(self._heads), 1, *(len(heads) for heads in found)])
-                # Those of an encoder have the memory's rows.
+                # Weights of an encoder's layers have the rows of the memory.
                 first = self._scores.get(("layer_weights", layer, sequence), [])
                 rows = sum(len(part) for part in first[0]) if first else 0
                 empty = (span.kv_len if rows == span.kv_len else span.query_len, span.kv_len)
@@ -200,7 +200,7 @@ class Assembler:
         return answer
 
     def _join(self, key: Tuple[str, int, int], num_heads: int, shape: Tuple[int, ...]) -> Array:
-        """[num_heads, rows, ...]; `shape` is a head's, but for columns that a layer adds."""
+        """Joins [num_heads, rows, ...]. `shape` is that of a head, except for columns that a layer adds."""
         heads = self._scores.get(key, [])
         if shape[0] == 0 and not heads:
             return np.zeros((num_heads,) + shape, np.float32)

@@ -1,4 +1,4 @@
-"""Unary calls as values: bytes to send, and what to make of the bytes that come. Both clients run them."""
+"""Unary calls: the bytes of the request, and the function that reads the answer. Both clients run them."""
 
 from __future__ import annotations
 

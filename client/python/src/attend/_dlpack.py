@@ -1,4 +1,4 @@
-"""Tensors of other libraries, as torch's, by DLPack (dmlc/dlpack, dlpack.h). numpy's own reader knows no bfloat16."""
+"""Reads tensors of other libraries, as torch's, by DLPack (dlpack.h). numpy's own reader does not support bfloat16."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Tuple
 import numpy as np
 
 BF16_BITS = np.dtype([("bfloat16", "<u2")])
-"""The bits of a bfloat16, where nothing else stands for one in numpy."""
+"""The type of a bfloat16's bits, without ml_dtypes."""
 _CPU, _BFLOAT = 1, 4
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor, which a DLManagedTensor begins with."""
+    """DLTensor, the first member of DLManagedTensor."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -34,7 +34,9 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
-    """Whatever numpy takes, as it is; of a bfloat16 tensor a copy of its bits, as BF16_BITS."""
+    """Returns a numpy array: a view where numpy can make one, or a copy of the bits of a bfloat16 tensor, as BF16_BITS.
+
+    TypeError for a tensor that is not on the CPU."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         return np.asarray(value)
     if value.__dlpack_device__()[0] != _CPU:
@@ -47,7 +49,7 @@ def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
 
 
 def _view(tensor: _Tensor) -> "np.ndarray[Any, Any]":
-    """REQUIRES: the capsule lives."""
+    """Returns a view of the elements. REQUIRES: the capsule lives as long."""
     shape: Tuple[int, ...] = tuple(tensor.shape[: tensor.ndim])
     if 0 in shape:
         return np.empty(shape, BF16_BITS)

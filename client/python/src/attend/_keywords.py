@@ -1,5 +1,5 @@
-"""The keywords of requests: one list of them for both clients, for unary calls, streams and sessions. Those of the parts of a
-request are made of attention.proto (models.py): OptionKeywords has all options of attention, WeightsChoiceKeywords, HeadsKeywords."""
+"""The keywords of unary calls, streams and sessions, for both clients. The keywords of messages within a request are made of
+attention.proto (models.py): OptionKeywords (all options of attention), WeightsChoiceKeywords, HeadsKeywords."""
 
 from __future__ import annotations
 
@@ -14,72 +14,72 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     class DlpackTensor(Protocol):
-        """A tensor of torch, or of whatever else speaks DLPack, on the CPU."""
+        """A tensor on the CPU of torch, or of another library with DLPack."""
 
         def __dlpack__(self) -> Any: ...
 
         def __dlpack_device__(self) -> Any: ...
 
     Rows = Union[ArrayLike, DlpackTensor, Sequence[ArrayLike], Sequence[DlpackTensor]]
-    """One array, or a list of arrays: sequences of different lengths."""
+    """An array, or a list of arrays: sequences of different lengths."""
     Tokens = Union[Sequence[int], Sequence[Sequence[int]], np.ndarray[Any, Any]]
 
 
 class InputKeywords(TypedDict, total=False):
-    """What goes in instead of hidden states: one of token ids, texts, and query with key and value."""
+    """The inputs of a request beside hidden_states: a request has one of token_ids, text, and query with key and value."""
 
     token_ids: "Tokens"  # [n] ids, or a list of such
-    text: Union[str, Sequence[str]]  # for the model's own tokenizer
+    text: Union[str, Sequence[str]]  # tokenized by the model's tokenizer
     query: "Rows"  # [B, Sq, H, D] or [T, H, D], or a list of [n, H, D]
     key: "Rows"  # [B, Sk, Hkv, D] or [Tk, Hkv, D], or a list
     value: "Rows"  # [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv], or a list
     type_ids: "Tokens"  # in the form of token_ids
-    no_special_tokens: bool  # leaves out what the tokenizer puts around a text
-    dtype: Optional[str]  # "fp32", "fp16" or "bf16": how rows travel and are computed; else as they are
+    no_special_tokens: bool  # omits the special tokens that the tokenizer adds to a text
+    dtype: Optional[str]  # of rows on the wire and in computation: "fp32", "fp16" or "bf16"; default: their own
     model_output: str  # "last_hidden_states", "mean_pooled", "cls_pooled", "logits" or "last_logits"
 
 
 class AttendKeywords(InputKeywords, OptionKeywords, total=False):
-    """All of a request but for its hidden states."""
+    """The keywords of a request, except hidden_states."""
 
     model: str
     model_version: int
-    layer: int  # attention of this layer; else the whole stack
-    memory: "Rows"  # [B, Sm, E] or [Tm, E], or a list: what keys and values come from
-    memory_values: "Rows"
-    lengths: Sequence[int]  # not with lists, which tell theirs
+    layer: int  # runs the attention of this layer; default: the whole stack
+    memory: "Rows"  # rows of the keys and values of cross-attention: [B, Sm, E] or [Tm, E], or a list
+    memory_values: "Rows"  # rows of the values alone, if they differ from memory
+    lengths: Sequence[int]  # of each sequence of hidden_states, token_ids or query; not beside a list
     memory_lengths: Sequence[int]
     kv_lengths: Sequence[int]
     query_offsets: Sequence[int]
-    weights_choice: WeightsChoiceKeywords  # of a whole stack: also the attention weights of these layers
+    weights_choice: WeightsChoiceKeywords  # of a whole stack: the layers and heads whose weights are returned
 
 
 class SessionKeywords(OptionKeywords, total=False):
-    """What a session runs through."""
+    """The keywords of a session: its model or heads, and its options."""
 
     model: str
     model_version: int
     layer: int
-    heads: HeadsKeywords  # attention without a model
-    cache_dtype: str  # "fp32", "bf16" or "int8"
-    resume_ttl: float  # seconds that a broken session waits to be resumed
-    resume_token: str  # of the session to take over; nothing else goes with it
+    heads: HeadsKeywords  # of attention without a model
+    cache_dtype: str  # of kept keys and values: "fp32" (default), "bf16" or "int8"
+    resume_ttl: float  # the seconds for which the server keeps a broken session
+    resume_token: str  # of the session to resume; no other keyword may be given
 
 
 class StepKeywords(InputKeywords, total=False):
-    """The next tokens of a sequence."""
+    """The keywords of a step: the next tokens of a sequence."""
 
-    sequence: int
-    query_offsets: Sequence[int]  # of query, one value: where its first row stands; key may then have any number of rows
-    top_logits: int  # instead of an output, so many of the largest logits
-    no_output: bool
+    sequence: int  # default: 0
+    query_offsets: Sequence[int]  # one value: the position of the first row of query; key may then have another number of rows
+    top_logits: int  # k > 0: returns the k largest logits after the last token instead of an output
+    no_output: bool  # only adds the tokens
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spelled_out(keywords: type) -> Callable[[F], F]:
-    """For help() and notebooks: gives a method, whose last argument is **keywords, a signature that names each of them."""
+    """Gives a method with **keywords a signature that names each of them, for help() and notebooks."""
 
     def give_signature(method: F) -> F:
         signature = inspect.signature(method)
@@ -101,7 +101,7 @@ INPUT_NAMES = frozenset(InputKeywords.__annotations__)
 
 
 def check_names(keywords: Mapping[str, Any], allowed: type, call: str) -> None:
-    """TypeError for a keyword that `allowed`, one of the classes above, does not have."""
+    """Raises TypeError for a keyword that `allowed`, one of the classes above, does not have."""
     names: List[str] = [name for name in keywords if name not in allowed.__annotations__]
     if names:
         raise TypeError(f"{call}() got an unexpected keyword argument {names[0]!r}")

@@ -1,4 +1,4 @@
-"""Which rows of an answer belong to which sequence."""
+"""The rows of each sequence in an answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POOLED = ("MEAN_POOLED", "CLS_POOLED", "LAST_LOGITS")
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """A sequence; rows count over all leading extents of `output`."""
+    """The rows of a sequence; they are counted over all leading extents of `output`."""
 
     first_row: int
     output_rows: int
@@ -28,7 +28,7 @@ class Layout:
 
 
 def layout_of(request: Any, token_counts: Sequence[int]) -> Layout:
-    """Of an AttendRequest or DecodeStep, which call their inputs alike; `token_counts` are those of its texts."""
+    """Returns the layout of the answer to an AttendRequest or DecodeStep, whose texts have `token_counts` tokens."""
     leading, rows, keys = _rows_and_keys(request, token_counts)
     spans = []
     is_pooled = enum_name("ModelOutput", request.model_output) in _POOLED
@@ -42,7 +42,7 @@ def layout_of(request: Any, token_counts: Sequence[int]) -> Layout:
     return Layout("packed" if len(leading) == 1 else "padded", leading, spans)
 
 
-Rows = List[Tuple[int, int]]  # of each sequence: its first row, and how many
+Rows = List[Tuple[int, int]]  # the first row and the number of rows of each sequence
 
 
 def _rows_and_keys(request: Any, token_counts: Sequence[int]) -> Tuple[Tuple[int, ...], Rows, Rows]:

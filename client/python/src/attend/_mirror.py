@@ -1,4 +1,4 @@
-"""Messages to the plain classes that stand for them, field by field."""
+"""Converts messages to the dataclasses of models.py, field by field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attend.models import MIRRORS
 
 
 def mirror(message: Any) -> Any:
-    """An object of the class that stands for the message's type; fields that are absent are None."""
+    """Returns an object of the message's class; absent fields are None."""
     kind = MIRRORS[message.DESCRIPTOR.full_name[len(PACKAGE) + 1 :]]
     return kind(**{field.name: _value(message, field.name) for field in dataclasses.fields(kind)})
 

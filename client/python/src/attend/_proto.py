@@ -1,7 +1,7 @@
 """The messages of attention.proto, made at import from the descriptor set that the build compiled.
 
-Not from generated modules: those demand a runtime at least as new as their compiler, and put their names into a
-registry that all packages of a process share.
+Generated modules would demand a runtime at least as new as their compiler, and put their names into a registry that all
+packages of a process share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _pool() -> Any:
 
 @functools.lru_cache(maxsize=None)
 def message_class(name: str) -> Any:
-    """The class of a message of attention.v1, as "Tensor"."""
+    """Returns the class of a message of attention.v1, as "Tensor"."""
     descriptor = _pool().FindMessageTypeByName(f"{PACKAGE}.{name}")
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
@@ -39,7 +39,9 @@ def _enum(name: str) -> Any:
 
 
 def enum_number(enum: str, name: str, field: str) -> int:
-    """The number of a value, in any case: enum_number("ModelOutput", "logits", "model_output")."""
+    """Returns the number of a value, whose name may have any case: enum_number("ModelOutput", "logits", "model_output").
+
+    ValueError, which says `field`, for an unknown name."""
     values = _enum(enum).values_by_name
     if name.upper() not in values:
         known = ", ".join(repr(value.lower()) for value in values)
@@ -48,5 +50,6 @@ def enum_number(enum: str, name: str, field: str) -> int:
 
 
 def enum_name(enum: str, number: int) -> str:
+    """Returns the name of a value; its digits, if it is unknown."""
     value = _enum(enum).values_by_number.get(number)
     return str(value.name) if value is not None else str(number)

@@ -1,4 +1,4 @@
-"""Keywords to messages: the only place where requests are made."""
+"""Makes all requests: messages of the keywords of calls."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _INPUTS = ("hidden_states", "token_ids", "text", "query")
 
 
 class Request:
-    """An AttendRequest or DecodeRequest, whose tensors are still the caller's, and what its answer is read by."""
+    """An AttendRequest or DecodeRequest, which borrows the caller's tensors."""
 
     def __init__(self, message: Any, writer: TensorWriter, home: Optional["np.dtype[Any]"]) -> None:
         self.message = message
-        self.home = home  # dtype of the answer: that of the rows that were given
+        self.home = home  # dtype of the answer: that of the input's rows; None: float32
         self._writer = writer
 
     def encode(self) -> bytes:
@@ -28,7 +28,7 @@ class Request:
 
 
 def attend_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
-    """An AttendRequest. TypeError and ValueError for what no request can say; the rest is the server's to judge."""
+    """Makes an AttendRequest. TypeError and ValueError for keywords that no request can have; the server checks all else."""
     _keywords.check_names(keywords, _keywords.AttendKeywords, "attend")
     message = _proto.message_class("AttendRequest")()
     writer = TensorWriter()
@@ -45,7 +45,7 @@ def attend_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
 
 
 def open_request(keywords: Mapping[str, Any]) -> Request:
-    """The DecodeRequest that opens a session."""
+    """Makes the DecodeRequest that opens a session."""
     _keywords.check_names(keywords, _keywords.SessionKeywords, "session")
     message = _proto.message_class("DecodeRequest")()
     opening = message.open
@@ -65,7 +65,7 @@ def open_request(keywords: Mapping[str, Any]) -> Request:
 
 
 def step_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
-    """The DecodeRequest of a step."""
+    """Makes the DecodeRequest of a step."""
     _keywords.check_names(keywords, _keywords.StepKeywords, "step")
     message = _proto.message_class("DecodeRequest")()
     message.sequence = keywords.get("sequence", 0)
@@ -87,7 +87,7 @@ def _copy_fields(names: Sequence[str], keywords: Mapping[str, Any], message: Any
 def _write_input(
     hidden_states: Any, keywords: Mapping[str, Any], message: Any, writer: TensorWriter
 ) -> Optional["np.dtype[Any]"]:
-    """Returns the dtype that the answer is given in; None: float32."""
+    """Writes the input. Returns the dtype of the answer; None: float32."""
     given = dict(keywords, hidden_states=hidden_states)
     kinds = [name for name in _INPUTS if given.get(name) is not None]
     if not kinds and given.get("memory") is not None:
@@ -117,11 +117,11 @@ def _write_hidden_states(given: Mapping[str, Any], message: Any, writer: TensorW
     ):
         if given.get(name) is None:
             continue
-        rows, told = rows_of(given[name], name)
+        rows, of_list = rows_of(given[name], name)
         writer.write(rows, wire_dtype(rows, given.get("dtype"), name), getattr(wire, field))
         home = home or home_dtype(rows)
         if lengths is not None:
-            _write_lengths(lengths, "lengths" if name == "hidden_states" else "memory_lengths", given, told)
+            _write_lengths(lengths, "lengths" if name == "hidden_states" else "memory_lengths", given, of_list)
     assert home is not None
     return home
 
@@ -132,30 +132,30 @@ def _write_query_key_value(given: Mapping[str, Any], message: Any, writer: Tenso
     for name, lengths in (("query", wire.lengths), ("key", wire.kv_lengths), ("value", None)):
         if given.get(name) is None:
             raise ValueError(f"{name}: expected rows beside query, found none")
-        rows, told = rows_of(given[name], name)
+        rows, of_list = rows_of(given[name], name)
         writer.write(rows, wire_dtype(rows, given.get("dtype"), name), getattr(wire, name))
         home = home or home_dtype(rows)
         if lengths is not None:
-            _write_lengths(lengths, "lengths" if name == "query" else "kv_lengths", given, told)
+            _write_lengths(lengths, "lengths" if name == "query" else "kv_lengths", given, of_list)
     wire.query_offsets.extend(_integers(given.get("query_offsets"), "query_offsets"))
     assert home is not None
     return home
 
 
 def _write_tokens(given: Mapping[str, Any], wire: Any) -> None:
-    ids, told = _packed_integers(given["token_ids"], "token_ids")
+    ids, of_list = _packed_integers(given["token_ids"], "token_ids")
     wire.ids.extend(ids)
-    _write_lengths(wire.lengths, "lengths", given, told)
+    _write_lengths(wire.lengths, "lengths", given, of_list)
     if given.get("type_ids") is not None:
         wire.type_ids.extend(_packed_integers(given["type_ids"], "type_ids")[0])
 
 
-def _write_lengths(wire: Any, name: str, given: Mapping[str, Any], told: Optional[List[int]]) -> None:
-    """`told` are those of a list of sequences."""
+def _write_lengths(wire: Any, name: str, given: Mapping[str, Any], of_list: Optional[List[int]]) -> None:
+    """Writes the lengths: `of_list`, if the rows were a list of sequences, else the keyword `name`."""
     lengths = given.get(name)
-    if lengths is not None and told is not None:
+    if lengths is not None and of_list is not None:
         raise ValueError(f"{name}: expected none beside a list of sequences, found {list(lengths)}")
-    wire.extend(_integers(lengths, name) if told is None else told)
+    wire.extend(_integers(lengths, name) if of_list is None else of_list)
 
 
 def _write_model_output(keywords: Mapping[str, Any], message: Any) -> None:
@@ -183,7 +183,7 @@ def _write_options(keywords: Mapping[str, Any], message: Any, writer: TensorWrit
 
 
 def rows_of(value: Any, name: str) -> Tuple[Array, Optional[List[int]]]:
-    """One array, with the lengths of the sequences when a list of them was given, packed one after the other."""
+    """Returns rows as one array, and, for a list of sequences, which it packs one after the other, their lengths."""
     if isinstance(value, (list, tuple)) and any(hasattr(part, "__array__") or hasattr(part, "__dlpack__") for part in value):
         parts = [as_array(part, name) for part in value]
         kinds = {(part.shape[1:], part.dtype) for part in parts}
@@ -195,7 +195,7 @@ def rows_of(value: Any, name: str) -> Tuple[Array, Optional[List[int]]]:
 
 
 def _packed_integers(value: Any, name: str) -> Tuple[List[int], Optional[List[int]]]:
-    """[n], a list of such, or [B, S]: packed, with the lengths of all but the first kind."""
+    """Packs integers [n], a list of such, or [B, S]. Returns them, and the lengths of the sequences of all but the first form."""
     if len(value) > 0 and np.ndim(value[0]) > 0:
         parts = [_integers(part, name) for part in value]
         return [id for part in parts for id in part], [len(part) for part in parts]

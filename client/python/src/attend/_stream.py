@@ -1,4 +1,4 @@
-"""What both kinds of streamed answers do with a message."""
+"""Reads the messages of a streamed answer, for both clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attend.results import AttendResult, Block
 
 
 class StreamReader:
-    """Of one AttendStream."""
+    """Reads the messages of one AttendStream."""
 
     def __init__(self, request: Request, assemble: bool) -> None:
         self._request = request
@@ -25,7 +25,7 @@ class StreamReader:
         self.summary: Optional[Summary] = None
 
     def read(self, data: bytes) -> Optional[Block]:
-        """A block; None for the summary, which is last."""
+        """Returns the block of a message, or None for the summary, which comes last."""
         return checked(self._read)(data)
 
     def _read(self, data: bytes) -> Optional[Block]:
@@ -39,12 +39,12 @@ class StreamReader:
         return block
 
     def check_end(self) -> None:
-        """Once the stream has ended."""
+        """Checks, after the end of the stream, that it had a summary. Internal if not."""
         if self.summary is None:
             raise Internal("malformed answer: the stream ended without a summary")
 
     def result(self) -> AttendResult:
-        """REQUIRES: check_end passed."""
+        """Returns all blocks joined. REQUIRES: check_end passed."""
         if self._assembler is None:
             raise FailedPrecondition("result: expected a stream with assemble=True, found one without")
         assert self.summary is not None

@@ -1,4 +1,4 @@
-"""What an AsyncSession waits with: tasks. _threads.py has the same for Session."""
+"""The queue and the task of an AsyncSession. _threads.py has the same for Session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Lock = contextlib.nullcontext  # between two awaits a task has the event loop fo
 
 
 class Mailbox(Generic[T]):
-    """A queue without bounds. As an iterator, it ends with a None."""
+    """An unbounded queue. Its iterator ends at the first None."""
 
     def __init__(self) -> None:
         self._queue: "asyncio.Queue[Optional[T]]" = asyncio.Queue()
@@ -20,7 +20,7 @@ class Mailbox(Generic[T]):
         self._queue.put_nowait(item)
 
     async def get(self, timeout: float) -> Optional[T]:
-        """TimeoutError when nothing comes within `timeout` seconds."""
+        """Waits for an item, at most `timeout` seconds; then TimeoutError."""
         try:
             return await asyncio.wait_for(self._queue.get(), timeout)
         except asyncio.TimeoutError:
@@ -37,7 +37,7 @@ class Mailbox(Generic[T]):
 
 
 class Worker:
-    """Runs a coroutine function beside its maker."""
+    """Runs a coroutine function as a task."""
 
     def __init__(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._task = asyncio.ensure_future(run())

@@ -1,4 +1,4 @@
-"""numpy arrays as tensors of the wire, and back."""
+"""Converts numpy arrays to tensors of messages and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attend import _proto
 from attend._dlpack import BF16_BITS
 from attend._wire import MalformedMessage, Received, reference
 
-# What an element looks like in memory; BF16 has no type in numpy itself.
+# numpy's types of elements in memory; numpy has none for BF16.
 _ELEMENTS = {"FP32": "<f4", "FP16": "<f2", "BF16": "<u2", "BOOL": "u1", "INT32": "<i4"}
 _NAMES = {"float32": "FP32", "float64": "FP32", "float16": "FP16", "bfloat16": "BF16"}
 
@@ -35,7 +35,7 @@ class TensorWriter:
 
 
 def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) -> str:
-    """How the rows of an array travel: as `wanted` ("fp32", "fp16", "bf16"), or as they are."""
+    """Returns the dtype of rows in a message: `wanted` ("fp32", "fp16", "bf16"), or their own. TypeError, ValueError."""
     if _name_of(array) not in _NAMES:
         raise TypeError(
             f"{name}: expected floating-point rows, found {array.dtype.name} (token ids are given as token_ids=)"
@@ -54,8 +54,7 @@ def _name_of(array: "np.ndarray[Any, Any]") -> str:
 
 
 def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
-    """What the answer to such rows is given in: what they are, but for float64, which travels as FP32, and
-    bits of bfloat16, which numpy has no type for."""
+    """Returns the dtype of the answer to such rows: their own, or float32 for float64 and for bits of bfloat16."""
     dtype: "np.dtype[Any]" = array.dtype
     if dtype.name == "bfloat16":
         return dtype
@@ -63,7 +62,7 @@ def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
 
 
 def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
-    """The elements as they came, of a tensor in a received message: read-only, perhaps unaligned; BF16 as its bits."""
+    """Returns the received elements of a tensor: read-only, perhaps unaligned; BF16 as its bits."""
     dtype = _proto.enum_name("DataType", tensor.dtype)
     if dtype not in _ELEMENTS:
         raise MalformedMessage(f"dtype of a tensor: expected one that is known, found {dtype}")
@@ -77,11 +76,12 @@ def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
 
 
 def read(received: Received, tensor: Any, home: Optional["np.dtype[Any]"] = None) -> "np.ndarray[Any, Any]":
-    """A copy of a tensor, aligned and writable, in dtype `home`, or else in the one that it has (BF16: float32)."""
+    """Returns an aligned, writable copy of a tensor with dtype `home`, or with its own (float32 for BF16)."""
     return give_home(view(received, tensor), _proto.enum_name("DataType", tensor.dtype), home)
 
 
 def give_home(stored: "np.ndarray[Any, Any]", dtype: str, home: Optional["np.dtype[Any]"]) -> "np.ndarray[Any, Any]":
+    """Converts received elements to dtype `home`, or to their own (float32 for BF16)."""
     if dtype == "BF16":
         if home is not None and home.name == "bfloat16":
             return stored.copy().view(home)
@@ -91,7 +91,7 @@ def give_home(stored: "np.ndarray[Any, Any]", dtype: str, home: Optional["np.dty
 
 
 def _to_bf16_bits(array: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Rounded to the nearest, ties to even; NaN stays NaN."""
+    """Rounds to the nearest, ties to even; NaN stays NaN."""
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     quiet = bits | np.uint32(0x400000)

@@ -1,4 +1,4 @@
-"""What a Session waits with: threads. _tasks.py has the same for AsyncSession."""
+"""The queue and the thread of a Session. _tasks.py has the same for AsyncSession."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Lock = threading.Lock
 
 
 class Mailbox(Generic[T]):
-    """A queue without bounds. As an iterator, it ends with a None."""
+    """An unbounded queue. Its iterator ends at the first None."""
 
     def __init__(self) -> None:
         self._queue: "queue.SimpleQueue[Optional[T]]" = queue.SimpleQueue()
@@ -20,7 +20,7 @@ class Mailbox(Generic[T]):
         self._queue.put(item)
 
     def get(self, timeout: float) -> Optional[T]:
-        """TimeoutError when nothing comes within `timeout` seconds."""
+        """Waits for an item, at most `timeout` seconds; then TimeoutError."""
         try:
             return self._queue.get(timeout=timeout)
         except queue.Empty:
@@ -37,7 +37,7 @@ class Mailbox(Generic[T]):
 
 
 class Worker:
-    """Runs a function beside its maker."""
+    """Runs a function on a thread of its own."""
 
     def __init__(self, run: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=run, name="attend-session", daemon=True)

@@ -1,8 +1,8 @@
-"""Messages with tensors to bytes and back, without protobuf's copies of the tensors.
+"""Converts messages with tensors to bytes and back, without protobuf's copies of the tensors.
 
-In a message at hand, `Tensor.data` is a reference to one of a list of payloads; only on the wire it is the elements. One
-walk over the fields that lead to tensors swaps the one for the other, in both directions, so that a tensor is copied once
-on its way out and once on its way in.
+In a Python message, `Tensor.data` is the index of a payload; in the bytes, it is the elements. One walk over the fields that lead
+to tensors replaces the one by the other, in both directions, so that a tensor is copied once when it is sent and once when it is
+received.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _LENGTH_DELIMITED = 2
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are no message."""
+    """The bytes are no message, or the message does not fit the request."""
 
 
 class Received:
-    """A message, and the payloads that its tensors refer to: views of the bytes that came."""
+    """A message, and the payloads that its tensors refer to: views of the received bytes."""
 
     def __init__(self, name: str, data: bytes) -> None:
         kind = message_class(name)
@@ -29,10 +29,11 @@ class Received:
         parts, _ = _swap_payloads(kind.DESCRIPTOR, memoryview(data), self._refer)
         try:
             self.message = kind.FromString(b"".join(parts))
-        except Exception as error:  # protobuf's DecodeError, whose home differs between versions
+        except Exception as error:  # protobuf's DecodeError, whose module differs between versions
             raise MalformedMessage(str(error)) from None
 
     def payload(self, tensor: Any) -> memoryview:
+        """Returns the elements of a tensor of the message."""
         return self.payloads[_index(tensor.data)] if tensor.data else memoryview(b"")
 
     def _refer(self, payload: memoryview) -> Buffer:
@@ -41,12 +42,12 @@ class Received:
 
 
 def reference(index: int) -> bytes:
-    """What stands for payload `index` in `Tensor.data`."""
+    """Returns the `Tensor.data` that stands for payload `index`."""
     return index.to_bytes(4, "little")
 
 
 def encode(message: Any, payloads: List[memoryview]) -> bytes:
-    """The bytes of `message`, whose tensors refer to `payloads`."""
+    """Returns the bytes of `message`, whose tensors refer to `payloads`."""
     data = memoryview(message.SerializeToString())
     parts, _ = _swap_payloads(message.DESCRIPTOR, data, lambda place: payloads[_index(place)])
     return b"".join(parts)
@@ -58,7 +59,7 @@ def _index(place: Buffer) -> int:
 
 @functools.lru_cache(maxsize=None)
 def _paths(descriptor: Any) -> Dict[int, Any]:
-    """Fields that hold a payload (None), or a message (its descriptor) with tensors in it, by number."""
+    """Returns the fields, by number, that hold a payload (None), or a message with tensors (its descriptor)."""
     if descriptor.name == "Tensor":
         return {descriptor.fields_by_name["data"].number: None}
     inner = {field.number: field.message_type for field in descriptor.fields if field.message_type}
@@ -68,7 +69,7 @@ def _paths(descriptor: Any) -> Dict[int, Any]:
 def _swap_payloads(
     descriptor: Any, data: memoryview, swap: Callable[[memoryview], Buffer]
 ) -> Tuple[List[Buffer], int]:
-    """The parts of `data` with every payload replaced, and their length together."""
+    """Returns the parts of `data`, with every payload replaced, and their total length."""
     paths = _paths(descriptor)
     parts: List[Buffer] = []
     copied = at = size = 0
@@ -94,7 +95,7 @@ def _swap_payloads(
 
 
 def _end_of_field(data: memoryview, key: int, at: int) -> Tuple[int, int]:
-    """Where the field ends, and where its contents begin."""
+    """Returns where the field ends, and where its contents begin."""
     wire_type = key & 7
     if wire_type == _LENGTH_DELIMITED:
         length, at = _read_varint(data, at)

@@ -1,10 +1,9 @@
-"""The client: numpy arrays in, numpy arrays out; every call has a deadline. setup.py makes aio.py of this file."""
+"""The client takes and returns numpy arrays; every call has a deadline. setup.py makes aio.py of this file."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
 
@@ -33,15 +32,15 @@ def next_message(call: Any) -> Optional[bytes]:
 
 
 class Client:
-    """Thread-safe; calls of many threads share its connections.
+    """Calls a server. Thread-safe; calls of many threads share its connections.
 
-    `server` is host:port, dns:///name:port, unix:/path, or several host:port (a list, or with commas), over which calls
-    are spread in turn. `timeout` (seconds) is the deadline of a call that names none; a call never waits longer. `tls` is
-    True (the usual roots) or a Tls. `token` goes along as a bearer token: a string, or a function that is asked with each
-    call (see token_from_file). `metadata` goes along with every call. `retries` makes calls again that no server took and that
-    change nothing. `options` and `interceptors` go to gRPC's channel as they are.
+    `server` is host:port, dns:///name:port, unix:/path, or several host:port (a list, or with commas), to which calls go in
+    turn. `timeout` is the deadline in seconds of a call that has no other. `tls` is True (gRPC's own root certificates) or a Tls.
+    `token` is sent as a bearer token with every call: a string, or a function that returns one (see token_from_file).
+    `metadata` is sent with every call. With `retries`, a call that changes nothing on the server is made again when it fails
+    with Unavailable, or with ResourceExhausted and a `retry_after`. `options` and `interceptors` are passed to gRPC's channel.
 
-    Calls raise the AttendError that their status code has.
+    A call that fails raises the AttendError of its status code.
     """
 
     def __init__(
@@ -62,19 +61,17 @@ class Client:
 
     @property
     def name(self) -> str:
-        """The server, as it was given."""
+        """The server of the constructor, as one text."""
         return self._connection.name
 
     def close(self) -> None:
-        """Ends the connections, and calls that are under way."""
+        """Closes the connections, and cancels the calls under way."""
         self._channel.close()
 
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: object, error: object, where: object) -> None:
         self.close()
 
     @spelled_out(AttendKeywords)
@@ -86,10 +83,11 @@ class Client:
         metadata: Optional[Mapping[str, str]] = None,
         **request: "Unpack[AttendKeywords]",
     ) -> AttendResult:
-        """Attention of a model's layer, its whole stack, or bare query, key and value; the answer in one message.
+        """Returns the output of a model's layer, of its whole stack, or of attention over query, key and value.
 
-        `hidden_states` is rows [B, S, E] or [T, E], or a list of arrays [n, E]; or else token_ids=, text=, or query=, key= and
-        value=. AttendKeywords explains all keywords, OptionKeywords those that say what kind of attention.
+        The input is one of `hidden_states` ([B, S, E], [T, E] or a list of arrays [n, E]), token_ids=, text=, and query= with
+        key= and value=. AttendKeywords describes all keywords, OptionKeywords those of the kind of attention. TypeError and
+        ValueError for a request that cannot be sent; else the server's error.
         """
         return self._run(_calls.attend(attend_request(hidden_states, request)), timeout, metadata)
 
@@ -103,9 +101,10 @@ class Client:
         metadata: Optional[Mapping[str, str]] = None,
         **request: "Unpack[AttendKeywords]",
     ) -> "AttendStream":
-        """The same answer, bit for bit, block by block, each as soon as it is computed; arguments as of attend().
+        """Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed.
 
-        Iterate over the blocks; result() puts them together, unless `assemble` is False.
+        The arguments and the bits of the answer are those of attend(). AttendStream.result() joins the blocks, unless `assemble`
+        is False.
         """
         message = attend_request(hidden_states, request)
         data = message.encode()
@@ -127,9 +126,10 @@ class Client:
         metadata: Optional[Mapping[str, str]] = None,
         **session: "Unpack[SessionKeywords]",
     ) -> Session:
-        """Sequences that grow step by step, whose keys and values the server keeps; use it in a `with`.
+        """Opens a session: sequences that grow step by step, whose keys and values the server keeps; use it in a `with`.
 
-        `timeout` (seconds) is that of each action, `lifetime` that of the session. SessionKeywords has the others.
+        `timeout` is the deadline of each action, `lifetime` that of the session, in seconds. SessionKeywords describes the other
+        keywords.
         """
         request = open_request(session)
         start_call = self._method("stream_stream", _calls.method("Decode"))
@@ -140,23 +140,23 @@ class Client:
         return Session(start, request, self._connection.attempts(timeout).timeout, self._connection.name)
 
     def list_models(self, *, timeout: Optional[float] = None) -> List[Model]:
-        """What is served, in order of name, then version."""
+        """Returns the models that the caller may use, in the order of name, then version."""
         return self._run(_calls.list_models(), timeout)
 
     def get_model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
-        """NotFound for what the server does not have; the highest version unless named."""
+        """Returns a model, of the highest version unless `version` names one. NotFound if the server does not have it."""
         return self._run(_calls.get_model(name, version), timeout)
 
     def get_statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
-        """What the server has done since it started, and what it is at."""
+        """Returns the counters of the server since its start, and its present load."""
         return self._run(_calls.statistics(), timeout)
 
     def check_health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
-        """Whether the server, or `service` ("model/NAME" for a model), is serving; NotFound for what it does not know."""
+        """Returns whether the server, or `service` ("model/NAME" for a model), is serving. NotFound for an unknown service."""
         return self._run(_calls.health(service), timeout)
 
     def wait_until_ready(self, service: str = "", *, timeout: Optional[float] = None) -> None:
-        """Returns once the server, or `service`, is serving; DeadlineExceeded when it is not in time."""
+        """Waits until the server, or `service`, is serving. DeadlineExceeded if it is not within `timeout` seconds."""
         attempts = self._connection.attempts(timeout)
         while True:
             try:
@@ -170,35 +170,40 @@ class Client:
             time.sleep(0.1)
 
     def list_model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
-        """The models of the server's folder. Those below change it, where the server allows that (--admin-listen), and
-        take as long as a load does: give them a timeout that it fits into."""
+        """Returns the state of each model of the server's folder (--models)."""
         return self._run(_calls.list_model_states(), timeout)
 
     def load_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
     ) -> List[ModelState]:
+        """Loads a model of the folder that is not loaded or has changed. Returns the states of its versions.
+
+        The call lasts until the model is loaded. A server with --admin-listen takes this and the calls below only there."""
         return self._run(_calls.load_model(name, version), timeout)
 
     def unload_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
     ) -> List[ModelState]:
+        """Stops serving a model until load_model(). Returns the states of its versions."""
         return self._run(_calls.unload_model(name, version), timeout)
 
     def reload_models(self, *, timeout: Optional[float] = None) -> List[ModelState]:
-        """Looks at the folder now; what fails is in the answer."""
+        """Loads new and changed models of the folder, and stops serving those that have disappeared.
+
+        Returns the states of all, with the errors of those that failed."""
         return self._run(_calls.reload_models(), timeout)
 
     def verify_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
     ) -> Verification:
-        """What it costs in accuracy to keep the model's weights as they are served."""
+        """Measures the loss of accuracy by the element type in which the model's weights are served."""
         return self._run(_calls.verify_model(name, version), timeout)
 
     def set_logging(
         self, level: Optional[str] = None, requests: Optional[str] = None, *, timeout: Optional[float] = None
     ) -> Logging:
-        """What the server logs from now on: lines from `level` ("debug", "info", "warning", "error") up, and those of
-        `requests` ("none", "failed", "all"); as it is where not given."""
+        """Sets the minimum level of the server's log ("debug", "info", "warning", "error"), and which requests it logs ("none",
+        "failed", "all"). None leaves a setting as it is. Returns both settings."""
         return self._run(_calls.set_logging(level, requests), timeout)
 
     def _method(self, kind: str, name: str) -> Any:
@@ -226,7 +231,7 @@ class Client:
 
 
 class AttendStream:
-    """A streamed answer: an iterator over its blocks. One thread's."""
+    """A streamed answer: an iterator over its blocks. Only one thread may use it."""
 
     def __init__(self, start: Callable[[], Any], reader: StreamReader, attempts: Attempts, server: str) -> None:
         self._start = start
@@ -252,26 +257,25 @@ class AttendStream:
         raise StopIteration
 
     def result(self) -> AttendResult:
-        """All blocks put together, once the last has come, for which it waits."""
+        """Waits for the last block, and returns all blocks joined. FailedPrecondition without `assemble`."""
         for _ in self:
             pass
         return self._reader.result()
 
     @property
     def summary(self) -> Optional[Summary]:
-        """What became of the request; None until the last block has come."""
+        """The times and the batch of the request; None until the last block has come."""
         return self._reader.summary
 
     def cancel(self) -> None:
+        """Cancels the call: the server sends no more blocks."""
         self._call.cancel()
 
     def __enter__(self) -> "AttendStream":
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
-        """Blocks that have not come are not sent any more."""
+    def __exit__(self, kind: object, error: object, where: object) -> None:
+        """Cancels the call."""
         self.cancel()
 
     def _next_message(self) -> Optional[bytes]:

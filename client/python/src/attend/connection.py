@@ -1,4 +1,4 @@
-"""How a server is reached, and when a call is tried again: one place for both clients."""
+"""Addresses, channels, deadlines and retries of both clients."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ class Tls:
     """Certificates, as PEM bytes or the paths of files."""
 
     ca: Optional[Pem] = None
-    """Whom to believe; the roots that gRPC knows unless set."""
+    """The certificates of the trusted authorities. Default: gRPC's own roots."""
     certificate: Optional[Pem] = None
-    """This client's own chain, for servers that demand one; with `key`."""
+    """The chain of the client's own certificate, for servers that demand one (mutual TLS); it needs `key`."""
     key: Optional[Pem] = None
+    """The private key of `certificate`."""
     server_name: Optional[str] = None
-    """The name that the server's certificate must have, where that is not the name of its address."""
+    """The name that the server's certificate must have. Default: the host of its address."""
 
     def credentials(self) -> grpc.ChannelCredentials:
+        """Returns the credentials of a channel. OSError for a file that cannot be read."""
         return grpc.ssl_channel_credentials(_pem(self.ca), _pem(self.key), _pem(self.certificate))
 
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """What a client was told about its server."""
+    """The arguments of a client's constructor, checked. ValueError for wrong ones."""
 
     server: Union[str, Sequence[str]]
     timeout: float
@@ -57,16 +59,17 @@ class Connection:
 
     @property
     def addresses(self) -> List[str]:
+        """The addresses of the servers, at least one."""
         server = self.server.split(",") if isinstance(self.server, str) else list(self.server)
         return [address.strip() for address in server]
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the server in errors."""
         return ",".join(self.addresses)
 
     def channel(self, module: Any, interceptors: Sequence[Any]) -> Any:
-        """A channel of `module`, grpc or grpc.aio. It connects with the first call."""
+        """Returns a channel of `module`, grpc or grpc.aio, which connects with the first call."""
         options = dict(_CHANNEL_OPTIONS)
         target = self.addresses[0]
         tls = self.tls if isinstance(self.tls, Tls) else Tls()
@@ -91,7 +94,7 @@ class Connection:
         return grpc.intercept_channel(channel, *interceptors) if module is grpc and interceptors else channel
 
     def headers(self, metadata: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
-        """The metadata of a call."""
+        """Returns the metadata of a call, with the token."""
         headers = {**self.metadata, **(metadata or {})}
         token = self.token() if callable(self.token) else self.token
         if token is not None:
@@ -102,29 +105,29 @@ class Connection:
         for address in [] if self.tls else self.addresses:
             if not _ON_THIS_MACHINE.match(address):
                 raise ValueError(
-                    f"token: expected TLS on the way to another machine, found a plaintext connection to {address}, on "
-                    "which anybody could read it"
+                    f"token: expected TLS to another machine, found a plaintext connection to {address}, which would disclose it"
                 )
 
     def attempts(self, timeout: Optional[float], method: str = "") -> "Attempts":
+        """Begins a call of `method` with a deadline of `timeout` seconds from now, or the client's."""
         timeout = self.timeout if timeout is None else check_seconds("timeout", timeout)
         return Attempts(self.retries and method in REPEATABLE, timeout, self.budget)
 
 
 class Budget:
-    """Of one client: stops retries while most calls fail, when they would only add to the load."""
+    """The retry budget of one client: it stops retries while most calls fail, when they would only add to the load."""
 
     def __init__(self) -> None:
         self._tokens = 1000
 
     def count(self, succeeded: bool) -> bool:
-        """Counts an attempt; returns whether calls may be made again."""
+        """Counts an attempt. Returns whether calls may be retried."""
         self._tokens = min(1000, max(0, self._tokens + (1 if succeeded else -1)))
         return self._tokens > 500
 
 
 class Attempts:
-    """Of one call: the time that is left, and when to try again; client/README.md has the whole policy."""
+    """The deadline and the retries of one call. client/README.md describes the retry policy."""
 
     def __init__(self, may_repeat: bool, timeout: float, budget: Budget) -> None:
         self.timeout = timeout
@@ -134,13 +137,15 @@ class Attempts:
         self._failed = 0
 
     def remaining(self) -> float:
+        """Returns the seconds until the deadline, at least 0."""
         return max(0.0, self._deadline - time.monotonic())
 
     def succeeded(self) -> None:
+        """Counts an attempt that succeeded."""
         self._budget.count(True)
 
     def delay_after(self, error: AttendError) -> Optional[float]:
-        """Seconds until the call may be tried again; None: it may not."""
+        """Returns the seconds until the next attempt, or None if there must be none."""
         delay = self._pause_after(error) if self._may_repeat else None
         allows = self._budget.count(delay is None)
         self._failed += 1
@@ -155,30 +160,31 @@ class Attempts:
 
 
 def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
-    """For `token=`: read again with each call, so that it may be replaced."""
+    """Returns a function for `token=` that reads the file with every call, so that the token may be replaced."""
     return lambda: pathlib.Path(path).read_text().strip()
 
 
 def check_seconds(name: str, seconds: float) -> float:
+    """Returns `seconds`. ValueError, which says `name`, unless they are positive and finite."""
     if not (seconds > 0 and math.isfinite(seconds)):
         raise ValueError(f"{name}: expected positive, finite seconds, found {seconds!r}")
     return seconds
 
 
-# What changes nothing on the server. Decode is not here: its stream has a past.
+# Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 REPEATABLE = frozenset(
     f"/attention.v1.AttentionService/{name}"
     for name in ("Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates")
 ) | {"/grpc.health.v1.Health/Check"}
 _ON_THIS_MACHINE = re.compile(r"unix:|unix-abstract:|(dns:/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$")
 _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
-    # Tensors are as large as they are; the server has the limit.
+    # The size of messages has no limit here; the server has one.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # Large windows and frames from the first call on, instead of after a slow start.
     ("grpc.http2.lookahead_bytes", 4 << 20),
     ("grpc.http2.max_frame_size", 1 << 20),
-    # A server that is gone is noticed, and found again when it is back.
+    # A broken connection is noticed within 15 s, and a server that is back is found within 3 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -186,17 +192,19 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # the time to connect, despite its name
     ("grpc.max_reconnect_backoff_ms", 3_000),
-    # A server that took another's place is there under the same name: look it up again soon, not after 30 s.
+    # A name may come to mean another server: it is looked up again after 2 s instead of 30 s.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
-    # A proxy of the environment would answer for a server that is not there.
+    # Proxies of the environment are not used: one would answer for a server that is down.
     ("grpc.enable_http_proxy", 0),
     ("grpc.service_config_disable_resolution", 1),
 ]
 
 
 def static_list(addresses: Sequence[str]) -> Tuple[str, Optional[str]]:
-    """Several host:port, or several unix:/path, as one target of gRPC, which has such lists of numbers only; and the host
-    that all have in common. Names are looked up now; those that are unknown are left out."""
+    """Returns gRPC's target for several host:port, or several unix:/path, and the host that all have in common, if any.
+
+    gRPC has lists of numeric addresses only: names are looked up now, and unknown ones are left out. Unavailable if all are
+    unknown."""
     if all(address.startswith("unix:") for address in addresses):
         return "unix:" + ",".join(address[len("unix:") :] for address in addresses), "localhost"
     hosts = [_host_and_port(address) for address in addresses]

@@ -1,16 +1,21 @@
-"""Errors of calls: one class for each status code, with the server's own words."""
+"""Errors of calls: one class for each status code, with the server's message."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Optional, Type
 
 import grpc
 
 
 class AttendError(Exception):
-    """A call failed. Raised as one of the classes below."""
+    """The error of a failed call; the classes below are its kinds. `message` is the server's."""
 
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __init_subclass__(cls) -> None:
+        name = re.sub("(?<!^)([A-Z])", r"_\1", cls.__name__).upper()
+        cls.code = grpc.StatusCode.__members__.get(name, cls.code)
 
     def __init__(
         self, message: str, retry_after: Optional[float] = None, trailers: Optional[Dict[str, str]] = None
@@ -18,98 +23,76 @@ class AttendError(Exception):
         super().__init__(message)
         self.message = message
         self.retry_after = retry_after
-        """Seconds after which the server says to try again; None when it does not."""
+        """The seconds after which the server asks to retry; None if it does not ask."""
         self.trailers = trailers or {}
-        """What the server sent beside its answer: x-request-id, attend-estimated-wait-ms."""
+        """The trailing metadata of the call, as x-request-id and attend-estimated-wait-ms."""
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
 
 
 class InvalidArgument(AttendError):
-    """The request names something that cannot be; the message says what was expected and what was found."""
-
-    code = grpc.StatusCode.INVALID_ARGUMENT
+    """The request is wrong. The message names the field, what was expected and what was found."""
 
 
 class NotFound(AttendError):
-    """No such model, version or service."""
-
-    code = grpc.StatusCode.NOT_FOUND
+    """The server does not have the model, the version, the service or the sequence."""
 
 
 class ResourceExhausted(AttendError):
-    """Too large, or no room or time now; with `retry_after` for the latter."""
-
-    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    """The request is too large, or the server has too little memory or time for it now; then `retry_after` is set."""
 
 
 class DeadlineExceeded(AttendError):
-    """No answer in time, or none possible in time."""
-
-    code = grpc.StatusCode.DEADLINE_EXCEEDED
+    """The answer did not come before the deadline, or the server expects that it cannot."""
 
 
 class Unavailable(AttendError):
-    """No server there, one that is draining, or a model that is being loaded."""
-
-    code = grpc.StatusCode.UNAVAILABLE
+    """The server cannot be reached, is draining, or is loading the model; or the connection broke."""
 
 
 class FailedPrecondition(AttendError):
-    """The server, or this object, is in no state for the call."""
-
-    code = grpc.StatusCode.FAILED_PRECONDITION
+    """The state of the server, or of this object, does not allow the call."""
 
 
 class Unauthenticated(AttendError):
-    """No token, or one that the server does not know."""
-
-    code = grpc.StatusCode.UNAUTHENTICATED
+    """The call has no token, or one that the server does not know."""
 
 
 class PermissionDenied(AttendError):
-    """A token without the right to do this."""
-
-    code = grpc.StatusCode.PERMISSION_DENIED
+    """The token does not allow this call."""
 
 
 class Cancelled(AttendError):
-    """Ended by the caller."""
-
-    code = grpc.StatusCode.CANCELLED
+    """The caller cancelled the call."""
 
 
 class AlreadyExists(AttendError):
-    code = grpc.StatusCode.ALREADY_EXISTS
+    """What the call would make exists: as the new sequence of a fork."""
 
 
 class Aborted(AttendError):
-    code = grpc.StatusCode.ABORTED
+    """The server aborted the call."""
 
 
 class OutOfRange(AttendError):
-    code = grpc.StatusCode.OUT_OF_RANGE
+    """A value of the request is out of range."""
 
 
 class Unimplemented(AttendError):
-    """A server that does not offer this call, here."""
-
-    code = grpc.StatusCode.UNIMPLEMENTED
+    """The server, or this address of it, does not offer the call."""
 
 
 class Internal(AttendError):
-    """An answer that does not hold together, or a fault of the server's."""
-
-    code = grpc.StatusCode.INTERNAL
+    """The answer is malformed, or the server has a fault."""
 
 
 class DataLoss(AttendError):
-    code = grpc.StatusCode.DATA_LOSS
+    """Data was lost."""
 
 
 class Unknown(AttendError):
-    code = grpc.StatusCode.UNKNOWN
+    """The error has a code that no other class stands for."""
 
 
 _CLASSES: Dict[grpc.StatusCode, Type[AttendError]] = {kind.code: kind for kind in AttendError.__subclasses__()}
@@ -117,7 +100,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 def from_rpc(error: Any, server: str, timeout: float) -> AttendError:
-    """From a grpc.RpcError, with what the caller can do about it."""
+    """Returns the error of a grpc.RpcError. Its message also names the server, the timeout or the flag to raise."""
     code, message = error.code(), error.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE:
         message = f"server {server}: {message}"
@@ -132,6 +115,6 @@ def from_rpc(error: Any, server: str, timeout: float) -> AttendError:
 
 
 def from_result(result: Any) -> AttendError:
-    """From a DecodeResult whose code is not 0."""
+    """Returns the error of a DecodeResult whose code is not 0."""
     kind = _CLASSES.get(_CODES.get(result.code, grpc.StatusCode.UNKNOWN), Unknown)
     return kind(result.message, result.retry_after_ms / 1000 if result.retry_after_ms > 0 else None)

@@ -1,21 +1,27 @@
-"""Answers, as plain classes; fields are those of the messages of the same names in attention.proto."""
+"""Classes of answers. Their fields are those of the messages of the same names in attention.proto.
+
+B batch size, S sequence length, E d_model, H query heads, Dv value width, T total tokens of a packed batch, N number of
+sequences, V vocabulary size.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Optional, Union
+from typing import Any, List, NamedTuple, Optional, Union
 
 import numpy as np
 
 from attend.models import SessionUsage, Summary, TokenizedText, TopLogits
 
 Array = np.ndarray[Any, np.dtype[Any]]
-"""Of ml_dtypes.bfloat16 where such rows were given. torch.from_dlpack takes the others without a copy."""
+"""A numpy array. Its dtype is ml_dtypes.bfloat16 if the rows of the request were; torch.from_dlpack takes all others without a
+copy."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TopWeights:
-    """The largest weights of each row of one sequence, largest first, both [H, query_len, k]; key -1 for none."""
+    """The k largest weights of each row of one sequence, in descending order. Both arrays are [H, query_len, k]; the key is -1 where
+    a row has fewer keys."""
 
     weights: Array
     keys: Array
@@ -23,7 +29,7 @@ class TopWeights:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerWeights:
-    """Attention weights [chosen heads, query_len, kv_len] of one layer and sequence, in a run of the whole stack."""
+    """The attention weights of one layer and sequence in a run of the whole stack: [chosen heads, query_len, kv_len]."""
 
     layer: int
     sequence: int
@@ -32,25 +38,25 @@ class LayerWeights:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AttendResult:
-    """An answer.
+    """The answer to a request.
 
-    `output` is [B, S, E] or [T, E] as the input was (lists of sequences, token ids and texts: packed, [T, E]); [N, E],
-    [T, V] or [N, V] as asked by `model_output=`; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. It has the dtype of the
-    rows that were given (float32 for float64), and float32 for tokens and texts.
+    `output` has the form of the input: [B, S, E] or [T, E] ([T, E] for a list of sequences, token ids and texts); [N, E], [T, V] or
+    [N, V] as `model_output=` says; [B, Sq, H, Dv] or [T, H, Dv] for query, key and value. Its dtype is that of the input's rows
+    (float32 for float64), and float32 for token ids and texts.
     """
 
     output: Array
-    lengths: List[int]  # rows of each sequence
+    lengths: List[int]  # the number of rows of each sequence
     summary: Summary
     weights: List[Array]  # with return_weights: float32 [H, query_len, kv_len] for each sequence
     log_sum_exp: List[Array]  # with return_log_sum_exp: float32 [H, query_len] for each sequence
     top_weights: List[TopWeights]  # with weights_top_k: one for each sequence
-    tokens: List[TokenizedText]  # of texts: one for each
+    tokens: List[TokenizedText]  # one for each text
     layer_weights: List[LayerWeights]  # with weights_choice: for each sequence its layers, in order
     _form: str = "packed"  # or "padded", "pooled"
 
     def split(self) -> List[Array]:
-        """The output of each sequence, without padding: views of `output`, [n, ...], or [...] when pooled."""
+        """Returns the output of each sequence without padding: views of `output`, [n, ...], or [...] if it is pooled."""
         if self._form == "pooled":
             return list(self.output)
         if self._form == "padded":
@@ -61,7 +67,7 @@ class AttendResult:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Rows of one sequence's output, [rows, E] or [rows, H, Dv]; those of a sequence come in order, without gaps."""
+    """Output rows of one sequence: [rows, E], [rows, V] or [rows, H, Dv]. The rows of a sequence come in order, without gaps."""
 
     sequence: int
     first_row: int
@@ -69,50 +75,38 @@ class RowBlock:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WeightsBlock:
-    """Rows [rows, kv_len] of one head's weights."""
-
+class _ScoresBlock:
     sequence: int
     head: int
     first_row: int
     rows: Array
+
+
+class WeightsBlock(_ScoresBlock):
+    """Rows of one head's weights: [rows, kv_len]."""
+
+
+class LogSumExpBlock(_ScoresBlock):
+    """Rows of one head's log-sum-exp: [rows]."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LogSumExpBlock:
-    """Rows [rows] of one head's log-sum-exp."""
+class TopWeightsBlock(_ScoresBlock):
+    """Rows of one head's largest weights, and their keys: both [rows, k]."""
 
-    sequence: int
-    head: int
-    first_row: int
-    rows: Array
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TopWeightsBlock:
-    """Rows [rows, k] of one head's largest weights, and their keys."""
-
-    sequence: int
-    head: int
-    first_row: int
-    rows: Array
     keys: Array
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LayerWeightsBlock:
-    """Rows [rows, kv_len] of one head's weights in one layer."""
+class LayerWeightsBlock(_ScoresBlock):
+    """Rows of one head's weights in one layer: [rows, kv_len]."""
 
     layer: int
-    sequence: int
-    head: int
-    first_row: int
-    rows: Array
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokensBlock:
-    """Tokens of one text, in order without gaps; they come before all that is said of them."""
+    """Tokens of one text, in order, without gaps. They come before all other blocks."""
 
     sequence: int
     first_token: int
@@ -124,7 +118,7 @@ Block = Union[RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock, LayerWeig
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SessionState:
-    """A session after an action; `length` is that of the sequence that was acted on."""
+    """A session after an action. `length` is the number of tokens of the action's sequence."""
 
     length: int
     usage: SessionUsage
@@ -132,14 +126,21 @@ class SessionState:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StepResult:
-    """The answer to a step; `length` is the sequence's now."""
+    """The answer to a step. `length` is the number of tokens of its sequence after the step."""
 
     output: Optional[Array]  # [n, E], [n, V], [1, V] or [n, H, Dv]; None with top_logits or no_output
     top_logits: Optional[TopLogits]
-    tokens: Optional[TokenizedText]  # of a text
-    weights: Optional[Array]  # [H, n, kv_len], as the session's options ask; so the next two
-    log_sum_exp: Optional[Array]  # [H, n]
-    top_weights: Optional[TopWeights]
+    tokens: Optional[TokenizedText]  # of a step with text=
+    weights: Optional[Array]  # [H, n, kv_len], with return_weights
+    log_sum_exp: Optional[Array]  # [H, n], with return_log_sum_exp
+    top_weights: Optional[TopWeights]  # with weights_top_k
     length: int
     usage: SessionUsage
     summary: Summary
+
+
+class ShardedResult(NamedTuple):
+    """The answer to a step of a ShardedSession, over all keys."""
+
+    output: Array  # float32 [n, H, Dv]
+    log_sum_exp: Array  # float32 [H, n]

@@ -1,10 +1,9 @@
-"""Sequences that grow step by step, whose keys and values the server keeps. setup.py makes aio_session.py of this file."""
+"""Sessions: sequences that grow step by step. setup.py makes aio_session.py of this file."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar, Union
 
 import grpc
 
@@ -26,11 +25,12 @@ _Message = Union[Received, AttendError]
 
 
 class Session:
-    """From Client.session(). Thread-safe: actions on different sequences may run side by side.
+    """Sequences that grow step by step, whose keys and values the server keeps. Client.session() makes it. Thread-safe: actions
+    on different sequences may run side by side.
 
-    Each action waits until it is answered. One that the server refuses leaves the session as it was. When the stream
-    breaks, or an action is not answered in time, the session is over, and all that follows raises the same error; one
-    that was opened with `resume_ttl` can then be opened again by its `resume_token`.
+    Each action waits for its answer. An action that the server refuses leaves the session as it was. When the stream breaks, or an
+    answer does not come in time, the session ends, and all later actions raise the same error; a session that was opened with
+    `resume_ttl` can then be opened again with its `resume_token`.
     """
 
     def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, server: str) -> None:
@@ -44,9 +44,9 @@ class Session:
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in a with")
         self._call: Any = None
         self.resume_token = ""
-        """What opens the session again after a break; whoever has it has the session. Empty without resume_ttl."""
+        """The token that opens the session again after a break: keep it secret. Empty without resume_ttl."""
         self.length = 0
-        """Tokens of sequence 0 when the session was opened: of one that is resumed, those that it has."""
+        """The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed."""
         self._open()
 
     @property
@@ -69,30 +69,31 @@ class Session:
 
     @spelled_out(StepKeywords)
     def step(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        """The next tokens of a sequence: `hidden_states` [n, E], or token_ids= [n], text=, or query= [n, H, D] with key=
-        and value=.
-        StepKeywords has all keywords."""
+        """Adds tokens to a sequence, and returns the output of their rows.
+
+        The input is one of `hidden_states` [n, E], token_ids= [n], text=, and query= [n, H, D] with key= [n, Hkv, D] and value=
+        [n, Hkv, Dv]. StepKeywords describes all keywords."""
         return self._act(self._actions.step(hidden_states, step))
 
     @spelled_out(StepKeywords)
     def prefill(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
-        """A step whose tokens are only taken in: no output comes back."""
+        """Adds tokens to a sequence without an output; keywords are those of step()."""
         return self._act(self._actions.step(hidden_states, {**step, "no_output": True}))
 
     def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
-        """Makes a sequence with the same tokens; returns its number (one that this object has not used, unless named)."""
+        """Makes a new sequence with the tokens of `sequence`. Returns its number: `new_sequence`, or the lowest that is free."""
         return self._act(self._actions.fork(sequence, new_sequence))
 
     def truncate(self, length: int, sequence: int = 0) -> SessionState:
-        """Forgets the tokens from `length` on."""
+        """Removes the tokens of a sequence from position `length` on."""
         return self._act(self._actions.truncate(sequence, length))
 
     def release(self, sequence: int) -> SessionState:
-        """The sequence and its number are free again."""
+        """Removes a sequence, whose number is then free."""
         return self._act(self._actions.release(sequence))
 
     def close(self) -> None:
-        """Ends the session; what it kept is gone."""
+        """Ends the session, and frees its keys and values."""
         with self._lock:
             is_open = self._broken is None
             self._broken = self._broken or FailedPrecondition("the session was closed")
@@ -103,15 +104,13 @@ class Session:
             self._call.cancel()
 
     def cancel(self) -> None:
-        """Breaks the stream; a session with `resume_ttl` can be resumed."""
+        """Breaks the stream. A session with `resume_ttl` can be resumed."""
         self._break(Cancelled("the session was cancelled"))
 
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: object, error: object, where: object) -> None:
         """Closes the session; after an exception, breaks it."""
         if error is None:
             self.close()
@@ -148,7 +147,7 @@ class Session:
                 self._waiting.pop(action.id, None)
 
     def _break(self, error: AttendError) -> AttendError:
-        """Returns what the session was broken by."""
+        """Ends the session with `error`, unless it has ended. Returns the error that ended it."""
         with self._lock:
             self._broken = self._broken or error
             for messages in self._waiting.values():
@@ -159,7 +158,7 @@ class Session:
         return self._broken
 
     def _read(self) -> None:
-        """Beside the actions: a call's messages cannot be waited for with a timeout."""
+        """Reads the stream beside the actions: gRPC cannot wait for a message with a timeout."""
         error: AttendError = Internal("malformed answer: the stream ended before its last answer")
         try:
             for data in self._call:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+import functools
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from attend._dlpack import as_array
 from attend._keywords import check_names
+from attend._sharding import check_options, check_pages, check_shape, merge
 from attend.client import Client
 from attend.errors import AttendError, InvalidArgument, ResourceExhausted, Unavailable
 from attend.models import HeadsKeywords, OptionKeywords
-from attend.results import Array, StepResult
+from attend.results import Array, ShardedResult, StepResult
 from attend.session import Session
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
+T = TypeVar("T")
 PAGE_TOKENS = 2048
+_ROWS = 2048  # the maximum number of rows of one step, so that no message grows with the page or the call
 _CONCURRENT_PAGES = 16  # of each server
 
 
@@ -34,40 +38,49 @@ class ShardRange:
     server: str
 
 
-class ShardedResult(NamedTuple):
-    output: Array  # float32 [n, H, Dv]
-    log_sum_exp: Array  # float32 [H, n]
-
-
 @dataclasses.dataclass
 class _Server:
-    """`client` is the caller's; `error` is what the session was lost by."""
-
-    client: Client
+    client: Client  # the caller's
     max_tokens: int
-    name: str
     session: Optional[Session] = None
-    error: Optional[AttendError] = None
+    failure: Optional[AttendError] = None  # to open a session
+
+    @property
+    def error(self) -> Optional[AttendError]:
+        """Why the server takes no pages: its session broke, or could not be opened."""
+        return self.session.broken if self.session is not None else self.failure
 
 
 @dataclasses.dataclass
 class _Page:
+    """Between calls every page has tokens."""
+
     server: _Server
     sequence: int
     tokens: int = 0
-    is_lost: bool = False
+    is_missing: bool = False
+
+    @property
+    def session(self) -> Session:
+        assert self.server.session is not None
+        return self.server.session
 
 
 class ShardedSession:
-    """Pages of `page_tokens` tokens are sequences of their own on the servers; a query goes to all of them at once, and the
-    answers are merged in the order of positions. So the bits of a result do not depend on which server holds which page.
+    """A session over several servers. Only one thread at a time may use it.
 
-    `shards` are clients of one server each, with the tokens that it takes: whole pages, or None for all that come. They stay the
-    caller's to close. `options` are those of Client.session(), without weights and similarity; positions are those of the whole
-    sequence. One thread's.
+    Pages of `page_tokens` tokens are sequences of their own on the servers. A query goes to all pages at once, and the answers
+    are merged in the order of positions: the bits of a result do not depend on which server holds which page. A step on a
+    server has at most 2,048 rows, however many a call has.
 
-    A call that fails leaves the sequence as it was. A server whose session breaks is lost with its tokens: step() and append()
-    raise Unavailable, which names both, until append_range() has brought them to a server.
+    `shards` are clients of one server each, with the maximum number of tokens that the server takes, a multiple of `page_tokens`
+    (None: no maximum). Pages go to the first server until its share is full, then to the next. The caller closes the clients.
+    `heads`, `cache_dtype` and the options are those of Client.session(), without weights and similarity; positions are those
+    of the whole sequence. `timeout` (seconds) is the maximum wait for the answer to an action of a server.
+
+    After a call that fails, the sequence has as many tokens as before. A server whose session breaks is lost, and its tokens are
+    missing: step() and append() raise Unavailable, which names both, until append_range() has brought those tokens to a server.
+    A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers.
     """
 
     def __init__(
@@ -81,8 +94,8 @@ class ShardedSession:
         **options: "Unpack[OptionKeywords]",
     ) -> None:
         check_names(options, OptionKeywords, "ShardedSession")
-        _check_pages("page_tokens", page_tokens, PAGE_TOKENS)
-        _check_options(options, heads)
+        check_pages("page_tokens", page_tokens, PAGE_TOKENS)
+        check_options(options, heads)
         self._page_tokens = page_tokens
         self._heads = heads
         self._sinks = options.get("sinks")
@@ -93,7 +106,7 @@ class ShardedSession:
         self._pages: List[_Page] = []
         self._pool = concurrent.futures.ThreadPoolExecutor(_CONCURRENT_PAGES * max(1, len(shards)))
         self.length = 0
-        """The number of tokens."""
+        """The number of tokens, including those that are missing."""
         for client, max_tokens in shards:
             self._add_server(client, max_tokens)
         if not self._servers:
@@ -101,56 +114,63 @@ class ShardedSession:
         self._connect(self._servers[0])
 
     def step(self, query: "ArrayLike", key: "ArrayLike", value: "ArrayLike") -> ShardedResult:
-        """Adds n tokens and attends with their rows, which also see all earlier tokens: query [n, H, D], key [n, Hkv, D], value
-        [n, Hkv, Dv]."""
+        """Adds n tokens, and returns the attention of their rows to themselves and to all earlier tokens.
+
+        `query` is [n, H, D], `key` [n, Hkv, D], `value` [n, Hkv, Dv]. ValueError for other shapes, Unavailable while tokens are
+        missing, ResourceExhausted when all shares are full; else the error of a server."""
         q, k, v = as_array(query, "query"), *self._keys(key, value)
-        _check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
-        self._make_room(len(k))
-        answers = self._run({page: self._part(page, q, k, v) for page in range(len(self._pages))})
-        result = _merge([(step.output, step.log_sum_exp) for step in answers], self._sinks)
+        check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
+        with self._undone():
+            self._make_room(len(k))
+            results = [self._ask(row, q[row : row + _ROWS], k, v) for row in range(0, len(k), _ROWS)]
         self._grow(len(k))
-        return result
+        outputs, sums = zip(*results)
+        return ShardedResult(np.concatenate(outputs), np.concatenate(sums, axis=1))
 
     def append(self, key: "ArrayLike", value: "ArrayLike") -> None:
-        """Adds n tokens that nobody asks."""
+        """Adds n tokens without a query: `key` is [n, Hkv, D], `value` [n, Hkv, Dv]. Errors are those of step()."""
         k, v = self._keys(key, value)
-        self._make_room(len(k))
-        no_query = np.empty((0, self._heads["num_heads"], self._heads["head_dim"]), k.dtype)
-        first_page = self.length // self._page_tokens
-        self._run({page: self._part(page, no_query, k, v) for page in range(first_page, len(self._pages))})
+        with self._undone():
+            self._make_room(len(k))
+            self._fill(dict(enumerate(self._pages)), self.length, k, v)
         self._grow(len(k))
 
     def append_range(self, first: int, key: "ArrayLike", value: "ArrayLike", client: Client) -> None:
-        """Brings back lost tokens from `first` on, those of whole lost pages, to the server of `client`, whatever its share: one
-        that is known, also a lost one that is there again, or one more."""
+        """Sends missing tokens again, from position `first` on: those of whole missing pages.
+
+        They go to the server of `client`, even if its share is full: a known server, one that was lost and is back, or a new one.
+        InvalidArgument unless exactly such tokens are given; else the server's error."""
         k, v = self._keys(key, value)
-        numbers = self._lost_pages(first, len(k))
+        numbers = self._missing_pages(first, len(k))
         server = next((one for one in self._servers if one.client is client), None) or self._add_server(client, None)
         session = self._connect(server)
-        no_query = np.empty((0, self._heads["num_heads"], self._heads["head_dim"]), k.dtype)
         fresh: Dict[int, _Page] = {}
         try:
             for number in numbers:
                 fresh[number] = _Page(server, session.fork(), self._pages[number].tokens)
-                rows = slice(number * self._page_tokens - first, number * self._page_tokens - first + fresh[number].tokens)
-                session.step(query=no_query, key=k[rows], value=v[rows], query_offsets=[0], sequence=fresh[number].sequence)
-        except AttendError as error:
+            self._fill(fresh, first, k, v)
+        except Exception:
             for page in fresh.values():
-                self._cut(page, 0)
-            raise self._explained(error) from None
+                _ignoring_errors(session.release, page.sequence)
+            self._take_back()
+            raise
         for number, page in fresh.items():
             self._pages[number] = page
 
     def held(self) -> List[ShardRange]:
-        """Where the tokens are, in the order of positions; lost ones are left out."""
-        return self._ranges(lost=False)
+        """Returns where the tokens are, in the order of positions, without those that are missing."""
+        return self._ranges(missing=False)
 
     def missing(self) -> List[ShardRange]:
-        """The lost tokens, in the order of positions."""
-        return self._ranges(lost=True)
+        """Returns the tokens of lost servers, in the order of positions."""
+        return self._ranges(missing=True)
+
+    def failures(self) -> Dict[str, AttendError]:
+        """Returns the error of each server that was lost or could not be reached, by the server's name."""
+        return {server.client.name: server.error for server in self._servers if server.error is not None}
 
     def close(self) -> None:
-        """Ends the sessions; the clients stay open."""
+        """Ends the sessions. The clients stay open."""
         for server in self._servers:
             if server.session is not None:
                 server.session.close()
@@ -159,21 +179,23 @@ class ShardedSession:
     def __enter__(self) -> "ShardedSession":
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: object, error: object, where: object) -> None:
         self.close()
 
     def _add_server(self, client: Client, max_tokens: Optional[int]) -> _Server:
         if max_tokens is not None:
-            _check_pages("max_tokens", max_tokens, self._page_tokens)
-        self._servers.append(_Server(client, max_tokens or 0, client.name))
+            check_pages("max_tokens", max_tokens, self._page_tokens)
+        self._servers.append(_Server(client, max_tokens or 0))
         return self._servers[-1]
 
     def _connect(self, server: _Server) -> Session:
+        """Opens a session unless an unbroken one is open."""
         if server.session is None or server.error is not None:
-            server.session = server.client.session(**self._opening)
-            server.error = None
+            try:
+                server.session = server.client.session(**self._opening)
+            except AttendError as error:
+                server.failure = error
+                raise
         return server.session
 
     def _keys(self, key: "ArrayLike", value: "ArrayLike") -> Tuple[Array, Array]:
@@ -181,91 +203,111 @@ class ShardedSession:
         kv_heads = self._heads.get("num_kv_heads") or self._heads["num_heads"]
         if len(k) == 0:
             raise ValueError("key: expected at least one token, found none")
-        _check_shape("key", k, (len(k), kv_heads, self._heads["head_dim"]))
-        _check_shape("value", v, (len(k), kv_heads, self._heads.get("value_head_dim") or self._heads["head_dim"]))
+        check_shape("key", k, (len(k), kv_heads, self._heads["head_dim"]))
+        check_shape("value", v, (len(k), kv_heads, self._heads.get("value_head_dim") or self._heads["head_dim"]))
         return k, v
 
     def _make_room(self, tokens: int) -> None:
-        """Makes the pages that hold the next tokens. Unavailable when tokens are missing."""
-        if self.missing():
-            raise self._explained(Unavailable("tokens are missing"))
+        """Makes the pages of the next tokens. Unavailable when tokens are missing."""
+        self._check_whole()
         while len(self._pages) * self._page_tokens < self.length + tokens:
-            server = self._next_server()
-            try:
-                self._pages.append(_Page(server, self._connect(server).fork()))
-            except AttendError as error:
-                raise self._explained(error) from None
+            self._pages.append(self._new_page())
 
-    def _next_server(self) -> _Server:
-        """The first that is there and whose share is not full."""
+    def _new_page(self) -> _Page:
+        """Makes a page on the first server that can be reached and whose share is not full."""
         for server in self._servers:
-            held = self._page_tokens * sum(page.server is server and not page.is_lost for page in self._pages)
-            if server.error is None and (server.max_tokens == 0 or held < server.max_tokens):
-                return server
+            held = self._page_tokens * sum(page.server is server and not page.is_missing for page in self._pages)
+            if server.error is not None or 0 < server.max_tokens <= held:
+                continue
+            try:
+                return _Page(server, self._connect(server).fork())
+            except AttendError:
+                if server.error is None or held > 0:
+                    raise
         where = len(self._pages) * self._page_tokens
+        failures = "".join(f"; {name}: {error.message}" for name, error in self.failures().items())
         raise ResourceExhausted(
-            f"shards: expected room for token {where}, found all {len(self._servers)} servers full or lost"
+            f"shards: expected room for token {where}, found all {len(self._servers)} servers full or lost{failures}"
         )
 
-    def _part(self, number: int, query: Array, key: Array, value: Array) -> Callable[[], StepResult]:
-        """Asks a page with all rows, which begin at `length`, and adds those of the keys that are its."""
-        page, first = self._pages[number], number * self._page_tokens
-        begin, end = max(first, self.length), max(first, self.length, min(first + self._page_tokens, self.length + len(key)))
-        rows = slice(begin - self.length, end - self.length) if end > begin else slice(0, 0)
-        offsets = [self.length - first]
+    def _ask(self, row: int, query: Array, key: Array, value: Array) -> ShardedResult:
+        """Asks all pages with the rows of a call from `row` on, which `query` is, and adds the keys of those rows to the pages
+        that they belong to."""
+        begin = self.length + row
+        end = begin + len(query)
 
-        def ask() -> StepResult:
-            assert page.server.session is not None
-            return page.server.session.step(
-                query=query, key=key[rows], value=value[rows], query_offsets=offsets, sequence=page.sequence
+        def ask(page: _Page, first: int) -> StepResult:
+            start, stop = max(first, begin), max(first, begin, min(first + self._page_tokens, end))
+            rows = slice(start - self.length, stop - self.length)
+            return page.session.step(
+                query=query, key=key[rows], value=value[rows], query_offsets=[begin - first], sequence=page.sequence
             )
 
-        return ask
+        firsts = range(0, end, self._page_tokens)
+        answers = self._run([functools.partial(ask, page, first) for page, first in zip(self._pages, firsts)])
+        return merge([(step.output, step.log_sum_exp) for step in answers], self._sinks)
 
-    def _run(self, parts: Dict[int, Callable[[], StepResult]]) -> List[StepResult]:
-        """All at once; on an error no page has grown."""
-        futures = [self._pool.submit(part) for part in parts.values()]
+    def _fill(self, pages: Dict[int, _Page], first: int, key: Array, value: Array) -> None:
+        """Adds tokens to `pages`, by their numbers, from position `first` on, without a query."""
+        no_query = np.empty((0, self._heads["num_heads"], self._heads["head_dim"]), key.dtype)
+        end = first + len(key)
+
+        def fill(page: _Page, start: int, stop: int) -> None:
+            for at in range(start, stop, _ROWS):
+                rows = slice(at - first, min(at + _ROWS, stop) - first)
+                page.session.step(
+                    query=no_query, key=key[rows], value=value[rows], query_offsets=[0], sequence=page.sequence
+                )
+
+        firsts = {number: number * self._page_tokens for number in pages}
+        self._run([
+            functools.partial(fill, pages[number], max(first, start), min(end, start + self._page_tokens))
+            for number, start in firsts.items()
+        ])  # fmt: skip
+
+    def _run(self, tasks: Sequence[Callable[[], T]]) -> List[T]:
+        """Runs all tasks at once. Raises the first error once all have ended."""
+        futures = [self._pool.submit(task) for task in tasks]
         concurrent.futures.wait(futures)
-        error = next((future.exception() for future in futures if future.exception() is not None), None)
-        if error is None:
-            return [future.result() for future in futures]
-        for number in parts:
-            if self._pages[number].tokens < self._page_tokens:
-                self._cut(self._pages[number], self._pages[number].tokens)
-        raise self._explained(error) if isinstance(error, AttendError) else error
+        return [future.result() for future in futures]
 
-    def _cut(self, page: _Page, length: int) -> None:
-        """Takes back what a page has beyond `length`; a server that cannot do that is lost, or has not added anything."""
+    @contextlib.contextmanager
+    def _undone(self) -> Iterator[None]:
+        """On an error, takes back what the call added; raises Unavailable if tokens are missing, else the error."""
         try:
-            assert page.server.session is not None
-            page.server.session.truncate(length, sequence=page.sequence)
-        except AttendError:
-            pass
+            yield
+        except Exception:
+            self._take_back()
+            self._check_whole()
+            raise
 
-    def _explained(self, error: AttendError) -> AttendError:
-        """Finds out what was lost, and says it; else returns `error`."""
-        for server in self._servers:
-            if server.session is not None:
-                server.error = server.error or server.session.broken
+    def _take_back(self) -> None:
+        """Removes what a failed call added, on servers that are not lost, and finds out what is missing."""
         for page in self._pages:
-            page.is_lost = page.is_lost or page.server.error is not None
-        # Of a page without tokens nothing is lost: it is made anew, and those behind it.
-        gone = [number for number, page in enumerate(self._pages) if page.is_lost and page.tokens == 0]
-        if gone:
-            del self._pages[gone[0] :]
-        lost = [f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}" for one in self.missing()]
-        return Unavailable(f"lost: {'; '.join(lost)}; append_range brings them back") if lost else error
+            # A server that cannot do this is lost, or has not added anything.
+            if page.tokens == 0:
+                _ignoring_errors(page.session.release, page.sequence)
+            elif page.tokens < self._page_tokens and not page.is_missing:
+                _ignoring_errors(page.session.truncate, page.tokens, page.sequence)
+        self._pages = [page for page in self._pages if page.tokens > 0]
+        for page in self._pages:
+            page.is_missing = page.is_missing or page.server.error is not None
+
+    def _check_whole(self) -> None:
+        missing = [f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}" for one in self.missing()]
+        if missing:
+            raise Unavailable(f"lost: {'; '.join(missing)}; append_range brings them back")
 
     def _grow(self, tokens: int) -> None:
         self.length += tokens
         for number, page in enumerate(self._pages):
             page.tokens = min(self._page_tokens, self.length - number * self._page_tokens)
 
-    def _lost_pages(self, first: int, count: int) -> List[int]:
+    def _missing_pages(self, first: int, count: int) -> List[int]:
         numbers: List[int] = []
         end, number = first, first // self._page_tokens
         is_start = first >= 0 and first % self._page_tokens == 0
-        while is_start and number < len(self._pages) and self._pages[number].is_lost and end < first + count:
+        while is_start and number < len(self._pages) and self._pages[number].is_missing and end < first + count:
             numbers.append(number)
             end += self._pages[number].tokens
             number += 1
@@ -276,53 +318,19 @@ class ShardedSession:
             )
         return numbers
 
-    def _ranges(self, lost: bool) -> List[ShardRange]:
+    def _ranges(self, missing: bool) -> List[ShardRange]:
         ranges: List[ShardRange] = []
         for number, page in enumerate(self._pages):
-            if page.is_lost != lost or page.tokens == 0:
+            if page.is_missing != missing:
                 continue
-            last, first = ranges[-1] if ranges else None, number * self._page_tokens
-            if last and last.server == page.server.name and last.first + last.count == first:
+            last, first, server = ranges[-1] if ranges else None, number * self._page_tokens, page.server.client.name
+            if last and last.server == server and last.first + last.count == first:
                 ranges[-1] = dataclasses.replace(last, count=last.count + page.tokens)
             else:
-                ranges.append(ShardRange(first, page.tokens, page.server.name))
+                ranges.append(ShardRange(first, page.tokens, server))
         return ranges
 
 
-def _merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Sequence[float]]) -> ShardedResult:
-    """Weights outputs [n, H, Dv] by exp(log_sum_exp [H, n]), in double precision and the order of the parts."""
-    sums = [np.asarray(sum_, np.float64) for _, sum_ in parts]
-    most = np.maximum.reduce(sums)
-    most = np.where(np.isneginf(most), 0.0, most)
-    total = np.zeros_like(most)
-    output = np.zeros(parts[0][0].shape, np.float64)
-    for (rows, _), sum_ in zip(parts, sums):
-        share = np.exp(sum_ - most)
-        total += share
-        output += share.T[:, :, None] * np.asarray(rows, np.float64)
-    log_sum_exp = np.full_like(total, -np.inf)
-    np.log(total, out=log_sum_exp, where=total > 0)
-    denominator = total if sinks is None else total + np.exp(np.asarray(sinks, np.float64)[:, None] - most)
-    output /= np.where(denominator > 0, denominator, 1.0).T[:, :, None]
-    return ShardedResult(output.astype(np.float32), (log_sum_exp + most).astype(np.float32))
-
-
-def _check_pages(name: str, tokens: int, page_tokens: int) -> None:
-    if tokens < page_tokens or tokens % page_tokens != 0:
-        raise ValueError(f"{name}: expected a multiple of {page_tokens} from {page_tokens} on, found {tokens}")
-
-
-def _check_options(options: Mapping[str, Any], heads: HeadsKeywords) -> None:
-    for name in ("return_weights", "weights_top_k"):
-        if options.get(name):
-            raise ValueError(f"{name}: expected none of a sequence on several servers, found {options.get(name)}")
-    if options.get("similarity", "dot_product") != "dot_product":
-        raise ValueError(f"similarity: expected dot_product, found {options.get('similarity')}")
-    sinks = options.get("sinks")
-    if sinks is not None and len(sinks) != heads["num_heads"]:
-        raise ValueError(f"sinks: expected one for each of {heads['num_heads']} heads, found {len(sinks)}")
-
-
-def _check_shape(name: str, rows: Array, expected: Tuple[int, ...]) -> None:
-    if rows.shape != expected:
-        raise ValueError(f"{name}: expected {list(expected)}, found {list(rows.shape)}")
+def _ignoring_errors(act: Callable[..., Any], *arguments: Any) -> None:
+    with contextlib.suppress(AttendError):
+        act(*arguments)
