@@ -1,5 +1,5 @@
-// The command line of attend-server: a parser of its flags, from which the completions are
-// generated too, and the options that flags, environment and file give together.
+// The command line of attend-server: a parser of its flags, and the options that flags, environment
+// and file give together.
 #pragma once
 
 #include <CLI/CLI.hpp>

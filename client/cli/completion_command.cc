@@ -2,11 +2,15 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags/help_group.h"
-#include "client/manual/completion.h"
+#include "client/page/asset.h"
 
 namespace attention {
+
+extern const Asset kCompletionScript;
+
 namespace {
 
 constexpr char kCompletionExamples[] = R"(Examples:
@@ -22,9 +26,9 @@ void AddCompletionCommand(CLI::App& app) {
       app.add_subcommand("completion", "Print a script for completion in a shell");
   HelpGroup(*command).Choice("shell", *shell, "bash|zsh", "Which shell")->required();
   command->footer(kCompletionExamples);
-  command->callback([&app, shell] {
-    std::cout << (*shell == "bash" ? BashCompletion(app) : ZshCompletion(app));
-  });
+  // One script serves both shells.
+  command->callback(
+      [] { std::cout << absl::StrReplaceAll(kCompletionScript.text, {{"@PROGRAM@", "attend"}}); });
 }
 
 }  // namespace attention

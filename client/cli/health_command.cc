@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -42,11 +43,11 @@ constexpr char kUnreachable[] = "UNREACHABLE";
 constexpr char kServing[] = "SERVING";
 
 struct HealthFlags {
-  ServerFlags server;
+  ClientOptions server;
   std::vector<std::string> services;
   std::vector<std::string> models;
   bool watch = false;
-  std::string wait;
+  std::optional<absl::Duration> wait;
   bool json = false;
 
   /// The services to ask about; "" is the server as a whole.
@@ -63,10 +64,8 @@ struct HealthFlags {
 /// one that is UNREACHABLE, and returns whether to continue. Returns OK if it does not, or at
 /// `until`.
 using OnState = std::function<bool(const std::string& state, const std::string& error)>;
-absl::Status Follow(const ServerFlags& flags, const std::string& service, absl::Time until,
+absl::Status Follow(const ClientOptions& options, const std::string& service, absl::Time until,
                     const OnState& on_state) {
-  const ClientOptions options = {.connection = flags.connection,
-                                 .timeout = *ParseDuration(flags.timeout)};
   std::string last;
   bool goes_on = true;
   const auto tell = [&](const std::string& state, const std::string& error) {
@@ -98,7 +97,8 @@ absl::Status Follow(const ServerFlags& flags, const std::string& service, absl::
 std::string NameOf(const std::string& service) { return service.empty() ? "server" : service; }
 
 absl::Status Check(const HealthFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   for (const std::string& service : flags.Names()) {
     RETURN_IF_ERROR(client->CheckHealth(service));
   }
@@ -108,7 +108,7 @@ absl::Status Check(const HealthFlags& flags) {
 
 /// Waits for one service after the other. A service that has served is not asked again.
 absl::Status WaitUntilServing(const HealthFlags& flags) {
-  const absl::Time until = absl::Now() + *ParseDuration(flags.wait);
+  const absl::Time until = absl::Now() + *flags.wait;
   for (const std::string& service : flags.Names()) {
     std::string last = "no state", why;
     RETURN_IF_ERROR(Follow(flags.server, service, until,
@@ -119,8 +119,8 @@ absl::Status WaitUntilServing(const HealthFlags& flags) {
                            }));
     if (last != kServing) {
       return absl::DeadlineExceededError(absl::StrCat(NameOf(service), ": expected SERVING within ",
-                                                      flags.wait, ", found ", last,
-                                                      why.empty() ? "" : ": ", why));
+                                                      absl::FormatDuration(*flags.wait), ", found ",
+                                                      last, why.empty() ? "" : ": ", why));
     }
   }
   std::cout << kServing << "\n";
@@ -177,8 +177,8 @@ void AddFlags(CLI::App& command, HealthFlags& flags) {
       "--model", flags.models, "NAME",
       "Short for --service model/NAME; '*' is every model found at the server's start; may be "
       "repeated");
-  CLI::Option* const wait =
-      AddDuration(group, "--wait", flags.wait, "Wait at most this long until all are serving");
+  CLI::Option* const wait = group.Parsed("--wait", ParseDuration, Into(flags.wait), "DURATION",
+                                         "Wait at most this long until all are serving");
   CLI::Option* const watch =
       group.Switch("--watch", flags.watch, "Print each change, with the time; reconnect as needed");
   watch->excludes(wait);
@@ -189,15 +189,15 @@ void AddFlags(CLI::App& command, HealthFlags& flags) {
 
 void AddHealthCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<HealthFlags>();
-  flags->server.timeout = "5s";
+  flags->server.timeout = absl::Seconds(5);
   CLI::App* const command =
       app.add_subcommand("health", "Exit 0 when the server, or some models, are serving");
   AddFlags(*command, *flags);
   command->footer(kHealthExamples);
   command->callback([flags, &exit_code] {
-    exit_code = ExitCodeOf(flags->watch           ? Watch(*flags)
-                           : !flags->wait.empty() ? WaitUntilServing(*flags)
-                                                  : Check(*flags));
+    exit_code = ExitCodeOf(flags->watch              ? Watch(*flags)
+                           : flags->wait.has_value() ? WaitUntilServing(*flags)
+                                                     : Check(*flags));
   });
 }
 

@@ -1,5 +1,4 @@
 #include <iostream>
-#include <map>
 #include <memory>
 
 #include "absl/strings/ascii.h"
@@ -12,27 +11,23 @@ namespace attention {
 namespace {
 
 struct LogLevelFlags {
-  ServerFlags server;
+  ClientOptions server;
   /// Empty: unchanged.
   std::string level;
   std::string requests;
 };
 
-const std::map<std::string, v1::Logging::Level> kLevels = {{"debug", v1::Logging::DEBUG},
-                                                           {"info", v1::Logging::INFO},
-                                                           {"warning", v1::Logging::WARNING},
-                                                           {"error", v1::Logging::ERROR}};
-const std::map<std::string, v1::Logging::Requests> kRequests = {
-    {"none", v1::Logging::NONE}, {"failed", v1::Logging::FAILED}, {"all", v1::Logging::ALL}};
-
 absl::Status ShowLogging(const LogLevelFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   v1::SetLoggingRequest request;
-  if (!flags.level.empty()) {
-    request.set_level(kLevels.at(flags.level));
+  v1::Logging::Level level;
+  if (v1::Logging::Level_Parse(absl::AsciiStrToUpper(flags.level), &level)) {
+    request.set_level(level);
   }
-  if (!flags.requests.empty()) {
-    request.set_requests(kRequests.at(flags.requests));
+  v1::Logging::Requests requests;
+  if (v1::Logging::Requests_Parse(absl::AsciiStrToUpper(flags.requests), &requests)) {
+    request.set_requests(requests);
   }
   ASSIGN_OR_RETURN(const v1::Logging now, client->SetLogging(request));
   std::cout << "level " << absl::AsciiStrToLower(v1::Logging::Level_Name(now.level()))

@@ -30,8 +30,7 @@ int main(int argc, char** argv) {
       "Start here:\n"
       "  attend models                                 what the server offers\n"
       "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
-      "  attend run --tokens \"17,4,250;3,9\" --weights   which token attends to which\n"
-      "  attend plot --random-tokens 1x12              the same as a picture\n"
+      "  attend plot --random-tokens 1x12              which token attends to which\n"
       "  attend bench --concurrency 4                  how fast it is\n"
       "`attend COMMAND --help` says more.");
   try {

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +13,6 @@
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
-#include "client/cli/model_admin.h"
 #include "client/cli/show/message_json.h"
 #include "client/cli/show/model_details.h"
 #include "client/cli/show/text_table.h"
@@ -28,6 +29,23 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models --load gpt2:2 --timeout 5m
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
+
+struct ModelsFlags {
+  ClientOptions server;
+  std::string model;
+  bool names = false;
+  bool json = false;
+
+  // What is done with the server's folder of models, one of:
+  bool states = false;
+  bool reload = false;
+  std::string load, unload;           // NAME or NAME:VERSION
+  std::optional<std::string> verify;  // the model; empty: all models
+
+  bool is_admin() const {
+    return states || reload || verify.has_value() || !load.empty() || !unload.empty();
+  }
+};
 
 /// `count`, or "-" for 0, which means that there is no such thing.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
@@ -46,14 +64,6 @@ std::string ToTable(const std::vector<v1::Model>& models) {
   }
   return TextTable(rows);
 }
-
-struct ModelsFlags {
-  ServerFlags server;
-  ModelAdminFlags admin;
-  std::string model;
-  bool names = false;
-  bool json = false;
-};
 
 /// The state of `model`; absent if the server has no folder of models, or does not show their
 /// states.
@@ -98,15 +108,154 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
   return absl::OkStatus();
 }
 
-int RunModels(const ModelsFlags& flags) {
-  if (flags.admin.is_given()) {
-    return RunModelAdmin(flags.server, flags.admin, flags.json);
+using States = std::vector<v1::ModelState>;
+using Verifications = std::vector<v1::VerifyModelResponse>;
+
+std::string Megabytes(int64_t bytes) {
+  return bytes == 0 ? "-" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string ToText(const States& states) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "VERSION", "PHASE", "SERVING", "TYPE", "WEIGHTS", "MEMORY", "READ", "LOADED IN"}};
+  std::string errors;
+  for (const v1::ModelState& state : states) {
+    const std::string version = state.version() == 0 ? "-" : absl::StrCat(state.version());
+    const bool was_loaded = state.load_ns() > 0;
+    rows.push_back({state.name(), version, v1::ModelState::Phase_Name(state.phase()),
+                    state.serving() ? "yes" : "no",
+                    state.model_type().empty() ? "-" : state.model_type(),
+                    was_loaded ? state.weights_dtype() : "-", Megabytes(state.weights_bytes()),
+                    Megabytes(state.read_bytes()),
+                    was_loaded ? absl::StrFormat("%.2f s", 1e-9 * state.load_ns()) : "-"});
+    if (!state.error().empty()) {
+      absl::StrAppend(&errors, "\n", state.name(),
+                      state.version() == 0 ? "" : absl::StrCat(":", version), ": ", state.error(),
+                      "\n");
+    }
   }
-  const auto client = ConnectTo(flags.server);
-  const absl::Status status = !client.ok()          ? client.status()
-                              : flags.model.empty() ? PrintModels(**client, flags)
-                                                    : PrintModel(**client, flags);
-  return ExitCodeOf(status);
+  return TextTable(rows) + errors;
+}
+
+std::string ToText(const v1::VerifyModelResponse& verified) {
+  const std::string name = absl::StrCat(verified.model(), " version ", verified.version(), ": ");
+  if (verified.differences().empty()) {
+    return absl::StrCat(name, verified.weights_dtype(), " weights, which are exact\n");
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"", "MAX ABS ERROR", "RELATIVE L2", "TOP-1 AGREEMENT"}};
+  for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
+    rows.push_back({difference.of(), absl::StrFormat("%.2e", difference.max_abs_error()),
+                    absl::StrFormat("%.2e", difference.relative_l2()),
+                    difference.has_top1_agreement()
+                        ? absl::StrFormat("%.1f %%", 100 * difference.top1_agreement())
+                        : "-"});
+  }
+  return absl::StrCat(name, verified.weights_dtype(), " weights beside fp32, over ",
+                      verified.num_tokens(), " tokens\n", TextTable(rows));
+}
+
+std::string ToText(const Verifications& verifications) {
+  std::string text;
+  for (const v1::VerifyModelResponse& verified : verifications) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", ToText(verified));
+  }
+  return text;
+}
+
+absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelsFlags& flags) {
+  if (flags.reload) {
+    return client.ReloadModels();
+  }
+  if (!flags.load.empty()) {
+    ASSIGN_OR_RETURN(const NamedVersion model, ParseNamedVersion(flags.load));
+    return client.LoadModel(model.name, model.version);
+  }
+  if (!flags.unload.empty()) {
+    ASSIGN_OR_RETURN(const NamedVersion model, ParseNamedVersion(flags.unload));
+    return client.UnloadModel(model.name, model.version);
+  }
+  return client.ListModelStates();
+}
+
+/// Verifies the model `name`, or without a name all models that are served.
+absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::string& name) {
+  std::vector<NamedVersion> models;
+  if (!name.empty()) {
+    ASSIGN_OR_RETURN(NamedVersion model, ParseNamedVersion(name));
+    models.push_back(std::move(model));
+  } else {
+    ASSIGN_OR_RETURN(const States states, client.ListModelStates());
+    for (const v1::ModelState& state : states) {
+      if (state.serving()) {
+        models.push_back({state.name(), state.version()});
+      }
+    }
+  }
+  Verifications verifications;
+  for (const NamedVersion& model : models) {
+    ASSIGN_OR_RETURN(v1::VerifyModelResponse verified,
+                     client.VerifyModel(model.name, model.version));
+    verifications.push_back(std::move(verified));
+  }
+  return verifications;
+}
+
+template <typename Outcome>
+int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
+  if (!outcome.ok()) {
+    return ExitCodeOf(outcome.status());
+  }
+  std::cout << (as_json ? ToJsonArray(*outcome).dump(2) + "\n" : ToText(*outcome));
+  return 0;
+}
+
+int RunModels(const ModelsFlags& flags) {
+  const auto client = AttentionClient::Connect(flags.server);
+  if (!client.ok()) {
+    return ExitCodeOf(client.status());
+  }
+  if (flags.verify.has_value()) {
+    return Print(VerifyModels(**client, *flags.verify), flags.json);
+  }
+  if (!flags.is_admin()) {
+    return ExitCodeOf(flags.model.empty() ? PrintModels(**client, flags)
+                                          : PrintModel(**client, flags));
+  }
+  const absl::StatusOr<States> states = ChangeModels(**client, flags);
+  const bool has_failed =
+      flags.reload && states.ok() &&
+      std::any_of(states->begin(), states->end(), [](const v1::ModelState& state) {
+        return state.phase() == v1::ModelState::FAILED;
+      });
+  const int exit_code = Print(states, flags.json);
+  return has_failed ? kExitFailed : exit_code;
+}
+
+void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {
+  CLI::Option_group* const options =
+      command.add_option_group("Models of the server's folder (attend-server --models), one of");
+  options->require_option(0, 1);
+  HelpGroup group(*options);
+  const auto named = Accepts(ParseNamedVersion);
+  group.Switch("--states", flags.states,
+               "State of each version: serving, failed and why, and its size");
+  group
+      .Value("--load", flags.load, "NAME[:VERSION]",
+             "Load or reload this model; a named version is served whatever the server's policy")
+      ->check(named);
+  group
+      .Value("--unload", flags.unload, "NAME[:VERSION]",
+             "Stop serving this model until it is loaded again")
+      ->check(named);
+  group.Switch("--reload", flags.reload,
+               "Reread the folder now; exit 1 when one of its models fails");
+  group
+      .Setter<std::string>(
+          "--verify", [&flags](const std::string& name) { flags.verify = name; }, "NAME[:VERSION]",
+          "Compare answers in the weights' dtype with answers in fp32; without NAME, of all models")
+      ->expected(0, 1)
+      ->check(named);
 }
 
 }  // namespace
@@ -123,11 +272,11 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   group.Switch("--names", flags->names, "Print only names, one a line")->excludes(model);
   group.Switch("--json", flags->json,
                "Print JSON instead of a table, with layers, limits and seed");
-  AddModelAdminFlags(*command, flags->admin);
+  AddAdminFlags(*command, *flags);
   command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(
-        CheckRules({{flags->admin.is_given() && (flags->names || !flags->model.empty()),
+        CheckRules({{flags->is_admin() && (flags->names || !flags->model.empty()),
                      "a model and --names go with none of --states, --load, --unload, --reload and "
                      "--verify, which name their model themselves"}}));
     exit_code = RunModels(*flags);

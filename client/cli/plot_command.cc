@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/files/output_file.h"
-#include "client/cli/files/shape_text.h"
 #include "client/cli/flags/plot_flags.h"
 #include "client/cli/show/answer_picture.h"
 #include "client/cli/show/save_answer.h"
@@ -24,7 +23,7 @@ constexpr char kPlotExamples[] = R"(Examples:
   attend run --model gpt2 --text "The cat" --weights-layers 0,1 --output answer.safetensors
   attend plot answer.safetensors -o answer.svg && rsvg-convert answer.svg -o answer.png
 
-html shows all layers and heads as small maps, one as a large map, and links from token to token.
+html shows all layers and heads as small maps, one as a large map, and lists of the largest weights.
 svg shows up to four maps with their tokens, or all of them in a grid. Cells that are hidden from a
 row are striped (dots in the terminal); request options and the model's layers say which they are.
 
@@ -60,7 +59,8 @@ absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
 }
 
 absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   RETURN_IF_ERROR(AskForWeights(*client, workload.request));
   // The weights of a whole stack may exceed the size of one message.
@@ -72,11 +72,8 @@ absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
 
 /// Keeps the layers and heads that the flags choose, and checks the picture.
 absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> layers,
-                   ParseIntegers(flags.request.run.weights_layers));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> heads,
-                   ParseIntegers(flags.request.run.weights_heads));
-  RETURN_IF_ERROR(Choose(layers, heads, picture));
+  const ModelFlags& run = flags.request.run;
+  RETURN_IF_ERROR(Choose(run.weights_layers, run.weights_heads, picture));
   if (flags.sequence >= std::ssize(picture.sequences)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--sequence: expected less than ", picture.sequences.size(), ", found ", flags.sequence));
@@ -84,18 +81,11 @@ absl::Status ChooseShown(const PlotFlags& flags, AttentionPicture& picture) {
   return CheckPicture(picture);
 }
 
-absl::Status Draw(const PlotFlags& flags, const AttentionPicture& picture) {
-  const StillOptions still = {.sequence = flags.sequence, .mean = flags.mean};
-  const std::string path = flags.output.empty() ? "-" : flags.output;
-  switch (FormatOf(flags)) {
-    case PictureFormat::kTerminal:
-      return WriteOutput(path, TerminalPicture(picture, TerminalOf(flags)));
-    case PictureFormat::kSvg:
-      return WriteOutput(path, SvgPicture(picture, still));
-    case PictureFormat::kHtml:
-      break;
-  }
-  return WriteOutput(path, HtmlPicture(picture));
+std::string Draw(const PlotFlags& flags, const AttentionPicture& picture) {
+  const std::string format = FormatOf(flags);
+  return format == "terminal" ? TerminalPicture(picture, TerminalOf(flags))
+         : format == "svg" ? SvgPicture(picture, {.sequence = flags.sequence, .mean = flags.mean})
+                           : HtmlPicture(picture);
 }
 
 absl::Status Plot(const PlotFlags& flags) {
@@ -105,7 +95,7 @@ absl::Status Plot(const PlotFlags& flags) {
     return absl::NotFoundError("there are no attention weights to draw");
   }
   RETURN_IF_ERROR(ChooseShown(flags, picture));
-  RETURN_IF_ERROR(Draw(flags, picture));
+  RETURN_IF_ERROR(WriteOutput(flags.output.empty() ? "-" : flags.output, Draw(flags, picture)));
   if (!flags.output.empty() && flags.output != "-") {
     std::cerr << "wrote " << flags.output << "\n";
   }

@@ -22,33 +22,30 @@ sequences.
 
 Examples:
   attend run --random 2x5x512 --verify
-  attend run --tokens "17,4,250;3,9" --causal --weights
+  attend run --tokens "17,4,250;3,9" --causal --verify
   attend run --random 1x2048x512 --causal --stream
   attend run --input rows.npy --lengths 3,5 --output answer.safetensors
   attend run --random 2x5x512 --memory random:2x9x512 --verify
   attend run --tokens "17,4,250,3,9" --causal --window 3 --alibi standard --top-k 2 --verify
   attend run --random 1x64x512 --similarity gaussian --bandwidth 90 --log-sum-exp --verify
   attend run --model gpt2 --text "The cat sat on the mat" --logits --weights-layers 0,11
-  attend run --model bert --text "The cat sat" --layer 3 --weights --head 2
+  attend run --model bert --text "The cat sat" --layer 3 --weights --output cat.safetensors
   attend run --protocol oip --model NAME --random 1x128x768
   attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 --causal
 
 Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.)";
 
 struct RunFlags {
-  ServerFlags server;
+  ClientOptions server;
   RequestFlags request;
   bool weights = false;
   bool log_sum_exp = false;
   int64_t top_k = 0;
-  ShownWeights shown;
   bool stream = false;
   bool verify = false;
   std::string output;
   bool json = false;
   std::string protocol = "native";
-  // Metadata with a meaning for the server.
-  std::string priority, tenant, request_id;
 
   bool is_native() const { return protocol == "native"; }
 };
@@ -83,22 +80,10 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   return CheckAnswer(&model, request, result);
 }
 
-ServerFlags ServerOf(const RunFlags& flags) {
-  ServerFlags server = flags.server;
-  const std::pair<const char*, const std::string&> known[] = {{"attend-priority", flags.priority},
-                                                              {"attend-tenant", flags.tenant},
-                                                              {"x-request-id", flags.request_id}};
-  for (const auto& [key, value] : known) {
-    if (!value.empty()) {
-      server.connection.metadata.emplace_back(key, value);
-    }
-  }
-  return server;
-}
-
 /// Sends the request and shows the answer. False if --verify finds a difference.
 absl::StatusOr<bool> Run(const RunFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(ServerOf(flags)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   workload.request.options.set_return_weights(flags.weights);
   workload.request.options.set_return_log_sum_exp(flags.log_sum_exp);
@@ -116,8 +101,7 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
   RunReport report{.server = flags.server.connection.server,
                    .request = workload.request,
                    .result = result,
-                   .blocks = std::move(blocks),
-                   .shown = flags.shown};
+                   .blocks = std::move(blocks)};
   if (flags.verify) {
     ASSIGN_OR_RETURN(report.check, Verify(*client, workload.request, result));
   }
@@ -134,28 +118,15 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
   return !report.check.has_value() || report.check->agreed();
 }
 
-absl::Status CheckShown(const RunFlags& flags) {
-  return CheckRules({{(flags.shown.head.has_value() || flags.shown.all_rows) && !flags.weights &&
-                          flags.top_k == 0 && flags.request.run.weights_layers.empty(),
-                      "--head and --all go with --weights, --top-k or --weights-layers"},
-                     {flags.stream && !flags.is_native(), "--stream goes with --protocol native"}});
-}
-
 void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
   HelpGroup group(command, "What to get");
   group.Switch("--weights", flags.weights,
-               "Also the attention weights: which token attends to which");
+               "Also the attention weights: which token attends to which (attend plot draws them)");
   group.Value("--top-k", flags.top_k, "N", "Also the N largest weights of each row")
       ->check(CLI::PositiveNumber.description(""));
   group.Switch(
       "--log-sum-exp", flags.log_sum_exp,
       "Also the log-sum-exp of each row, by which answers over parts of the keys are merged");
-  group
-      .Value("--head", flags.shown.head, "N",
-             "Show the weights of this head; default: the mean of all, and head 0 of --top-k")
-      ->check(CLI::NonNegativeNumber.description(""));
-  group.Switch("--all", flags.shown.all_rows,
-               "Show the weights of all rows, not only the first 16");
   group.Switch("--stream", flags.stream,
                "Receive blocks of rows as they are computed, and show when each arrives");
   group.Switch("--verify", flags.verify,
@@ -176,11 +147,21 @@ void AddCallFlags(CLI::App& command, RunFlags& flags) {
       .Choice("--protocol", flags.protocol, "native|oip",
               "attention.v1, or the Open Inference Protocol v2 (other servers have it, too)")
       ->capture_default_str();
-  group.Choice("--priority", flags.priority, "high|normal|low",
-               "Share of a busy server: 100 (with a token that allows it), 10 (the default) or 1");
-  group.Value("--tenant", flags.tenant, "NAME",
-              "Tenant; a busy server shares its work evenly between tenants");
-  group.Value("--request-id", flags.request_id, "ID", "Name of the request in the server's log");
+  // Metadata with a meaning for the server.
+  const auto add = [&](const char* name, const char* key, const char* type, const char* help) {
+    return group.Setter<std::string>(
+        name,
+        [&flags, key](const std::string& value) {
+          flags.server.connection.metadata.emplace_back(key, value);
+        },
+        type, help);
+  };
+  add("--priority", "attend-priority", "high|normal|low",
+      "Share of a busy server: 100 (with a token that allows it), 10 (the default) or 1")
+      ->check(HelpGroup::OneOf("high|normal|low"));
+  add("--tenant", "attend-tenant", "NAME",
+      "Tenant; a busy server shares its work evenly between tenants");
+  add("--request-id", "x-request-id", "ID", "Name of the request in the server's log");
 }
 
 }  // namespace
@@ -195,7 +176,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->footer(kRunExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
-    RequireUsage(CheckShown(*flags));
+    RequireUsage(CheckRules(
+        {{flags->stream && !flags->is_native(), "--stream goes with --protocol native"}}));
     exit_code = ExitCodeOf(Run(*flags));
   });
 }

@@ -47,9 +47,10 @@ reference::Layer MakeLayer(const v1::Model& model, Dtype dtype) {
 }
 
 /// Token plus position rows, positions counted from 0 per sequence, rounded to the model's dtype as
-/// the server does.
-Tensor Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
-             const std::vector<SequenceSpan>& sequences) {
+/// the server does. INVALID_ARGUMENT for tokens that a server with the described model would have
+/// refused.
+absl::StatusOr<Tensor> Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
+                             const std::vector<SequenceSpan>& sequences) {
   const int64_t width = model.d_model();
   const std::vector<float> tokens =
       MakeSeededEmbedding(model.seed(), dtype, "token_embedding", model.vocab_size(), width);
@@ -59,6 +60,12 @@ Tensor Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
   for (const SequenceSpan& sequence : sequences) {
     for (int64_t i = 0; i < sequence.query_len; ++i) {
       const int64_t row = sequence.first_row + i;
+      if (input.ids[row] < 0 || input.ids[row] >= model.vocab_size() ||
+          i >= model.max_positions()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "token id: expected less than ", model.vocab_size(), ", and at most ",
+            model.max_positions(), " in a sequence, found ", input.ids[row], " at ", i));
+      }
       for (int64_t e = 0; e < width; ++e) {
         rows.as<float>()[row * width + e] =
             tokens[input.ids[row] * width + e] + positions[i * width + e];
@@ -66,29 +73,6 @@ Tensor Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
     }
   }
   return rows.ConvertedTo(dtype).ConvertedTo(Dtype::kF32);
-}
-
-/// INVALID_ARGUMENT for tokens that a server with the described model would have refused.
-absl::Status CheckTokens(const v1::Model& model, const AttendRequest& request,
-                         const std::vector<SequenceSpan>& sequences) {
-  const auto* tokens = std::get_if<TokenIdsInput>(&request.input);
-  if (tokens == nullptr) {
-    return absl::OkStatus();
-  }
-  for (const int32_t id : tokens->ids) {
-    if (id < 0 || id >= model.vocab_size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token id: expected 0 to ", model.vocab_size() - 1, ", found ", id));
-    }
-  }
-  for (const SequenceSpan& sequence : sequences) {
-    if (sequence.query_len > model.max_positions()) {
-      return absl::InvalidArgumentError(absl::StrCat("sequence: expected at most ",
-                                                     model.max_positions(), " tokens, found ",
-                                                     sequence.query_len));
-    }
-  }
-  return absl::OkStatus();
 }
 
 /// Writes the rows of one sequence to their places; rows of padding stay 0.
@@ -120,7 +104,7 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfLayer(const v1::Model& model, Dtype dty
   const Tensor* rows = &embedded;
   const Tensor* memory = nullptr;
   if (const auto* tokens = std::get_if<TokenIdsInput>(&request.input)) {
-    embedded = Embed(model, dtype, *tokens, sequences);
+    ASSIGN_OR_RETURN(embedded, Embed(model, dtype, *tokens, sequences));
   } else {
     const auto& input = std::get<HiddenStatesInput>(request.input);
     rows = input.tensor;
@@ -207,7 +191,6 @@ absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequ
       model->has_stack() || (rows != nullptr && rows->tensor == nullptr)) {
     return CannotBeVerified(request, "only single attention layers are recomputed");
   }
-  RETURN_IF_ERROR(CheckTokens(*model, request, sequences));
   const Dtype dtype = model->dtype() == v1::BF16 ? Dtype::kBf16 : Dtype::kF32;
   const bool is_low_precision = dtype != Dtype::kF32 || result.output.dtype() != Dtype::kF32;
   ASSIGN_OR_RETURN(const ExpectedAnswer expected,

@@ -71,7 +71,7 @@ struct BenchReport {
   std::map<std::string, std::string> tags;
   nlohmann::json machine;  // DescribeMachine()
   std::vector<SloTarget> slo;
-  /// In the order in which they ran; at least one.
+  /// The levels in the order in which they ran; at least one.
   std::vector<BenchLevel> levels;
   /// Present for a range or a search with targets.
   std::optional<SearchVerdict> search;

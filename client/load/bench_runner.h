@@ -1,7 +1,6 @@
 // Measures and checks one level of load after the other.
 #pragma once
 
-#include <cstring>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -10,7 +9,6 @@
 #include "client/load/decode_plan.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
-#include "core/tensor/tensor.h"
 
 namespace attention {
 
@@ -40,10 +38,5 @@ absl::StatusOr<std::unique_ptr<BenchRunner>> MakeRequestRunner(AttentionClient& 
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeDecodeRunner(AttentionClient& client,
                                                               const DecodePlan& plan,
                                                               const LoadOptions& options);
-
-inline bool EqualBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
 
 }  // namespace attention

@@ -31,7 +31,7 @@ class RequestLoop : public ClosedLoop<Lane> {
       return;
     }
     const Clock::time_point now = Clock::now();
-    --under_way_;
+    --in_flight_;
     recorder_.Count(load_, lane, now);
     Advance(now);
     if (MayStart(now)) {
@@ -41,12 +41,12 @@ class RequestLoop : public ClosedLoop<Lane> {
 
   /// Whether another request may start. It may not if those in flight will be enough.
   bool MayStart(Clock::time_point now) const {
-    return !IsOver(now) && !window_.IsEnough(now, recorder_.num_measured() + under_way_);
+    return !IsOver(now) && !window_.IsEnough(now, recorder_.num_measured() + in_flight_);
   }
 
   void Start(Lane& lane, Clock::time_point now) {
     const size_t kind = draw_.Next();
-    ++under_way_;
+    ++in_flight_;
     recorder_.CountSent(now);
     lane.Start({.kind = kind, .bytes = load_.kinds[kind].bytes, .keep_all = samples_.Take(now)});
   }

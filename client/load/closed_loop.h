@@ -19,11 +19,11 @@ class ClosedLoop {
 
   LoadResult Run() {
     StartAll();
-    while (under_way_ > 0) {
+    while (in_flight_ > 0) {
       events_.Next([this](void* tag, bool ok) { Take(*static_cast<AnyLane*>(tag), ok); });
       const Clock::time_point now = Clock::now();
-      recorder_.Watch(now, under_way_);
-      window_.EndIfAsked(now);
+      recorder_.Watch(now, in_flight_);
+      window_.EndIfRequested(now);
     }
     events_.ShutDown();
     LoadResult result = recorder_.Finish();
@@ -38,7 +38,7 @@ class ClosedLoop {
         recorder_(options, control, window_.window()),
         samples_(options, window_.window()) {}
 
-  /// Starts as many lanes as are wanted, each counted in `under_way_`.
+  /// Starts as many lanes as are wanted, each counted in `in_flight_`.
   virtual void StartAll() = 0;
   /// Takes an event of a lane, and starts it again unless the load is over.
   virtual void Take(AnyLane& lane, bool ok) = 0;
@@ -54,7 +54,7 @@ class ClosedLoop {
   Recorder recorder_;
   SampleSchedule samples_;
   EventQueue events_;
-  int64_t under_way_ = 0;
+  int64_t in_flight_ = 0;
 
  private:
   bool gave_up_ = false;

@@ -33,7 +33,7 @@ Doubles DoublesOf(const Tensor& tensor, int64_t first, int64_t count);
 /// The answer in double precision.
 struct ExpectedAnswer {
   Doubles output;
-  // By sequence.
+  // One for each sequence.
   std::vector<Doubles> weights;      // [H, query_len, kv_len]
   std::vector<Doubles> log_sum_exp;  // [H, query_len]
 };

@@ -30,7 +30,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
     for (const auto& lane : lanes_) {
       Start(*lane);
     }
-    under_way_ = std::ssize(lanes_);
+    in_flight_ = std::ssize(lanes_);
   }
 
   void Start(DecodeLane& lane) { lane.Start(absl::ToChronoTime(absl::Now() + session_timeout_)); }
@@ -82,7 +82,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
       Advance(now);
     }
     if (IsOver(now)) {
-      --under_way_;
+      --in_flight_;
     } else {
       Start(lane);
     }

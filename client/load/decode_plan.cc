@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
@@ -179,25 +178,13 @@ Workload DecodePlan::AtOnce() const {
 }
 
 std::string DecodePlan::Describe() const {
-  const auto& tensors = prefill_.tensors;
-  const auto shape = [](const Tensor& tensor) {
-    return absl::StrCat("[n, ",
-                        absl::StrJoin(tensor.shape().begin() + 1, tensor.shape().end(), ", "), "]");
-  };
-  std::string input = "token ids";
-  if (tensors.size() == 1) {
-    input = absl::StrCat("hidden states ", shape(tensors[0]));
-  } else if (tensors.size() == 3) {
-    input = absl::StrCat("query ", shape(tensors[0]), " key ", shape(tensors[1]), " value ",
-                         shape(tensors[2]));
-  }
-  return absl::StrCat(
-      options_.steps, " steps of ", options_.step_tokens, " after prompts of ", options_.prefill,
-      ", ", input, tensors.empty() ? "" : absl::StrCat(" ", std::string(Name(tensors[0].dtype()))),
-      DescribeRun(like_), DescribeOptions(like_),
-      options_.cache_dtype == v1::FP32
-          ? ""
-          : absl::StrCat(", cached in ", v1::DataType_Name(options_.cache_dtype)));
+  AttendRequest step = like_;
+  step.input = Step(0).input;
+  return absl::StrCat(options_.steps, " steps of ", options_.step_tokens, " after prompts of ",
+                      options_.prefill, ", each of ", attention::Describe(step),
+                      options_.cache_dtype == v1::FP32
+                          ? ""
+                          : absl::StrCat(", cached in ", v1::DataType_Name(options_.cache_dtype)));
 }
 
 }  // namespace attention

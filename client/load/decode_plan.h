@@ -56,7 +56,7 @@ class DecodePlan {
   /// One request for all tokens of a session, causal unless the options say otherwise.
   Workload AtOnce() const;
 
-  /// A description: "64 steps of 1 after prompts of 128, hidden states [n, 512] FP32".
+  /// A description: "64 steps of 1 after prompts of 128, each of hidden states [1, 512] FP32".
   std::string Describe() const;
 
  private:

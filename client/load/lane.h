@@ -54,9 +54,9 @@ class Lane {
   const grpc::Status& status() const { return status_; }
   Clock::time_point started() const { return started_; }
   Clock::time_point due() const { return call_.due.value_or(started_); }
-  /// When the first message of a stream came.
+  /// The time at which the first message of a stream came.
   std::optional<Clock::time_point> first_message() const { return first_message_; }
-  /// From each message of a stream to the next.
+  /// The time from each message of a stream to the next.
   const std::vector<int64_t>& message_gaps_ns() const { return message_gaps_ns_; }
   /// The bytes of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
@@ -75,7 +75,7 @@ class Lane {
   const absl::Duration timeout_;
   grpc::CompletionQueue& queue_;
 
-  /// Held by Start.
+  /// Start holds it, so that Advance waits until Start has returned.
   Mutex starting_;
 
   // The state of the call in flight, or of the last one.

@@ -48,7 +48,7 @@ struct LoadOptions {
 /// The progress of a load.
 struct LoadProgress {
   absl::Duration elapsed;  // since the window began; negative: before
-  /// Since the last report: OK answers a second, and the 99th percentile of their latencies.
+  /// OK answers a second since the last report, and the 99th percentile of their latencies.
   double answers_per_s = 0.0;
   double p99_ms = 0.0;
   /// Errors of the whole run, and requests in flight now.

@@ -41,12 +41,12 @@ inline constexpr char kNotSent[] = "NOT_SENT";
 /// The phases of the service time of answers: the first three as the server measured them, the last
 /// by the client's clock.
 struct LoadPhases {
-  /// From the arrival of the call until all of the request was there.
+  /// The time from the arrival of the call until all of the request was there.
   Histogram send_ns;
-  /// From then until the request joined a batch.
+  /// The time from then until the request joined a batch.
   Histogram queue_ns;
   Histogram compute_ns;
-  /// The rest: encoding the answer, and the way there and back.
+  /// The rest of the service time: encoding the answer, and the way there and back.
   Histogram receive_ns;
 };
 
@@ -72,19 +72,19 @@ struct LoadResult {
   // Times of OK answers until the last byte. Closed loop: answers that arrived within the window;
   // open loop: answers to requests that were due within it, whenever they arrived.
 
-  /// From when the request was due; in a closed loop that is when it was sent.
+  /// The time since the request was due; in a closed loop that is when it was sent.
   Histogram latency_ns;
-  /// From when it was really sent; open loop only.
+  /// The time since the request was really sent; open loop only.
   Histogram service_ns;
-  /// Until the first message; streams only. For sessions: from the opening until the prompt was
-  /// answered.
+  /// The time until the first message; streams only. For sessions: from the opening until the
+  /// prompt was answered.
   Histogram first_message_ns;
-  /// From each message of a stream to the next.
+  /// The time from each message of a stream to the next.
   Histogram message_gap_ns;
   /// Service time over tokens; streams, and steps of sessions.
   Histogram token_ns;
 
-  /// By status code, or kNotSent. For sessions: failed sessions.
+  /// The failures by status code, or kNotSent. For sessions: failed sessions.
   Failures failures;
   /// The run ended early because nothing but errors came; closed loop only.
   bool gave_up = false;
@@ -115,7 +115,7 @@ struct LoadRates {
   double gigabytes_per_s = 0.0;  // requests and answers, 1e9 bytes
   double prefill_tokens_per_s = 0.0;
   double requests_per_batch = 0.0;
-  // In an open loop.
+  // The next two are of an open loop.
   double offered_per_s = 0.0;  // due
   double sent_per_s = 0.0;
 };

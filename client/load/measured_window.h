@@ -29,14 +29,14 @@ class MeasuredWindow {
     }
   }
 
-  /// Asks the sender to end the window.
-  void AskToEnd() { is_asked_to_end_.store(true, std::memory_order_release); }
-  bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_acquire); }
+  /// Asks the sender of requests to end the window.
+  void RequestEnd() { is_end_requested_.store(true, std::memory_order_release); }
+  bool is_end_requested() const { return is_end_requested_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<Time> start_;
   std::atomic<Time> end_;
-  std::atomic<bool> is_asked_to_end_ = false;
+  std::atomic<bool> is_end_requested_ = false;
 };
 
 }  // namespace attention

@@ -55,7 +55,7 @@ class OpenLoop {
   }
 
  private:
-  // For the dispatcher.
+  // The dispatcher calls these two.
 
   bool Send(Clock::time_point due) {
     // Drawn even if the request cannot be sent, so that the sequence of requests does not depend on
@@ -66,7 +66,7 @@ class OpenLoop {
       ++not_sent_;
       return false;
     }
-    under_way_.fetch_add(1);
+    in_flight_.fetch_add(1);
     lane->Start({.kind = kind,
                  .bytes = load_.kinds[kind].bytes,
                  .due = due,
@@ -79,16 +79,16 @@ class OpenLoop {
     return trace == nullptr || trace->kinds.empty() ? draw_.Next() : trace->kinds[num_due_++];
   }
 
-  // For both threads.
+  // Both threads call this.
 
   /// Shuts the queue down when the last call or the dispatcher has finished.
   void Release() {
-    if (under_way_.fetch_sub(1) == 1) {
+    if (in_flight_.fetch_sub(1) == 1) {
       events_.queue().Shutdown();
     }
   }
 
-  // For the calling thread.
+  // The calling thread calls this.
 
   void TakeAnswers() {
     const auto take = [this](void* tag, bool ok) {
@@ -100,7 +100,7 @@ class OpenLoop {
       }
     };
     while (events_.Next(take)) {
-      recorder_.Watch(Clock::now(), std::max<int64_t>(0, under_way_.load() - 1));
+      recorder_.Watch(Clock::now(), std::max<int64_t>(0, in_flight_.load() - 1));
     }
   }
 
@@ -111,10 +111,10 @@ class OpenLoop {
   MeasuredWindow window_;
   EventQueue events_;
 
-  // For the calling thread.
+  // The calling thread uses this.
   Recorder recorder_;
 
-  // For the dispatcher, until it is joined.
+  // The dispatcher uses these, until it is joined.
   SampleSchedule samples_;
   WeightedDraw draw_;
   size_t num_due_ = 0;
@@ -122,7 +122,7 @@ class OpenLoop {
   PaceTally tally_;
 
   LanePool lanes_;
-  std::atomic<int64_t> under_way_{1};  // calls, and the dispatcher
+  std::atomic<int64_t> in_flight_{1};  // calls, and the dispatcher
 };
 
 }  // namespace

@@ -14,17 +14,17 @@ namespace {
 using Time = PacerClock::Steady::time_point;
 
 /// The interval at which a sleeping pacer checks whether the window is asked to end.
-constexpr std::chrono::milliseconds kNap{100};
+constexpr std::chrono::milliseconds kCheckInterval{100};
 
 /// False when the window is asked to end first.
 bool SleepUntil(Time due, const PacerClock& clock, const MeasuredWindow& window) {
   for (Time now = clock.now(); now < due; now = clock.now()) {
-    if (window.is_asked_to_end()) {
+    if (window.is_end_requested()) {
       return false;
     }
-    clock.sleep_until(std::min(due, now + kNap));
+    clock.sleep_until(std::min(due, now + kCheckInterval));
   }
-  return !window.is_asked_to_end();
+  return !window.is_end_requested();
 }
 
 void Count(Time due, Time now, bool is_sent, const MeasuredWindow& window, PaceTally& tally) {

@@ -75,7 +75,7 @@ class Schedule {
 struct PaceTally {
   int64_t due = 0;
   int64_t not_sent = 0;
-  /// From when a request was due until it was sent.
+  /// The time from when a request was due until it was sent.
   Histogram lag_ns;
   /// The due, not_sent and sent of TimeSlice.
   TimeSeries series;

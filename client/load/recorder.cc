@@ -14,7 +14,7 @@ namespace {
 
 using Time = Recorder::Clock::time_point;
 
-constexpr std::chrono::milliseconds kTellEvery{250};
+constexpr std::chrono::milliseconds kReportInterval{250};
 
 int64_t NanosecondsBetween(Time from, Time to) {
   return std::chrono::nanoseconds(to - from).count();
@@ -35,7 +35,11 @@ void CountPhases(const ServerAccount& account, int64_t service_ns, LoadResult& r
 }  // namespace
 
 Recorder::Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window)
-    : options_(options), control_(control), window_(window), cpu_(window), told_at_(Clock::now()) {
+    : options_(options),
+      control_(control),
+      window_(window),
+      cpu_(window),
+      reported_at_(Clock::now()) {
   const absl::Duration planned = options.open_loop.has_value() ? absl::FromChrono(window.length())
                                  : options.stability.has_value()
                                      ? options.duration * options.stability->max_trials
@@ -84,7 +88,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   const int64_t service_ns = NanosecondsBetween(answered.started, answered.ended);
   failures_in_a_row_ = 0;
   CountEnd(is_measured);
-  untold_ns_.Record(latency_ns);
+  unreported_ns_.Record(latency_ns);
   if (window_.Contains(answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
@@ -151,30 +155,30 @@ void Recorder::CountEnd(bool is_measured) {
 
 void Recorder::Watch(Time now, int64_t in_flight) {
   cpu_.Look(now);
-  if (now - told_at_ < kTellEvery) {
+  if (now - reported_at_ < kReportInterval) {
     return;
   }
-  TellProgress(now, in_flight);
+  ReportProgress(now, in_flight);
   if (control_.stop != nullptr && control_.stop->load() && now < window_.end()) {
     result_.was_stopped = true;
-    window_.AskToEnd();
+    window_.RequestEnd();
   }
   if (IsSettled(now)) {
-    window_.AskToEnd();
+    window_.RequestEnd();
   }
 }
 
-void Recorder::TellProgress(Time now, int64_t in_flight) {
+void Recorder::ReportProgress(Time now, int64_t in_flight) {
   if (control_.on_progress != nullptr) {
-    const std::chrono::duration<double> elapsed = now - told_at_;
+    const std::chrono::duration<double> elapsed = now - reported_at_;
     control_.on_progress({.elapsed = absl::FromChrono(now - window_.start()),
-                          .answers_per_s = untold_ns_.count() / elapsed.count(),
-                          .p99_ms = Milliseconds(untold_ns_.Percentile(99.0)),
+                          .answers_per_s = unreported_ns_.count() / elapsed.count(),
+                          .p99_ms = Milliseconds(unreported_ns_.Percentile(99.0)),
                           .errors = num_failed_,
                           .in_flight = in_flight});
   }
-  told_at_ = now;
-  untold_ns_ = Histogram();
+  reported_at_ = now;
+  unreported_ns_ = Histogram();
 }
 
 /// Whether the load is stable; judged once after each trial.

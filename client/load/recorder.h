@@ -70,7 +70,7 @@ class Recorder {
   void CountMessages(const Lane& lane);
   bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
   TimeSlice& SliceAt(Clock::time_point time);
-  void TellProgress(Clock::time_point now, int64_t in_flight);
+  void ReportProgress(Clock::time_point now, int64_t in_flight);
   bool IsSettled(Clock::time_point now);
 
   const LoadOptions& options_;
@@ -84,9 +84,9 @@ class Recorder {
   int64_t failures_in_a_row_ = 0;
   int trials_judged_ = 0;
 
-  // Since progress was last reported.
-  Clock::time_point told_at_;
-  Histogram untold_ns_;
+  // When progress was last reported, and the latencies of answers since then.
+  Clock::time_point reported_at_;
+  Histogram unreported_ns_;
 };
 
 /// Chooses the requests whose answers are kept whole, at even distances over the window.

@@ -1,11 +1,11 @@
 #include "client/load/reference_options.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/option_fields.h"
 #include "proto/codec/tensor.h"
 
 namespace attention {
@@ -83,38 +83,6 @@ reference::RmsNorm NormOf(const v1::RmsNorm& wire) {
   return norm;
 }
 
-reference::Rotary RotaryOf(const v1::Rotary& wire) {
-  reference::Rotary rotary;
-  rotary.dim = wire.dim();
-  rotary.base = wire.has_base() ? wire.base() : rotary.base;
-  rotary.interleaved = wire.interleaved();
-  rotary.scaling = static_cast<reference::Rotary::Scaling>(wire.scaling());
-  rotary.factor = wire.has_factor() ? wire.factor() : rotary.factor;
-  rotary.low_freq_factor =
-      wire.has_low_freq_factor() ? wire.low_freq_factor() : rotary.low_freq_factor;
-  rotary.high_freq_factor =
-      wire.has_high_freq_factor() ? wire.high_freq_factor() : rotary.high_freq_factor;
-  rotary.original_max_positions = wire.has_original_max_positions() ? wire.original_max_positions()
-                                                                    : rotary.original_max_positions;
-  rotary.position_offset = wire.position_offset();
-  return rotary;
-}
-
-/// `wire` is the request's options, or those of one of its sequences.
-template <typename Wire>
-void ReadVisibility(const Wire& wire, reference::Options& options) {
-  options.causal = wire.has_causal() ? wire.causal() : options.causal;
-  for (const reference::VisibilityNumber& number : reference::kVisibilityNumbers) {
-    const auto* const field = Wire::descriptor()->FindFieldByName(number.name);
-    if (wire.GetReflection()->HasField(wire, field)) {
-      options.*number.value = wire.GetReflection()->GetInt64(wire, field);
-    }
-  }
-  if (!wire.global_tokens().empty()) {
-    options.global_tokens.assign(wire.global_tokens().begin(), wire.global_tokens().end());
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& request,
@@ -125,9 +93,10 @@ absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& reque
   reference::Options options;
   options.causal = extents.is_causal;
   options.query_offset = span.query_offset;
-  ReadVisibility(wire, options);
+  ReadVisibilityFields(wire, reference::kVisibilityNumbers, options);
   if (!wire.sequences().empty()) {
-    ReadVisibility(wire.sequences(static_cast<int>(index)), options);
+    ReadVisibilityFields(wire.sequences(static_cast<int>(index)), reference::kVisibilityNumbers,
+                         options);
   }
   std::erase_if(options.global_tokens, [&span](int64_t token) { return token >= span.kv_len; });
   if (wire.has_scale()) {
@@ -143,7 +112,7 @@ absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& reque
     options.key_norm = NormOf(wire.key_norm());
   }
   if (wire.has_rotary()) {
-    options.rotary = RotaryOf(wire.rotary());
+    options.rotary = RotaryOf<reference::Rotary>(wire.rotary());
   }
   options.similarity = static_cast<reference::Similarity>(wire.similarity());
   options.bandwidth = wire.bandwidth();

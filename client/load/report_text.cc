@@ -28,17 +28,6 @@ std::string UnitOf(const BenchReport& report) {
                                                              : "in flight";
 }
 
-/// The percentiles on one line: "mean 1.250  p50 1.199  p90 ...  p99.99 ...  max 9.811 ms".
-std::string LatencyText(const Histogram& nanoseconds) {
-  std::string text = absl::StrFormat("mean %.3f", Milliseconds(nanoseconds.mean()));
-  for (const Quantile& quantile : kQuantiles) {
-    absl::StrAppendFormat(&text, "  %s %.3f", quantile.name,
-                          Milliseconds(nanoseconds.Percentile(quantile.percent)));
-  }
-  absl::StrAppendFormat(&text, "  max %.3f ms", Milliseconds(nanoseconds.max()));
-  return text;
-}
-
 /// A percentile in milliseconds; "-" if there are fewer than 1 / (1 - q) values, of which it would
 /// be but one.
 std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
@@ -69,20 +58,6 @@ std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
 
 std::string Line(const std::string& name, const std::string& value) {
   return absl::StrFormat("%-11s %s\n", name, value);
-}
-
-/// A line or two for each kind of failure, and one when the run ended early.
-std::string FailuresText(const LoadResult& result) {
-  std::string text;
-  for (const auto& [code, failure] : result.failures) {
-    text += Line("failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text));
-    if (failure.latency_ns.count() > 0) {
-      text += Line("", absl::StrCat("after ", LatencyText(failure.latency_ns)));
-    }
-  }
-  return absl::StrCat(
-      text, result.gave_up ? Line("stopped", "early, because nothing but errors came") : "",
-      result.was_stopped ? Line("stopped", "early, by hand") : "");
 }
 
 std::string VerificationText(const LoadVerification& verification) {
@@ -201,24 +176,51 @@ std::string ClientText(const BenchLevel& level) {
                          warning.empty() ? "" : ": " + warning);
 }
 
-/// The lines below the counts and latencies of a level.
-std::string RemarksText(const BenchLevel& level) {
+/// A line about a level besides its counts and latencies.
+struct Remark {
+  const char* name;
   std::string text;
-  if (level.result.accounts > 0) {
-    text += Line("server", absl::StrFormat("%.1f requests per batch",
-                                           RatesOf(level.result).requests_per_batch));
+  bool is_bad = false;
+};
+
+std::vector<Remark> RemarksOf(const BenchLevel& level) {
+  const LoadResult& result = level.result;
+  std::vector<Remark> remarks;
+  if (result.accounts > 0) {
+    remarks.push_back(
+        {"server", absl::StrFormat("%.1f requests per batch", RatesOf(result).requests_per_batch)});
   }
   if (level.stability.windows.size() > 1) {
-    text += Line("stability", StabilityText(level));
+    remarks.push_back(
+        {"stability", StabilityText(level),
+         level.options.stability.has_value() && !level.stability.is_stable.value_or(false)});
   }
-  text += Line("client", ClientText(level));
+  remarks.push_back({"client", ClientText(level), !ClientWarning(level).empty()});
   if (level.verification.has_value()) {
-    text += Line("verified", VerificationText(*level.verification));
+    remarks.push_back(
+        {"verified", VerificationText(*level.verification), !level.verification->agreed()});
   }
   for (const SloCheck& check : level.slo) {
-    text += Line("target", SloText(check));
+    remarks.push_back({"target", SloText(check), !check.is_met});
   }
-  return text + FailuresText(level.result);
+  for (const auto& [code, failure] : result.failures) {
+    remarks.push_back(
+        {"failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text), true});
+    const Histogram& latency = failure.latency_ns;
+    if (latency.count() > 0) {
+      remarks.push_back(
+          {"",
+           absl::StrFormat("after mean %.3f  p99 %.3f  max %.3f ms", Milliseconds(latency.mean()),
+                           Milliseconds(latency.Percentile(99)), Milliseconds(latency.max())),
+           true});
+    }
+  }
+  if (result.gave_up || result.was_stopped) {
+    remarks.push_back({"stopped",
+                       result.gave_up ? "early, because nothing but errors came" : "early, by hand",
+                       true});
+  }
+  return remarks;
 }
 
 /// The first two lines: the request, and `load` with its connections.
@@ -233,63 +235,40 @@ std::string HeadText(const BenchReport& report, const std::string& load) {
 
 std::string OneLevelText(const BenchReport& report) {
   const BenchLevel& level = report.levels.front();
-  return absl::StrCat(HeadText(report, LoadText(report.subject, level.options)),
-                      CountsText(report, level), LatenciesText(report, level.result),
-                      RemarksText(level));
-}
-
-std::string RemarkText(const BenchLevel& level) {
-  std::vector<std::string> remarks;
-  for (const SloCheck& check : level.slo) {
-    if (!check.is_met) {
-      remarks.push_back(absl::StrCat("missed ", check.target.text));
-    }
-  }
-  if (level.options.stability.has_value() && !level.stability.is_stable.value_or(false)) {
-    remarks.push_back("not stable");
-  }
-  if (!ClientWarning(level).empty()) {
-    remarks.push_back("client?");
-  }
-  if (level.verification.has_value() && !level.verification->agreed()) {
-    remarks.push_back("WRONG");
-  }
-  return remarks.empty() ? "" : absl::StrCat("  ", absl::StrJoin(remarks, ", "));
-}
-
-std::string LevelsText(const BenchReport& report) {
-  const bool is_open = report.levels.front().options.open_loop.has_value();
-  std::string text = absl::StrFormat(
-      "%10s %11s %11s %9s %9s %9s %9s %9s %7s  %s\n", is_open ? "rate" : "in flight", "answers/s",
-      "tokens/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "failed", "remarks");
-  for (const BenchLevel& level : report.levels) {
-    const LoadRates rates = RatesOf(level.result);
-    const Histogram& latency = level.result.latency_ns;
-    const auto ms = [&](double percent) { return PercentileOrDash(latency, percent); };
-    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9.3f %7d%s\n",
-                          LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
-                          ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
-                          NumFailures(level.result.failures), RemarkText(level));
+  std::string text = absl::StrCat(HeadText(report, LoadText(report.subject, level.options)),
+                                  CountsText(report, level), LatenciesText(report, level.result));
+  for (const Remark& remark : RemarksOf(level)) {
+    text += Line(remark.name, remark.text);
   }
   return text;
 }
 
+/// A table with a line for each level, and below it what is bad about which.
 std::string ManyLevelsText(const BenchReport& report) {
   const bool is_open = report.levels.front().options.open_loop.has_value();
   std::string text = HeadText(report, absl::StrFormat("%d levels of %s", report.levels.size(),
                                                       is_open ? "an open loop" : "a closed loop"));
-  text += LevelsText(report);
+  absl::StrAppendFormat(&text, "%10s %11s %11s %9s %9s %9s %9s %9s %7s\n",
+                        is_open ? "rate" : "in flight", "answers/s", "tokens/s", "p50 ms", "p90 ms",
+                        "p99 ms", "p99.9 ms", "max ms", "failed");
+  std::string remarks;
   for (const BenchLevel& level : report.levels) {
-    const std::string name = absl::StrFormat("at %.6g", LevelValue(level.options));
-    if (const std::string warning = ClientWarning(level); !warning.empty()) {
-      text += Line(name, warning);
+    const LoadRates rates = RatesOf(level.result);
+    const Histogram& latency = level.result.latency_ns;
+    const auto ms = [&](double percent) { return PercentileOrDash(latency, percent); };
+    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9.3f %7d\n",
+                          LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
+                          ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
+                          NumFailures(level.result.failures));
+    for (const Remark& remark : RemarksOf(level)) {
+      if (remark.is_bad) {
+        remarks += Line(absl::StrFormat("at %.6g", LevelValue(level.options)),
+                        absl::StrCat(remark.name, *remark.name == '\0' ? "" : " ", remark.text));
+      }
     }
-    if (level.verification.has_value() && !level.verification->agreed()) {
-      text += Line(name, VerificationText(*level.verification));
-    }
-    text += FailuresText(level.result);
   }
-  return report.search.has_value() ? text + Line("found", SearchText(report)) : text;
+  return absl::StrCat(text, remarks,
+                      report.search.has_value() ? Line("found", SearchText(report)) : "");
 }
 
 }  // namespace

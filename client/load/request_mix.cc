@@ -41,7 +41,7 @@ int64_t NumSequences(const AttendRequest& request) {
   return std::get<HiddenStatesInput>(request.input).tensor->shape()[0];
 }
 
-/// What a cut request has: a copy of the rows, or a tensor of their shape that is never written.
+/// The tensor of a cut request: a copy of the rows, or one of their shape that is never written.
 enum class Cut { kCopied, kShapeOnly };
 
 Workload CutTo(int64_t length, Cut how, const AttendRequest& longest) {
@@ -107,20 +107,8 @@ absl::StatusOr<int64_t> RequestMix::CountTokens(size_t kind, const AttendResult&
 }
 
 std::string RequestMix::Describe() const {
-  if (lengths_text().empty()) {
-    return attention::Describe(base_->request);
-  }
-  const AttendRequest& request = base_->request;
-  std::string text;
-  if (const auto* rows = std::get_if<HiddenStatesInput>(&request.input)) {
-    const Shape& shape = rows->tensor->shape();
-    text = absl::StrCat("hidden states [", shape[0], ", n, ", shape[2], "] ",
-                        std::string(Name(rows->tensor->dtype())));
-  } else {
-    text = absl::StrCat(std::get<TokenIdsInput>(request.input).lengths.size(),
-                        " sequences of n tokens");
-  }
-  return absl::StrCat(text, ", n ", lengths_text(), DescribeRun(request), DescribeOptions(request));
+  return absl::StrCat(attention::Describe(base_->request),
+                      lengths_text().empty() ? "" : ", lengths " + lengths_text());
 }
 
 absl::StatusOr<EncodedLoad> EncodeLoad(const RequestMix& mix, const Protocol& protocol,

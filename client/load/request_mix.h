@@ -44,8 +44,8 @@ class RequestMix {
   /// The query rows of one kind; for texts, those of their answer `first`. Errors of QueryRows.
   absl::StatusOr<int64_t> CountTokens(size_t kind, const AttendResult& first) const;
 
-  /// A description like Describe, with the lengths named: "hidden states [1, n, 512] FP32, n
-  /// uniform:8..512".
+  /// The description of the request, the longest of a mix, and the mix: "hidden states [1, 512,
+  /// 512] FP32, lengths uniform:8..512".
   std::string Describe() const;
 
  private:

@@ -42,8 +42,8 @@ void ClosedWindow::Advance(Time now, int64_t num_ended, int64_t num_measured) {
   }
 }
 
-void ClosedWindow::EndIfAsked(Time now) {
-  if (!window_.is_asked_to_end()) {
+void ClosedWindow::EndIfRequested(Time now) {
+  if (!window_.is_end_requested()) {
     return;
   }
   if (now < window_.start()) {

@@ -22,7 +22,7 @@ class ClosedWindow {
 
   /// To be called after a request ended. So many have ended by now, and so many of those count.
   void Advance(Time now, int64_t num_ended, int64_t num_measured);
-  void EndIfAsked(Time now);
+  void EndIfRequested(Time now);
   /// Whether requests are still to be sent.
   bool IsOpen(Time now) const { return now < window_.end(); }
   /// Whether so many measured requests are enough; false before the window begins.

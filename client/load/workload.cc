@@ -1,5 +1,7 @@
 #include "client/load/workload.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -7,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/lib/sequences.h"
-#include "core/reference/reference.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -16,6 +17,8 @@ namespace attention {
 namespace {
 
 constexpr size_t kMaxShown = 8;
+/// The characters of options that are shown: lists may be long.
+constexpr size_t kMaxOptionsShown = 200;
 
 std::string List(const std::vector<int64_t>& values) {
   const auto end = values.begin() + static_cast<int64_t>(std::min(kMaxShown, values.size()));
@@ -64,55 +67,8 @@ struct Describer {
   }
 };
 
-}  // namespace
-
-absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer) {
-  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request, answer.tokens));
-  int64_t rows = 0;
-  for (const SequenceSpan& sequence : sequences) {
-    rows += sequence.query_len;
-  }
-  return rows;
-}
-
-std::string WordsOf(const std::string& field) { return absl::StrReplaceAll(field, {{"_", " "}}); }
-
-std::string Describe(const AttendRequest& request) {
-  return std::visit(Describer(), request.input) + DescribeRun(request) + DescribeOptions(request);
-}
-
-namespace {
-
-template <typename Number>
-void AppendNumber(const char* name, Number value, std::string& text) {
-  if (value != 0) {
-    absl::StrAppend(&text, ", ", name, " ", value);
-  }
-}
-
-void AppendRows(const v1::AttentionOptions& options, std::string& text) {
-  absl::StrAppend(&text, options.has_query_norm() ? ", query norm" : "",
-                  options.has_key_norm() ? ", key norm" : "",
-                  options.has_rotary() ? ", rotary" : "");
-  if (options.rotary().scaling() != v1::Rotary::NONE) {
-    absl::StrAppend(&text, " scaled by ", options.rotary().factor());
-  }
-}
-
-// `part` is the request's options, or one of its sequences.
-template <typename Part>
-void AppendVisibility(const Part& part, std::string& text) {
-  for (const reference::VisibilityNumber& number : reference::kVisibilityNumbers) {
-    const auto* const field = Part::descriptor()->FindFieldByName(number.name);
-    AppendNumber(WordsOf(number.name).c_str(), part.GetReflection()->GetInt64(part, field), text);
-  }
-  if (!part.global_tokens().empty()) {
-    absl::StrAppend(&text, ", global tokens ", absl::StrJoin(part.global_tokens(), ","));
-  }
-}
-
-}  // namespace
-
+/// The part of the model that runs: ", layer 3", ", mean pooled, weights of layers 0,3"; empty for
+/// the whole stack.
 std::string DescribeRun(const AttendRequest& request) {
   std::string text;
   if (request.model_version.has_value()) {
@@ -136,23 +92,20 @@ std::string DescribeRun(const AttendRequest& request) {
 }
 
 std::string DescribeOptions(const AttendRequest& request) {
-  const v1::AttentionOptions& options = request.options;
+  v1::AttentionOptions options = request.options;
+  options.clear_causal();
+  options.clear_return_weights();
+  options.clear_return_log_sum_exp();
+  options.clear_weights_top_k();
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  printer.SetUseShortRepeatedPrimitives(true);
   std::string text;
-  if (options.similarity() != v1::DOT_PRODUCT) {
-    absl::StrAppend(&text, ", ", absl::AsciiStrToLower(v1::Similarity_Name(options.similarity())));
+  printer.PrintToString(options, &text);
+  if (!text.empty()) {
+    text = absl::StrCat(", ", absl::StripAsciiWhitespace(text).substr(0, kMaxOptionsShown),
+                        text.size() > kMaxOptionsShown ? "..." : "");
   }
-  AppendNumber("bandwidth", options.bandwidth(), text);
-  AppendNumber("scale", options.scale(), text);
-  AppendNumber("softcap", options.softcap(), text);
-  AppendVisibility(options, text);
-  for (int i = 0; i < options.sequences_size(); ++i) {
-    std::string own;
-    AppendVisibility(options.sequences(i), own);
-    absl::StrAppend(&text, own.empty() ? "" : absl::StrCat(", in sequence ", i, own.substr(1)));
-  }
-  absl::StrAppend(&text, options.alibi_slopes().empty() ? "" : ", ALiBi",
-                  options.sinks().empty() ? "" : ", sinks");
-  AppendRows(options, text);
   if (request.bias != nullptr) {
     absl::StrAppend(&text, ", bias ", ShapeText(request.bias->shape()));
   }
@@ -160,6 +113,23 @@ std::string DescribeOptions(const AttendRequest& request) {
     absl::StrAppend(&text, ", mask ", ShapeText(request.mask->shape));
   }
   return text;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer) {
+  ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request, answer.tokens));
+  int64_t rows = 0;
+  for (const SequenceSpan& sequence : sequences) {
+    rows += sequence.query_len;
+  }
+  return rows;
+}
+
+std::string WordsOf(const std::string& field) { return absl::StrReplaceAll(field, {{"_", " "}}); }
+
+std::string Describe(const AttendRequest& request) {
+  return std::visit(Describer(), request.input) + DescribeRun(request) + DescribeOptions(request);
 }
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/page/asset.h"
 #include "client/page/color.h"
@@ -16,7 +17,6 @@ namespace attention {
 extern const Asset kPlotStyle;
 extern const Asset kPlotDataScript;
 extern const Asset kPlotHeatScript;
-extern const Asset kPlotLinksScript;
 extern const Asset kPlotPageScript;
 
 namespace {
@@ -37,7 +37,7 @@ constexpr char kOverview[] = R"html(
 </div>
 )html";
 
-constexpr char kPair[] = R"html(
+constexpr char kMap[] = R"html(
 <div class="pair">
 <section class="card" aria-labelledby="heat-title">
 <h2 id="heat-title"></h2>
@@ -52,11 +52,9 @@ constexpr char kPair[] = R"html(
 <div id="hidden-note"><span class="swatch"></span>hidden from a row: <bdi id="hidden-by"></bdi></div>
 </div>
 </section>
-<section class="card" aria-labelledby="links-title">
-<h2 id="links-title">From token to token</h2>
-<p class="muted">Left: rows. Right: the keys they attend to. Point at a token, or choose it to keep it; Escape lets go.</p>
-<div id="links"><ol class="rows" aria-label="Rows"></ol><svg preserveAspectRatio="none" aria-hidden="true"></svg><ol class="keys" aria-label="Keys"></ol></div>
-<div id="lists" aria-live="polite"></div>
+<section class="card" aria-label="Largest weights">
+<p class="muted">Point at a cell: the largest weights of its row, and of its key.</p>
+<div id="lists"></div>
 </section>
 </div>
 )html";
@@ -68,9 +66,9 @@ std::string HtmlPicture(const AttentionPicture& picture) {
             .body = absl::StrCat("<h1><bdi>", EscapeHtml(picture.title), "</bdi></h1>\n",
                                  "<p class=\"muted\"><bdi>", EscapeHtml(picture.source),
                                  "</bdi></p>\n<p class=\"muted\">", NumCells(picture),
-                                 " weights, kept in steps of 0.0015%.</p>\n", kOverview, kPair),
+                                 " weights, kept in steps of 0.0015%.</p>\n", kOverview, kMap),
             .styles = {&kPlotStyle},
-            .scripts = {&kPlotDataScript, &kPlotHeatScript, &kPlotLinksScript, &kPlotPageScript},
+            .scripts = {&kPlotDataScript, &kPlotHeatScript, &kPlotPageScript},
             .data = PageData(picture)};
   return PageHtml(page);
 }
@@ -87,7 +85,7 @@ std::string PackedWeights(const Tensor& weights) {
     bytes.push_back(static_cast<char>(code & 0xFF));
     bytes.push_back(static_cast<char>(code >> 8));
   }
-  return Base64(bytes);
+  return absl::Base64Escape(bytes);
 }
 
 std::string PackedColors() {
@@ -98,7 +96,7 @@ std::string PackedColors() {
       bytes.push_back(static_cast<char>(channel));
     }
   }
-  return Base64(bytes);
+  return absl::Base64Escape(bytes);
 }
 
 }  // namespace

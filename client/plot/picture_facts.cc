@@ -21,7 +21,7 @@ std::string PackedMask(const std::vector<uint8_t>& hidden) {
   for (size_t i = 0; i < hidden.size(); ++i) {
     bytes[i / 8] = static_cast<char>(bytes[i / 8] | (hidden[i] != 0 ? 1 << i % 8 : 0));
   }
-  return Base64(bytes);
+  return absl::Base64Escape(bytes);
 }
 
 /// The index of `entry` in `list`, to which it is added if it is missing.
@@ -137,12 +137,6 @@ absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTens
     return absl::InvalidArgumentError(
         absl::StrCat(kPictureFacts, ": expected a description of a picture: ", error.what()));
   }
-}
-
-std::string Base64(const std::string& bytes) {
-  std::string text;
-  absl::Base64Escape(bytes, &text);
-  return text;
 }
 
 }  // namespace attention

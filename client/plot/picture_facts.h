@@ -24,7 +24,4 @@ nlohmann::json PictureFacts(const AttentionPicture& picture);
 /// not fit.
 absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTensors tensors);
 
-/// `bytes` in base64.
-std::string Base64(const std::string& bytes);
-
 }  // namespace attention

@@ -13,7 +13,6 @@ class Layer {
     this.rows = data.texts[layer.rows];
     this.keys = data.texts[layer.keys];
     this.cells = this.rows.length * this.keys.length;
-    this.isSelf = layer.rows === layer.keys;
     const bytes = bytesOf(layer.weights);
     this.weights = new Uint16Array(bytes.buffer);
     this.mask = layer.mask < 0 ? null : data.maskBytes[layer.mask];

@@ -1,6 +1,13 @@
 "use strict";
 
-// The controls of the page. They keep the choice and update the maps, lines and lists.
+// The controls of the page. They keep the choice and update the maps and the lists.
+
+// Indices of the `count` largest of `weights` above 0, largest first.
+function heaviest(weights, count) {
+  const order = [];
+  weights.forEach((weight, index) => weight > 0 && order.push(index));
+  return order.sort((a, b) => weights[b] - weights[a] || a - b).slice(0, count);
+}
 
 class PlotPage {
   constructor(data) {
@@ -9,7 +16,6 @@ class PlotPage {
     this.find = (id) => document.getElementById(id);
     this.overview = new Overview(this.find("overview"), data, (layer, head) => this.choose({layer, head}));
     this.heat = new HeatMap(this.find("heat"), data, (cell) => this.point(cell));
-    this.links = new Links(this.find("links"), (token) => this.list(token));
     this.addControls();
     this.showSequence(0);
   }
@@ -26,7 +32,7 @@ class PlotPage {
     this.find("layer").addEventListener("change", (event) => this.choose({layer: event.target.selectedIndex}));
     this.find("head").addEventListener("change", (event) => this.choose({head: event.target.selectedIndex - 1}));
     this.find("scale-kind").addEventListener("change", () => this.choose({}));
-    this.find("count").addEventListener("change", () => this.list(this.links.chosen));
+    this.find("count").addEventListener("change", () => this.list());
     this.find("hidden-note").hidden = !this.data.hiddenBy;
     this.find("hidden-by").textContent = this.data.hiddenBy;
   }
@@ -58,8 +64,9 @@ class PlotPage {
     const scale = {top: kind === "whole" ? 1 : this.grid.largest, isRoot: kind === "root"};
     this.overview.mark(this.state.layer, layer.heads.length === 1 ? 0 : head);
     this.heat.show(layer, this.grid, scale);
-    this.links.show(layer, this.grid);
     this.showLegend(scale);
+    this.listed = null;
+    this.list();
     this.point(null);
   }
 
@@ -83,38 +90,32 @@ class PlotPage {
     const weight = element("strong", "", this.grid.hidden[at] ? "hidden" : percent(this.grid.weights[at]));
     readout.replaceChildren(`row ${cell.row} `, tokenElement(layer.rows[cell.row]), ` attends to key ${cell.key} `,
                             tokenElement(layer.keys[cell.key]), ": ", weight);
+    this.listed = cell;
+    this.list();
   }
 
-  // Lists what a token attends to, and what attends to it.
-  list(token) {
-    const layer = this.layers[this.state.layer], lists = this.find("lists");
-    if (token === null) {
-      lists.replaceChildren(element("p", "muted", "No token chosen."));
+  // Lists what the row of the last cell attends to, and what attends to its key.
+  list() {
+    if (this.listed === null) {
+      this.find("lists").replaceChildren();
       return;
     }
-    const tables = [];
-    if (token.side === "row" || layer.isSelf) tables.push(this.table({side: "row", index: token.index}));
-    if (token.side === "key" || layer.isSelf) tables.push(this.table({side: "key", index: token.index}));
-    lists.replaceChildren(...tables);
+    const {rows, keys} = this.layers[this.state.layer], {row, key} = this.listed, {weights} = this.grid;
+    this.find("lists").replaceChildren(
+        this.table("attends", [tokenElement(rows[row]), " attends to"], keys, keys.map((_, other) => weights[row * keys.length + other])),
+        this.table("attended", [tokenElement(keys[key]), " is attended to by"], rows, rows.map((_, other) => weights[other * keys.length + key])));
   }
 
-  table(token) {
-    const layer = this.layers[this.state.layer], isRow = token.side === "row";
-    const tokens = isRow ? [layer.rows, layer.keys] : [layer.keys, layer.rows];
-    const weights = tokens[1].map((_, other) => this.links.weightAt(token, other).weight);
-    const count = Number(this.find("count").value) || weights.length;
-    const table = element("table", isRow ? "attends" : "attended");
-    const caption = element("caption");
-    caption.append(tokenElement(tokens[0][token.index]), isRow ? " attends to" : " is attended to by");
-    const body = element("tbody");
-    for (const other of heaviest(weights, count)) {
+  table(className, title, tokens, weights) {
+    const table = element("table", className), caption = element("caption"), body = element("tbody");
+    caption.append(...title);
+    for (const other of heaviest(weights, Number(this.find("count").value) || weights.length)) {
       const row = element("tr"), name = element("td");
-      name.append(numberElement(other, tokens[1][other]), " ", tokenElement(tokens[1][other]));
+      name.append(numberElement(other, tokens[other]), " ", tokenElement(tokens[other]));
       row.append(name, element("td", "", percent(weights[other])));
       row.style.setProperty("--share", weights[other]);
       body.append(row);
     }
-    if (!body.children.length) body.append(element("tr", "", isRow ? "no key" : "no row"));
     table.append(caption, body);
     return table;
   }

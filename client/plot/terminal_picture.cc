@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -19,70 +18,26 @@ constexpr int64_t kMostLabelledRows = 64;
 constexpr int64_t kColumnGap = 3;
 constexpr int64_t kRampCells = 24;
 
-constexpr char kReset[] = "\x1b[0m";
-
-/// The nearest of the 6 x 6 x 6 colours that follow the first 16 of a terminal's 256.
-int CubeColor(Rgb color) {
-  const auto level = [](uint8_t channel) {
-    constexpr int kLevels[] = {0, 95, 135, 175, 215, 255};
-    int best = 0;
-    for (int i = 1; i < 6; ++i) {
-      best = std::abs(kLevels[i] - channel) < std::abs(kLevels[best] - channel) ? i : best;
-    }
-    return best;
-  };
-  return 16 + 36 * level(color.red) + 6 * level(color.green) + level(color.blue);
-}
-
 /// One cell of a map: the weight's place on the scale of colours, 0..1, or that it is hidden.
 struct Cell {
   double share = 0;
   bool is_hidden = false;
 };
 
-/// Turns cells into characters; a hidden cell is dots.
-class Brush {
- public:
-  explicit Brush(TerminalColors colors) : colors_(colors) {}
-
-  bool has_colors() const { return colors_ != TerminalColors::kNone; }
-
-  /// A cell that is some columns wide.
-  std::string Wide(const Cell& cell, int64_t columns) const {
-    static constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
-    const char* const shade =
-        kShades[std::clamp(static_cast<int>(std::ceil(cell.share * 4)), 0, 4)];
-    std::string text;
-    for (int64_t i = 0; i < columns; ++i) {
-      text += cell.is_hidden ? "·" : has_colors() ? " " : shade;
-    }
-    return cell.is_hidden || !has_colors() ? text : absl::StrCat(Escape(48, cell), text, kReset);
+/// The text of a cell that is some columns wide: a background of its colour, or a shade. A hidden
+/// cell is dots.
+std::string CellText(const Cell& cell, int64_t columns, bool has_colors) {
+  static constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
+  const char* const shade = kShades[std::clamp(static_cast<int>(std::ceil(cell.share * 4)), 0, 4)];
+  std::string text;
+  for (int64_t i = 0; i < columns; ++i) {
+    text += cell.is_hidden ? "·" : has_colors ? " " : shade;
   }
-
-  /// Two cells in one column, one above the other. REQUIRES: has_colors.
-  std::string Halves(const Cell& upper, const Cell& lower) const {
-    if (upper.is_hidden && lower.is_hidden) {
-      return "·";
-    }
-    if (upper.is_hidden || lower.is_hidden) {
-      return upper.is_hidden ? absl::StrCat(Escape(38, lower), "▄", kReset)
-                             : absl::StrCat(Escape(38, upper), "▀", kReset);
-    }
-    return absl::StrCat(Escape(38, upper), Escape(48, lower), "▀", kReset);
-  }
-
- private:
-  /// The escape sequence (ECMA-48, ISO 8613-6) that sets a colour: with `layer` 38 of characters,
-  /// with 48 of their background.
-  std::string Escape(int layer, const Cell& cell) const {
-    const Rgb color = SequentialColor(cell.share);
-    return colors_ == TerminalColors::k24Bit
-               ? absl::StrFormat("\x1b[%d;2;%d;%d;%dm", layer, color.red, color.green, color.blue)
-               : absl::StrFormat("\x1b[%d;5;%dm", layer, CubeColor(color));
-  }
-
-  TerminalColors colors_;
-};
+  const Rgb color = SequentialColor(cell.share);
+  return cell.is_hidden || !has_colors ? text
+                                       : absl::StrFormat("\x1b[48;2;%d;%d;%dm%s\x1b[0m", color.red,
+                                                         color.green, color.blue, text);
+}
 
 /// A line of text, and how many columns it takes; escape sequences take none.
 struct Line {
@@ -118,7 +73,7 @@ int64_t LabelColumns(const std::vector<std::string>& rows) {
 class Painter {
  public:
   Painter(const TerminalOptions& options, float top)
-      : brush_(options.colors), columns_(options.columns), top_(top) {}
+      : has_colors_(options.has_colors), columns_(options.columns), top_(top) {}
 
   /// `with_rows`: shows the token of each row before its cells, if there is room.
   Block Draw(const Panel& panel, bool with_rows) const {
@@ -149,7 +104,7 @@ class Painter {
     std::string text = "0% ";
     for (int64_t i = 0; i < cells; ++i) {
       const double share = static_cast<double>(i) / static_cast<double>(cells - 1);
-      text += brush_.Wide({.share = share}, 1);
+      text += CellText({.share = share}, 1, has_colors_);
     }
     absl::StrAppend(&text, end, cells + ColumnsOf(end + half_way) + 3 <= columns_ ? half_way : "",
                     "\n");
@@ -172,9 +127,6 @@ class Painter {
   }
 
   Cell CellAt(const WeightGrid& grid, int64_t row, int64_t key) const {
-    if (row >= grid.rows) {
-      return {.is_hidden = true};
-    }
     const int64_t cell = row * grid.keys + key;
     return {.share = ScaledShare(grid.weights[cell], top_), .is_hidden = grid.hidden[cell] != 0};
   }
@@ -192,27 +144,23 @@ class Painter {
     for (int64_t i = 0; i < grid.rows; ++i) {
       std::string line = labels[i];
       for (int64_t j = 0; j < grid.keys; ++j) {
-        line += brush_.Wide(CellAt(grid, i, j), 2);
+        line += CellText(CellAt(grid, i, j), 2, has_colors_);
       }
       block.Add(line, columns);
     }
   }
 
-  /// A character is about twice as high as wide, so it shows one key and two rows.
+  /// A character is about twice as high as wide, so it shows twice as many rows as keys.
   void AddDense(const WeightGrid& whole, Block& block) const {
     const int64_t labels = NumberColumns(whole.rows) + 1;
     const int64_t most = std::max<int64_t>(1, columns_ - labels);
-    const int64_t each = (whole.keys + most - 1) / most;
-    const int64_t rows_each = brush_.has_colors() ? each : 2 * each;
+    const int64_t rows_each = 2 * ((whole.keys + most - 1) / most);
     const WeightGrid grid = Pooled(whole, (whole.rows + rows_each - 1) / rows_each, most);
-    const int64_t step = brush_.has_colors() ? 2 : 1;
-    for (int64_t i = 0; i < grid.rows; i += step) {
-      const bool has_number = i / step % 5 == 0;
+    for (int64_t i = 0; i < grid.rows; ++i) {
       std::string line =
-          PadLeft(has_number ? absl::StrCat(i * grid.rows_each) : "", labels - 1) + " ";
+          PadLeft(i % 5 == 0 ? absl::StrCat(i * grid.rows_each) : "", labels - 1) + " ";
       for (int64_t j = 0; j < grid.keys; ++j) {
-        line += step == 2 ? brush_.Halves(CellAt(grid, i, j), CellAt(grid, i + 1, j))
-                          : brush_.Wide(CellAt(grid, i, j), 1);
+        line += CellText(CellAt(grid, i, j), 1, has_colors_);
       }
       block.Add(line, labels + grid.keys);
     }
@@ -223,7 +171,7 @@ class Painter {
     }
   }
 
-  Brush brush_;
+  bool has_colors_;
   int64_t columns_;
   float top_;
 };

@@ -9,19 +9,17 @@
 
 namespace attention {
 
-enum class TerminalColors { kNone, k256, k24Bit };
-
 struct TerminalOptions {
   StillOptions still;
   /// Width of the terminal. Maps that do not fit are reduced.
   int64_t columns = 80;
-  TerminalColors colors = TerminalColors::kNone;
+  bool has_colors = false;  // of 24 bits
 };
 
 /// Maps of one sequence, side by side if they fit. Cells are two columns wide, with the token of
-/// each row, if there is room; else a key has a column and a row has half a line. Without colours
-/// there are five shades. All maps share one scale. REQUIRES: CheckPicture, the sequence exists,
-/// and at least 20 columns.
+/// each row, if there is room; else a cell is one column wide and combines two rows or more.
+/// Without colours there are five shades. All maps share one scale. REQUIRES: CheckPicture, the
+/// sequence exists, and at least 20 columns.
 std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptions& options);
 
 }  // namespace attention

@@ -1,10 +1,7 @@
 #include "core/tensor/safetensors.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/safetensors_header.h"
 #include "nlohmann/json.hpp"
@@ -169,20 +167,6 @@ std::string HeaderOf(const std::vector<NamedTensor>& tensors, const SafetensorsM
   return std::string(reinterpret_cast<const char*>(&header_bytes), kLengthBytes) + text;
 }
 
-absl::Status WriteFile(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       const SafetensorsMetadata& metadata) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  const std::string header = HeaderOf(tensors, metadata);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  for (const auto& [name, tensor] : tensors) {
-    file.write(tensor->as<char>(), static_cast<std::streamsize>(tensor->size_bytes()));
-  }
-  file.close();
-  return file ? absl::OkStatus()
-              : absl::ErrnoToStatus(errno == 0 ? EIO : errno, "cannot write " + path);
-}
-
 }  // namespace
 
 absl::StatusOr<NamedTensors> ReadSafetensors(const std::string& path) {
@@ -201,15 +185,12 @@ absl::Status WriteSafetensors(const std::string& path,
   std::stable_sort(ordered.begin(), ordered.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return SizeOf(a.second->dtype()) > SizeOf(b.second->dtype());
   });
-  const std::string unfinished = absl::StrCat(path, ".", getpid(), ".tmp");
-  absl::Status status = WriteFile(unfinished, ordered, metadata);
-  if (status.ok() && std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    status = absl::ErrnoToStatus(errno, "cannot replace " + path);
+  const std::string header = HeaderOf(ordered, metadata);
+  std::vector<absl::string_view> parts = {header};
+  for (const auto& [name, tensor] : ordered) {
+    parts.emplace_back(tensor->as<char>(), tensor->size_bytes());
   }
-  if (!status.ok()) {
-    std::remove(unfinished.c_str());
-  }
-  return status;
+  return WriteFile(path, parts);
 }
 
 }  // namespace attention

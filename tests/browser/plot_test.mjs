@@ -80,6 +80,21 @@ const choose = async (page, layer, head) => {
   await page.select("#head", head < 0 ? `mean of ${HEADS}` : `head ${head}`);
 };
 
+async function pointAt(page, row, key, length = LENGTH) {
+  const map = await page.$("#heat canvas");
+  await map.scrollIntoView();
+  const { x, y, width, height } = await map.boundingBox();
+  await page.mouse.move(x + ((key + 0.5) * width) / length, y + ((row + 0.5) * height) / length);
+}
+
+/** Of a list below the map: the numbers of the tokens, and what is said of each. */
+const listOf = (page, name) =>
+  page.$$eval(
+    `#lists .${name} tbody tr`,
+    (rows, tokens) => rows.map((row) => [tokens.indexOf(row.querySelector(".token").textContent), row.lastChild.textContent]),
+    TOKENS,
+  );
+
 /** Of a cell of the large map: [red, green, blue, alpha]. */
 const pixelOf = (page, row, key) =>
   page.$eval(
@@ -91,36 +106,25 @@ const pixelOf = (page, row, key) =>
 
 await test("pages of attend plot", () =>
   withBrowser(async (browser) => {
-    await test("a row that is pointed at tells what it attends to", async () => {
-      const { page, problems } = await openPage(browser, small);
-      await choose(page, 1, 2);
-      await page.hover("#links .rows li:nth-child(5) button");
-      const shown = await textsOf(page, "#links .keys .weight");
-      for (let key = 0; key < LENGTH; ++key) {
-        if (key > 4) assert.equal(shown[key], "hidden");
-        else assertPercent(shown[key], weightAt(1, 2, 4, key));
-      }
-      assert.equal(await page.$$eval("#links path", (lines) => lines.length), 5);
-      const opacities = await page.$$eval("#links path", (lines) => lines.map((line) => Number(line.getAttribute("stroke-opacity"))));
-      opacities.forEach((opacity, key) => assert.ok(Math.abs(opacity - weightAt(1, 2, 4, key)) < 0.001));
-      const listed = await textsOf(page, "#lists .attends td:last-child");
-      assert.equal(listed.length, 5);
-      assert.deepEqual(listed.map(parseFloat), listed.map(parseFloat).sort((a, b) => b - a));
-      assert.deepEqual(problems, []);
-    });
-
-    await test("a key that is pointed at tells who attends to it, and a tap keeps it", async () => {
+    await test("a cell that is pointed at lists what its row attends to, and what attends to its key", async () => {
       const { page, problems } = await openPage(browser, small, { width: 360, height: 740 });
-      await choose(page, 0, 3);
-      await page.click("#links .keys li:nth-child(3) button");
-      await page.mouse.move(1, 1);
-      const shown = await textsOf(page, "#links .rows .weight");
-      for (let row = 0; row < LENGTH; ++row) {
-        if (row < 2) assert.equal(shown[row], "hidden");
-        else assertPercent(shown[row], weightAt(0, 3, row, 2));
+      await choose(page, 1, 2);
+      await pointAt(page, 4, 2);
+      const row = await listOf(page, "attends");
+      assert.equal(row.length, 5);
+      for (const [key, share] of row) assertPercent(share, weightAt(1, 2, 4, key));
+      const key = await listOf(page, "attended");
+      const heaviest = [2, 3, 4, 5, 6, 7].sort((a, b) => weightAt(1, 2, b, 2) - weightAt(1, 2, a, 2) || a - b).slice(0, 5);
+      assert.deepEqual(key.map(([other]) => other), heaviest);
+      for (const [other, share] of key) assertPercent(share, weightAt(1, 2, other, 2));
+      for (const list of [row, key]) {
+        const shares = list.map(([, share]) => parseFloat(share));
+        assert.deepEqual(shares, [...shares].sort((a, b) => b - a));
       }
-      await page.keyboard.press("Escape");
-      assert.deepEqual(await textsOf(page, "#links .chosen"), []);
+      await page.select("#count", "0");
+      assert.equal((await listOf(page, "attended")).length, LENGTH - 2);
+      await choose(page, 0, 0);
+      assert.equal(await page.$$eval("#lists table", (tables) => tables.length), 0, "another map, another cell");
       assert.deepEqual(problems, []);
     });
 
@@ -163,8 +167,9 @@ await test("pages of attend plot", () =>
 
     await test("tokens are text, whatever they are", async () => {
       const { page, problems } = await openPage(browser, small);
-      const shown = await textsOf(page, "#links .rows .token");
-      assert.deepEqual(shown, TOKENS);
+      assert.deepEqual(await textsOf(page, "#heat .row-labels .token"), TOKENS);
+      await pointAt(page, LENGTH - 1, 1);
+      assert.deepEqual(await textsOf(page, "#lists caption .token"), [TOKENS.at(-1), TOKENS[1]]);
       assert.equal(await page.$$eval("img, [onerror]", (all) => all.length), 0);
       assert.deepEqual(problems, []);
     });
@@ -172,9 +177,9 @@ await test("pages of attend plot", () =>
     for (const dark of [false, true]) {
       await test(`readable and within a phone, ${dark ? "dark" : "light"}`, async () => {
         const { page, problems } = await openPage(browser, small, { width: 360, height: 740, dark });
-        await page.hover("#links .rows li:nth-child(3) button");
+        await pointAt(page, 3, 1);
         assert.ok((await overflow(page)) <= 0);
-        for (const selector of ["h1", "h2", ".muted", "#links .token", "#links .weight", "#readout", "#legend", ".label", "select", "#lists td"]) {
+        for (const selector of ["h1", "h2", ".muted", "#readout", "#legend", ".label", "select", "#lists td"]) {
           const all = await contrasts(page, selector);
           assert.ok(all.length > 0, selector);
           for (const contrast of all) assert.ok(contrast >= 4.5, `${selector}: ${contrast}`);
@@ -193,8 +198,8 @@ await test("pages of attend plot", () =>
         return [canvas.width, canvas.height];
       });
       assert.deepEqual(drawn, [128, 128]);
-      await page.click("#links .rows li:nth-child(128) button");
-      assertPercent(await page.$eval("#links .keys li:nth-child(1) .weight", (one) => one.textContent), weightAt(7, 5, 127, 0));
+      await pointAt(page, 127, 0, 128);
+      assertPercent((await page.$eval("#readout", (element) => element.textContent)).split(": ").at(-1), weightAt(7, 5, 127, 0));
       assert.deepEqual(problems, []);
     });
   }));

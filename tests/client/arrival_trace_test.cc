@@ -49,14 +49,17 @@ TEST_F(ArrivalTraceTest, NamesTheLineThatIsWrong) {
     const char* text;
     const char* words;
   } cases[] = {
-      {"0\nsoon\n", ", line 2: expected milliseconds since the start, found \"soon\""},
-      {"-1\n", ", line 1: expected milliseconds since the start, found \"-1\""},
+      {"0\nsoon\n", ", line 2: expected milliseconds since the start, from 0 on, found \"soon\""},
+      {"-1\n", ", line 1: expected milliseconds since the start, from 0 on, found \"-1\""},
       {"nan\n", ", line 1: expected milliseconds"},
-      {"0\n\n7\n5\n", ", line 4: expected a time not before 7 ms of the line above, found 5"},
-      {"0 3\n1\n", ", line 2: expected a length on all lines or on none, found none here"},
-      {"0\n1 3\n", ", line 2: expected a length on all lines or on none, found one here"},
+      {"0\n\n7\n5\n", ", line 4: expected milliseconds since the start, from 7 on, found \"5\""},
+      {"0 3\n1\n",
+       ", line 2: expected a time and, on all lines or on none, a length, found 1 word"},
+      {"0\n1 3\n",
+       ", line 2: expected a time and, on all lines or on none, a length, found 2 words"},
       {"0 0\n", ", line 1: expected a length of 1 to 100000000, found \"0\""},
-      {"0 3 x\n", ", line 1: expected a time and a length, found \"x\" too"},
+      {"0 3 x\n",
+       ", line 1: expected a time and, on all lines or on none, a length, found 3 words"},
       {"# nothing\n", ": expected times, found none"},
   };
   for (const auto& [text, words] : cases) {

@@ -105,7 +105,7 @@ TEST_F(BenchFlagsTest, ADecodePlanHasTheWidthsOfWhatWouldBeSent) {
   EXPECT_EQ(plan->open().cache_dtype(), v1::INT8);
   EXPECT_EQ(plan->options().steps, 4);
   EXPECT_EQ(plan->Describe(),
-            "4 steps of 2 after prompts of 16, hidden states [n, 8] FP32, cached in INT8");
+            "4 steps of 2 after prompts of 16, each of hidden states [2, 8] FP32, cached in INT8");
   EXPECT_EQ(PlanOf(flags_)->options.concurrency, 7);
 }
 

@@ -128,10 +128,11 @@ TEST_F(DecodeLoadTest, ABenchReportsTokensAndTimes) {
   EXPECT_FALSE(verification.reference.has_value());
   EXPECT_THAT(verification.sampled, AllOf(Ge(1), Le(3)));
   EXPECT_EQ(verification.identical, verification.sampled);
-  EXPECT_THAT(ToText(*report),
-              AllOf(HasSubstr("fake, 4 steps of 2 after prompts of 5, hidden states [n, 1] FP32"),
-                    HasSubstr("3 sessions, on 2 connections"), HasSubstr(" steps/s "),
-                    HasSubstr("\nfirst token ")));
+  EXPECT_THAT(
+      ToText(*report),
+      AllOf(HasSubstr("fake, 4 steps of 2 after prompts of 5, each of hidden states [2, 1] FP32"),
+            HasSubstr("3 sessions, on 2 connections"), HasSubstr(" steps/s "),
+            HasSubstr("\nfirst token ")));
   const nlohmann::json json = ToJson(*report);
   EXPECT_EQ(json["options"]["decode"]["prefill"], 5);
   EXPECT_DOUBLE_EQ(json["tokens_per_s"], 2 * json["requests_per_s"].get<double>());
@@ -201,8 +202,8 @@ TEST(DecodePlanTest, HeadsAreThoseOfQueryKeyAndValue) {
   const StepRequest step = plan->Step(0);
   EXPECT_THAT(std::get<QueryKeyValueInput>(step.input).value->shape(), ElementsAre(1, 4, 32));
   EXPECT_EQ(plan->Describe(),
-            "2 steps of 1 after prompts of 4, query [n, 8, 16] key [n, 4, 16] value [n, 4, 32] "
-            "FP32, window 64");
+            "2 steps of 1 after prompts of 4, each of query [1, 8, 16] key [1, 4, 16] value [1, 4, "
+            "32] FP32, window: 64");
 }
 
 TEST(DecodePlanTest, TokenIdsAreThoseOfTheRequestOverAndOver) {

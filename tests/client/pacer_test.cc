@@ -206,7 +206,7 @@ TEST(PaceTest, EndsWhenAskedAndWhatWasSentByThenCounts) {
   const PaceTally tally =
       Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
         if (due == Time(milliseconds(30))) {
-          window.AskToEnd();
+          window.RequestEnd();
         }
         return true;
       });

@@ -62,7 +62,7 @@ TEST(ReportPageTest, SaysWhetherTargetsWereMet) {
   EXPECT_THAT(PageOf(WithTarget(Report({100}))),
               AllOf(HasSubstr("class=\"passed\">Passed"), HasSubstr("max=200ms met")));
   EXPECT_THAT(PageOf(WithTarget(Report({100, 200}))),
-              AllOf(HasSubstr("class=\"failed\">Failed"), HasSubstr("missed max=200ms"),
+              AllOf(HasSubstr("class=\"failed\">Failed"), HasSubstr("target max=200ms MISSED"),
                     HasSubstr("\"limit\":200.0")));
 }
 

@@ -64,14 +64,14 @@ TEST(RequestMixTest, CutsRowsAndTokens) {
   const Workload cut_rows = rows->Make(0);
   EXPECT_THAT(std::get<HiddenStatesInput>(cut_rows.request.input).tensor->shape(),
               ElementsAre(2, 3, 4));
-  EXPECT_EQ(rows->Describe(), "hidden states [2, n, 4] FP32, n m");
+  EXPECT_EQ(rows->Describe(), "hidden states [2, 5, 4] FP32, lengths m");
   const auto tokens = RequestMix::OfLengths(Tokens(), {"m", {3, 5}, {1.0, 1.0}});
   ASSERT_THAT(tokens, IsOk());
   const Workload cut_tokens = tokens->Make(0);
   const auto& ids = std::get<TokenIdsInput>(cut_tokens.request.input);
   EXPECT_THAT(ids.ids, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(ids.lengths, ElementsAre(3, 3));
-  EXPECT_EQ(tokens->Describe(), "2 sequences of n tokens, n m");
+  EXPECT_EQ(tokens->Describe(), "2 sequences of 5 tokens, lengths m");
 }
 
 TEST(RequestMixTest, BytesOutliveTheMix) {

@@ -33,7 +33,7 @@ class ServerFlagsTest : public ::testing::Test {
   }
 
   CLI::App app_;
-  ServerFlags flags_;
+  ClientOptions flags_;
   const TempFolder folder_;
 };
 
@@ -43,7 +43,7 @@ TEST_F(ServerFlagsTest, PlaintextToThisMachineIsTheDefault) {
   EXPECT_FALSE(flags_.connection.tls.has_value());
   EXPECT_EQ(flags_.connection.token, "");
   EXPECT_THAT(flags_.connection.metadata, ElementsAre());
-  EXPECT_EQ(flags_.timeout, "30s");
+  EXPECT_EQ(flags_.timeout, absl::Seconds(30));
 }
 
 TEST_F(ServerFlagsTest, RetriesAreSwitched) {
@@ -58,7 +58,7 @@ TEST_F(ServerFlagsTest, TlsWithTheSystemsAuthorities) {
   ASSERT_EQ(Parse({"--server=attend.test:1", "--tls"}), "");
   ASSERT_TRUE(flags_.connection.tls.has_value());
   EXPECT_EQ(flags_.connection.tls->ca_file, "");
-  EXPECT_THAT(ConnectTo(flags_), IsOk());
+  EXPECT_THAT(AttentionClient::Connect(flags_), IsOk());
 }
 
 TEST_F(ServerFlagsTest, WhatSaysMoreOfTlsImpliesIt) {
@@ -71,7 +71,7 @@ TEST_F(ServerFlagsTest, WhatSaysMoreOfTlsImpliesIt) {
   EXPECT_EQ(tls.certificate_file, kTls + "client.pem");
   EXPECT_EQ(tls.key_file, kTls + "client.key");
   EXPECT_EQ(tls.server_name, "attend.test");
-  EXPECT_THAT(ConnectTo(flags_), IsOk());
+  EXPECT_THAT(AttentionClient::Connect(flags_), IsOk());
 }
 
 TEST_F(ServerFlagsTest, FilesAreThereAndCertificatesHaveKeys) {

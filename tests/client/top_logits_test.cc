@@ -40,16 +40,17 @@ class NextTokensTest : public ::testing::Test {
 TEST_F(NextTokensTest, AreThoseOfTheLastRowWithTheTokensThatTheTextHas) {
   request_.model_output = v1::LOGITS;
   const auto sequences = *SequencesOf(request_, result_.tokens);
-  EXPECT_EQ(NextTokensText(request_, result_, sequences),
-            "next      after sequence 0:   1 \"the\" 1.5000   2 0.5000   0 \" cat\" 0.2500\n");
-  EXPECT_EQ(NextTokensJson(request_, result_, sequences).dump(),
+  const nlohmann::json next = NextTokensJson(request_, result_, sequences);
+  EXPECT_EQ(NextTokensText(next),
+            "next      after sequence 0:   1 the 1.5000   2 0.5000   0 ␣cat 0.2500\n");
+  EXPECT_EQ(next.dump(),
             R"([{"sequence":0,"top":[{"id":1,"logit":1.5,"token":"the"},{"id":2,"logit":0.5},)"
             R"({"id":0,"logit":0.25,"token":" cat"}]}])");
 }
 
 TEST_F(NextTokensTest, AreNoneOfHiddenStates) {
   const auto sequences = *SequencesOf(request_, result_.tokens);
-  EXPECT_EQ(NextTokensText(request_, result_, sequences), "");
+  EXPECT_EQ(NextTokensText(NextTokensJson(request_, result_, sequences)), "");
 }
 
 }  // namespace

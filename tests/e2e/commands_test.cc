@@ -175,7 +175,7 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
       {{"run", "--random=2x5x512", "--tokens=1"}, "only one of"},
       {{"run", "--random=2x5x512", "--output=out.txt"}, "out.txt"},
       {{"run", "--random=2x5x512", "--timeout=0"}, "more than 0"},
-      {{"run", "--random=2x5x512", "--head=1"}, "--weights"},
+      {{"run", "--random=2x5x512", "--stream", "--protocol=oip"}, "--protocol native"},
       {{"bench", "--concurrency=0"}, "--concurrency"},
       {{"bench", "--duration=soon"}, "soon"},
       {{"bench", "--rate=10", "-c", "2"}, "--rate"},

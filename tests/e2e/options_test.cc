@@ -60,16 +60,6 @@ TEST_F(OptionsTest, EveryKindOfAttentionAgreesWithTheReference) {
   }
 }
 
-TEST_F(OptionsTest, ShowsTheLargestWeightsOfAHead) {
-  const Outcome outcome =
-      Attend({"run", "--tokens=17,4,250", "--causal", "--window=1", "--top-k=2", "--head=3"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("demo, 3 tokens, window 1, causal"),
-                    HasSubstr("largest weights in sequence 0, head 3 of 8: row (token)"),
-                    HasSubstr("2 (250)  ->   2 (250) 100.0%\n")));
-}
-
 TEST_F(OptionsTest, WritesAllTensorsToOneFile) {
   const std::string path = PathOf("answer.safetensors");
   const Outcome outcome = Attend({"run", "--random=2x5x512", "--lengths=5,3", "--weights",
@@ -96,9 +86,6 @@ TEST_F(OptionsTest, WrongOptionsFailWithTheServersWords) {
   EXPECT_THAT(negative.err, HasSubstr("options.window: expected 0 or more, found -3"));
   const Outcome unknown = Attend({"run", "--random=2x5x512", "--similarity=cosine"});
   EXPECT_EQ(unknown.exit_code, 2);
-  const Outcome alone = Attend({"run", "--random=2x5x512", "--head=1"});
-  EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("--weights, --top-k or --weights-layers"));
 }
 
 }  // namespace

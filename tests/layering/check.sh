@@ -59,7 +59,6 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["client/cli/flags"] = client_rooms " client/cli/files"
     may["client/cli/show"] = client_rooms " client/cli/files"
     may["client/cli/files"] = client_rooms
-    may["client/manual/server_completion.cc"] = "client server"  # a tool of the build
     may["tests"] = "core/reference core/attention/merge.h server client client/cli/commands.h client/cli/generate client/cli/top client/cli/flags client/cli/show client/cli/files " may["server"]
     status = 0
   }

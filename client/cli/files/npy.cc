@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/files/output_file.h"
+#include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -1,26 +1,30 @@
 #include "client/cli/flags/attention_flags.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "client/cli/files/shape_text.h"
+#include "client/cli/files/tensor_file.h"
 #include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/seeded.h"
 
 namespace attention {
 namespace {
 
+using Lists = std::vector<std::vector<int64_t>>;
+
+constexpr char kStandardAlibi[] = "standard";
 // The limit of POSITIONS in --rotary-scaling, up to which a double is exact.
 constexpr double kMaxPositions = 1e15;
 
 /// Parses "N", or "N;;N": one number for each sequence, or none if it has no own.
-absl::StatusOr<std::vector<std::vector<int64_t>>> ParseCounts(const std::string& text) {
-  ASSIGN_OR_RETURN(std::vector<std::vector<int64_t>> lists, ParseLists(text));
+absl::StatusOr<Lists> ParseCounts(const std::string& text) {
+  ASSIGN_OR_RETURN(Lists lists, ParseLists(text));
   for (const std::vector<int64_t>& list : lists) {
     if (list.size() > 1 || (list.empty() && lists.size() == 1)) {
       return absl::InvalidArgumentError(
@@ -30,11 +34,56 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ParseCounts(const std::string&
   return lists;
 }
 
+/// Parses the slopes of ALiBi; none for the standard ones.
 absl::StatusOr<std::vector<double>> ParseAlibi(const std::string& text) {
   return text == kStandardAlibi ? std::vector<double>() : ParseNumbers(text);
 }
 
-void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
+/// Parses "linear:4" or "llama3:8[,LOW,HIGH,POSITIONS]" to a message with only the scaling.
+absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const absl::StatusOr<std::vector<double>> numbers =
+      ParseNumbers(colon == std::string::npos ? "" : text.substr(colon + 1));
+  const bool is_linear = kind == "linear";
+  const bool is_known = is_linear || kind == "llama3";
+  if (!is_known || !numbers.ok() || (numbers->size() != 1 && (is_linear || numbers->size() != 4)) ||
+      !(std::abs(numbers->back()) < kMaxPositions)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", text, "\": expected linear:FACTOR or llama3:FACTOR[,LOW,HIGH,POSITIONS]"));
+  }
+  v1::Rotary rotary;
+  rotary.set_scaling(is_linear ? v1::Rotary::LINEAR : v1::Rotary::LLAMA3);
+  rotary.set_factor((*numbers)[0]);
+  if (numbers->size() == 4) {
+    rotary.set_low_freq_factor((*numbers)[1]);
+    rotary.set_high_freq_factor((*numbers)[2]);
+    rotary.set_original_max_positions(static_cast<int64_t>((*numbers)[3]));
+  }
+  return rotary;
+}
+
+/// Calls `set` with the options and the only list, or for each sequence with its options and list.
+template <typename Set>
+void SetLists(const Lists& lists, v1::AttentionOptions& options, const Set& set) {
+  if (lists.size() == 1) {
+    set(options, lists[0]);
+    return;
+  }
+  if (!options.sequences().empty() && options.sequences_size() != std::ssize(lists)) {
+    throw CLI::ValidationError(absl::StrCat("expected values for ", options.sequences_size(),
+                                            " sequences as the other flags, found ", lists.size()));
+  }
+  for (int i = 0; i < std::ssize(lists); ++i) {
+    v1::SequenceOptions& own =
+        i < options.sequences_size() ? *options.mutable_sequences(i) : *options.add_sequences();
+    if (!lists[i].empty()) {
+      set(own, lists[i]);
+    }
+  }
+}
+
+void AddKindFlags(CLI::App& command, v1::AttentionOptions& options) {
   HelpGroup group(command, "How to attend");
   static constexpr char kSimilarities[] = "dot_product|gaussian|box|triangular|linear";
   group.SwitchSetter(
@@ -60,45 +109,52 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
 
 void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   HelpGroup group(command, "Which keys a row attends to (N;N: a value for each sequence)");
-  const auto add = [&group](const char* name, std::string& target, const char* type,
-                            const char* help) {
-    group.Value(name, target, type, help)->check(Accepts(ParseCounts));
+  v1::AttentionOptions& options = flags.options;
+  const auto add = [&](const char* name, auto parse, const char* type, const char* help, auto set) {
+    group.Parsed(
+        name, parse, [&options, set](const Lists& lists) { SetLists(lists, options, set); }, type,
+        help);
   };
-  add("--causal-each", flags.causal_each, "1;0",
-      "For each sequence: 1 is causal, 0 is not, empty is as --causal says");
-  const auto add_number = [&](const std::string& field, const char* help) {
-    group
-        .Setter<std::string>(
-            "--" + absl::StrReplaceAll(field, {{"_", "-"}}),
-            [&flags, field](const std::string& text) { flags.visibility_numbers[field] = text; },
-            "N", help)
-        ->check(Accepts(ParseCounts));
-  };
-  add_number("window", "The last N keys up to the row's own position");
-  add_number("window_right", "Up to N keys after the row's own position");
-  add_number("window_dilation",
-             "Only every N-th key of the window, counted from the row's own position");
-  add_number("prefix", "Always attend to the first N keys");
-  group
-      .Value("--global-tokens", flags.global_tokens, "N,N",
-             "Positions that attend to all keys, and to which all rows attend")
-      ->check(Accepts(ParseLists));
+  add("--causal-each", ParseCounts, "1;0",
+      "For each sequence: 1 is causal, 0 is not, empty is as --causal says",
+      [](auto& part, const auto& list) { part.set_causal(list[0] != 0); });
+  add("--window", ParseCounts, "N", "The last N keys up to the row's own position",
+      [](auto& part, const auto& list) { part.set_window(list[0]); });
+  add("--window-right", ParseCounts, "N", "Up to N keys after the row's own position",
+      [](auto& part, const auto& list) { part.set_window_right(list[0]); });
+  add("--window-dilation", ParseCounts, "N",
+      "Only every N-th key of the window, counted from the row's own position",
+      [](auto& part, const auto& list) { part.set_window_dilation(list[0]); });
+  add("--prefix", ParseCounts, "N", "Always attend to the first N keys",
+      [](auto& part, const auto& list) { part.set_prefix(list[0]); });
+  add("--global-tokens", ParseLists, "N,N",
+      "Positions that attend to all keys, and to which all rows attend",
+      [](auto& part, const auto& list) {
+        part.mutable_global_tokens()->Assign(list.begin(), list.end());
+      });
   group.Value("--mask", flags.mask, "TENSOR", "[1 or B, 1 or H, Sq, Sk]: 0 hides a key");
 }
 
 void AddLogitFlags(CLI::App& command, AttentionFlags& flags) {
   HelpGroup group(command, "Logits");
+  v1::AttentionOptions& options = flags.options;
+  using Numbers = std::vector<double>;
   group.Setter<double>(
-      "--softcap", [&flags](double x) { flags.options.set_softcap(x); }, "X",
+      "--softcap", [&options](double x) { options.set_softcap(x); }, "X",
       "A logit x becomes X * tanh(x / X)");
-  group
-      .Value("--alibi", flags.alibi, "standard|X,X",
-             "Slopes of ALiBi: 2^(-8 i / H), or one for each head")
-      ->check(Accepts(ParseAlibi));
-  group
-      .Value("--sinks", flags.sinks, "X,X",
-             "One more logit for each head, which counts only in the denominator")
-      ->check(Accepts(ParseNumbers));
+  group.Parsed(
+      "--alibi", ParseAlibi,
+      [&flags](const Numbers& slopes) {
+        flags.has_standard_alibi = slopes.empty();
+        flags.options.mutable_alibi_slopes()->Assign(slopes.begin(), slopes.end());
+      },
+      "standard|X,X", "Slopes of ALiBi: 2^(-8 i / H), or one for each head");
+  group.Parsed(
+      "--sinks", ParseNumbers,
+      [&options](const Numbers& sinks) {
+        options.mutable_sinks()->Assign(sinks.begin(), sinks.end());
+      },
+      "X,X", "One more logit for each head, which counts only in the denominator");
   group.Value("--bias", flags.bias, "TENSOR", "[1 or B, 1 or H, Sq, Sk], added to the logits");
 }
 
@@ -117,10 +173,10 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
   group.SwitchSetter(
       "--rotary-interleaved", [rotary](bool on) { rotary().set_interleaved(on); },
       "Pairs are (2i, 2i + 1) instead of (i, i + N / 2)");
-  group
-      .Value("--rotary-scaling", flags.rotary_scaling, "KIND",
-             "linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS")
-      ->check(Accepts(ParseRotaryScaling));
+  group.Parsed(
+      "--rotary-scaling", ParseRotaryScaling,
+      [rotary](const v1::Rotary& scaling) { rotary().MergeFrom(scaling); }, "KIND",
+      "linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS");
   group.Setter<int64_t>(
       "--rotary-offset", [rotary](int64_t n) { rotary().set_position_offset(n); }, "N",
       "Added to all positions");
@@ -130,46 +186,85 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
   group.Value("--norm-epsilon", flags.norm_epsilon, "X", "Epsilon of both norms; default 1e-6");
 }
 
+absl::StatusOr<int64_t> NumHeads(AttentionClient& client, const AttendRequest& request) {
+  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
+    const Shape& shape = input->query->shape();
+    return shape.size() < 2 ? 0 : shape[shape.size() - 2];
+  }
+  ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model, request.model_version));
+  const int64_t layer = request.layer.value_or(0);
+  return layer >= 0 && layer < model.layers_size()
+             ? model.layers(static_cast<int>(layer)).num_heads()
+             : model.num_heads();
+}
+
+absl::Status AddNorm(const std::string& source, uint64_t seed, std::optional<double> epsilon,
+                     v1::RmsNorm& norm) {
+  if (epsilon.has_value()) {
+    norm.set_epsilon(*epsilon);
+  }
+  if (source != "ones") {
+    ASSIGN_OR_RETURN(const Tensor tensor, LoadTensor(source, seed));
+    const Tensor weights = tensor.ConvertedTo(Dtype::kF32);
+    norm.mutable_weight()->Assign(weights.as<float>(),
+                                  weights.as<float>() + weights.num_elements());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddScoreTensors(const AttentionFlags& flags, uint64_t seed, Workload& workload) {
+  if (!flags.bias.empty()) {
+    ASSIGN_OR_RETURN(const Tensor bias, LoadTensor(flags.bias, SeedOf(seed, "bias")));
+    workload.tensors.push_back(std::make_unique<const Tensor>(bias.ConvertedTo(Dtype::kF32)));
+    workload.request.bias = workload.tensors.back().get();
+  }
+  if (!flags.mask.empty()) {
+    ASSIGN_OR_RETURN(const Tensor tensor, LoadTensor(flags.mask, SeedOf(seed, "mask")));
+    const Tensor values = tensor.ConvertedTo(Dtype::kF32);
+    MaskTensor mask{values.shape()};
+    for (int64_t i = 0; i < values.num_elements(); ++i) {
+      mask.values.push_back(values.as<float>()[i] != 0 ? 1 : 0);
+    }
+    workload.mask = std::make_unique<const MaskTensor>(std::move(mask));
+    workload.request.mask = workload.mask.get();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool AttentionFlags::is_given() const {
-  const std::string* const texts[] = {&causal_each, &global_tokens, &alibi, &sinks, &rotary_scaling,
-                                      &query_norm,  &key_norm,      &bias,  &mask};
-  return options.ByteSizeLong() > 0 || norm_epsilon.has_value() ||
-         std::any_of(visibility_numbers.begin(), visibility_numbers.end(),
-                     [](const auto& number) { return !number.second.empty(); }) ||
-         std::any_of(std::begin(texts), std::end(texts),
-                     [](const std::string* text) { return !text->empty(); });
+  return options.ByteSizeLong() > 0 || has_standard_alibi || norm_epsilon.has_value() ||
+         !(query_norm.empty() && key_norm.empty() && bias.empty() && mask.empty());
 }
 
 void AddAttentionFlags(CLI::App& command, AttentionFlags& flags) {
-  AddSimilarityFlags(command, flags.options);
+  AddKindFlags(command, flags.options);
   AddVisibilityFlags(command, flags);
   AddLogitFlags(command, flags);
   AddRowFlags(command, flags);
 }
 
-absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text) {
-  const size_t colon = text.find(':');
-  const std::string kind = text.substr(0, colon);
-  const absl::StatusOr<std::vector<double>> numbers =
-      ParseNumbers(colon == std::string::npos ? "" : text.substr(colon + 1));
-  const bool is_linear = kind == "linear";
-  const bool is_known = is_linear || kind == "llama3";
-  if (!is_known || !numbers.ok() || (numbers->size() != 1 && (is_linear || numbers->size() != 4)) ||
-      !(std::abs(numbers->back()) < kMaxPositions)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\": expected linear:FACTOR or llama3:FACTOR[,LOW,HIGH,POSITIONS]"));
+absl::Status AddAttention(const AttentionFlags& flags, uint64_t seed, AttentionClient& client,
+                          Workload& workload) {
+  v1::AttentionOptions& options = workload.request.options;
+  options = flags.options;
+  if (flags.has_standard_alibi) {
+    ASSIGN_OR_RETURN(const int64_t num_heads, NumHeads(client, workload.request));
+    for (int64_t i = 1; i <= num_heads; ++i) {
+      options.add_alibi_slopes(static_cast<float>(
+          std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(num_heads))));
+    }
   }
-  v1::Rotary rotary;
-  rotary.set_scaling(is_linear ? v1::Rotary::LINEAR : v1::Rotary::LLAMA3);
-  rotary.set_factor((*numbers)[0]);
-  if (numbers->size() == 4) {
-    rotary.set_low_freq_factor((*numbers)[1]);
-    rotary.set_high_freq_factor((*numbers)[2]);
-    rotary.set_original_max_positions(static_cast<int64_t>((*numbers)[3]));
+  if (!flags.query_norm.empty()) {
+    RETURN_IF_ERROR(AddNorm(flags.query_norm, SeedOf(seed, "query_norm"), flags.norm_epsilon,
+                            *options.mutable_query_norm()));
   }
-  return rotary;
+  if (!flags.key_norm.empty()) {
+    RETURN_IF_ERROR(AddNorm(flags.key_norm, SeedOf(seed, "key_norm"), flags.norm_epsilon,
+                            *options.mutable_key_norm()));
+  }
+  return AddScoreTensors(flags, seed, workload);
 }
 
 }  // namespace attention

@@ -2,27 +2,21 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
+#include "client/lib/attention_client.h"
+#include "client/load/workload.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
 
-inline constexpr char kStandardAlibi[] = "standard";
-
 struct AttentionFlags {
-  /// The options that are plain values.
+  /// All options that the flags give alone. AddAttention adds what needs a server or a file.
   v1::AttentionOptions options;
-  // Lists of whole numbers; ';' separates sequences.
-  std::string causal_each, global_tokens;
-  /// The texts of flags with a number for each sequence, by the name of the field, "window".
-  std::map<std::string, std::string> visibility_numbers;
-  std::string alibi;  // kStandardAlibi, or one slope for each head
-  std::string sinks;
-  std::string rotary_scaling;
+  bool has_standard_alibi = false;
   std::string query_norm, key_norm;  // "ones", or a tensor
   std::optional<double> norm_epsilon;
   std::string bias, mask;  // tensors
@@ -34,8 +28,10 @@ struct AttentionFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddAttentionFlags(CLI::App& command, AttentionFlags& flags);
 
-/// Parses "linear:4" or "llama3:8[,LOW,HIGH,POSITIONS]" to a message with only the scaling.
-/// INVALID_ARGUMENT quotes what is wrong.
-absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text);
+/// Puts the options into `workload`, with the tensors that they need; `seed` is that of random
+/// tensors. Asks the server for the number of heads of a model if standard slopes are wanted.
+/// REQUIRES: the input is there, and the flags passed the parser's checks.
+absl::Status AddAttention(const AttentionFlags& flags, uint64_t seed, AttentionClient& client,
+                          Workload& workload);
 
 }  // namespace attention

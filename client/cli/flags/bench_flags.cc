@@ -17,10 +17,20 @@
 namespace attention {
 namespace {
 
-std::string CheckLengths(const std::string& text) {
-  const absl::Status status = text.find(':') == std::string::npos ? ParseIntegers(text).status()
-                                                                  : ParseLengthMix(text).status();
-  return std::string(status.message());
+/// The lengths of the sequences of one request, or a mix of lengths.
+struct Lengths {
+  std::vector<int64_t> of_sequences;
+  std::optional<LengthMix> mix;
+};
+
+absl::StatusOr<Lengths> ParseLengths(const std::string& text) {
+  Lengths lengths;
+  if (text.find(':') == std::string::npos) {
+    ASSIGN_OR_RETURN(lengths.of_sequences, ParseIntegers(text));
+  } else {
+    ASSIGN_OR_RETURN(lengths.mix, ParseLengthMix(text));
+  }
+  return lengths;
 }
 
 void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
@@ -28,11 +38,16 @@ void AddRequestKindFlags(CLI::App& command, BenchFlags& flags) {
   // Replaced by a flag that also takes a mix of lengths.
   command.remove_option(command.get_option("--lengths"));
   HelpGroup group(command, "Requests");
-  group
-      .Value("--lengths", flags.lengths, "MIX",
-             "Draw the length S of each request: uniform:8..512, zipf:1.1:8..512, fixed:N or "
-             "file:PATH; or N,N: a length for each sequence of one request")
-      ->check(CheckLengths);
+  group.Parsed(
+      "--lengths", ParseLengths,
+      [&flags](const Lengths& lengths) {
+        flags.mix = lengths.mix;
+        flags.request.lengths = lengths.of_sequences;
+      },
+      "MIX",
+      "Draw the length S of each request: uniform:8..512, zipf:1.1:8..512, fixed:N or file:PATH; "
+      "or "
+      "N,N: a length for each sequence of one request");
   group
       .Choice("--protocol", flags.protocol, "native|oip",
               "attention.v1, or the Open Inference Protocol v2")
@@ -56,17 +71,7 @@ void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
   add("--prefill", flags.decode_options.prefill, "Tokens of a prompt");
   add("--steps", flags.decode_options.steps, "Steps of a session, after its prompt");
   add("--step-tokens", flags.decode_options.step_tokens, "Tokens of a step");
-  group
-      .Setter<std::string>(
-          "--cache-dtype",
-          [&flags](const std::string& name) {
-            flags.decode_options.cache_dtype = name == "bf16"   ? v1::BF16
-                                               : name == "int8" ? v1::INT8
-                                                                : v1::FP32;
-          },
-          "fp32|bf16|int8", "How the server keeps keys and values; default fp32")
-      ->check(HelpGroup::OneOf("fp32|bf16|int8"))
-      ->needs(decode);
+  AddCacheDtypeFlag(group, flags.decode_options.cache_dtype)->needs(decode);
 }
 
 void AddReportFlags(CLI::App& command, BenchFlags& flags) {
@@ -103,37 +108,15 @@ void HideExpertGroups(CLI::App& command) {
   }
 }
 
-/// `text`, BxSxE or BxS, with `length` in place of S.
-absl::StatusOr<std::string> WithLength(const std::string& text, int64_t length) {
-  ASSIGN_OR_RETURN(Shape shape, ParseShape(text));
-  if (shape.size() < 2 || shape.size() > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--lengths goes with a shape BxSxE or BxS, found ", text));
-  }
-  shape[1] = length;
-  return absl::StrJoin(shape, "x");
-}
-
-absl::StatusOr<RequestMix> MakeMixOfLengths(RequestFlags flags, LengthMix mix,
-                                            AttentionClient& client) {
-  std::string& shape = flags.random.empty() ? flags.random_tokens : flags.random;
-  ASSIGN_OR_RETURN(shape, WithLength(shape, mix.lengths.back()));
-  ASSIGN_OR_RETURN(Workload longest, MakeWorkload(flags, client));
-  return RequestMix::OfLengths(std::move(longest), std::move(mix));
-}
-
 /// The lengths that the flags or the schedule of the plan give; absent if there are none.
-absl::StatusOr<std::optional<LengthMix>> LengthsOf(const BenchFlags& flags, const BenchPlan& plan) {
-  if (flags.has_length_mix()) {
-    return ParseLengthMix(flags.lengths);
-  }
+std::optional<LengthMix> LengthsOf(const BenchFlags& flags, const BenchPlan& plan) {
   if (plan.options.open_loop.has_value()) {
     const ArrivalTrace* const trace = plan.options.open_loop->arrivals.trace.get();
     if (trace != nullptr && !trace->kinds.empty()) {
       return trace->lengths;
     }
   }
-  return std::nullopt;
+  return flags.mix;
 }
 
 }  // namespace
@@ -154,17 +137,14 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
        {(flags.json == "-") + (flags.csv == "-") + (flags.html == "-") > 1,
         "only one of --json, --csv and --html goes to stdout"},
        {flags.decode && flags.load.is_open(), "--decode --search goes with --concurrency"},
-       {!flags.lengths.empty() && !flags.load.schedule.empty(),
+       {(flags.mix.has_value() || !flags.request.lengths.empty()) && !flags.load.schedule.empty(),
         "--lengths goes without --schedule, whose lines have lengths"}}));
   RETURN_IF_ERROR(CheckLoadFlags(flags.load));
-  RequestFlags request = flags.request;
-  if (flags.has_length_mix()) {
-    if (request.has_input() && request.random.empty() && request.random_tokens.empty()) {
-      return absl::InvalidArgumentError(
-          "--lengths with a mix of lengths goes with --shape or --random-tokens, or alone");
-    }
-  } else {
-    request.lengths = flags.lengths;
+  const RequestFlags& request = flags.request;
+  if (flags.mix.has_value() && request.has_input() && request.random.empty() &&
+      request.random_tokens.empty()) {
+    return absl::InvalidArgumentError(
+        "--lengths with a mix of lengths goes with --shape or --random-tokens, or alone");
   }
   return request.has_input() ? CheckRequestFlags(request) : absl::OkStatus();
 }
@@ -172,7 +152,7 @@ absl::Status CheckBenchFlags(const BenchFlags& flags) {
 absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(BenchPlan plan, PlanOf(flags.load, flags.request.seed));
   plan.options.connection = flags.server.connection;
-  plan.options.timeout = *ParseDuration(flags.server.timeout);
+  plan.options.timeout = flags.server.timeout;
   plan.options.num_samples = flags.verify_sample;
   return plan;
 }
@@ -189,15 +169,21 @@ absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPl
   RequestFlags request = flags.request;
   if (!request.has_input()) {
     ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(request.model, request.run.version));
-    request.random = absl::StrCat("1x128x", model.d_model());
+    request.random = {1, 128, model.d_model()};
   }
-  ASSIGN_OR_RETURN(std::optional<LengthMix> lengths, LengthsOf(flags, plan));
-  if (lengths.has_value()) {
-    return MakeMixOfLengths(std::move(request), *std::move(lengths), client);
+  std::optional<LengthMix> lengths = LengthsOf(flags, plan);
+  if (!lengths.has_value()) {
+    ASSIGN_OR_RETURN(Workload workload, MakeWorkload(request, client));
+    return RequestMix(std::move(workload));
   }
-  request.lengths = flags.lengths;
-  ASSIGN_OR_RETURN(Workload workload, MakeWorkload(request, client));
-  return RequestMix(std::move(workload));
+  Shape& shape = request.random.empty() ? request.random_tokens : request.random;
+  if (shape.size() < 2 || shape.size() > 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--lengths goes with a shape BxSxE or BxS, found ", absl::StrJoin(shape, "x")));
+  }
+  shape[1] = lengths->lengths.back();
+  ASSIGN_OR_RETURN(Workload longest, MakeWorkload(request, client));
+  return RequestMix::OfLengths(std::move(longest), *std::move(lengths));
 }
 
 absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, const BenchPlan& plan,

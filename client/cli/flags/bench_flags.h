@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,16 +13,16 @@
 #include "client/cli/flags/server_flags.h"
 #include "client/load/bench.h"
 #include "client/load/decode_plan.h"
+#include "client/load/length_mix.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
 
 namespace attention {
 
 struct BenchFlags {
-  ServerFlags server;
+  ClientOptions server;
   RequestFlags request;
-  /// The length of each sequence, as in `run`, or a mix of lengths.
-  std::string lengths;
+  std::optional<LengthMix> mix;
   std::string protocol = "native";
   bool stream = false;
 
@@ -35,8 +36,6 @@ struct BenchFlags {
   std::string json;
   std::string csv;
   std::string html;
-
-  bool has_length_mix() const { return lengths.find(':') != std::string::npos; }
 };
 
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.

@@ -5,21 +5,28 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/manual/completion.h"
 #include "core/runtime/nearest_name.h"
 
 namespace attention {
 namespace {
 
-/// Adds the names of all flags of `app`, including those in option groups.
-void AddFlagNames(const CLI::App& app, std::vector<std::string>& names) {
+/// Adds the names of all flags of `app`, including those in option groups, and of its commands.
+void AddNames(const CLI::App& app, std::vector<std::string>& flags,
+              std::vector<std::string>& commands) {
   for (const CLI::Option* option : app.get_options()) {
-    const std::vector<std::string> own = NamesOf(*option);
-    names.insert(names.end(), own.begin(), own.end());
+    for (const std::string& name : option->get_snames()) {
+      flags.push_back(absl::StrCat("-", name));
+    }
+    for (const std::string& name : option->get_lnames()) {
+      flags.push_back(absl::StrCat("--", name));
+    }
   }
-  for (const CLI::App* group :
-       app.get_subcommands([](const CLI::App* child) { return child->get_name().empty(); })) {
-    AddFlagNames(*group, names);
+  for (const CLI::App* child : app.get_subcommands({})) {
+    if (child->get_name().empty()) {  // an option group
+      AddNames(*child, flags, commands);
+    } else {
+      commands.push_back(child->get_name());
+    }
   }
 }
 
@@ -27,16 +34,12 @@ void AddFlagNames(const CLI::App& app, std::vector<std::string>& names) {
 std::string UnknownWord(const CLI::App& command, const std::string& word) {
   const bool is_flag = absl::StartsWith(word, "-");
   const std::string name = is_flag ? word.substr(0, word.find('=')) : word;
-  std::vector<std::string> names;
-  if (is_flag) {
-    AddFlagNames(command, names);
-  } else {
-    names = CommandNames(command);
-  }
-  const char* const kind = is_flag         ? "unknown flag "
-                           : names.empty() ? "unexpected word "
-                                           : "unknown command ";
-  const std::optional<std::string> nearest = NearestName(name, names);
+  std::vector<std::string> flags, commands;
+  AddNames(command, flags, commands);
+  const char* const kind = is_flag            ? "unknown flag "
+                           : commands.empty() ? "unexpected word "
+                                              : "unknown command ";
+  const std::optional<std::string> nearest = NearestName(name, is_flag ? flags : commands);
   return absl::StrCat(kind, name,
                       nearest.has_value() ? absl::StrCat("; did you mean ", *nearest, "?") : "");
 }

@@ -21,6 +21,12 @@ auto Accepts(Parse parse) {
   };
 }
 
+/// A setter that assigns to `target`.
+template <typename T>
+auto Into(T& target) {
+  return [&target](const auto& value) { target = value; };
+}
+
 /// A check for numbers from `low` to `high`, which adds nothing to `--help`.
 template <typename Number>
 CLI::Validator Within(Number low, Number high) {
@@ -77,6 +83,14 @@ class HelpGroup {
                       const std::string& help) {
     const std::function<void(const T&)> take = [set](const T& value) { set(value); };
     return Grouped(command_.add_option_function<T>(names, take, help)->type_name(type));
+  }
+  /// A flag whose text `parse`, which returns a StatusOr, accepts; what it returns goes to `set`.
+  template <typename Parse, typename Set>
+  CLI::Option* Parsed(const std::string& names, Parse parse, const Set& set,
+                      const std::string& type, const std::string& help) {
+    return Setter<std::string>(
+               names, [parse, set](const std::string& text) { set(*parse(text)); }, type, help)
+        ->check(Accepts(parse));
   }
   /// A flag KEY=VALUE that may be repeated; calls `take` with each key and value.
   template <typename Take>

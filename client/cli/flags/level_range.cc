@@ -36,18 +36,22 @@ absl::StatusOr<LevelRange> ParseRange(const std::string& text) {
   return range;
 }
 
-absl::Status CheckWithin(const LevelRange& range, double min, double max, double default_step) {
+/// Parses levels of `min` to `max`; without a step, steps are of 1 or of the start.
+absl::StatusOr<LevelRange> ParseLevels(const std::string& text, double min, double max,
+                                       bool steps_by_start) {
+  ASSIGN_OR_RETURN(const LevelRange range, ParseRange(text));
   if (range.start < min || range.end > max || range.end < range.start) {
     return absl::InvalidArgumentError(absl::StrCat("expected levels from ", min, " to ", max,
                                                    ", the last not below the first, found ",
                                                    range.start, " to ", range.end));
   }
-  const double steps = (range.end - range.start) / range.step.value_or(default_step);
+  const double step = range.step.value_or(steps_by_start ? range.start : 1.0);
+  const double steps = (range.end - range.start) / step;
   if (steps >= kMaxLevels) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected at most ", kMaxLevels, " levels, found ", std::floor(steps) + 1.0));
   }
-  return absl::OkStatus();
+  return range;
 }
 
 bool IsWhole(double number) { return number == std::floor(number); }
@@ -65,18 +69,15 @@ std::vector<double> LevelRange::Levels(double default_step) const {
 }
 
 absl::StatusOr<LevelRange> ParseConcurrency(const std::string& text) {
-  ASSIGN_OR_RETURN(const LevelRange range, ParseRange(text));
+  ASSIGN_OR_RETURN(const LevelRange range, ParseLevels(text, 1.0, kMaxConcurrency, false));
   if (!IsWhole(range.start) || !IsWhole(range.end) || !IsWhole(range.step.value_or(1.0))) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected whole numbers"));
   }
-  RETURN_IF_ERROR(CheckWithin(range, 1.0, kMaxConcurrency, 1.0));
   return range;
 }
 
 absl::StatusOr<LevelRange> ParseRates(const std::string& text) {
-  ASSIGN_OR_RETURN(const LevelRange range, ParseRange(text));
-  RETURN_IF_ERROR(CheckWithin(range, kMinRate, kMaxRate, range.start));
-  return range;
+  return ParseLevels(text, kMinRate, kMaxRate, true);
 }
 
 absl::StatusOr<LevelRange> ParseRamp(const std::string& text) {

@@ -1,29 +1,34 @@
 #include "client/cli/flags/load_flags.h"
 
+#include <chrono>
+#include <string>
+#include <utility>
+
 #include "client/cli/flags/help_group.h"
-#include "client/cli/flags/level_range.h"
 #include "client/cli/flags/server_flags.h"
+#include "client/load/arrival_trace.h"
+#include "client/load/load_result.h"
 #include "client/load/slo.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
 void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
   HelpGroup group(command, "How much load");
-  CLI::Option* const concurrency = group.Value(
-      "-c,--concurrency", flags.concurrency, "N",
+  CLI::Option* const concurrency = group.Parsed(
+      "-c,--concurrency", ParseConcurrency, Into(flags.concurrency), "N",
       "Closed loop: requests in flight at any time (default 1); START:END[:STEP] measures each "
       "level in turn, in steps of 1 if there is no STEP");
-  concurrency->check(Accepts(ParseConcurrency));
-  CLI::Option* const rate = group.Value(
-      "-r,--rate", flags.rate, "R",
+  CLI::Option* const rate = group.Parsed(
+      "-r,--rate", ParseRates, Into(flags.rate), "R",
       "Open loop: requests a second, sent when they are due; START:END[:STEP] measures each level "
       "in turn, in steps of START if there is no STEP");
-  rate->check(Accepts(ParseRates))->excludes(concurrency);
+  rate->excludes(concurrency);
   CLI::Option* const ramp =
-      group.Value("--ramp", flags.ramp, "FROM:TO",
-                  "Open loop: a rate that rises or falls evenly over the duration");
-  ramp->check(Accepts(ParseRamp))->excludes(concurrency)->excludes(rate);
+      group.Parsed("--ramp", ParseRamp, Into(flags.ramp), "FROM:TO",
+                   "Open loop: a rate that rises or falls evenly over the duration");
+  ramp->excludes(concurrency)->excludes(rate);
   group
       .Value("--schedule", flags.schedule, "FILE",
              "Open loop: replay recorded requests, a line for each: milliseconds since the start "
@@ -32,8 +37,13 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
       ->excludes(rate)
       ->excludes(ramp);
   group
-      .Choice("--arrivals", flags.arrivals, "constant|poisson",
-              "Open loop: evenly spaced (default), or at random as from many users")
+      .Setter<std::string>(
+          "--arrivals",
+          [&flags](const std::string& name) {
+            flags.arrivals = name == "poisson" ? Arrivals::kPoisson : Arrivals::kConstant;
+          },
+          "constant|poisson", "Open loop: evenly spaced (default), or at random as from many users")
+      ->check(HelpGroup::OneOf("constant|poisson"))
       ->excludes(concurrency);
   group
       .Value("--max-in-flight", flags.max_in_flight, "N",
@@ -47,29 +57,38 @@ void AddLevelFlags(CLI::App& command, LoadFlags& flags) {
 
 void AddTimeFlags(CLI::App& command, LoadFlags& flags) {
   HelpGroup group(command, "For how long");
-  AddDuration(group, "-z,--duration", flags.duration,
+  group
+      .Parsed("-z,--duration", ParseDuration, Into(flags.duration), "DURATION",
               "How long to measure: 10s unless a number of requests or a schedule sets the end; "
               "with them, whichever comes first")
       ->check(IsPositiveDuration);
   group.Value("-n,--requests", flags.requests, "N", "How many requests to measure")
       ->check(Within(1.0, 1e12));
-  AddDuration(group, "--warmup", flags.warmup,
-              "Load before the measurement; default 1s, or 0 with --requests or --schedule");
+  group.Parsed("--warmup", ParseDuration, Into(flags.warmup), "DURATION",
+               "Load before the measurement; default 1s, or 0 with --requests or --schedule");
   group.Value("--warmup-requests", flags.warmup_requests, "N", "Warm-up by number of requests")
       ->check(Within(1.0, 1e12));
 }
 
 void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
   HelpGroup group(command, "Trials until the load is stable");
+  const auto rule = [&flags]() -> StabilityRule& {
+    return flags.stability.has_value() ? *flags.stability : flags.stability.emplace();
+  };
   group
-      .Value("-s,--stability-percentage", flags.stability_percentage, "%",
-             "Repeat trials of the duration until the last 3 differ by at most this much in "
-             "throughput and latency (default 10 with --max-trials or --require-stable)")
+      .Setter<double>(
+          "-s,--stability-percentage", [rule](double x) { rule().percentage = x; }, "%",
+          "Repeat trials of the duration until the last 3 differ by at most this much in "
+          "throughput and latency (default 10 with --max-trials or --require-stable)")
       ->check(Within(0.01, 1000.0));
-  group.Value("--max-trials", flags.max_trials, "N", "At most this many trials (default 10)")
+  group
+      .Setter<int>(
+          "--max-trials", [rule](int n) { rule().max_trials = n; }, "N",
+          "At most this many trials (default 10)")
       ->check(Within(3, 1000));
-  group.Switch("--require-stable", flags.require_stable,
-               "Fail when the load does not become stable");
+  group.SwitchSetter(
+      "--require-stable", [rule](bool on) { rule().is_required = on; },
+      "Fail when the load does not become stable");
   group
       .Value("--percentile", flags.percentile, "P",
              "Compare this percentile of latency instead of the mean")
@@ -79,14 +98,59 @@ void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
 void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
   HelpGroup group(command, "Targets");
   group
-      .List("--slo", flags.slo, "TARGET",
-            "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be "
-            "repeated. A range ends with the first level that misses one")
+      .Setter<std::vector<std::string>>(
+          "--slo",
+          [&flags](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              flags.slo.push_back(*ParseSlo(text));
+            }
+          },
+          "TARGET",
+          "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be repeated. "
+          "A range ends with the first level that misses one")
+      ->expected(1)
+      ->take_all()
       ->check(Accepts(ParseSlo));
   group.Switch("--search", flags.search,
                "Find the highest rate that meets the targets: within the range of --rate (or of "
                "-c, requests in flight) to its step; or double it (from 10) until it misses, then "
                "halve the distance down to 5%");
+}
+
+LevelRange RangeOf(const LoadFlags& flags) {
+  const double lowest = flags.is_open() ? 10.0 : 1.0;
+  return flags.rate.has_value() ? *flags.rate
+                                : flags.concurrency.value_or(LevelRange{lowest, lowest});
+}
+
+absl::Duration DurationOf(const LoadFlags& flags) {
+  const bool has_other_end = flags.requests > 0 || !flags.schedule.empty();
+  return flags.duration.value_or(has_other_end ? absl::InfiniteDuration() : absl::Seconds(10));
+}
+
+absl::Duration WarmupOf(const LoadFlags& flags) {
+  const bool is_counted = flags.requests > 0 || flags.warmup_requests > 0;
+  return flags.warmup.value_or(is_counted || !flags.schedule.empty() ? absl::ZeroDuration()
+                                                                     : absl::Seconds(1));
+}
+
+absl::StatusOr<ArrivalOptions> ArrivalsOf(const LoadFlags& flags, uint64_t seed) {
+  ArrivalOptions arrivals{.rate_per_s = RangeOf(flags).start,
+                          .arrivals = flags.arrivals.value_or(Arrivals::kConstant),
+                          .seed = seed};
+  if (flags.ramp.has_value()) {
+    arrivals.rate_per_s = flags.ramp->start;
+    arrivals.ramp = Ramp{.to_rate_per_s = flags.ramp->end,
+                         .start_s = absl::ToDoubleSeconds(WarmupOf(flags)),
+                         .length_s = absl::ToDoubleSeconds(DurationOf(flags))};
+  }
+  if (!flags.schedule.empty()) {
+    ASSIGN_OR_RETURN(ArrivalTrace trace, ReadArrivalTrace(flags.schedule));
+    const double seconds = std::chrono::duration<double>(trace.times.back()).count();
+    arrivals.rate_per_s = Share(static_cast<double>(trace.times.size()), seconds);
+    arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
+  }
+  return arrivals;
 }
 
 }  // namespace
@@ -96,6 +160,58 @@ void AddLoadFlags(CLI::App& command, LoadFlags& flags) {
   AddTimeFlags(command, flags);
   AddStabilityFlags(command, flags);
   AddTargetFlags(command, flags);
+}
+
+absl::Status CheckLoadFlags(const LoadFlags& flags) {
+  const bool has_stability = flags.stability.has_value();
+  const bool has_ramp = flags.ramp.has_value();
+  const bool has_shape = has_ramp || !flags.schedule.empty();
+  return CheckRules({
+      {flags.search && flags.slo.empty(), "--search needs a target: --slo"},
+      {flags.search && has_shape, "--search goes with --rate or --concurrency, or alone"},
+      {flags.percentile.has_value() && !has_stability,
+       "--percentile goes with --stability-percentage"},
+      {has_stability && (flags.requests > 0 || has_shape),
+       "trials (--stability-percentage, --max-trials, --require-stable) go with a duration and a "
+       "level: without --requests, --ramp and --schedule"},
+      {flags.arrivals.has_value() && (!flags.is_open() || !flags.schedule.empty()),
+       "--arrivals goes with --rate or --ramp"},
+      {flags.max_in_flight.has_value() && !flags.is_open(),
+       "--max-in-flight goes with --rate, --ramp or --schedule"},
+      {has_ramp && DurationOf(flags) == absl::InfiniteDuration(), "--ramp goes with --duration"},
+      {has_ramp && flags.warmup_requests > 0, "--ramp goes with --warmup by time"},
+  });
+}
+
+absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed) {
+  const LevelRange range = RangeOf(flags);
+  BenchPlan plan{.options = {.concurrency = static_cast<int>(range.start),
+                             .connections = flags.connections,
+                             .warmup = WarmupOf(flags),
+                             .warmup_requests = flags.warmup_requests,
+                             .duration = DurationOf(flags),
+                             .requests = flags.requests,
+                             .seed = seed,
+                             .stability = flags.stability},
+                 .slo = flags.slo};
+  if (flags.stability.has_value()) {
+    plan.options.stability->percentile = flags.percentile;
+  }
+  if (flags.is_open()) {
+    ASSIGN_OR_RETURN(ArrivalOptions arrivals, ArrivalsOf(flags, seed));
+    plan.options.open_loop = OpenLoopOptions{.arrivals = std::move(arrivals)};
+    plan.options.open_loop->max_in_flight =
+        flags.max_in_flight.value_or(plan.options.open_loop->max_in_flight);
+  }
+  if (flags.search) {
+    plan.search = SearchPlan{.lowest = range.start, .resolution = range.step};
+    if (!range.is_one()) {
+      plan.search->highest = range.end;
+    }
+  } else if (!range.is_one()) {
+    plan.levels = range.Levels(flags.is_open() ? range.start : 1.0);
+  }
+  return plan;
 }
 
 }  // namespace attention

@@ -9,36 +9,32 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/flags/level_range.h"
 #include "client/load/bench.h"
 
 namespace attention {
 
 struct LoadFlags {
-  // A closed loop, unless one of the next three is given. Empty: not given.
-  std::string concurrency;
-  std::string rate;
-  std::string ramp;
+  // A closed loop, unless one of the next three is given.
+  std::optional<LevelRange> concurrency, rate, ramp;
   std::string schedule;
-  std::string arrivals;
+  std::optional<Arrivals> arrivals;
   std::optional<int> max_in_flight;
   int connections = 1;
 
-  // Empty or 0: not given.
-  std::string duration;
-  int64_t requests = 0;
-  std::string warmup;
-  int64_t warmup_requests = 0;
+  std::optional<absl::Duration> duration, warmup;
+  int64_t requests = 0, warmup_requests = 0;  // 0: not given
 
-  std::optional<double> stability_percentage;
+  /// Present if any of the flags of trials is given.
+  std::optional<StabilityRule> stability;
   std::optional<double> percentile;
-  std::optional<int> max_trials;
-  bool require_stable = false;
 
-  std::vector<std::string> slo;
+  std::vector<SloTarget> slo;
   bool search = false;
 
   bool is_open() const {
-    return !rate.empty() || !ramp.empty() || !schedule.empty() || (search && concurrency.empty());
+    return rate.has_value() || ramp.has_value() || !schedule.empty() ||
+           (search && !concurrency.has_value());
   }
 };
 

@@ -1,25 +1,11 @@
 #include "client/cli/flags/model_flags.h"
 
-#include <vector>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "client/cli/files/shape_text.h"
-#include "client/cli/flags/help_group.h"
-#include "core/runtime/status_macros.h"
 
 namespace attention {
-namespace {
-
-v1::ModelOutput OutputOf(const ModelFlags& flags) {
-  if (!flags.pool.empty()) {
-    return flags.pool == "mean" ? v1::MEAN_POOLED : v1::CLS_POOLED;
-  }
-  if (!flags.logits.empty()) {
-    return flags.logits == "all" ? v1::LOGITS : v1::LAST_LOGITS;
-  }
-  return v1::LAST_HIDDEN_STATES;
-}
-
-}  // namespace
 
 void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   HelpGroup group(command, "Which part of the model to run (default: the whole stack)");
@@ -28,24 +14,41 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
              "Attention of this layer alone, before residual and norm; counts from 0")
       ->check(CLI::NonNegativeNumber.description(""));
   group.Value("--model-version", flags.version, "N", "Default: the highest");
-  group.Choice("--pool", flags.pool, "mean|cls", "One row a sequence: the mean, or the first row");
+  group
+      .Setter<std::string>(
+          "--pool",
+          [&flags](const std::string& how) {
+            flags.output = how == "mean" ? v1::MEAN_POOLED : v1::CLS_POOLED;
+          },
+          "mean|cls", "One row a sequence: the mean, or the first row")
+      ->check(HelpGroup::OneOf("mean|cls"));
   group
       .Setter<std::vector<std::string>>(
           "--logits",
           [&flags](const std::vector<std::string>& values) {
-            flags.logits = values.empty() || values[0].empty() ? "last" : values[0];
+            if (flags.output == v1::MEAN_POOLED || flags.output == v1::CLS_POOLED) {
+              throw CLI::ValidationError("expected only one of --pool and --logits");
+            }
+            flags.output = !values.empty() && values[0] == "all" ? v1::LOGITS : v1::LAST_LOGITS;
           },
           "[last|all]", "Logits of the last row (default) or of all rows, and the likeliest tokens")
       ->expected(0, 1)
       ->check(HelpGroup::OneOf("|last|all"));
-  group
-      .Value("--weights-layers", flags.weights_layers, "N,N",
-             "Also the attention weights of these layers")
-      ->check(Accepts(ParseIntegers));
-  group
-      .Value("--weights-heads", flags.weights_heads, "N,N",
-             "Only these heads of --weights-layers; default: all")
-      ->check(Accepts(ParseIntegers));
+  group.Parsed("--weights-layers", ParseIntegers, Into(flags.weights_layers), "N,N",
+               "Also the attention weights of these layers");
+  group.Parsed("--weights-heads", ParseIntegers, Into(flags.weights_heads), "N,N",
+               "Only these heads of --weights-layers; default: all");
+}
+
+CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype) {
+  return group
+      .Setter<std::string>(
+          "--cache-dtype",
+          [&cache_dtype](const std::string& name) {
+            v1::DataType_Parse(absl::AsciiStrToUpper(name), &cache_dtype);
+          },
+          "fp32|bf16|int8", "How the server keeps keys and values; default fp32")
+      ->check(HelpGroup::OneOf("fp32|bf16|int8"));
 }
 
 absl::Status CheckModelFlags(const ModelFlags& flags) {
@@ -53,20 +56,18 @@ absl::Status CheckModelFlags(const ModelFlags& flags) {
       {{flags.layer.has_value() && flags.has_stack_flags(),
         "--pool, --logits, --weights-layers and --weights-heads go with the whole model, not with "
         "--layer"},
-       {!flags.pool.empty() && !flags.logits.empty(), "expected only one of --pool and --logits"},
        {!flags.weights_heads.empty() && flags.weights_layers.empty(),
         "--weights-heads goes with --weights-layers"}});
 }
 
-absl::Status ChooseRun(const ModelFlags& flags, AttendRequest& request) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> layers, ParseIntegers(flags.weights_layers));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> heads, ParseIntegers(flags.weights_heads));
+void ChooseRun(const ModelFlags& flags, AttendRequest& request) {
   request.layer = flags.layer;
   request.model_version = flags.version;
-  request.model_output = OutputOf(flags);
-  request.weights_choice.mutable_layers()->Assign(layers.begin(), layers.end());
-  request.weights_choice.mutable_heads()->Assign(heads.begin(), heads.end());
-  return absl::OkStatus();
+  request.model_output = flags.output;
+  request.weights_choice.mutable_layers()->Assign(flags.weights_layers.begin(),
+                                                  flags.weights_layers.end());
+  request.weights_choice.mutable_heads()->Assign(flags.weights_heads.begin(),
+                                                 flags.weights_heads.end());
 }
 
 }  // namespace attention

@@ -4,9 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "client/cli/flags/help_group.h"
 #include "client/lib/attend_request.h"
 
 namespace attention {
@@ -14,13 +15,12 @@ namespace attention {
 struct ModelFlags {
   std::optional<int64_t> layer;
   std::optional<int64_t> version;
-  std::string pool;    // mean, cls, or nothing
-  std::string logits;  // all, last, or nothing
-  std::string weights_layers, weights_heads;
+  v1::ModelOutput output = v1::LAST_HIDDEN_STATES;
+  std::vector<int64_t> weights_layers, weights_heads;
 
   /// Whether a flag is given that only fits a run of the whole stack.
   bool has_stack_flags() const {
-    return !(pool.empty() && logits.empty() && weights_layers.empty() && weights_heads.empty());
+    return output != v1::LAST_HIDDEN_STATES || !weights_layers.empty() || !weights_heads.empty();
   }
   bool empty() const { return !layer.has_value() && !version.has_value() && !has_stack_flags(); }
 };
@@ -28,10 +28,13 @@ struct ModelFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddModelFlags(CLI::App& command, ModelFlags& flags);
 
+/// Adds --cache-dtype, for sessions.
+CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype);
+
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckModelFlags(const ModelFlags& flags);
 
 /// Writes the flags to `request`. REQUIRES: CheckModelFlags is OK.
-absl::Status ChooseRun(const ModelFlags& flags, AttendRequest& request);
+void ChooseRun(const ModelFlags& flags, AttendRequest& request);
 
 }  // namespace attention

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
-#include <utility>
+#include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/files/terminal_size.h"
 #include "client/cli/flags/help_group.h"
@@ -16,10 +14,6 @@
 namespace attention {
 namespace {
 
-constexpr std::pair<const char*, PictureFormat> kFormats[] = {
-    {"terminal", PictureFormat::kTerminal},
-    {"svg", PictureFormat::kSvg},
-    {"html", PictureFormat::kHtml}};
 constexpr int64_t kLeastColumns = 20;
 
 void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
@@ -35,40 +29,22 @@ void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
                "are chosen");
   group.Value("--width", flags.width, "N", "Columns of the terminal; default: all of them")
       ->check(Within(kLeastColumns, int64_t{10000}));
-  group.Choice("--color", flags.color, "auto|none|256|24bit", "Colours of the terminal")
+  group
+      .Choice("--color", flags.color, "auto|none|24bit",
+              "Colours of the terminal; none: shades; auto: as the terminal says (COLORTERM)")
       ->capture_default_str();
-  group.Switch("--no-color", flags.no_color, "Shades instead of colours");
 }
 
-std::optional<PictureFormat> FormatOfName(const std::string& output) {
-  for (const auto& [name, format] : kFormats) {
-    if (absl::EndsWith(output, absl::StrCat(".", name)) && format != PictureFormat::kTerminal) {
-      return format;
-    }
-  }
-  return absl::EndsWith(output, ".txt") ? std::optional(PictureFormat::kTerminal) : std::nullopt;
-}
-
-TerminalColors ColorsOf(const PlotFlags& flags) {
-  const auto has = [](const char* name, std::string_view text) {
-    const char* value = std::getenv(name);
-    return value != nullptr && std::string_view(value).find(text) != std::string_view::npos;
+bool HasColors(const PlotFlags& flags) {
+  const auto value_of = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
   };
-  const char* no_color = std::getenv("NO_COLOR");
-  const bool is_off = flags.no_color || flags.color == "none";
-  if (is_off || flags.color != "auto") {
-    return is_off                 ? TerminalColors::kNone
-           : flags.color == "256" ? TerminalColors::k256
-                                  : TerminalColors::k24Bit;
-  }
-  const bool is_terminal = flags.output.empty() && isatty(STDOUT_FILENO) == 1;
-  if (!is_terminal || (no_color != nullptr && *no_color != '\0') || has("TERM", "dumb")) {
-    return TerminalColors::kNone;
-  }
-  if (has("COLORTERM", "truecolor") || has("COLORTERM", "24bit")) {
-    return TerminalColors::k24Bit;
-  }
-  return has("TERM", "256color") ? TerminalColors::k256 : TerminalColors::kNone;
+  const std::string colors = value_of("COLORTERM");
+  return flags.color == "auto"
+             ? flags.output.empty() && isatty(STDOUT_FILENO) == 1 && value_of("NO_COLOR").empty() &&
+                   value_of("TERM") != "dumb" && (colors == "truecolor" || colors == "24bit")
+             : flags.color == "24bit";
 }
 
 }  // namespace
@@ -93,10 +69,9 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
         "expected a FILE, or something to send, such as --text"},
        {has_file && flags.request.attention.is_given(),
         "a FILE says what its request hid; how to attend goes with something to send"}}));
-  if (flags.format.empty() && !flags.output.empty() && !FormatOfName(flags.output).has_value()) {
+  if (FormatOf(flags).empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, "
-                     "found \"",
+        absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, found \"",
                      flags.output, "\""));
   }
   if (has_file) {
@@ -104,17 +79,20 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
   }
   RequestFlags request = flags.request;
   // Without --weights-layers, --weights-heads chooses heads of all layers.
-  request.run.weights_heads = request.run.weights_layers.empty() ? "" : request.run.weights_heads;
+  if (request.run.weights_layers.empty()) {
+    request.run.weights_heads.clear();
+  }
   return CheckRequestFlags(request);
 }
 
-PictureFormat FormatOf(const PlotFlags& flags) {
-  for (const auto& [name, format] : kFormats) {
-    if (flags.format == name) {
-      return format;
-    }
+std::string FormatOf(const PlotFlags& flags) {
+  if (!flags.format.empty() || flags.output.empty()) {
+    return flags.format.empty() ? "terminal" : flags.format;
   }
-  return FormatOfName(flags.output).value_or(PictureFormat::kTerminal);
+  const std::string extension = std::filesystem::path(flags.output).extension();
+  return extension == ".txt"                           ? "terminal"
+         : extension == ".svg" || extension == ".html" ? extension.substr(1)
+                                                       : "";
 }
 
 TerminalOptions TerminalOf(const PlotFlags& flags) {
@@ -123,7 +101,7 @@ TerminalOptions TerminalOf(const PlotFlags& flags) {
                 .mean = flags.mean || flags.request.run.weights_heads.empty()},
       .columns = std::max(kLeastColumns,
                           flags.width.value_or(SizeOfTerminal().value_or(TerminalSize()).columns)),
-      .colors = ColorsOf(flags)};
+      .has_colors = HasColors(flags)};
 }
 
 }  // namespace attention

@@ -13,10 +13,8 @@
 
 namespace attention {
 
-enum class PictureFormat { kTerminal, kSvg, kHtml };
-
 struct PlotFlags {
-  ServerFlags server;
+  ClientOptions server;
   RequestFlags request;
   std::string file;
   std::string output;
@@ -25,7 +23,6 @@ struct PlotFlags {
   bool mean = false;
   std::optional<int64_t> width;
   std::string color = "auto";
-  bool no_color = false;
 };
 
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
@@ -34,8 +31,8 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckPlotFlags(const PlotFlags& flags);
 
-/// The format of the picture. REQUIRES: CheckPlotFlags is OK.
-PictureFormat FormatOf(const PlotFlags& flags);
+/// The format of the picture: "terminal", "svg" or "html"; empty if the output's name says none.
+std::string FormatOf(const PlotFlags& flags);
 
 /// Options for the terminal at standard output. Colours and width are those of the terminal, unless
 /// the flags say otherwise; there are no colours if standard output is not a terminal or NO_COLOR

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/files/tensor_file.h"
-#include "client/cli/flags/attention_options.h"
 #include "client/cli/flags/help_group.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
@@ -22,8 +21,11 @@ class WorkloadBuilder {
 
   /// Loads a tensor. The seed depends on `role`, so that random tensors of one request differ.
   absl::StatusOr<const Tensor*> Load(const std::string& source, const char* role) {
-    ASSIGN_OR_RETURN(Tensor tensor,
-                     LoadTensor(source, role == nullptr ? flags_.seed : SeedOf(flags_.seed, role)));
+    ASSIGN_OR_RETURN(Tensor tensor, LoadTensor(source, SeedOf(flags_.seed, role)));
+    return Keep(std::move(tensor));
+  }
+
+  const Tensor* Keep(Tensor tensor) {
     if (!flags_.dtype.empty()) {
       const Dtype dtype = flags_.dtype == "fp32"   ? Dtype::kF32
                           : flags_.dtype == "bf16" ? Dtype::kBf16
@@ -47,16 +49,15 @@ class WorkloadBuilder {
 
 absl::StatusOr<Workload> MakeHiddenStates(const RequestFlags& flags) {
   WorkloadBuilder builder(flags);
-  HiddenStatesInput input;
-  if (!flags.input.empty() || !flags.random.empty()) {
-    const std::string source =
-        flags.input.empty() ? absl::StrCat("random:", flags.random) : flags.input;
-    ASSIGN_OR_RETURN(input.tensor, builder.Load(source, nullptr));
+  HiddenStatesInput input{.lengths = flags.lengths, .memory_lengths = flags.memory_lengths};
+  if (!flags.random.empty()) {
+    input.tensor = builder.Keep(SeededTensor(flags.seed, Dtype::kF32, flags.random));
+  } else if (!flags.input.empty()) {
+    ASSIGN_OR_RETURN(Tensor tensor, LoadTensor(flags.input, flags.seed));
+    input.tensor = builder.Keep(std::move(tensor));
   }
-  ASSIGN_OR_RETURN(input.lengths, ParseIntegers(flags.lengths));
   if (!flags.memory.empty()) {
     ASSIGN_OR_RETURN(input.memory, builder.Load(flags.memory, "memory"));
-    ASSIGN_OR_RETURN(input.memory_lengths, ParseIntegers(flags.memory_lengths));
   }
   if (!flags.memory_values.empty()) {
     ASSIGN_OR_RETURN(input.memory_values, builder.Load(flags.memory_values, "memory_values"));
@@ -66,18 +67,16 @@ absl::StatusOr<Workload> MakeHiddenStates(const RequestFlags& flags) {
 
 absl::StatusOr<Workload> MakeQueryKeyValue(const RequestFlags& flags) {
   WorkloadBuilder builder(flags);
-  QueryKeyValueInput input;
+  QueryKeyValueInput input{.lengths = flags.lengths,
+                           .kv_lengths = flags.kv_lengths,
+                           .query_offsets = flags.query_offsets};
   ASSIGN_OR_RETURN(input.query, builder.Load(flags.query, "query"));
   ASSIGN_OR_RETURN(input.key, builder.Load(flags.key, "key"));
   ASSIGN_OR_RETURN(input.value, builder.Load(flags.value, "value"));
-  ASSIGN_OR_RETURN(input.lengths, ParseIntegers(flags.lengths));
-  ASSIGN_OR_RETURN(input.kv_lengths, ParseIntegers(flags.kv_lengths));
-  ASSIGN_OR_RETURN(input.query_offsets, ParseIntegers(flags.query_offsets));
   return builder.Finish(std::move(input), "");
 }
 
 absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionClient& client) {
-  ASSIGN_OR_RETURN(const Shape shape, ParseShape(flags.random_tokens));
   ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(flags.model, flags.run.version));
   if (model.vocab_size() <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -86,27 +85,23 @@ absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionCl
   }
   std::mt19937_64 generator(SeedOf(flags.seed, "tokens"));
   TokenIdsInput input;
-  for (int64_t i = 0; i < NumElements(shape); ++i) {
+  for (int64_t i = 0; i < NumElements(flags.random_tokens); ++i) {
     input.ids.push_back(
         static_cast<int32_t>(generator() % static_cast<uint64_t>(model.vocab_size())));
   }
-  input.lengths.assign(shape[0], shape[1]);
+  input.lengths.assign(flags.random_tokens[0], flags.random_tokens[1]);
   return WorkloadBuilder(flags).Finish(std::move(input), flags.model);
 }
 
 absl::StatusOr<Workload> MakeTokens(const RequestFlags& flags) {
-  ASSIGN_OR_RETURN(RaggedTokens tokens, ParseTokens(flags.tokens));
-  TokenIdsInput input{std::move(tokens.ids), std::move(tokens.lengths), {}};
-  if (!flags.type_ids.empty()) {
-    ASSIGN_OR_RETURN(RaggedTokens types, ParseTokens(flags.type_ids));
-    if (types.lengths != input.lengths) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--type-ids: expected one for each id, ", absl::StrJoin(input.lengths, ";"),
-                       " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
-    }
-    input.type_ids = std::move(types.ids);
+  const RaggedTokens &tokens = flags.tokens, &types = flags.type_ids;
+  if (!types.lengths.empty() && types.lengths != tokens.lengths) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--type-ids: expected one for each id, ", absl::StrJoin(tokens.lengths, ";"),
+                     " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
   }
-  return WorkloadBuilder(flags).Finish(std::move(input), flags.model);
+  return WorkloadBuilder(flags).Finish(TokenIdsInput{tokens.ids, tokens.lengths, types.ids},
+                                       flags.model);
 }
 
 absl::StatusOr<Shape> ParseTokensShape(const std::string& text) {
@@ -121,18 +116,12 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
   HelpGroup group(command, "What to send: one of these (--query with --key and --value)");
   group.Value("--input", flags.input, "TENSOR",
               "Hidden states [B, S, d_model] or packed [T, d_model]");
-  group
-      .Value("--random,--shape", flags.random, "BxSxE",
-             "Random hidden states of this shape, N(0,1)-like, from --seed")
-      ->check(Accepts(ParseShape));
-  group
-      .Value("--tokens", flags.tokens, "1,2,3;4,5",
-             "Token ids; ';' separates sequences of any lengths")
-      ->check(Accepts(ParseTokens));
-  group
-      .Value("--random-tokens", flags.random_tokens, "BxS",
-             "Random token ids: B sequences of S, from --seed")
-      ->check(Accepts(ParseTokensShape));
+  group.Parsed("--random,--shape", ParseShape, Into(flags.random), "BxSxE",
+               "Random hidden states of this shape, N(0,1)-like, from --seed");
+  group.Parsed("--tokens", ParseTokens, Into(flags.tokens), "1,2,3;4,5",
+               "Token ids; ';' separates sequences of any lengths");
+  group.Parsed("--random-tokens", ParseTokensShape, Into(flags.random_tokens), "BxS",
+               "Random token ids: B sequences of S, from --seed");
   group.List("--text", flags.texts, "TEXT",
              "A text for the model's own tokenizer; repeat it for more sequences");
   group.Value("--query", flags.query, "TENSOR",
@@ -150,10 +139,10 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
               "Rows for values, if the layer's values have another width than its keys");
   group.Switch("--no-special-tokens", flags.no_special_tokens,
                "Leave out the special tokens that a tokenizer puts around a text");
-  group.Value("--type-ids", flags.type_ids, "0,0;1,0", "Token types, one for each of --tokens")
-      ->check(Accepts(ParseTokens));
-  const auto add = [&group](const char* name, std::string& target, const char* help) {
-    group.Value(name, target, "N,N", help)->check(Accepts(ParseIntegers));
+  group.Parsed("--type-ids", ParseTokens, Into(flags.type_ids), "0,0;1,0",
+               "Token types, one for each of --tokens");
+  const auto add = [&group](const char* name, std::vector<int64_t>& target, const char* help) {
+    group.Parsed(name, ParseIntegers, Into(target), "N,N", help);
   };
   add("--lengths", flags.lengths, "Tokens of each sequence; a packed input is cut by them");
   add("--memory-lengths", flags.memory_lengths, "Tokens of each sequence of --memory");
@@ -166,7 +155,7 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
 }
 
 absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& client) {
-  if (!flags.tokens.empty()) {
+  if (!flags.tokens.lengths.empty()) {
     return MakeTokens(flags);
   }
   if (!flags.random_tokens.empty()) {
@@ -191,7 +180,7 @@ void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
 }
 
 absl::Status CheckRequestFlags(const RequestFlags& flags) {
-  const int inputs = !flags.input.empty() + !flags.random.empty() + !flags.tokens.empty() +
+  const int inputs = !flags.input.empty() + !flags.random.empty() + !flags.tokens.lengths.empty() +
                      !flags.random_tokens.empty() + !flags.texts.empty() + !flags.query.empty();
   const bool has_query = !flags.query.empty();
   const bool is_layer = !flags.input.empty() || !flags.random.empty();
@@ -205,7 +194,8 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
        "--query, --key and --value go together"},
       {!flags.memory.empty() && !is_layer && inputs > 0, "--memory goes with --input or --random"},
       {!flags.memory_values.empty() && flags.memory.empty(), "--memory-values goes with --memory"},
-      {!flags.type_ids.empty() && flags.tokens.empty(), "--type-ids goes with --tokens"},
+      {!flags.type_ids.lengths.empty() && flags.tokens.lengths.empty(),
+       "--type-ids goes with --tokens"},
       {flags.no_special_tokens && flags.texts.empty(), "--no-special-tokens goes with --text"},
       {has_query && !flags.run.empty(),
        "--query runs no model: it goes without --layer, --pool, --logits, --model-version and "
@@ -223,7 +213,7 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
 
 absl::StatusOr<Workload> MakeWorkload(const RequestFlags& flags, AttentionClient& client) {
   ASSIGN_OR_RETURN(Workload workload, MakeInput(flags, client));
-  RETURN_IF_ERROR(ChooseRun(flags.run, workload.request));
+  ChooseRun(flags.run, workload.request);
   RETURN_IF_ERROR(AddAttention(flags.attention, flags.seed, client, workload));
   return workload;
 }

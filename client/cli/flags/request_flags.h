@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/files/shape_text.h"
 #include "client/cli/flags/attention_flags.h"
 #include "client/cli/flags/model_flags.h"
 #include "client/lib/attention_client.h"
@@ -18,23 +19,23 @@ struct RequestFlags {
   std::string model = "demo";
   // Exactly one of these, query with key and value.
   std::string input;
-  std::string random;
-  std::string tokens;
-  std::string random_tokens;
+  Shape random;
+  RaggedTokens tokens;
+  Shape random_tokens;
   std::vector<std::string> texts;
   std::string query, key, value;
 
   std::string memory, memory_values;  // memory alone: the input of an encoder
-  std::string type_ids;
+  RaggedTokens type_ids;
   bool no_special_tokens = false;
-  std::string lengths, memory_lengths, kv_lengths, query_offsets;
+  std::vector<int64_t> lengths, memory_lengths, kv_lengths, query_offsets;
   std::string dtype;  // fp32, bf16 or fp16; empty: as the tensors are
   uint64_t seed = 0;
   ModelFlags run;
   AttentionFlags attention;
 
   bool has_input() const {
-    return !(input.empty() && random.empty() && tokens.empty() && random_tokens.empty() &&
+    return !(input.empty() && random.empty() && tokens.lengths.empty() && random_tokens.empty() &&
              texts.empty() && query.empty() && memory.empty());
   }
 };

@@ -8,18 +8,19 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/flags/help_group.h"
 
 namespace attention {
 namespace {
 
-TlsOptions& TlsOf(ServerFlags& flags) {
+TlsOptions& TlsOf(ClientOptions& flags) {
   if (!flags.connection.tls.has_value()) {
     flags.connection.tls.emplace();
   }
   return *flags.connection.tls;
 }
 
-void AddTlsFlags(HelpGroup& group, ServerFlags& flags) {
+void AddTlsFlags(HelpGroup& group, ClientOptions& flags) {
   group.SwitchSetter(
       "--tls", [&flags](bool) { TlsOf(flags); }, "Use TLS; implied by the flags below");
   const auto add = [&](const char* name, std::string TlsOptions::* member, const char* type,
@@ -53,7 +54,7 @@ std::string ReadToken(const std::string& path) {
   return token;
 }
 
-void AddMetadataFlags(HelpGroup& group, ServerFlags& flags) {
+void AddMetadataFlags(HelpGroup& group, ClientOptions& flags) {
   group.Setter<std::string>(
       "--token-file",
       [&flags](const std::string& path) { flags.connection.token = ReadToken(path); }, "FILE",
@@ -68,7 +69,7 @@ void AddMetadataFlags(HelpGroup& group, ServerFlags& flags) {
 
 }  // namespace
 
-void AddServerFlags(CLI::App& command, ServerFlags& flags) {
+void AddServerFlags(CLI::App& command, ClientOptions& flags) {
   HelpGroup group(command, "Server");
   group
       .Default("--server", flags.connection.server, "ADDRESS",
@@ -77,8 +78,11 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
       ->check([](const std::string& text) {
         return text.empty() ? "expected host:port or unix:/path" : "";
       });
-  AddDuration(group, "-t,--timeout", flags.timeout, "Give up on a request after this long")
-      ->check(IsPositiveDuration);
+  group
+      .Parsed("-t,--timeout", ParseDuration, Into(flags.timeout), "DURATION",
+              "Give up on a request after this long")
+      ->check(IsPositiveDuration)
+      ->default_str(absl::FormatDuration(flags.timeout));
   group.Switch("--retries,!--no-retries", flags.connection.retries,
                flags.connection.retries ? "Retry requests that no server accepted (default)"
                                         : "Retry requests that no server accepted");
@@ -88,11 +92,6 @@ void AddServerFlags(CLI::App& command, ServerFlags& flags) {
 
 std::string IsPositiveDuration(const std::string& text) {
   return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
-}
-
-CLI::Option* AddDuration(HelpGroup& group, const std::string& name, std::string& text,
-                         const std::string& help) {
-  return group.Default(name, text, "DURATION", help)->check(Accepts(ParseDuration));
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
@@ -108,11 +107,6 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected 0 seconds to a year"));
   }
   return duration;
-}
-
-absl::StatusOr<std::unique_ptr<AttentionClient>> ConnectTo(const ServerFlags& flags) {
-  return AttentionClient::Connect(
-      {.connection = flags.connection, .timeout = *ParseDuration(flags.timeout)});
 }
 
 int ExitCodeOf(const absl::Status& status) {

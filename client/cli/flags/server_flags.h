@@ -2,36 +2,23 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cli/flags/help_group.h"
 #include "client/lib/attention_client.h"
 
 namespace attention {
 
-struct ServerFlags {
-  ConnectionOptions connection = {};
-  std::string timeout = "30s";
-};
-
 /// Adds --server, --timeout and --retries, and those of TLS, token and metadata, with the defaults
-/// that `flags` has now. The parser reads the file of a token.
-void AddServerFlags(CLI::App& command, ServerFlags& flags);
+/// that `options` has now. The parser reads the file of a token.
+void AddServerFlags(CLI::App& command, ClientOptions& options);
 
-/// Adds a flag whose text ParseDuration accepts.
-CLI::Option* AddDuration(HelpGroup& group, const std::string& name, std::string& text,
-                         const std::string& help);
 /// A check that a duration is more than 0. REQUIRES: ParseDuration accepts `text`.
 std::string IsPositiveDuration(const std::string& text);
 
 /// Parses "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
-
-/// A client for these flags. REQUIRES: they passed the parser's checks.
-absl::StatusOr<std::unique_ptr<AttentionClient>> ConnectTo(const ServerFlags& flags);
 
 /// The exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
 /// kExitFailed.

@@ -14,6 +14,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
+#include "client/cli/flags/model_flags.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/generate/generation.h"
 #include "core/runtime/status_macros.h"
@@ -34,13 +35,12 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 struct GenerateFlags {
-  ServerFlags server;
+  ClientOptions server;
   std::string prompt, tokens;
   std::string model;
   bool no_special_tokens = false;
-  std::string cache_dtype = "fp32";
+  v1::DataType cache_dtype = v1::FP32;
   GenerationOptions options;
-  std::string stop_ids;
   bool ids = false;
   bool json = false;
 };
@@ -78,12 +78,9 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> OpenSession(const GenerateFlags& f
   v1::OpenSession open;
   open.set_model(model.name());
   open.set_model_version(model.version());
-  open.set_cache_dtype(flags.cache_dtype == "bf16"   ? v1::BF16
-                       : flags.cache_dtype == "int8" ? v1::INT8
-                                                     : v1::FP32);
+  open.set_cache_dtype(flags.cache_dtype);
   return DecodeStream::Open(
-      {.connection = flags.server.connection, .timeout = *ParseDuration(flags.server.timeout)},
-      open);
+      {.connection = flags.server.connection, .timeout = flags.server.timeout}, open);
 }
 
 /// `text` without control characters, by which a model could control the terminal.
@@ -133,10 +130,9 @@ absl::Status Write(Generation& generation, const decltype(AttendRequest::input)&
 }
 
 absl::Status Generate(GenerateFlags flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> stop_ids, ParseIntegers(flags.stop_ids));
-  flags.options.stop_ids.insert(stop_ids.begin(), stop_ids.end());
   flags.options.max_positions = model.max_positions();
   const bool shows_text = model.has_tokenizer() && !flags.ids;
   RaggedTokens tokens;
@@ -167,10 +163,7 @@ void AddPromptFlags(CLI::App& command, GenerateFlags& flags) {
       ->excludes(prompt);
   group.Switch("--no-special-tokens", flags.no_special_tokens,
                "Leave out the special tokens that the tokenizer puts around a text");
-  group
-      .Choice("--cache-dtype", flags.cache_dtype, "fp32|bf16|int8",
-              "How the server keeps keys and values")
-      ->capture_default_str();
+  AddCacheDtypeFlag(group, flags.cache_dtype);
 }
 
 void AddChoiceFlags(CLI::App& command, GenerateFlags& flags) {
@@ -194,8 +187,12 @@ void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
   HelpGroup group(command, "When to stop");
   group.Default("--max-tokens", flags.options.max_tokens, "N", "After this many tokens")
       ->check(CLI::PositiveNumber.description(""));
-  group.Value("--stop-ids", flags.stop_ids, "N,N", "Before any of these tokens")
-      ->check(Accepts(ParseIntegers));
+  group.Parsed(
+      "--stop-ids", ParseIntegers,
+      [&flags](const std::vector<int64_t>& ids) {
+        flags.options.stop_ids.insert(ids.begin(), ids.end());
+      },
+      "N,N", "Before any of these tokens");
   group.List("--stop", flags.options.stop_texts, "TEXT", "Before this text; may be repeated")
       ->check([](const std::string& text) { return text.empty() ? "expected a text" : ""; });
   HelpGroup output(command);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iostream>
@@ -10,9 +11,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "client/cli/files/output_file.h"
 #include "client/load/report.h"
 #include "client/report/report_page.h"
@@ -27,19 +30,19 @@ namespace {
 /// The maximum size of a report; histograms make it some ten thousand lines at most.
 constexpr size_t kMaxReportBytes = size_t{64} << 20;
 
-/// `word` as it is written in a shell.
-std::string Quoted(const std::string& word) {
-  const bool is_plain =
-      !word.empty() && word.find_first_of(" \t\n\"'\\$&|;<>()*?#~`") == std::string::npos;
-  return is_plain ? word : absl::StrCat("'", word, "'");
-}
-
 /// KEY=VALUE without the value.
 std::string WithoutValue(const std::string& pair) {
   return absl::StrCat(pair.substr(0, pair.find('=')), "=...");
 }
 
 }  // namespace
+
+std::string ShellQuoted(const std::string& word) {
+  const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("_-./:=,@%+", c);
+  });
+  return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
 
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
   if (outputs.json != "-" && outputs.csv != "-" && outputs.html != "-") {
@@ -84,7 +87,7 @@ std::string CommandLine() {
                                   ? absl::StrCat("--metadata=", WithoutValue(word.substr(11)))
                                   : word;
     is_metadata = word == "--metadata" || word == "-m";
-    absl::StrAppend(&line, line.empty() ? "" : " ", Quoted(shown));
+    absl::StrAppend(&line, line.empty() ? "" : " ", ShellQuoted(shown));
   }
   return line;
 }
@@ -119,7 +122,7 @@ std::string LevelText(const LoadOptions& options) {
                                        : absl::StrFormat("%d in flight", options.concurrency);
 }
 
-void TellLevel(const LoadOptions& options) {
+void PrintLevel(const LoadOptions& options) {
   const std::string warmup = options.warmup_requests > 0
                                  ? absl::StrFormat("%d requests", options.warmup_requests)
                                  : absl::FormatDuration(options.warmup);
@@ -134,7 +137,7 @@ void TellLevel(const LoadOptions& options) {
             << warmup << " of warm-up\n";
 }
 
-void TellProgress(const LoadProgress& progress) {
+void PrintProgress(const LoadProgress& progress) {
   const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
   std::cerr << kClearLine
             << absl::StrFormat(
@@ -152,9 +155,9 @@ BenchWatch WatchFromTerminal() {
   CatchFirstInterrupt();
   BenchWatch watch;
   watch.control.stop = &IsInterrupted();
-  watch.on_level = TellLevel;
+  watch.on_level = PrintLevel;
   if (isatty(STDERR_FILENO) == 1) {
-    watch.control.on_progress = TellProgress;
+    watch.control.on_progress = PrintProgress;
     watch.on_result = [](const BenchLevel&) { std::cerr << kClearLine << std::flush; };
   }
   return watch;

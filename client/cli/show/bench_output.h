@@ -24,7 +24,11 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
 /// Reads a file that --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
 absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 
-/// The command line of this program, without the values of --metadata; empty if unknown.
+/// `word` as a shell reads it back.
+std::string ShellQuoted(const std::string& word);
+
+/// The command line of this program, quoted for a shell, without the values of --metadata; empty if
+/// unknown.
 std::string CommandLine();
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.

@@ -9,10 +9,10 @@
 
 namespace attention {
 
-/// Hides from each row the keys that `options` hide, whatever was hidden before; all rows see the
-/// last `extra_keys` keys. If a key is hidden, adds to `rules` what hides keys, each rule once:
-/// "causal", "window 4". REQUIRES: mask and bias of `options` are empty or fit the layer without
-/// the extra keys.
+/// Hides from each row the keys that `options` hide, whatever was hidden before; no row has the
+/// last `extra_keys` keys hidden. If a key is hidden, adds to `rules` what hides keys, each rule
+/// once: "causal", "window 4". REQUIRES: mask and bias of `options` are empty or fit the layer
+/// without the extra keys.
 void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPicture& layer,
                  std::vector<std::string>& rules);
 

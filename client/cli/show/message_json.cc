@@ -9,10 +9,10 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 /// The value of a field that is not repeated.
-json ValueOf(const Message& message, const FieldDescriptor& field) {
+Json ValueOf(const Message& message, const FieldDescriptor& field) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
@@ -33,9 +33,9 @@ json ValueOf(const Message& message, const FieldDescriptor& field) {
 }
 
 /// The elements of a repeated field of strings or messages.
-json ElementsOf(const Message& message, const FieldDescriptor& field) {
+Json ElementsOf(const Message& message, const FieldDescriptor& field) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
-  json elements = json::array();
+  Json elements = Json::array();
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       elements.push_back(ToJson(reflection.GetRepeatedMessage(message, &field, i)));
@@ -48,8 +48,8 @@ json ElementsOf(const Message& message, const FieldDescriptor& field) {
 
 }  // namespace
 
-json ToJson(const Message& message) {
-  json object = json::object();
+Json ToJson(const Message& message) {
+  Json object = Json::object();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
     if (field.is_repeated()) {

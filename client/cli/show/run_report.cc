@@ -106,13 +106,21 @@ std::string CheckText(const AnswerCheck& check) {
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
 }
 
-/// The first values of each sequence's first head.
-std::string LogSumExpText(const AttendResult& result) {
+/// The shapes of log-sum-exp and of all weights.
+std::string ScoresText(const AttendResult& result) {
   std::string text;
-  for (size_t s = 0; s < std::min<size_t>(kMaxSequencesShown, result.log_sum_exp.size()); ++s) {
-    const Tensor& sums = result.log_sum_exp[s];
-    const int64_t rows = sums.shape().size() == 2 && sums.shape()[0] > 0 ? sums.shape()[1] : 0;
-    text += Line("log-sum", absl::StrCat("sequence ", s, ", head 0", ValuesText(sums, 0, rows)));
+  for (const Tensor& sums : result.log_sum_exp) {
+    text += Line("log-sum", TensorText(sums));
+  }
+  for (const Tensor& weights : result.weights) {
+    text += Line("weights", TensorText(weights));
+  }
+  for (const LayerWeights& layer : result.layer_weights) {
+    text += Line("weights", absl::StrCat(TensorText(layer.weights), " of layer ", layer.layer,
+                                         " in sequence ", layer.sequence));
+  }
+  for (const LargestWeights& top : result.top_weights) {
+    text += Line("weights", absl::StrCat(TensorText(top.weights), ", the largest"));
   }
   return text;
 }
@@ -149,9 +157,10 @@ void AddModelParts(const RunReport& report, nlohmann::json& json) {
          {"tokens", std::vector<std::string>(text.tokens().begin(), text.tokens().end())}});
   }
   const auto sequences = SequencesOf(report.request, report.result.tokens);
-  if (sequences.ok() && (report.request.model_output == v1::LOGITS ||
-                         report.request.model_output == v1::LAST_LOGITS)) {
-    json["next_tokens"] = NextTokensJson(report.request, report.result, *sequences);
+  const nlohmann::json next =
+      sequences.ok() ? NextTokensJson(report.request, report.result, *sequences) : nlohmann::json();
+  if (!next.empty()) {
+    json["next_tokens"] = next;
   }
 }
 
@@ -177,14 +186,12 @@ absl::StatusOr<std::string> ToText(const RunReport& report) {
                    SequencesOf(report.request, report.result.tokens));
   const AttendResult& result = report.result;
   const int64_t total_rows = NumElements(LeadingExtents(report.request, sequences));
-  ASSIGN_OR_RETURN(const std::string weights,
-                   WeightsText(report.request, result, sequences, report.shown));
-  return absl::StrCat(
-      Line("output", TensorText(result.output)), OutputText(result, sequences, total_rows),
-      NextTokensText(report.request, result, sequences), LogSumExpText(result),
-      Line("timings", TimingsText(result)),
-      HasAccount(result) ? Line("batch", BatchText(result)) : "",
-      report.check.has_value() ? Line("verified", CheckText(*report.check)) : "", weights);
+  return absl::StrCat(Line("output", TensorText(result.output)),
+                      OutputText(result, sequences, total_rows),
+                      NextTokensText(NextTokensJson(report.request, result, sequences)),
+                      ScoresText(result), Line("timings", TimingsText(result)),
+                      HasAccount(result) ? Line("batch", BatchText(result)) : "",
+                      report.check.has_value() ? Line("verified", CheckText(*report.check)) : "");
 }
 
 nlohmann::json ToJson(const RunReport& report) {

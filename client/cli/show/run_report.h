@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/cli/show/weights_report.h"
 #include "client/lib/attend_request.h"
 #include "client/load/answer_check.h"
 
@@ -30,7 +29,6 @@ struct RunReport {
   const AttendResult& result;
   std::vector<BlockArrival> blocks;
   std::optional<AnswerCheck> check;
-  ShownWeights shown;
 };
 
 /// A line: "block       sequence 0   rows 0 to 255   after 3.210 ms".
@@ -39,9 +37,8 @@ std::string ToText(const BlockArrival& block);
 /// The first line, which describes the request.
 std::string ToText(const AttendRequest& request);
 
-/// The lines after the request and the blocks; with weights in the answer, a table of what attends
-/// to what per sequence. INVALID_ARGUMENT when the answer does not fit the request, or has no such
-/// head.
+/// The lines after the request and the blocks, with the shapes of weights. INVALID_ARGUMENT when
+/// the answer does not fit the request.
 absl::StatusOr<std::string> ToText(const RunReport& report);
 
 /// Shapes, timings in milliseconds, batch, blocks and check, without the elements of tensors.

@@ -2,26 +2,28 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/plot/token_text.h"
 
 namespace attention {
 
 std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
+  std::vector<int64_t> widths;
   for (const std::vector<std::string>& row : rows) {
     widths.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], ColumnsOf(row[i]));
     }
   }
   std::string text;
   for (const std::vector<std::string>& row : rows) {
-    absl::StrAppendFormat(&text, "%-*s", static_cast<int>(widths[0]), row[0]);
+    std::string line = absl::StrCat(row[0], Spaces(widths[0] - ColumnsOf(row[0])));
     for (size_t i = 1; i < row.size(); ++i) {
-      absl::StrAppendFormat(&text, "  %*s", static_cast<int>(widths[i]), row[i]);
+      absl::StrAppend(&line, "  ", PadLeft(row[i], widths[i]));
     }
-    text.push_back('\n');
+    absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
   }
   return text;
 }

@@ -7,8 +7,8 @@
 
 namespace attention {
 
-/// One line per row: the first column aligned left, the others right. REQUIRES: all rows have as
-/// many cells.
+/// One line for each row of UTF-8: the first column aligned left, the others right. REQUIRES: all
+/// rows have as many cells.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows);
 
 /// A number of bytes as text: "12.3 MiB".

@@ -2,41 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/show/attention_table.h"
+#include "client/plot/token_text.h"
 
 namespace attention {
 namespace {
 
 constexpr int64_t kShown = 5;
-constexpr int64_t kMaxTopLogitsShown = 8;
-
-/// A sequence with rows, and the likeliest tokens after its last row.
-struct NextTokens {
-  int64_t sequence = 0;
-  std::vector<TopLogit> top;
-};
-
-std::vector<NextTokens> NextTokensOf(const AttendRequest& request, const AttendResult& result,
-                                     std::span<const SequenceSpan> sequences) {
-  std::vector<NextTokens> next;
-  if (request.model_output != v1::LOGITS && request.model_output != v1::LAST_LOGITS) {
-    return next;
-  }
-  const Tensor logits = result.output.ConvertedTo(Dtype::kF32);
-  const int64_t width = logits.shape().empty() ? 0 : logits.shape().back();
-  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
-    const SequenceSpan& span = sequences[i];
-    const int64_t end = (span.first_output_row + span.output_rows) * width;
-    if (span.output_rows > 0 && end <= logits.num_elements()) {
-      next.push_back(
-          {i, TopLogits({logits.as<float>() + end - width, static_cast<size_t>(width)})});
-    }
-  }
-  return next;
-}
 
 std::map<int64_t, std::string> KnownTokens(const AttendResult& result) {
   std::map<int64_t, std::string> known;
@@ -63,41 +38,46 @@ std::vector<TopLogit> TopLogits(std::span<const float> logits) {
   return all;
 }
 
-std::string NextTokensText(const AttendRequest& request, const AttendResult& result,
-                           std::span<const SequenceSpan> sequences) {
+nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
+                              std::span<const SequenceSpan> sequences) {
+  nlohmann::json json = nlohmann::json::array();
+  if (request.model_output != v1::LOGITS && request.model_output != v1::LAST_LOGITS) {
+    return json;
+  }
   const std::map<int64_t, std::string> known = KnownTokens(result);
+  const Tensor logits = result.output.ConvertedTo(Dtype::kF32);
+  const int64_t width = logits.shape().empty() ? 0 : logits.shape().back();
+  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const int64_t end = (sequences[i].first_output_row + sequences[i].output_rows) * width;
+    if (sequences[i].output_rows == 0 || end > logits.num_elements()) {
+      continue;
+    }
+    nlohmann::json top = nlohmann::json::array();
+    for (const auto& [id, logit] :
+         TopLogits({logits.as<float>() + end - width, static_cast<size_t>(width)})) {
+      nlohmann::json& entry = top.emplace_back(nlohmann::json{{"id", id}, {"logit", logit}});
+      if (const auto token = known.find(id); token != known.end()) {
+        entry["token"] = token->second;
+      }
+    }
+    json.push_back({{"sequence", i}, {"top", std::move(top)}});
+  }
+  return json;
+}
+
+std::string NextTokensText(const nlohmann::json& next_tokens) {
   std::string text;
-  for (const NextTokens& next :
-       NextTokensOf(request, result,
-                    sequences.first(std::min<size_t>(kMaxTopLogitsShown, sequences.size())))) {
-    absl::StrAppend(&text, "next      after sequence ", next.sequence, ":");
-    for (const auto& [id, logit] : next.top) {
-      const auto token = known.find(id);
-      absl::StrAppendFormat(
-          &text, "   %d%s %.4f", id,
-          token == known.end() ? "" : absl::StrCat(" ", QuotedToken(token->second)), logit);
+  for (const nlohmann::json& next : next_tokens) {
+    absl::StrAppend(&text, "next      after sequence ", next["sequence"].get<int64_t>(), ":");
+    for (const nlohmann::json& entry : next["top"]) {
+      const std::string token = entry.value("token", "");
+      absl::StrAppendFormat(&text, "   %d%s %.4f", entry["id"].get<int64_t>(),
+                            token.empty() ? "" : absl::StrCat(" ", ShownToken(token)),
+                            entry["logit"].get<double>());
     }
     text.push_back('\n');
   }
   return text;
-}
-
-nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
-                              std::span<const SequenceSpan> sequences) {
-  const std::map<int64_t, std::string> known = KnownTokens(result);
-  nlohmann::json json = nlohmann::json::array();
-  for (const NextTokens& next : NextTokensOf(request, result, sequences)) {
-    nlohmann::json top = nlohmann::json::array();
-    for (const auto& [id, logit] : next.top) {
-      nlohmann::json entry = {{"id", id}, {"logit", logit}};
-      if (const auto token = known.find(id); token != known.end()) {
-        entry["token"] = token->second;
-      }
-      top.push_back(std::move(entry));
-    }
-    json.push_back({{"sequence", next.sequence}, {"top", std::move(top)}});
-  }
-  return json;
 }
 
 }  // namespace attention

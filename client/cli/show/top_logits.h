@@ -20,14 +20,13 @@ struct TopLogit {
 /// The five largest logits, largest first; of equal logits, the smaller id first.
 std::vector<TopLogit> TopLogits(std::span<const float> logits);
 
-/// A line for each of the first sequences, with the likeliest tokens after its last row. A token
-/// that occurs in the texts is shown beside its id. Empty unless `request` asks for logits.
+/// The likeliest tokens after the last row of each sequence, with the text of those that occur in
+/// the texts: [{sequence, top: [{id, logit[, token]}]}]. Empty unless `request` asks for logits.
 /// REQUIRES: `sequences` are those of the answer.
-std::string NextTokensText(const AttendRequest& request, const AttendResult& result,
-                           std::span<const SequenceSpan> sequences);
-
-/// The same for all sequences: [{sequence, top: [{id, logit[, token]}]}].
 nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
                               std::span<const SequenceSpan> sequences);
+
+/// The same as a line for each sequence.
+std::string NextTokensText(const nlohmann::json& next_tokens);
 
 }  // namespace attention

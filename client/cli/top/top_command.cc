@@ -36,8 +36,8 @@ constexpr char kClearScreen[] = "\x1b[H\x1b[J";
 constexpr absl::Duration kFirstInterval = absl::Milliseconds(300);
 
 struct TopFlags {
-  ServerFlags server;
-  std::string interval = "1s";
+  ClientOptions server;
+  absl::Duration interval = absl::Seconds(1);
   int64_t count = 0;  // 0: until Ctrl-C
   bool once = false;
 };
@@ -52,8 +52,8 @@ void Show(const std::string& text, bool is_first) {
 }
 
 absl::Status RunTop(const TopFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, ConnectTo(flags.server));
-  const absl::Duration interval = *ParseDuration(flags.interval);
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
+                   AttentionClient::Connect(flags.server));
   const int64_t count = flags.once ? 1 : flags.count;
   const bool keeps_trying = count == 0 && SizeOfTerminal().has_value();
   TopView view{.server = flags.server.connection.server};
@@ -76,7 +76,8 @@ absl::Status RunTop(const TopFlags& flags) {
       is_known = true;
     }
     if (count == 0 || shown < count) {
-      absl::SleepFor(shown == 0 && keeps_trying ? std::min(interval, kFirstInterval) : interval);
+      absl::SleepFor(shown == 0 && keeps_trying ? std::min(flags.interval, kFirstInterval)
+                                                : flags.interval);
     }
   }
   return absl::OkStatus();
@@ -85,7 +86,10 @@ absl::Status RunTop(const TopFlags& flags) {
 void AddFlags(CLI::App& command, TopFlags& flags) {
   AddServerFlags(command, flags.server);
   HelpGroup group(command);
-  AddDuration(group, "--interval", flags.interval, "Time between updates; at least 50ms")
+  group
+      .Parsed("--interval", ParseDuration, Into(flags.interval), "DURATION",
+              "Time between updates; at least 50ms")
+      ->default_str(absl::FormatDuration(flags.interval))
       ->check([](const std::string& text) {
         return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
       });
@@ -99,7 +103,7 @@ void AddFlags(CLI::App& command, TopFlags& flags) {
 
 void AddTopCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<TopFlags>();
-  flags->server.timeout = "2s";
+  flags->server.timeout = absl::Seconds(2);
   CLI::App* const command =
       app.add_subcommand("top", "Watch the server: rates, times, batches, queue and models");
   AddFlags(*command, *flags);

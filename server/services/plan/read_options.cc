@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/runtime/status_macros.h"
+#include "proto/codec/option_fields.h"
 #include "server/services/plan/field_error.h"
 
 namespace attention {
@@ -58,20 +59,7 @@ absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
                  ": expected NONE (0), LINEAR (1) or LLAMA3 (2), found ",
                  static_cast<int>(wire.scaling()));
   }
-  Rotary rotary;
-  rotary.dim = wire.dim();
-  rotary.base = wire.has_base() ? wire.base() : rotary.base;
-  rotary.interleaved = wire.interleaved();
-  rotary.scaling = static_cast<Rotary::Scaling>(wire.scaling());
-  rotary.factor = wire.has_factor() ? wire.factor() : rotary.factor;
-  rotary.low_freq_factor =
-      wire.has_low_freq_factor() ? wire.low_freq_factor() : rotary.low_freq_factor;
-  rotary.high_freq_factor =
-      wire.has_high_freq_factor() ? wire.high_freq_factor() : rotary.high_freq_factor;
-  rotary.original_max_positions = wire.has_original_max_positions() ? wire.original_max_positions()
-                                                                    : rotary.original_max_positions;
-  rotary.position_offset = wire.position_offset();
-  options.rotary = rotary;
+  options.rotary = RotaryOf<Rotary>(wire);
   return absl::OkStatus();
 }
 
@@ -103,32 +91,16 @@ absl::Status ReadRows(const v1::AttentionOptions& wire, int64_t head_dim,
   return absl::OkStatus();
 }
 
-/// `wire` is the request's options, or those of one of its sequences.
-template <typename Wire>
-void ReadRules(const Wire& wire, AttentionOptions& options) {
-  options.causal = wire.has_causal() ? wire.causal() : options.causal;
-  for (const VisibilityNumber& number : kVisibilityNumbers) {
-    const auto* const field = Wire::descriptor()->FindFieldByName(number.name);
-    if (wire.GetReflection()->HasField(wire, field)) {
-      options.*number.value = wire.GetReflection()->GetInt64(wire, field);
-    }
-  }
-  if (!wire.global_tokens().empty()) {
-    options.global_tokens = {wire.global_tokens().data(),
-                             static_cast<size_t>(wire.global_tokens_size())};
-  }
-}
-
 }  // namespace
 
 FieldPath OptionPath(const std::string& option) { return {absl::StrCat("options.", option)}; }
 
 void ReadVisibility(const v1::AttentionOptions& wire, AttentionOptions& options) {
-  ReadRules(wire, options);
+  ReadVisibilityFields(wire, kVisibilityNumbers, options);
 }
 
 void ReadVisibility(const v1::SequenceOptions& wire, AttentionOptions& options) {
-  ReadRules(wire, options);
+  ReadVisibilityFields(wire, kVisibilityNumbers, options);
 }
 
 absl::StatusOr<AttentionOptions> ReadSharedOptions(const v1::AttentionOptions& wire,

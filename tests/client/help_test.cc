@@ -1,25 +1,21 @@
-// What shells complete, and what a mistyped word was meant to be.
-#include "client/manual/completion.h"
+// What a mistyped word was meant to be.
+#include "client/cli/flags/help.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "client/cli/flags/help.h"
 #include "core/runtime/nearest_name.h"
 #include "gmock/gmock.h"
 
 namespace attention {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
-class CompletionTest : public ::testing::Test {
+class UsageErrorTest : public ::testing::Test {
  protected:
-  CompletionTest() {
+  UsageErrorTest() {
     app_.failure_message(UsageError);
     CLI::App* const serve = app_.add_subcommand("serve", "Serves dishes");
     serve->add_option("-t,--table", table_, "Which table")
@@ -50,39 +46,7 @@ class CompletionTest : public ::testing::Test {
   CLI::App app_{"A tool.", "tool"};
 };
 
-TEST_F(CompletionTest, TypesSayWhatCompletesAValue) {
-  const auto assigned = [](const std::string& type, const std::string& name = "--x") {
-    CLI::App app("A tool.", "tool");
-    std::string value;
-    app.add_option(name, value)->type_name(type);
-    const std::string script = BashCompletion(app);
-    const size_t begin = script.find(name + "') ") + name.size() + 3;
-    return script.substr(begin, script.find(";;", begin) - begin);
-  };
-  EXPECT_EQ(assigned("soup|roast"), "choices='soup roast' ");
-  EXPECT_EQ(assigned("[last|all]"), "choices='last all' ");
-  EXPECT_EQ(assigned("ones|TENSOR"), "choices='ones' kinds='files' ");
-  EXPECT_EQ(assigned("N"), ": ");
-  EXPECT_EQ(assigned("DIR"), "kinds='folders' ");
-  EXPECT_EQ(assigned("NAME", "--model"), "kinds='models' ");
-  EXPECT_EQ(assigned("NAME[:VERSION]"), "kinds='models' ");
-  EXPECT_EQ(assigned("NAME"), ": ");
-}
-
-TEST_F(CompletionTest, ScriptsKnowEveryCommandAndFlag) {
-  for (const std::string& script : {BashCompletion(app_), ZshCompletion(app_)}) {
-    EXPECT_THAT(script, AllOf(HasSubstr("serve | wash)"), HasSubstr("' '*) choices='"),
-                              HasSubstr("-t --table"), HasSubstr("--a-very-long-name-of-a-flag"),
-                              HasSubstr("'serve --dish=' | 'serve --dish') choices='soup roast'"),
-                              HasSubstr("'serve --a-very-long-name-of-a-flag') kinds='files'"),
-                              HasSubstr("'serve --order') choices='now later'"),
-                              Not(ContainsRegex("@[A-Z]+@"))));
-  }
-  EXPECT_THAT(BashCompletion(app_), HasSubstr("\ncomplete -F _tool tool\n"));
-  EXPECT_THAT(ZshCompletion(app_), StartsWith("#compdef tool\n"));
-}
-
-TEST_F(CompletionTest, AMistypedWordIsToldWhatItMayHaveMeant) {
+TEST_F(UsageErrorTest, AMistypedWordIsToldWhatItMayHaveMeant) {
   EXPECT_EQ(Complaint({"srve"}),
             "tool: unknown command srve; did you mean serve?\nSee tool --help.\n");
   EXPECT_EQ(Complaint({"serve", "ann", "--tabel=3"}),

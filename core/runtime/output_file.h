@@ -1,0 +1,17 @@
+// Writes files whole or not at all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace attention {
+
+/// Writes `parts` one after the other to the file at `path`, and replaces what was there only when
+/// all is written. A pipe or a terminal, such as /dev/stdout, is written in place. The system's
+/// error, which names the file.
+absl::Status WriteFile(const std::string& path, const std::vector<absl::string_view>& parts);
+
+}  // namespace attention
