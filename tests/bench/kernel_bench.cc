@@ -27,6 +27,7 @@ struct Options {
   std::string json;
   double seconds = 1;
   bool memory = false;
+  bool alone = false;
   bool first_calls = false;
   std::string model;
   int threads = 1;
@@ -39,7 +40,7 @@ int64_t PeakResidentBytes() {
   return usage.ru_maxrss * int64_t{1024};
 }
 
-nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
+nlohmann::json RunCase(const CaseSpec& spec, const Options& options) {
   ThreadPool pool(spec.threads);
   Workspace workspace(pool);
   const std::unique_ptr<Case> computation = MakeCase(spec);
@@ -47,7 +48,8 @@ nlohmann::json RunCase(const CaseSpec& spec, double seconds) {
                                  .threads = spec.threads,
                                  .flop = Flop(spec),
                                  .bytes = BytesRead(spec),
-                                 .seconds = seconds},
+                                 .seconds = options.seconds,
+                                 .alone = options.alone},
                                 [&] { computation->Run(workspace); });
   const double error = computation->Error();
   const bool right = error <= computation->Tolerance();
@@ -142,7 +144,7 @@ nlohmann::json RunCases(const Options& options) {
   nlohmann::json results = nlohmann::json::array();
   for (const CaseSpec& spec : AllCases(CpuBudget() > 1 ? 2 : 1)) {
     if (std::regex_search(spec.name, filter)) {
-      results.push_back(RunCase(spec, options.seconds));
+      results.push_back(RunCase(spec, options));
     }
   }
   return results;
@@ -186,6 +188,10 @@ int main(int argc, char** argv) {
   app.add_option("--filter", options.filter, "Regular expression of the cases to run");
   app.add_option("--json", options.json, "Write the results to this file");
   app.add_option("--seconds", options.seconds, "Time for each case")->check(CLI::PositiveNumber);
+  app.add_flag(
+      "--alone", options.alone,
+      "Time the peak before each case, and the case call after call, as tests/bench/peers.py "
+      "does; its data may then stay in the CPU cache");
   app.add_flag("--memory", options.memory,
                "Print the peak memory of long causal sequences instead");
   app.add_flag("--first-calls", options.first_calls,

@@ -18,6 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kLeastTimes = 7;
+
 double NanosecondsOf(const std::function<void()>& f) {
   const auto start = Clock::now();
   f();
@@ -107,13 +109,21 @@ Measurement Measure(const MeasureOptions& options, const std::function<void()>& 
   std::vector<double> case_ns;
   std::vector<double> peak_ns;
   std::vector<double> read_ns;
-  computation();
-  peak.Run();
-  const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
-  while (Clock::now() < end || case_ns.size() < 7) {
+  const auto time_others = [&] {
     peak_ns.push_back(NanosecondsOf([&] { peak.Run(); }));
     if (read.has_value()) {
       read_ns.push_back(NanosecondsOf([&] { read->Run(); }));
+    }
+  };
+  computation();
+  peak.Run();
+  for (int i = 0; options.alone && i < kLeastTimes; ++i) {
+    time_others();
+  }
+  const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
+  while (Clock::now() < end || case_ns.size() < kLeastTimes) {
+    if (!options.alone) {
+      time_others();
     }
     case_ns.push_back(NanosecondsOf(computation));
   }

@@ -28,10 +28,13 @@ struct MeasureOptions {
   double flop = 0;
   double bytes = 0;
   double seconds = 1;
+  /// Whether the peak and the read are timed before the case, and the case call after call: its
+  /// data may then stay in the CPU cache.
+  bool alone = false;
 };
 
-/// Runs `computation` warm, in turn with the peak kernel or the plain read, until `seconds` have
-/// passed (at least 7 times each).
+/// Runs `computation` warm, in turn with the peak kernel or the plain read unless it runs `alone`,
+/// until `seconds` have passed (at least 7 times each).
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation);
 
 }  // namespace attention::bench

@@ -96,6 +96,7 @@ void AttentionTile::AttendToKeys() {
   }
   const int64_t width = setup_.plan.value_width();
   const TileSums total = TileSums::In(buffers_.total, setup_.rows, width);
+  std::fill_n(total.row_max, setup_.rows, kMinusInfinity);
   std::fill_n(total.row_sum, setup_.rows, 0.0f);
   for (int64_t section = sections.begin; section < sections.end; ++section) {
     AttendToSection(section);

@@ -15,6 +15,15 @@ inline Register SetRegister(float value) { return _mm256_set1_ps(value); }
 inline Register LoadRegister(const float* source) { return _mm256_loadu_ps(source); }
 inline void StoreRegister(Register v, float* target) { _mm256_storeu_ps(target, v); }
 
+/// Loads the first `count` elements, none of them if it is negative, and reads no further; the
+/// remaining lanes are `other`.
+inline Register LoadFirstOfRegister(const float* source, int64_t count, float other) {
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i wanted = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lanes);
+  return _mm256_blendv_ps(SetRegister(other), _mm256_maskload_ps(source, wanted),
+                          _mm256_castsi256_ps(wanted));
+}
+
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }

@@ -88,10 +88,14 @@ inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
   return f(Exponent<true>{Set(scale_log2e), Set(row_max), Set(offset)});
 }
 
+/// The number of vectors of partial sums. More would not fit into sixteen registers beside the
+/// constants of exp, and a loop that keeps its sums in memory takes a third longer.
+constexpr int kSums = sizeof(Register) == 64 ? 4 : 2;
+
 /// Writes 2^exponent for the first `visible` of `cols` columns, and zeros for the others. Returns
-/// the sum. It is the sum of 64 partial sums, and the column alone decides to which one it is
-/// added, so that zeros at the end change no bit. With kHides, scores may be -infinity, whose power
-/// is 0.
+/// the sum. It is the sum of 16 * kSums partial sums, and the column alone decides to which one it
+/// is added, so that zeros at the end change no bit. With kHides, scores may be -infinity, whose
+/// power is 0.
 template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline float Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                           Target target) {
@@ -99,10 +103,11 @@ inline float Exponentials(const float* row, int64_t visible, int64_t cols, Expon
     const Vec t = exponent.Of(scores);
     return kHides || Exponent::kMayOverflow ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
   };
-  Vec sum[4] = {};
+  Vec sum[kSums] = {};
   int64_t i = 0;
-  for (; i + 64 <= visible; i += 64) {
-    for (int k = 0; k < 4; k += 2) {
+  for (; i + 16 * kSums <= visible; i += 16 * kSums) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kSums; k += 2) {
       const Vec p = power(Load(row + i + 16 * k));
       const Vec q = power(Load(row + i + 16 * k + 16));
       sum[k] += p;
@@ -110,22 +115,26 @@ inline float Exponentials(const float* row, int64_t visible, int64_t cols, Expon
       target.PutTwo(i + 16 * k, p, q);
     }
   }
-  for (; i + 16 <= visible; i += 16) {
-    const Vec p = power(Load(row + i));
-    sum[(i / 16) % 4] += p;
-    target.Put(i, p);
-  }
-  if (i < visible) {
-    const Vec scores = LoadFirst(row + i, visible - i, kMinusInfinity);
-    const Vec p = KeepFirst(power(scores), visible - i);
-    sum[(i / 16) % 4] += p;
+  // An index that is not constant would keep the sums in memory.
+#pragma GCC unroll 4
+  for (int k = 0; k < kSums; ++k) {
+    if (i >= visible) {
+      break;
+    }
+    const int64_t left = visible - i;
+    const Vec p = left >= 16 ? power(Load(row + i))
+                             : KeepFirst(power(LoadFirst(row + i, left, kMinusInfinity)), left);
+    sum[k] += p;
     target.Put(i, p);
     i += 16;
   }
   for (; i < cols; i += 16) {
     target.Put(i, Vec{});
   }
-  return ReduceSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  if constexpr (kSums == 4) {
+    return ReduceSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  }
+  return ReduceSum(sum[0] + sum[1]);
 }
 
 /// Raises the running maximum of row `r` to the maximum of the tile, and rescales the sum and the

@@ -138,6 +138,12 @@ inline Vec& operator+=(Vec& a, Vec b) { return a = a + b; }
 inline Vec& operator*=(Vec& a, Vec b) { return a = a * b; }
 
 /// Loads the first `count` < 16 elements and reads no further; the remaining lanes are `other`.
+#ifdef __AVX2__
+inline Vec LoadFirst(const float* source, int64_t count, float other) {
+  return {LoadFirstOfRegister(source, count, other),
+          LoadFirstOfRegister(source + 8, count - 8, other)};
+}
+#else
 inline Vec LoadFirst(const float* source, int64_t count, float other) {
   float values[16];
   for (int64_t i = 0; i < 16; ++i) {
@@ -145,6 +151,7 @@ inline Vec LoadFirst(const float* source, int64_t count, float other) {
   }
   return Load(values);
 }
+#endif
 
 /// Returns v in the first `count` < 16 lanes, and 0 in the others.
 inline Vec KeepFirst(Vec v, int64_t count) {

@@ -161,6 +161,67 @@ TEST_P(KeySectionsTest, AgreesWithTheReference) {
             tolerance);
 }
 
+/// A sequence of which the mask hides all keys from row 1, and everything that it can be asked for.
+struct BlankRow {
+  BlankRow(Dtype dtype, int64_t num_rows)
+      : rows(num_rows),
+        asked(9, dtype, {"BlankRow", num_rows, {}, {.sinks = true}}),
+        mask(num_rows * kKeys, 1),
+        top_weights(kHeads * num_rows * kTopKeys),
+        top_keys(kHeads * num_rows * kTopKeys) {
+    std::fill_n(mask.begin() + kKeys, kKeys, 0);
+    asked.problem.options.mask = {mask.data(), 0, kKeys};
+  }
+
+  /// Computes it in memory that is full of NaN.
+  Answer Compute(int threads) {
+    ThreadPool pool(threads);
+    Workspace workspace(pool);
+    constexpr size_t kBytes = size_t{8} << 20;
+    for (int worker = 0; worker < threads; ++worker) {
+      std::fill_n(workspace.Scratch(worker, kBytes), kBytes, std::byte{0xff});
+    }
+    AttentionSequence sequence = asked.Sequence();
+    sequence.top_weights = {kTopKeys, top_weights.data(), top_keys.data()};
+    EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+    return asked.Result();
+  }
+
+  static constexpr int64_t kTopKeys = 3;
+  int64_t rows;
+  Asked asked;
+  std::vector<uint8_t> mask;
+  std::vector<float> top_weights;
+  std::vector<int32_t> top_keys;
+};
+
+// What a row attends to no key of is decided by no memory that an earlier call has left.
+TEST(KeySectionsHostileTest, ARowWithoutKeysIsZeroWhateverTheMemoryHeld) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {
+    for (const int64_t rows : {3, 70}) {
+      BlankRow one(dtype, rows);
+      BlankRow three(dtype, rows);
+      EXPECT_TRUE(one.Compute(1) == three.Compute(3)) << rows;
+      EXPECT_EQ(one.top_weights, three.top_weights);
+      EXPECT_EQ(one.top_keys, three.top_keys);
+      for (int64_t head = 0; head < kHeads; ++head) {
+        const int64_t row = head * rows + 1;
+        const float* weights = one.asked.weights.as<float>() + row * kKeys;
+        EXPECT_EQ(std::count(weights, weights + kKeys, 0.0f), kKeys) << rows << ", head " << head;
+        EXPECT_EQ(one.asked.log_sum_exp.as<float>()[row], -std::numeric_limits<float>::infinity());
+        for (int64_t i = row * BlankRow::kTopKeys; i < (row + 1) * BlankRow::kTopKeys; ++i) {
+          EXPECT_EQ(one.top_weights[i], 0);
+          EXPECT_EQ(one.top_keys[i], -1);
+        }
+      }
+      const std::vector<double> output = ToDoubles(one.asked.problem.output);
+      EXPECT_EQ(std::count(output.begin() + kHeads * kValueDim,
+                           output.begin() + 2 * kHeads * kValueDim, 0.0),
+                kHeads * kValueDim);
+    }
+  }
+}
+
 // A key of NaN or infinity in one section spoils the rows that attend to it, and no others.
 TEST(KeySectionsHostileTest, ValuesThatAreNotFiniteStayInTheirRows) {
   const SectionKind kind{"Causal", 90, {.causal = true, .query_offset = 2 * kKeySection - 40}};
