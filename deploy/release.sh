@@ -37,6 +37,8 @@ changes=$(git status --short | head -n 5)
 [ -z "$changes" ] || fail "there are changes that are not committed: $changes"
 grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
   fail "CHANGELOG.md has no dated section [$version]"
+unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/{/^## /d;/./p}' CHANGELOG.md | head -n 5)
+[ -z "$unreleased" ] || fail "CHANGELOG.md has changes that are not released yet: $unreleased"
 [ -s "tests/data/api/$version.txt" ] ||
   fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
@@ -54,10 +56,10 @@ quietly cpack --config "$build/CPackConfig.cmake" -B "$work/cpack"
 cp "$work"/cpack/*.deb "$dist"
 
 say "wheel"
-quietly "$PYTHON" -m pip wheel --no-index --no-deps --no-build-isolation --wheel-dir "$dist" "$source/client/python"
+quietly "$source/deploy/client_packages.sh" python "$dist" "$PYTHON"
 
 say "npm package"
-(cd "$source/client/node" && quietly npm ci --no-audit --no-fund --prefer-offline && quietly npm pack --pack-destination "$dist")
+quietly "$source/deploy/client_packages.sh" node "$dist"
 
 say "Helm chart"
 "$source/deploy/package_chart.sh" "$dist"
@@ -65,7 +67,8 @@ say "Helm chart"
 if command -v buildah >/dev/null; then
   say "image"
   quietly buildah build --format docker --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" \
-    --build-arg "BUILDARCH=$(dpkg --print-architecture)" --tag "attend:$version" "$source"
+    --build-arg "BUILDARCH=$(dpkg --print-architecture)" \
+    --build-arg "SOURCE=${ATTEND_SOURCE_URL:-}" --tag "attend:$version" "$source"
   quietly buildah push "attend:$version" "docker-archive:$dist/attend-$version-image.tar:attend:$version"
 else
   say "no image: buildah is not installed"
