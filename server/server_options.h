@@ -90,7 +90,7 @@ struct ServerOptions {
   /// The part of it that the prefix cache may have; 0: there is none.
   int64_t prefix_cache_bytes = 0;
   int64_t max_sessions = 16384;
-  /// The time without an action after which a session's stream is ended; zero: never.
+  /// The time without a request after which a stream is ended; zero: never.
   absl::Duration session_idle_timeout = absl::Hours(1);
   /// Whether clients may name shared memory of this machine for the server to read and write.
   bool allow_shared_memory = false;

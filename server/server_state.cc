@@ -61,6 +61,9 @@ std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepos
   return std::make_unique<ModelLoader>(loader, models, health);
 }
 
+// The minimum for tables of sessions, so that small caches have sessions too.
+constexpr int64_t kMinTableBytes = int64_t{1} << 20;
+
 // Ignores the error of a default listener whose address is taken: the server starts without it.
 absl::Status WithoutDefault(bool is_default, const absl::Status& status) {
   if (!is_default || !absl::IsUnavailable(status)) {
@@ -81,11 +84,11 @@ ServerState::ServerState(const ServerOptions& given)
       observer(given.logged_requests),
       sessions({.max_sessions = given.max_sessions,
                 .max_cache_bytes = given.max_cache_bytes,
-                .idle_timeout = given.session_idle_timeout > absl::ZeroDuration()
-                                    ? given.session_idle_timeout
-                                    : absl::InfiniteDuration(),
                 .max_waiting_bytes = given.max_queue_bytes / 4,
+                .max_table_bytes = std::max(given.max_cache_bytes / 8, kMinTableBytes),
                 .max_prefix_bytes = given.prefix_cache_bytes}),
+      idle(given.session_idle_timeout > absl::ZeroDuration() ? given.session_idle_timeout
+                                                             : absl::InfiniteDuration()),
       health_service({health, observer, open_streams, live_calls, receiving}) {}
 
 absl::Status ServerState::Prepare() {
@@ -173,6 +176,7 @@ std::unique_ptr<ServiceSet> ServerState::MakeServices(bool is_trusted) {
                                      options.allow_shared_memory ? &shared_memory : nullptr,
                                      open_streams,
                                      receiving,
+                                     idle,
                                      admission,
                                      live_calls};
   return std::make_unique<ServiceSet>(
@@ -209,6 +213,7 @@ absl::Status ServerState::ListenForMetrics() {
 
 absl::Status ServerState::Listen() {
   receiving.Start(absl::ToChronoNanoseconds(options.receive_tick));
+  idle.Start();
   all_callers = MakeServices(/*is_trusted=*/false);
   ListenerOptions for_callers = ListenerOptionsOf("--listen");
   for_callers.addresses = options.listen;

@@ -55,6 +55,7 @@ struct ServerState {
   SharedMemory shared_memory;
   OpenStreams open_streams;
   ReceiveWatch receiving;
+  IdleWatch idle;
   Guards guards;
   /// Null until the listener is started, and if it does not exist.
   std::unique_ptr<ServiceSet> admin;

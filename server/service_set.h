@@ -29,6 +29,7 @@ class ServiceSet {
     SharedMemory* shared_memory;
     OpenStreams& open_streams;
     ReceiveWatch& receiving;
+    IdleWatch& idle;
     Gate& admission;
     Gate& live_calls;
   };

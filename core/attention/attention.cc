@@ -25,11 +25,13 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
   }
   FlashAttention flash(resolved, workspace);
   if (!on_rows) {
-    flash.PackAndAttend();
+    flash.AttendAll();
     return absl::OkStatus();
   }
+  const std::vector<Stage> stages = CutIntoStages(query_lens, BlockRows(block_rows));
+  flash.Expect(stages);
   flash.PackKeys(all_keys);
-  for (const Stage& stage : CutIntoStages(query_lens, BlockRows(block_rows))) {
+  for (const Stage& stage : stages) {
     flash.Attend(stage);
     if (!Announce(stage, on_rows)) {
       return absl::CancelledError("cancelled between row blocks");

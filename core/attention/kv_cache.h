@@ -49,6 +49,12 @@ class KvCache {
   int64_t length() const { return length_; }
   /// The size of the cache's pages, shared pages included.
   size_t size_bytes() const;
+  /// The size of the cache besides its pages: those of a fork have as many entries as the
+  /// original's.
+  size_t table_bytes() const {
+    return sizeof(*this) + pages_.size() * sizeof(pages_[0]) +
+           head_pages_.size() * sizeof(HeadPage);
+  }
   /// The size of the pages of a cache of `length` tokens.
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 

@@ -24,7 +24,8 @@ LayerFlops::LayerFlops(const MultiHeadAttentionShape& s) {
   key = product(s.d_memory, s.num_kv_heads * s.head_dim) +
         product(d_value, s.num_kv_heads * s.value_head_dim);
   output = product(s.num_heads * s.value_head_dim, s.d_model);
-  pair = product(s.num_heads, s.head_dim + s.value_head_dim);
+  pair = product(s.num_heads, AttentionPlan::PaddedWidth(s.head_dim) +
+                                  AttentionPlan::PaddedWidth(s.value_head_dim));
 }
 
 Stage LayerRun::RowRangesOf(int64_t first, int64_t end) const {
@@ -89,7 +90,7 @@ absl::Status LayerRun::RunInOneStage() {
   Project(0, hidden_states_.rows);
   const Stage all = RowRangesOf(0, hidden_states_.rows);
   RETURN_IF_ERROR(CacheKeys(all));
-  flash_->PackAndAttend();
+  flash_->AttendAll();
   ProjectOutput(all);
   return absl::OkStatus();
 }
@@ -168,10 +169,12 @@ std::vector<Stage> LayerRun::Stages() const {
 }
 
 absl::Status LayerRun::RunInStages() {
+  const std::vector<Stage> stages = Stages();
+  flash_->Expect(stages);
   if (!is_fused_) {
     RETURN_IF_ERROR(PackMemoryKeys());
   }
-  for (const Stage& stage : Stages()) {
+  for (const Stage& stage : stages) {
     RETURN_IF_ERROR(ProjectUntil(NeededRows(stage)));
     RETURN_IF_ERROR(AskToGoOn(call_.go_on));
     flash_->Attend(stage);

@@ -193,7 +193,8 @@ OptionSection Limits() {
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
                      "Maximum number of open sessions"),
        DurationOption("session-idle-timeout", &ServerOptions::session_idle_timeout,
-                      "End the stream of a session that had no action for this time; 0: never")}};
+                      "End a stream (of a session, or ModelStreamInfer) that had no request for "
+                      "this time; 0: never")}};
 }
 
 OptionSection Connections() {

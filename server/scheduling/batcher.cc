@@ -49,14 +49,18 @@ class Batcher::Selection {
       return false;
     }
     key_ = description.key;
-    tokens_ += description.tokens;
+    tokens_ += TokensOf(description);
     flops_ += description.flops;
     return true;
   }
 
  private:
+  // A job without rows, which has keys to cache, takes time too.
+  static int64_t TokensOf(const JobDescription& description) {
+    return std::max<int64_t>(1, description.tokens);
+  }
   bool Fits(const JobDescription& description) const {
-    return tokens_ + description.tokens <= limits_.max_tokens &&
+    return tokens_ + TokensOf(description) <= limits_.max_tokens &&
            flops_ + description.flops <= limits_.max_flops;
   }
 

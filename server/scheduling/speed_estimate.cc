@@ -79,6 +79,9 @@ WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
 }
 
 void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_ns) {
+  if (flops <= 0) {
+    return;  // its time is that of something that the line does not describe
+  }
   MutexLock lock(mutex_);
   Sums& s = (key.model == nullptr ? bare_ : models_).Touch(KindOf(key));
   if (s.batches++ < kFirstBatches) {

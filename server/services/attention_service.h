@@ -21,6 +21,7 @@ class AttentionService {
     Gate& admission;
     Gate& live_calls;
     ReceiveWatch& receiving;
+    IdleWatch& idle;
     /// The rights of callers.
     const Access& access;
   };

@@ -1,5 +1,7 @@
 #include "server/sessions/session.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 
@@ -20,7 +22,8 @@ absl::StatusOr<SessionSequence*> Session::Find(int64_t number) {
   return &found->second;
 }
 
-absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
+absl::Status Session::Fork(SessionSequence& parent, int64_t number,
+                           std::unique_ptr<FairBudget::Part> tables) {
   if (number < 1 || number > kMaxSequenceNumber) {
     return absl::InvalidArgumentError(
         absl::StrCat("fork.new_sequence: expected 1 to ", kMaxSequenceNumber, ", found ", number));
@@ -33,7 +36,7 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number) {
     return absl::ResourceExhaustedError(absl::StrCat("fork: expected at most ", kMaxSequences,
                                                      " sequences in a session, found as many"));
   }
-  SessionSequence fork = {.caches = {}, .length = parent.length};
+  SessionSequence fork = {.caches = {}, .length = parent.length, .tables = std::move(tables)};
   for (KvCache& cache : parent.caches) {
     fork.caches.push_back(cache.Fork());
   }
@@ -70,6 +73,14 @@ absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
     }
   }
   return absl::OkStatus();
+}
+
+int64_t TableBytes(const std::vector<KvCache>& caches) {
+  size_t bytes = 0;
+  for (const KvCache& cache : caches) {
+    bytes += cache.table_bytes();
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length) {

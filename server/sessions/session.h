@@ -14,6 +14,7 @@
 #include "core/attention/kv_cache.h"
 #include "core/models/model.h"
 #include "proto/attention/v1/attention.pb.h"
+#include "server/scheduling/fair_budget.h"
 
 namespace attention {
 
@@ -44,6 +45,8 @@ struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
   bool is_busy = false;
+  /// The memory of the tables of shared pages: of a fork, or of a prefix. Null: there is none.
+  std::unique_ptr<FairBudget::Part> tables = nullptr;
 };
 
 /// What a session holds. Memory that forks share counts for each of them.
@@ -59,7 +62,9 @@ class Session {
   static constexpr int64_t kMaxSequences = 1024;
   static constexpr int64_t kMaxSequenceNumber = 65535;
 
-  explicit Session(SessionPlan plan) : plan_(std::move(plan)) {}
+  /// Holds `memory`, that of the plan, as long as it lives.
+  explicit Session(SessionPlan plan, std::unique_ptr<FairBudget::Part> memory = nullptr)
+      : plan_(std::move(plan)), memory_(std::move(memory)) {}
 
   /// Any thread.
   const SessionPlan& plan() const { return plan_; }
@@ -71,7 +76,8 @@ class Session {
   /// Copies a sequence. INVALID_ARGUMENT for a number out of range; ALREADY_EXISTS for a number in
   /// use; RESOURCE_EXHAUSTED beyond kMaxSequences. REQUIRES: `parent` is busy with the caller's
   /// action.
-  absl::Status Fork(SessionSequence& parent, int64_t number);
+  absl::Status Fork(SessionSequence& parent, int64_t number,
+                    std::unique_ptr<FairBudget::Part> tables = nullptr);
   /// Ends the sequence. REQUIRES: it is busy with the caller's action.
   void Release(int64_t number) { sequences_.erase(number); }
 
@@ -80,6 +86,7 @@ class Session {
 
  private:
   const SessionPlan plan_;
+  const std::unique_ptr<FairBudget::Part> memory_;
   std::map<int64_t, SessionSequence> sequences_;
 };
 
@@ -88,6 +95,8 @@ class Session {
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens);
 /// Returns the size of all caches of the sequence if it had `tokens` more tokens.
 size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens);
+/// Returns the size of the caches besides their pages.
+int64_t TableBytes(const std::vector<KvCache>& caches);
 /// Truncates the sequence. INVALID_ARGUMENT for a length beyond its own.
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length);
 

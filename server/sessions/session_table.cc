@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
@@ -27,25 +26,10 @@ SessionTable::SessionTable(const SessionLimits& limits, Clock clock)
     : limits_(limits),
       memory_(std::make_shared<KvMemory>(static_cast<size_t>(limits.max_cache_bytes))),
       waiting_bytes_(limits.max_waiting_bytes),
+      table_bytes_(limits.max_table_bytes),
       prefixes_(limits.max_prefix_bytes),
       clock_(std::move(clock)),
       expiry_([this] { Expire(); }) {}
-
-SessionTable::Place::Place(SessionTable& table, const std::string& account)
-    : table_(table), account_(account), touched_(table.clock_()) {
-  table.Join(*this);
-}
-
-SessionTable::Place::~Place() { table_.Leave(*this); }
-
-void SessionTable::Place::SetEnd(std::function<bool()> end) {
-  Touch();
-  {
-    MutexLock lock(table_.mutex_);
-    end_.swap(end);
-  }
-  table_.changed_.NotifyAll();
-}
 
 SessionTable::~SessionTable() {
   {
@@ -147,45 +131,9 @@ bool SessionTable::EndOneParked(const std::string& account,
   return true;
 }
 
-void SessionTable::Join(Place& place) {
+void SessionTable::Leave(const std::string& account) {
   MutexLock lock(mutex_);
-  live_.insert(&place);
-}
-
-void SessionTable::Leave(Place& place) {
-  MutexLock lock(mutex_);
-  live_.erase(&place);
-  places_.Remove(place.account(), 1);
-}
-
-TimePoint SessionTable::NextIdle() const {
-  TimePoint first = TimePoint::max();
-  for (const Place* const place : live_) {
-    first = place->end_ == nullptr ? first : std::min(first, place->touched_.load());
-  }
-  const std::chrono::nanoseconds timeout = absl::ToChronoNanoseconds(limits_.idle_timeout);
-  return first > TimePoint::max() - timeout ? TimePoint::max() : first + timeout;
-}
-
-void SessionTable::EndIdle() {
-  if (limits_.idle_timeout == absl::InfiniteDuration()) {
-    return;
-  }
-  const TimePoint now = clock_();
-  const std::chrono::nanoseconds timeout = absl::ToChronoNanoseconds(limits_.idle_timeout);
-  std::vector<std::function<bool()>> idle;
-  {
-    MutexLock lock(mutex_);
-    for (Place* const place : live_) {
-      if (place->end_ != nullptr && now - place->touched_.load() >= timeout) {
-        place->touched_ = now;  // a busy session is checked again after the same time
-        idle.push_back(place->end_);
-      }
-    }
-  }
-  for (const std::function<bool()>& end : idle) {
-    end();
-  }
+  places_.Remove(account, 1);
 }
 
 void SessionTable::Park(const std::string& token, Parked parked) {
@@ -234,19 +182,11 @@ void SessionTable::Expire() {
   mutex_.Lock();
   while (!is_closed_) {
     const TimePoint now = clock_();
-    const bool has_timeout = limits_.idle_timeout != absl::InfiniteDuration();
-    const TimePoint idle = has_timeout ? NextIdle() : TimePoint::max();
-    TimePoint next = std::min(now + std::chrono::hours(1), idle);
+    TimePoint next = now + std::chrono::hours(1);
     auto over = waiting_.end();
     for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
       over = waiting->second.end <= now ? waiting : over;
       next = std::min(next, waiting->second.end);
-    }
-    if (over == waiting_.end() && now >= idle) {
-      mutex_.Unlock();
-      ContainVoid("ending idle sessions", [this] { EndIdle(); }).IgnoreError();
-      mutex_.Lock();
-      continue;
     }
     if (over == waiting_.end()) {
       changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + (next - now));

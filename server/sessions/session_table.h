@@ -2,13 +2,11 @@
 // sessions).
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -27,10 +25,10 @@ namespace attention {
 struct SessionLimits {
   int64_t max_sessions = 0;
   int64_t max_cache_bytes = 0;
-  /// The time without an action after which a session's stream is ended; infinite: never.
-  absl::Duration idle_timeout = absl::InfiniteDuration();
   /// The maximum memory of actions that wait for another on their sequence.
   int64_t max_waiting_bytes = 0;
+  /// The maximum memory of sessions besides their pages: tables of shared pages, and options.
+  int64_t max_table_bytes = 0;
   /// The maximum memory of the prefix cache, a part of max_cache_bytes; 0: it is off.
   int64_t max_prefix_bytes = 0;
 };
@@ -53,26 +51,17 @@ class SessionTable {
   /// The place of a session in the table, as long as the session lives.
   class Place {
    public:
-    Place(SessionTable& table, const std::string& account);
-    ~Place();
+    Place(SessionTable& table, const std::string& account) : table_(table), account_(account) {}
+    ~Place() { table_.Leave(account_); }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
     /// The account in whose shares the session counts.
     const std::string& account() const { return account_; }
 
-    /// Notes that an action has come, or is answered.
-    void Touch() { touched_ = table_.clock_(); }
-    /// Sets the function that ends the stream of an idle session; it returns false when the session
-    /// has a running action. Null: the session has no stream.
-    void SetEnd(std::function<bool()> end);
-
    private:
-    friend class SessionTable;
     SessionTable& table_;
     const std::string account_;
-    std::atomic<TimePoint> touched_;
-    std::function<bool()> end_;  // under the table's lock
   };
 
   /// Makes a place. RESOURCE_EXHAUSTED, with a Refusal, when the limit of sessions is reached, or
@@ -89,6 +78,8 @@ class SessionTable {
 
   /// The memory of the actions of all sessions that wait for another on their sequence.
   FairBudget& waiting_bytes() { return waiting_bytes_; }
+  /// The memory of all sessions besides their pages.
+  FairBudget& table_bytes() { return table_bytes_; }
 
   /// A session with its place, and what is needed to resume it.
   struct Parked {
@@ -110,10 +101,6 @@ class SessionTable {
   /// Returns 128 random bits in hexadecimal.
   static std::string MakeToken();
 
-  /// Ends the streams of idle sessions. Called by the table's own thread.
-  void EndIdle();
-  absl::Duration idle_timeout() const { return limits_.idle_timeout; }
-
   SessionStatistics statistics() const;
 
  private:
@@ -122,10 +109,7 @@ class SessionTable {
     TimePoint end;
   };
 
-  void Join(Place& place);
-  void Leave(Place& place);
-  /// Returns the time at which the first of the sessions will have been idle for too long.
-  TimePoint NextIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(const std::string& account);
   /// EndOneParkedFor with any measure of what accounts have; the measure is called under the lock.
   bool EndOneParked(const std::string& account,
                     absl::FunctionRef<int64_t(const std::string&)> had_by);
@@ -137,11 +121,11 @@ class SessionTable {
   const SessionLimits limits_;
   const std::shared_ptr<KvMemory> memory_;
   FairBudget waiting_bytes_;
+  FairBudget table_bytes_;
   PrefixCache prefixes_;
   const Clock clock_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::set<Place*> live_ ABSL_GUARDED_BY(mutex_);
   TenantShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 
 import itertools
 
+import grpc
 import numpy as np
 
 from attack import SERVICE, attack
@@ -87,3 +88,64 @@ def idle_sessions(target):
             streams.append(target.open_stream(channel, SERVICE + "Decode", messages))
         for one in streams:
             next(one, None)
+
+
+def drain(calls):
+    """Reads what comes, until the calls end, however they do."""
+    for call in calls:
+        try:
+            for _ in call:
+                pass
+        except grpc.RpcError:
+            pass
+
+
+def streamed(target, channel, request, times=1):
+    return [target.stream(channel, SERVICE + "AttendStream", [request.SerializeToString()]) for _ in range(times)]
+
+
+@attack("4,096 sequences of one row", flags=("--threads=2",))
+def sequences_of_one_row(target):
+    ids = pb.TokenIds(ids=[1] * 4096, lengths=[1] * 4096)
+    drain(streamed(target, target.channel(), pb.AttendRequest(model="demo", token_ids=ids)))
+
+
+@attack("131,072 narrow heads", flags=("--threads=2",))
+def narrow_heads(target):
+    one = rows_of(1, 131072, 1)
+    drain(streamed(target, target.channel(), pb.AttendRequest(
+        query_key_value=pb.QueryKeyValue(query=one, key=one, value=one)), times=3))
+
+
+@attack("sums of linear attention without keys", flags=("--threads=2",))
+def linear_without_keys(target):
+    heads = 8192
+    none = pb.QueryKeyValue(query=rows_of(1, heads, 1), key=rows_of(0, heads, 1), value=rows_of(0, heads, 512))
+    drain(streamed(target, target.channel(), pb.AttendRequest(
+        query_key_value=none, options=pb.AttentionOptions(similarity=pb.LINEAR))))
+
+
+def session(heads, actions):
+    """A session of narrow heads, and these actions on it: (sequence, field, value)."""
+    yield pb.DecodeRequest(id=1, open=pb.OpenSession(heads=pb.AttentionHeads(num_heads=heads, head_dim=1))).SerializeToString()
+    for number, (sequence, field, value) in enumerate(actions, 2):
+        yield pb.DecodeRequest(id=number, sequence=sequence, **{field: value}).SerializeToString()
+
+
+@attack("forks of a session, and a step of each", flags=("--threads=1", "--max-cache-bytes=33554432"))
+def forks_and_steps(target):
+    heads = 1024
+    row = rows_of(1, heads, 1)
+    step = pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=row, key=row, value=row))
+    actions = [(0, "step", step)]
+    for fork in range(1, 1000):
+        actions += [(0, "fork", pb.ForkSequence(new_sequence=fork)), (fork, "step", step)]
+    drain([target.stream(target.channel(), SERVICE + "Decode", session(heads, actions))])
+
+
+@attack("steps that only add keys", flags=("--threads=1",))
+def keys_only(target):
+    heads, keys = 16, rows_of(500, 16, 1)
+    step = pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=rows_of(0, heads, 1), key=keys, value=keys, query_offsets=[0]))
+    actions = [(0, "step", step), (0, "truncate", pb.TruncateSequence(length=0))] * 200
+    drain([target.stream(target.channel(), SERVICE + "Decode", session(heads, actions)) for _ in range(4)])

@@ -7,16 +7,22 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "proto/codec/status.h"
 #include "tests/server/models/golden_server.h"
+#include "tests/support/allocation_meter.h"
 #include "tests/support/compressed.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/word_tokenizer.h"
 
 namespace attention {
 
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+// What any request may take beside twenty times its own bytes.
+inline constexpr int64_t kFreeBytes = 64 * kMiB;
 // So many callers send the same at once.
 inline constexpr int kAtOnce = 3;
 
@@ -69,22 +75,53 @@ class CostServerTest : public ::testing::Test {
   static absl::Status Call(const Message& message) { return Call(message, *server_); }
   static absl::Status Call(const Message& message, const InProcessServer& server) {
     grpc::GenericStub stub(server.NewChannel());
+    void* const tag = &stub;
     grpc::CompletionQueue queue;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
     const grpc::Slice slice(message.bytes);
     context.set_compression_algorithm(message.encoding);
-    const auto call =
-        stub.PrepareUnaryCall(&context, message.method,
-                              AsCompressed(grpc::ByteBuffer(&slice, 1), message.encoding), &queue);
-    call->StartCall();
-    grpc::ByteBuffer reply;  // which is not parsed: that would count, too
+    const auto call = stub.PrepareCall(&context, message.method, &queue);
+    call->StartCall(tag);
+    Wait(queue);
+    call->WriteLast(AsCompressed(grpc::ByteBuffer(&slice, 1), message.encoding),
+                    grpc::WriteOptions(), tag);
+    Wait(queue);
+    do {
+      grpc::ByteBuffer reply;  // which is not parsed: that would count, too
+      call->Read(&reply, tag);
+    } while (Wait(queue));
     grpc::Status status;
-    call->Finish(&reply, &status, nullptr);
+    call->Finish(&status, tag);
+    Wait(queue);
+    return ToAbslStatus(status);
+  }
+  /// Returns whether the operation succeeded.
+  static bool Wait(grpc::CompletionQueue& queue) {
     void* tag = nullptr;
     bool ok = false;
     EXPECT_TRUE(queue.Next(&tag, &ok));
-    return ToAbslStatus(status);
+    return ok;
+  }
+
+  /// The same message from several callers at once: what each was told, and what it took.
+  struct Outcome {
+    std::vector<absl::Status> statuses = std::vector<absl::Status>(kAtOnce);
+    int64_t grown_bytes = 0;
+  };
+  static Outcome CallAtOnce(const Message& message) { return CallAtOnce(message, *server_); }
+  static Outcome CallAtOnce(const Message& message, const InProcessServer& server) {
+    Outcome outcome;
+    const AllocationMeter meter;
+    std::vector<std::thread> callers;
+    for (absl::Status& status : outcome.statuses) {
+      callers.emplace_back([&] { status = Call(message, server); });
+    }
+    for (std::thread& caller : callers) {
+      caller.join();
+    }
+    outcome.grown_bytes = meter.peak_bytes();
+    return outcome;
   }
 
   static inline std::unique_ptr<TempFolder> folder_;

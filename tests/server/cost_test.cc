@@ -10,7 +10,6 @@
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"
-#include "tests/support/allocation_meter.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
@@ -18,10 +17,6 @@ namespace attention {
 namespace {
 
 using absl::StatusCode;
-
-constexpr int64_t kMiB = int64_t{1} << 20;
-// What any request may take beside twenty times its own bytes.
-constexpr int64_t kFreeBytes = 64 * kMiB;
 
 Message Infer(const inference::ModelInferRequest& request) {
   return {"/inference.GRPCInferenceService/ModelInfer", request.SerializeAsString()};
@@ -125,26 +120,6 @@ std::vector<Shapes> InferShapes() {
 
 class CostTest : public CostServerTest {
  protected:
-  /// The same message from several callers at once: what each was told, and what it took.
-  struct Outcome {
-    std::vector<absl::Status> statuses = std::vector<absl::Status>(kAtOnce);
-    int64_t grown_bytes = 0;
-  };
-  static Outcome CallAtOnce(const Message& message) { return CallAtOnce(message, *server_); }
-  static Outcome CallAtOnce(const Message& message, const InProcessServer& server) {
-    Outcome outcome;
-    const AllocationMeter meter;
-    std::vector<std::thread> callers;
-    for (absl::Status& status : outcome.statuses) {
-      callers.emplace_back([&] { status = Call(message, server); });
-    }
-    for (std::thread& caller : callers) {
-      caller.join();
-    }
-    outcome.grown_bytes = meter.peak_bytes();
-    return outcome;
-  }
-
   static void ExpectBounded(const Shapes& shapes) {
     Call(shapes.make(1)).IgnoreError();  // what is made once is there then
     for (const int64_t count : {shapes.bound, shapes.bound + 1, kMaxTokens}) {

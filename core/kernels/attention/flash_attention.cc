@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/kernels/attention/attention_tile.h"
-#include "core/kernels/attention/head_rows.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/tile_tasks.h"
 #include "core/kernels/tile/tile_kernels.h"
@@ -13,6 +12,7 @@ namespace attention {
 namespace {
 
 constexpr BufferName kPackedKeyValue{"packed keys and values"};
+constexpr BufferName kKeptKeyValue{"packed keys and values of several stages"};
 
 /// The number of keys that one task packs.
 constexpr int64_t kPackRows = kKeyTile;
@@ -24,19 +24,8 @@ constexpr int64_t kPrivateHeadBytes = 512 << 10;
 /// would wait for the last head.
 constexpr int64_t kHeadsPerThread = 6;
 
-KeyValueStorage StorageOf(const AttentionPlan& plan) {
-  return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
-}
-
-HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys) {
-  return {StorageOf(plan), plan.depth(), plan.value_width(), RoundUp(keys, kKeyBlock)};
-}
-
-PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, int64_t head) {
-  const int64_t first = first_row * view.token_stride + head * view.head_stride;
-  return {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, rows,
-          view.head_dim};
-}
+/// The most heads of which a stage makes tasks at a time.
+constexpr size_t kMostHeads = 16384;
 
 }  // namespace
 
@@ -50,10 +39,6 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
         tile_scratch_bytes_,
         TileScratchBytes(plan, s.cached.has_value() ? s.cached->storage : StorageOf(plan)));
     prepared_.push_back({s, &plan});
-    Prepared& prepared = prepared_.back();
-    for (int64_t head = 0; prepared.is_linear() && head < prepared.num_kv_heads(); ++head) {
-      prepared.states.emplace_back(plan);
-    }
   }
   MakeRotations(rotations == nullptr ? own_rotations_ : *rotations);
 }
@@ -67,7 +52,7 @@ void FlashAttention::MakeRotations(RotaryTables& tables) {
       const Rotary* rotary = &*s.options.rotary;
       rotated.push_back(&prepared.rotations);
       ranges.push_back({rotary, s.query.head_dim, *s.options.query_offset, s.query.tokens});
-      ranges.push_back({rotary, s.query.head_dim, 0, prepared.needs_packing() ? s.kv_len() : 0});
+      ranges.push_back({rotary, s.query.head_dim, 0, prepared.is_cached() ? 0 : s.kv_len()});
     }
   }
   const std::vector<const RotaryTable*> made = tables.Get(ranges, workspace_.pool());
@@ -76,80 +61,93 @@ void FlashAttention::MakeRotations(RotaryTables& tables) {
   }
 }
 
-PackedHead FlashAttention::HeadOf(const Prepared& prepared, int64_t kv_head) const {
-  if (const auto& cached = prepared.sequence.cached; cached.has_value()) {
-    // An empty cache has no pages, and nothing reads them.
-    const HeadPage* pages = cached->pages.empty() ? nullptr : &cached->pages[kv_head];
-    return {pages, cached->num_kv_heads, cached->blocks_per_page, cached->storage};
-  }
-  return {.pages = &prepared.heads[kv_head], .storage = StorageOf(*prepared.plan)};
+int64_t FlashAttention::Prepared::OwnBytes() const {
+  const int64_t width = sequence.key.head_dim + sequence.value.head_dim;
+  return sequence.kv_len() * num_kv_heads() * width * static_cast<int64_t>(SizeOf(plan->compute()));
 }
 
-/// Packs the keys and values of a row range. `scratch` has room for kKeyBlock prepared rows.
-void FlashAttention::PackBlocks(const Prepared& prepared, const RowRange& range, int64_t kv_head,
-                                const HeadPage& page, std::byte* scratch) const {
-  const TileKernels& kernels = CurrentTileKernels();
-  const FlashSequence& sequence = prepared.sequence;
-  const AttentionPlan& plan = *prepared.plan;
-  const size_t element_bytes = SizeOf(plan.compute());
-  for (int64_t row = range.first_row; row < range.first_row + range.rows; row += kKeyBlock) {
-    const int64_t rows = std::min(kKeyBlock, range.first_row + range.rows - row);
-    const int64_t block = row / kKeyBlock;
-    PackSource key = SourceRows(sequence.key, row, rows, kv_head);
-    const HeadPreparation preparation{.norm = sequence.options.key_norm,
-                                      .rotary = sequence.options.rotary,
-                                      .table = prepared.rotations.key,
-                                      .first_row = row,
-                                      .has_feature_map = prepared.is_linear()};
-    if (preparation.does_something()) {
-      PrepareHeadRows(preparation, key, plan.compute(), scratch);
-      key = {scratch, plan.compute(), key.cols, rows, key.cols};
-    }
-    kernels.pack_transposed(key, plan.compute(), plan.depth(),
-                            page.keys + block * plan.key_block_elements() * element_bytes);
-    page.values_are_finite[block] = kernels.pack_rows(
-        SourceRows(sequence.value, row, rows, kv_head), plan.compute(), plan.value_width(),
-        page.values + block * plan.value_block_elements() * element_bytes);
-  }
+int64_t FlashAttention::Prepared::KeptBytes() const {
+  const int64_t packed = is_cached() ? 0 : LayOutHead(*plan, sequence.kv_len()).bytes;
+  return num_kv_heads() * (packed + (is_linear() ? LinearState::SizeBytes(*plan) : 0));
 }
 
-void FlashAttention::ReserveHeads() {
-  has_reserved_ = true;
-  size_t bytes = 0;
-  for (const Prepared& p : prepared_) {
-    bytes +=
-        p.needs_packing() ? p.num_kv_heads() * LayOutHead(*p.plan, p.sequence.kv_len()).bytes : 0;
-  }
-  std::byte* memory = workspace_.Buffer(kPackedKeyValue, bytes);
-  for (Prepared& p : prepared_) {
-    const HeadLayout layout = LayOutHead(*p.plan, p.sequence.kv_len());
-    for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
-      p.heads.push_back(layout.At(memory));
+void FlashAttention::Keep(Prepared& prepared, std::byte* memory) const {
+  const HeadLayout layout = LayOutHead(*prepared.plan, prepared.sequence.kv_len());
+  for (int64_t head = 0; head < prepared.num_kv_heads(); ++head) {
+    if (!prepared.is_cached()) {
+      prepared.heads.push_back(layout.At(memory));
       memory += layout.bytes;
     }
+    if (prepared.is_linear()) {
+      prepared.states.emplace_back(*prepared.plan, memory);
+      memory += LinearState::SizeBytes(*prepared.plan);
+    }
   }
 }
 
-void FlashAttention::PackKeys(const Stage& stage) {
-  if (!has_reserved_) {
-    ReserveHeads();
+void FlashAttention::Expect(std::span<const Stage> stages) {
+  std::vector<int64_t> num_stages(prepared_.size());
+  for (const Stage& stage : stages) {
+    for (const RowRange& range : stage) {
+      ++num_stages[range.sequence];
+    }
   }
-  std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& range : stage) {
-    const Prepared& p = prepared_[range.sequence];
-    for (int64_t head = 0; p.needs_packing() && head < p.num_kv_heads(); ++head) {
-      for (int64_t row = 0; row < range.rows; row += kPackRows) {
-        tasks.push_back(
-            {{range.sequence, range.first_row + row, std::min(kPackRows, range.rows - row)}, head});
-      }
+  int64_t bytes = 0;
+  for (size_t i = 0; i < prepared_.size(); ++i) {
+    Prepared& p = prepared_[i];
+    const bool is_wanted =
+        num_stages[i] > 1 || (num_stages[i] == 1 && p.KeptBytes() > kPackedBytes);
+    p.keeps = is_wanted && p.KeptBytes() <= kMostPadding * p.OwnBytes();
+    bytes += p.keeps ? p.KeptBytes() : 0;
+  }
+  std::byte* memory = workspace_.Buffer(kKeptKeyValue, bytes);
+  for (Prepared& p : prepared_) {
+    if (p.keeps) {
+      Keep(p, memory);
+      memory += p.KeptBytes();
+    }
+  }
+}
+
+PackedHead FlashAttention::HeadOf(const Prepared& prepared, const HeadWork& work) const {
+  if (const auto& cached = prepared.sequence.cached; cached.has_value()) {
+    // An empty cache has no pages, and nothing reads them.
+    const HeadPage* pages = cached->pages.empty() ? nullptr : &cached->pages[work.kv_head];
+    return {pages, cached->num_kv_heads, cached->blocks_per_page, cached->storage};
+  }
+  return {.pages = prepared.keeps ? &prepared.heads[work.kv_head] : &work.page,
+          .storage = StorageOf(*prepared.plan)};
+}
+
+KeysToPack FlashAttention::KeysOf(const RowRange& keys, int64_t kv_head,
+                                  const HeadPage& page) const {
+  const Prepared& p = prepared_[keys.sequence];
+  return {&p.sequence, p.plan, p.rotations.key, keys.first_row, keys.rows, kv_head, page};
+}
+
+void FlashAttention::Pack(std::span<const KeysToPack> heads) const {
+  std::vector<KeysToPack> tasks;
+  for (const KeysToPack& head : heads) {
+    for (int64_t key = 0; key < head.count; key += kPackRows) {
+      tasks.push_back(head);
+      tasks.back().first_key += key;
+      tasks.back().count = std::min(kPackRows, head.count - key);
     }
   }
   workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
-    const auto& [range, head] = tasks[i];
-    const Prepared& prepared = prepared_[range.sequence];
-    PackBlocks(prepared, range, head, prepared.heads[head],
-               workspace_.Scratch(worker, tile_scratch_bytes_));
+    attention::PackKeys(tasks[i], workspace_.Scratch(worker, tile_scratch_bytes_));
   });
+}
+
+void FlashAttention::PackKeys(const Stage& stage) {
+  std::vector<KeysToPack> heads;
+  for (const RowRange& range : stage) {
+    const Prepared& p = prepared_[range.sequence];
+    for (int64_t head = 0; head < std::ssize(p.heads); ++head) {
+      heads.push_back(KeysOf(range, head, p.heads[head]));
+    }
+  }
+  Pack(heads);
 }
 
 int64_t FlashAttention::KeysNeeded(const RowRange& range) const {
@@ -169,9 +167,10 @@ QueryTile FlashAttention::TileOf(const Prepared& prepared, const PackedHead& pac
           .with_output = !prepared.is_linear()};
 }
 
-/// Appends the query tiles of a row range. When the range is short, heads of a head group share a
+/// Appends the query tiles of a head. When the row range is short, heads of a head group share a
 /// tile.
-void FlashAttention::AppendTiles(const RowRange& range, std::vector<QueryTile>& tiles) const {
+void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const {
+  const RowRange& range = work.part->range;
   const Prepared& prepared = prepared_[range.sequence];
   const FlashSequence& sequence = prepared.sequence;
   const bool is_done =
@@ -181,11 +180,11 @@ void FlashAttention::AppendTiles(const RowRange& range, std::vector<QueryTile>& 
   }
   const int64_t group = sequence.group();
   const int64_t heads_per_tile = std::min(group, kQueryTile / std::min(kQueryTile, range.rows));
-  for (int64_t head = 0; head < sequence.query.num_heads;) {
-    const int64_t kv_head = head / group;
-    QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
+  const int64_t end_head = (work.kv_head + 1) * group;
+  for (int64_t head = work.kv_head * group; head < end_head;) {
+    QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
     tile.first_head = head;
-    tile.num_heads = std::min(heads_per_tile, (kv_head + 1) * group - head);
+    tile.num_heads = std::min(heads_per_tile, end_head - head);
     // The last rows of a causal sequence cost most. They come first, so that the threads end at
     // about the same time.
     for (int64_t row = RoundUp(range.rows, kQueryTile) - kQueryTile; row >= 0; row -= kQueryTile) {
@@ -198,88 +197,148 @@ void FlashAttention::AppendTiles(const RowRange& range, std::vector<QueryTile>& 
 }
 
 /// Computes the outputs of linear attention. One thread computes all rows that the stage has of a
-/// key/value head, in order, since the sums of a row continue those of the row before.
-void FlashAttention::AttendLinear(const Stage& stage) {
-  std::vector<std::pair<RowRange, int64_t>> tasks;
-  for (const RowRange& range : stage) {
-    const Prepared& p = prepared_[range.sequence];
-    for (int64_t head = 0; p.is_linear() && head < p.num_kv_heads(); ++head) {
-      tasks.push_back({range, head});
+/// key/value head, in order, since the sums of a row continue those of the row before. Sums that
+/// are not kept begin with the first key again.
+void FlashAttention::AttendLinear(std::span<const HeadWork> pass) {
+  std::vector<const HeadWork*> works;
+  for (const HeadWork& work : pass) {
+    if (prepared_[work.part->range.sequence].is_linear()) {
+      works.push_back(&work);
     }
   }
-  workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
+  workspace_.pool().ParallelFor(std::ssize(works), [&](int64_t i, int worker) {
     const KernelRun run;
-    const auto& [range, kv_head] = tasks[i];
+    const HeadWork& work = *works[i];
+    const RowRange& range = work.part->range;
     Prepared& prepared = prepared_[range.sequence];
     const int64_t group = prepared.sequence.group();
-    QueryTile tile = TileOf(prepared, HeadOf(prepared, kv_head));
-    tile.first_head = kv_head * group;
+    QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
+    tile.first_head = work.kv_head * group;
     tile.first_row = range.first_row;
-    prepared.states[kv_head].Attend(tile, range.rows, group,
-                                    workspace_.Scratch(worker, tile_scratch_bytes_));
+    if (prepared.keeps) {
+      prepared.states[work.kv_head].Attend(tile, range.rows, group,
+                                           workspace_.Scratch(worker, tile_scratch_bytes_));
+      return;
+    }
+    std::byte* scratch =
+        workspace_.Scratch(worker, tile_scratch_bytes_ + LinearState::SizeBytes(*prepared.plan));
+    LinearState(*prepared.plan, scratch + tile_scratch_bytes_)
+        .Attend(tile, range.rows, group, scratch);
   });
 }
 
-void FlashAttention::Attend(const Stage& stage) {
-  const KernelLease lease;
-  AttendLinear(stage);
+void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) {
+  std::byte* memory = workspace_.Buffer(kPackedKeyValue, packed_bytes);
+  std::vector<KeysToPack> packs;
   std::vector<QueryTile> tiles;
-  for (const RowRange& range : stage) {
-    AppendTiles(range, tiles);
+  for (HeadWork& work : pass) {
+    const RowRange& range = work.part->range;
+    const Prepared& p = prepared_[range.sequence];
+    if (p.packs_in_stages()) {
+      const HeadLayout layout = LayOutHead(*p.plan, work.part->keys);
+      work.page = layout.At(memory);
+      memory += layout.bytes;
+      packs.push_back(KeysOf({range.sequence, 0, work.part->keys}, work.kv_head, work.page));
+    }
+    AppendTiles(work, tiles);
   }
+  Pack(packs);
+  AttendLinear(pass);
   TileTasks(tiles, workspace_).Run(tile_scratch_bytes_);
 }
 
-void FlashAttention::PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker) {
-  const FlashSequence& sequence = prepared.sequence;
-  const int64_t keys = sequence.kv_len();
-  const HeadLayout layout = LayOutHead(*prepared.plan, keys);
+int64_t FlashAttention::MostPackedBytes(std::span<const Part> parts) const {
+  int64_t own_bytes = 0;
+  for (const Part& part : parts) {
+    const Prepared& p = prepared_[part.range.sequence];
+    own_bytes += p.packs_in_stages() ? p.OwnBytes() : 0;
+  }
+  return std::max(kPackedBytes, kMostPadding * own_bytes);
+}
+
+void FlashAttention::AttendInPasses(std::span<const Part> parts) {
+  const int64_t most_bytes = MostPackedBytes(parts);
+  std::vector<HeadWork> pass;
+  int64_t bytes = 0;
+  for (const Part& part : parts) {
+    const Prepared& p = prepared_[part.range.sequence];
+    const int64_t head_bytes = p.packs_in_stages() ? LayOutHead(*p.plan, part.keys).bytes : 0;
+    for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
+      if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
+        AttendPass(pass, bytes);
+        pass.clear();
+        bytes = 0;
+      }
+      pass.push_back({&part, head});
+      bytes += head_bytes;
+    }
+  }
+  AttendPass(pass, bytes);
+}
+
+void FlashAttention::PackAndAttendHead(const Part& part, int64_t kv_head, int worker) {
+  const Prepared& prepared = prepared_[part.range.sequence];
+  const HeadLayout layout = LayOutHead(*prepared.plan, part.keys);
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
   const HeadPage page = layout.At(scratch);
-  PackBlocks(prepared, {0, 0, keys}, kv_head, page, scratch + layout.bytes);
+  attention::PackKeys(KeysOf({part.range.sequence, 0, part.keys}, kv_head, page),
+                      scratch + layout.bytes);
   QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
-  const int64_t group = sequence.group();
+  const int64_t group = prepared.sequence.group();
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     tile.first_head = head;
-    for (int64_t row = 0; row < sequence.query.tokens; row += kQueryTile) {
-      tile.first_row = row;
-      tile.rows_per_head = std::min(kQueryTile, sequence.query.tokens - row);
+    for (int64_t row = 0; row < part.range.rows; row += kQueryTile) {
+      tile.first_row = part.range.first_row + row;
+      tile.rows_per_head = std::min(kQueryTile, part.range.rows - row);
       AttendTile(tile, scratch + layout.bytes);
     }
   }
 }
 
-bool FlashAttention::CanPackPrivately() const {
+/// Whether a thread packs one head at a time into its own memory and attends to it at once, while
+/// it is in the CPU cache: when there are enough heads for all threads.
+bool FlashAttention::CanPackPrivately(std::span<const Part> parts) const {
   const int64_t threads = workspace_.pool().num_threads();
   int64_t num_heads = 0;
-  for (const Prepared& p : prepared_) {
+  for (const Part& part : parts) {
+    const Prepared& p = prepared_[part.range.sequence];
     num_heads += p.num_kv_heads();
-    if (!p.needs_packing() || p.is_linear() ||
-        LayOutHead(*p.plan, p.sequence.kv_len()).bytes > kPrivateHeadBytes) {
+    if (!p.packs_in_stages() || p.is_linear() ||
+        LayOutHead(*p.plan, part.keys).bytes > kPrivateHeadBytes) {
       return false;
     }
   }
   return threads == 1 || num_heads >= kHeadsPerThread * threads;
 }
 
-void FlashAttention::PackAndAttend() {
-  if (CanPackPrivately()) {
-    const KernelLease lease;
-    const int64_t kv_heads = prepared_.front().num_kv_heads();
-    workspace_.pool().ParallelFor(std::ssize(prepared_) * kv_heads, [&](int64_t i, int worker) {
-      const KernelRun run;
-      PackAndAttendHead(prepared_[i / kv_heads], i % kv_heads, worker);
-    });
-    return;
+void FlashAttention::AttendPrivately(std::span<const Part> parts) {
+  const int64_t kv_heads = prepared_.front().num_kv_heads();
+  workspace_.pool().ParallelFor(std::ssize(parts) * kv_heads, [&](int64_t i, int worker) {
+    const KernelRun run;
+    PackAndAttendHead(parts[i / kv_heads], i % kv_heads, worker);
+  });
+}
+
+void FlashAttention::Attend(const Stage& stage) {
+  const KernelLease lease;
+  std::vector<Part> parts;
+  for (const RowRange& range : stage) {
+    const bool packs = prepared_[range.sequence].packs_in_stages();
+    parts.push_back({range, packs ? KeysNeeded(range) : 0});
   }
-  Stage all_keys;
-  Stage all_rows;
+  if (CanPackPrivately(parts)) {
+    AttendPrivately(parts);
+  } else {
+    AttendInPasses(parts);
+  }
+}
+
+void FlashAttention::AttendAll() {
+  Stage all;
   for (int64_t i = 0; i < std::ssize(prepared_); ++i) {
-    all_keys.Add({i, 0, prepared_[i].sequence.kv_len()});
-    all_rows.Add({i, 0, prepared_[i].sequence.query.tokens});
+    all.Add({i, 0, prepared_[i].sequence.query.tokens});
   }
-  PackKeys(all_keys);
-  Attend(all_rows);
+  Attend(all);
 }
 
 }  // namespace attention

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernels/attention/linear_attention.h"
+#include "core/kernels/attention/pack_keys.h"
 #include "core/kernels/attention/query_tile.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/ragged.h"
@@ -13,35 +14,48 @@
 
 namespace attention {
 
-/// Attention over a ragged batch in two steps, which may be repeated as rows become available:
-/// PackKeys, then Attend for rows whose visible keys are packed. All sequences share head counts,
-/// widths and dtypes. The keys of a cache are already packed.
+/// Attention over a ragged batch, stage by stage. All sequences share head counts, widths and
+/// dtypes. The keys of a cache are already packed.
 ///
 /// The keys of each key/value head are packed as key blocks, transposed; its values as rows (bf16:
 /// interleaved pairs of rows). The bits of a row depend on that row only, since key
 /// sections and key tiles begin at multiples of their size from the first key of the sequence, and
 /// every sum runs in the order of the keys (see Gemm).
+///
+/// Memory. Packed rows are as wide as products need, and packed keys are whole key blocks: of a
+/// short sequence or a narrow head they take many times its own bytes. So a stage packs as many
+/// heads at a time as take kPackedBytes or kMostPadding times the own bytes of its keys and values,
+/// whichever is more, but at least one head. Only what takes at most kMostPadding times its own
+/// bytes is kept from stage to stage (Expect).
 class FlashAttention {
  public:
+  static constexpr int64_t kPackedBytes = 16 << 20;
+  static constexpr int64_t kMostPadding = 2;
+
   /// Borrows the sequences, and `rotations` if that is not null: tables to share with other calls.
   /// One object at a time may use a workspace.
   FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace,
                  RotaryTables* rotations = nullptr);
 
+  /// Tells the stages that follow. Sequences of several stages, and long ones, keep packed keys and
+  /// sums from then on, where these are not too large; the others pack in every stage anew. Called
+  /// at most once.
+  void Expect(std::span<const Stage> stages);
+
   /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of
-  /// kKeyBlock.
+  /// kKeyBlock, of the sequences that keep them. REQUIRES: Expect was called.
   void PackKeys(const Stage& stage);
 
   /// Computes everything that the sequences request for the query rows of the stage. The rows of a
-  /// sequence must come in order from call to call.
+  /// sequence must come in order from call to call. REQUIRES: PackKeys was called for the visible
+  /// keys. Without Expect it does nothing, and need not be called.
   void Attend(const Stage& stage);
 
   /// The number n such that the rows of `range` attend to keys [0, n) only.
   int64_t KeysNeeded(const RowRange& range) const;
 
-  /// Does both steps for all rows. When there are enough heads for all threads, a thread packs one
-  /// head at a time into its own memory and attends to it at once, while it is in the CPU cache.
-  void PackAndAttend();
+  /// Computes all rows as one stage.
+  void AttendAll();
 
  private:
   /// A sequence with the state of its computation.
@@ -49,30 +63,48 @@ class FlashAttention {
     FlashSequence sequence;
     const AttentionPlan* plan;
     SequenceRotations rotations = {};      // if the sequence is rotary
-    std::vector<HeadPage> heads = {};      // by key/value head, once packed
-    std::vector<LinearState> states = {};  // by key/value head, of linear attention
+    bool keeps = false;                    // its heads and states
+    std::vector<HeadPage> heads = {};      // by key/value head, kept
+    std::vector<LinearState> states = {};  // by key/value head, of linear attention, kept
 
     bool is_linear() const { return sequence.options.similarity == Similarity::kLinear; }
-    bool needs_packing() const { return !sequence.cached.has_value(); }
+    bool is_cached() const { return sequence.cached.has_value(); }
+    bool packs_in_stages() const { return !keeps && !is_cached(); }
     int64_t num_kv_heads() const { return sequence.key.num_heads; }
+    int64_t OwnBytes() const;
+    int64_t KeptBytes() const;
+  };
+  /// A row range of a stage, and the number of keys that the stage packs for it.
+  struct Part {
+    RowRange range;
+    int64_t keys = 0;
+  };
+  /// The rows of a part that attend to one key/value head.
+  struct HeadWork {
+    const Part* part = nullptr;
+    int64_t kv_head = 0;
+    HeadPage page = {};  // of the keys that the stage packs
   };
 
   void MakeRotations(RotaryTables& tables);
-  void ReserveHeads();
-  PackedHead HeadOf(const Prepared& prepared, int64_t kv_head) const;
+  void Keep(Prepared& prepared, std::byte* memory) const;
+  PackedHead HeadOf(const Prepared& prepared, const HeadWork& work) const;
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
-  void PackBlocks(const Prepared& prepared, const RowRange& rows, int64_t kv_head,
-                  const HeadPage& page, std::byte* scratch) const;
-  void AppendTiles(const RowRange& range, std::vector<QueryTile>& tiles) const;
-  void AttendLinear(const Stage& stage);
-  void PackAndAttendHead(const Prepared& prepared, int64_t kv_head, int worker);
-  bool CanPackPrivately() const;
+  KeysToPack KeysOf(const RowRange& keys, int64_t kv_head, const HeadPage& page) const;
+  void Pack(std::span<const KeysToPack> heads) const;
+  int64_t MostPackedBytes(std::span<const Part> parts) const;
+  void AttendInPasses(std::span<const Part> parts);
+  void AttendPass(std::span<HeadWork> pass, int64_t packed_bytes);
+  void AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const;
+  void AttendLinear(std::span<const HeadWork> pass);
+  bool CanPackPrivately(std::span<const Part> parts) const;
+  void AttendPrivately(std::span<const Part> parts);
+  void PackAndAttendHead(const Part& part, int64_t kv_head, int worker);
 
   std::vector<Prepared> prepared_;  // one for each sequence
   Workspace& workspace_;
   RotaryTables own_rotations_;
   size_t tile_scratch_bytes_ = 0;
-  bool has_reserved_ = false;
 };
 
 }  // namespace attention

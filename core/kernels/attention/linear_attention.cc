@@ -36,14 +36,13 @@ float Dot(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
-LinearState::LinearState(const AttentionPlan& plan)
-    : plan_(plan), sums_(plan.depth() * (plan.value_width() + 1) * sizeof(float)) {
-  std::memset(sums_.data(), 0, sums_.size_bytes());
+LinearState::LinearState(const AttentionPlan& plan, std::byte* memory)
+    : plan_(plan), sums_(reinterpret_cast<float*>(memory)) {
+  std::memset(memory, 0, SizeBytes(plan));
 }
 
 void LinearState::AddBlock(const float* keys, const float* values) {
-  auto* sums = reinterpret_cast<float*>(sums_.data());
-  float* key_sums = sums + plan_.depth() * plan_.value_width();
+  float* key_sums = sums_ + plan_.depth() * plan_.value_width();
   for (int64_t d = 0; d < plan_.depth(); d += kQueryTile) {
     const int64_t rows = std::min(kQueryTile, plan_.depth() - d);
     FindGemm({.m = rows,
@@ -53,7 +52,7 @@ void LinearState::AddBlock(const float* keys, const float* values) {
               .ldb = plan_.value_width(),
               .ldc = plan_.value_width(),
               .accumulate = true})
-        .Run(keys + d * kKeyBlock, values, sums + d * plan_.value_width());
+        .Run(keys + d * kKeyBlock, values, sums_ + d * plan_.value_width());
   }
   for (int64_t d = 0; d < plan_.depth(); ++d) {
     float sum = 0;
@@ -103,8 +102,7 @@ void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
   const TileSetup setup(tile);
   const TileBuffers buffers(setup, scratch);
   const RowKeys row_keys(setup);
-  const auto* sums = reinterpret_cast<const float*>(sums_.data());
-  const float* key_sums = sums + plan_.depth() * plan_.value_width();
+  const float* key_sums = sums_ + plan_.depth() * plan_.value_width();
   if (row_keys.any.end > 0) {
     ReadQuery(setup, buffers);
     FindGemm({.m = AttentionPlan::PaddedRows(setup.rows),
@@ -113,7 +111,7 @@ void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
               .lda = plan_.depth(),
               .ldb = plan_.value_width(),
               .ldc = plan_.value_width()})
-        .Run(buffers.query, sums, buffers.accumulator);
+        .Run(buffers.query, sums_, buffers.accumulator);
   }
   const auto* query = static_cast<const float*>(buffers.query);
   float row_sum[kQueryTile];

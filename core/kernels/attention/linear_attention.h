@@ -16,7 +16,12 @@ namespace attention {
 /// The sums over the first key blocks of a key/value head of one sequence.
 class LinearState {
  public:
-  explicit LinearState(const AttentionPlan& plan);
+  /// The size of the sums, a multiple of 64.
+  static int64_t SizeBytes(const AttentionPlan& plan) {
+    return plan.depth() * (plan.value_width() + 1) * static_cast<int64_t>(sizeof(float));
+  }
+  /// Borrows `memory` of SizeBytes, aligned to 64 bytes, and sets the sums there to 0.
+  LinearState(const AttentionPlan& plan, std::byte* memory);
 
   /// Writes the outputs of rows [tile.first_row, tile.first_row + rows) of heads [tile.first_head,
   /// tile.first_head + num_heads), for any number of rows. REQUIRES: the keys are packed after
@@ -33,7 +38,7 @@ class LinearState {
 
   const AttentionPlan& plan_;
   int64_t num_blocks_ = 0;  // key blocks in the sums
-  AlignedBuffer sums_;      // [depth, value_width], then [depth]
+  float* sums_;             // [depth, value_width], then [depth]
 };
 
 }  // namespace attention

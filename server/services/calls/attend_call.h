@@ -18,6 +18,7 @@
 #include "server/services/calls/call_metadata.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/services/calls/headers_first.h"
+#include "server/services/calls/idle_watch.h"
 #include "server/services/calls/receive_watch.h"
 #include "server/services/plan/plan_request.h"
 #include "server/services/plan/plan_terms.h"
@@ -38,6 +39,8 @@ struct CallEnvironment {
   Gate& live_calls;
   /// Watches requests while they are received.
   ReceiveWatch& receiving;
+  /// Ends idle streams.
+  IdleWatch& idle;
   /// The rights of callers.
   const Access& access;
   RequestObserver& observer;

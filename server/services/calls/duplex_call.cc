@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/inflate.h"
 #include "proto/codec/status.h"
@@ -41,7 +42,39 @@ void DuplexCall::OnRequest(bool ok) {
     Refuse(status);
     return;
   }
+  WatchIdleness();
   Advance();
+}
+
+void DuplexCall::WatchIdleness() {
+  IdleWatch& idle = environment_.idle;
+  if (!idle.is_on()) {
+    return;
+  }
+  {
+    MutexLock lock(mutex_);
+    touched_ = steady_clock::now();
+  }
+  context_.AddInitialMetadata("attend-session-idle-timeout-ms",
+                              absl::StrCat(absl::ToInt64Milliseconds(idle.timeout())));
+  idle_place_.Enter(idle, weak_from_this());
+}
+
+void DuplexCall::EndIfIdleSince(TimePoint before) noexcept {
+  {
+    MutexLock lock(mutex_);
+    if (running_ > 0 || closed_.has_value() || has_ended_ || touched_ > before) {
+      return;
+    }
+  }
+  const absl::Status refused = ContainVoid("ending an idle stream", [this] {
+    Refuse(absl::AbortedError(absl::StrCat("the stream had no request for ",
+                                           absl::FormatDuration(environment_.idle.timeout()),
+                                           " (--session-idle-timeout)")));
+  });
+  if (!refused.ok()) {
+    Close(refused);
+  }
 }
 
 void DuplexCall::Refuse(const absl::Status& status) {
@@ -94,6 +127,7 @@ void DuplexCall::OnRead(bool ok) {
   {
     MutexLock lock(mutex_);
     has_read_all_ = !ok;
+    touched_ = steady_clock::now();
     is_taken = is_admitted && !closed_.has_value();
     running_ += is_taken ? 1 : 0;
     running_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
@@ -224,11 +258,6 @@ void DuplexCall::Close(const absl::Status& status) {
   Advance();
 }
 
-bool DuplexCall::is_busy() {
-  MutexLock lock(mutex_);
-  return running_ > 0;
-}
-
 void DuplexCall::EndRequest(Outgoing& outgoing) {
   if (!outgoing.ended.has_value()) {
     return;
@@ -237,6 +266,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   {
     MutexLock lock(mutex_);
     running_bytes_ -= record.request_bytes;
+    touched_ = steady_clock::now();
   }
   const absl::Status recorded = ContainVoid("recording the call", [&] {
     const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;

@@ -14,17 +14,20 @@
 
 #include "core/runtime/mutex.h"
 #include "server/services/calls/attend_call.h"
+#include "server/services/calls/idle_watch.h"
 
 namespace attention {
 
 /// Reads requests while few are running and the client reads its answers; a client that does not
 /// read, or sends too many requests at once, is not read from. Every request enters the admission
-/// gate, and leaves it when its last message is sent, or will never be.
-class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
+/// gate, and leaves it when its last message is sent, or will never be. A call without a running
+/// request ends when no other came for the time of the IdleWatch, as if it had broken.
+class DuplexCall : public IdleStream, public std::enable_shared_from_this<DuplexCall> {
  public:
   virtual ~DuplexCall() = default;
   /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
+  void EndIfIdleSince(TimePoint before) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return is_cancelled_; }
   /// Returns a function that ends the call of a client that does not read answers. It may be called
@@ -96,8 +99,6 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
                      const absl::Status& status);
   /// Closes, and records the error, which belongs to no request.
   void Refuse(const absl::Status& status);
-  /// Returns whether requests are running.
-  bool is_busy();
 
   /// The metadata of the message that OnMessage is given, with the caller's current rights.
   const CallMetadata& message_metadata() const { return message_metadata_; }
@@ -119,6 +120,9 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   };
 
   void OnRequest(bool ok);
+  /// Begins to watch for idleness, and tells the time in the initial metadata, which are sent with
+  /// the first answer.
+  void WatchIdleness();
   void OnRead(bool ok);
   /// Returns UNAUTHENTICATED if the token was revoked, has expired, or now belongs to another
   /// tenant.
@@ -170,11 +174,13 @@ class DuplexCall : public std::enable_shared_from_this<DuplexCall> {
   bool is_closed_by_client_ = false;  // valid when the end is being sent
   std::atomic<bool> is_finished_ = false;
   std::atomic<int> ends_known_ = 0;  // of OnDone and OnFinish
+  IdleWatch::Place idle_place_;
 
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimePoint touched_ ABSL_GUARDED_BY(mutex_);          // when a request came, or was answered
   int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their messages
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -54,7 +54,6 @@ int64_t DecodeCall::PlanningCost(const grpc::ByteBuffer& message) const {
 }
 
 void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
-  AnnounceIdleTimeout();
   RequestRecord record;
   record.rpc = "Decode";
   record.arrival = arrival;
@@ -86,41 +85,13 @@ void DecodeCall::EndUnanswered(RequestRecord record, const absl::Status& status)
   Close(status);
 }
 
-void DecodeCall::AnnounceIdleTimeout() {
-  if (!std::exchange(has_met_action_, true) &&
-      decode_.sessions.idle_timeout() != absl::InfiniteDuration()) {
-    ContainVoid(kWork, [&] {
-      context_.AddInitialMetadata(
-          "attend-session-idle-timeout-ms",
-          absl::StrCat(absl::ToInt64Milliseconds(decode_.sessions.idle_timeout())));
-    }).IgnoreError();
-  }
-}
-
-std::function<bool()> DecodeCall::IdleEnd() {
-  return [self = std::weak_ptr<DuplexCall>(weak_from_this())] {
-    const std::shared_ptr<DuplexCall> call = self.lock();
-    return call == nullptr || static_cast<DecodeCall&>(*call).EndIdle();
-  };
-}
-
-bool DecodeCall::EndIdle() {
-  if (is_busy()) {
-    return false;
-  }
-  Refuse(absl::AbortedError(absl::StrCat("the session had no action for ",
-                                         absl::FormatDuration(decode_.sessions.idle_timeout()),
-                                         " (--session-idle-timeout)")));
-  return true;
-}
-
 void DecodeCall::Enter(const ActionPointer& action) {
   const v1::DecodeRequest& request = action->request.message;
   if (request.has_open()) {
     Encoder encoder;
     v1::DecodeResponse response;
     const absl::Status status = Contain(kWork, [&] {
-      return session_.Open(*action, environment_.models, IdleEnd(), *response.mutable_result());
+      return session_.Open(*action, environment_.models, *response.mutable_result());
     });
     if (status.ok()) {
       Answer(action, status, response, encoder);
@@ -177,7 +148,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
   TakePrefixes(decode_.sessions, action->request_class, plan);
   const int64_t taken = plan.TakenOf(0);
   if (taken > 0) {
-    session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches));
+    RETURN_IF_ERROR(session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches)));
   }
   RETURN_IF_ERROR(session_.Reserve(sequence, action->tokens - taken));
   auto job = std::make_shared<AttendJob>(

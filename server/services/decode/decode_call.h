@@ -1,7 +1,6 @@
 // Decode of attention.v1: a session, action by action.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "proto/codec/encode.h"
@@ -43,13 +42,6 @@ class DecodeCall final : public DuplexCall {
   void Enter(const ActionPointer& action);
   /// Runs the action. REQUIRES: the sequence is busy with it.
   void RunAction(const ActionPointer& action, SessionSequence& sequence);
-  /// Ends the stream as if it had broken, which decides whether its session is kept. Returns false
-  /// when the session is busy.
-  bool EndIdle();
-  /// Adds the timeout to the initial metadata, which is sent with the first answer.
-  void AnnounceIdleTimeout();
-  /// Returns the function for SessionTable::Place::SetEnd.
-  std::function<bool()> IdleEnd();
   /// Submits a step. If OK, OnStepDone will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
   absl::StatusOr<AttendPlan> PlanOnAccount(const DecodeAction& action, SessionSequence& sequence);
@@ -73,7 +65,6 @@ class DecodeCall final : public DuplexCall {
 
   const DecodeEnvironment& decode_;
   StreamSession session_;
-  bool has_met_action_ = false;  // used by OnMessage only
 };
 
 }  // namespace attention

@@ -15,6 +15,16 @@ namespace {
 constexpr int64_t kWaitingActionBytes = 4096;
 constexpr int64_t kRetryWaitingMs = 100;
 
+// Returns the memory of a session's plan, which has the options of all of its steps.
+int64_t PlanBytes(const SessionPlan& plan) {
+  return static_cast<int64_t>(sizeof(Session) + plan.step.SpaceUsedLong());
+}
+
+// Returns the memory of a fork until it has pages of its own.
+int64_t ForkBytes(const SessionSequence& parent) {
+  return static_cast<int64_t>(sizeof(SessionSequence)) + TableBytes(parent.caches);
+}
+
 }  // namespace
 
 absl::Status CheckRight(const Caller& caller, const Session& session) {
@@ -23,20 +33,19 @@ absl::Status CheckRight(const Caller& caller, const Session& session) {
 }
 
 absl::Status StreamSession::Open(const DecodeAction& action, const ModelRepository& models,
-                                 std::function<bool()> idle_end, v1::DecodeResult& result) {
+                                 v1::DecodeResult& result) {
   {
     MutexLock lock(mutex_);
     if (session_ != nullptr) {
       return absl::FailedPreconditionError("open: expected a stream without a session, found one");
     }
   }
-  return action.request.message.open().resume_token().empty()
-             ? OpenNew(action, models, std::move(idle_end), result)
-             : Resume(action, std::move(idle_end), result);
+  return action.request.message.open().resume_token().empty() ? OpenNew(action, models, result)
+                                                              : Resume(action, result);
 }
 
 absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepository& models,
-                                    std::function<bool()> idle_end, v1::DecodeResult& result) {
+                                    v1::DecodeResult& result) {
   const v1::OpenSession& open = action.request.message.open();
   const Caller& caller = action.caller;
   RETURN_IF_ERROR(caller.CheckModel(open.model()));
@@ -44,14 +53,15 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
       PlanSession(open, models, {table_.memory(caller.account), table_.prefixes().page_tokens()});
   RETURN_IF_ERROR(caller.HideOtherModels(plan.status()));
   ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, table_.Enter(caller.account));
-  auto session = std::make_shared<Session>(*std::move(plan));
+  ASSIGN_OR_RETURN(std::unique_ptr<FairBudget::Part> memory,
+                   TakeTables(caller.account, PlanBytes(*plan)));
+  auto session = std::make_shared<Session>(*std::move(plan), std::move(memory));
   RETURN_IF_ERROR(session->Add(0));
   std::string resume_token;
   if (session->plan().time_to_live > absl::ZeroDuration()) {
     resume_token = SessionTable::MakeToken();
     result.set_resume_token(resume_token);
   }
-  place->SetEnd(std::move(idle_end));
   MutexLock lock(mutex_);
   session_ = std::move(session);
   place_ = std::move(place);
@@ -59,8 +69,7 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   return absl::OkStatus();
 }
 
-absl::Status StreamSession::Resume(const DecodeAction& action, std::function<bool()> idle_end,
-                                   v1::DecodeResult& result) {
+absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult& result) {
   const v1::OpenSession& open = action.request.message.open();
   v1::OpenSession nothing_else;
   nothing_else.set_resume_token(open.resume_token());
@@ -79,12 +88,25 @@ absl::Status StreamSession::Resume(const DecodeAction& action, std::function<boo
     result.clear_resume_token();
     return parked.status();
   }
-  parked->place->SetEnd(std::move(idle_end));
   MutexLock lock(mutex_);
   session_ = std::move(parked->session);
   place_ = std::move(parked->place);
   resume_token_ = std::move(resume_token);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FairBudget::Part>> StreamSession::TakeTables(
+    const std::string& account, int64_t bytes) const {
+  FairBudget& all = table_.table_bytes();
+  std::unique_ptr<FairBudget::Part> part = all.Take(account, bytes);
+  if (part != nullptr) {
+    return part;
+  }
+  return Refuse(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("too many bytes of tables and options of sessions: ", all.used(),
+                             " of ", all.total(), ", ", bytes, " more would exceed the share of ",
+                             account, " (an eighth of --max-cache-bytes)"),
+                {.reason = RefusalReason::kTenantShare});
 }
 
 absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& action) {
@@ -93,7 +115,6 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
     return absl::FailedPreconditionError(
         "action: expected `open` as the first action of a stream, found another");
   }
-  place_->Touch();
   action->session = session_;
   const int64_t number = action->request.message.sequence();
   ASSIGN_OR_RETURN(SessionSequence* const sequence, session_->Find(number));
@@ -150,8 +171,11 @@ absl::Status StreamSession::ReserveWaiting(DecodeAction& action) const {
 absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequence& sequence) {
   MutexLock lock(mutex_);
   switch (request.action_case()) {
-    case v1::DecodeRequest::kFork:
-      return session_->Fork(sequence, request.fork().new_sequence());
+    case v1::DecodeRequest::kFork: {
+      ASSIGN_OR_RETURN(std::unique_ptr<FairBudget::Part> tables,
+                       TakeTables(place_->account(), ForkBytes(sequence)));
+      return session_->Fork(sequence, request.fork().new_sequence(), std::move(tables));
+    }
     case v1::DecodeRequest::kTruncate:
       RETURN_IF_ERROR(
           CheckSessionTruncation(session_->plan(), sequence.length, request.truncate().length()));
@@ -162,9 +186,11 @@ absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequ
   }
 }
 
-void StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvCache> caches) {
+absl::Status StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvCache> caches) {
   MutexLock lock(mutex_);  // Describe reads their shapes
+  ASSIGN_OR_RETURN(sequence.tables, TakeTables(place_->account(), TableBytes(caches)));
   sequence.caches = std::move(caches);
+  return absl::OkStatus();
 }
 
 absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
@@ -196,7 +222,6 @@ void StreamSession::Describe(int64_t number, v1::DecodeResult& result) {
   {
     MutexLock lock(mutex_);
     if (session_ != nullptr) {
-      place_->Touch();
       const absl::StatusOr<SessionSequence*> sequence = session_->Find(number);
       result.set_length(sequence.ok() ? (*sequence)->length : 0);
       const SessionUse& use = session_->use();
@@ -214,7 +239,6 @@ void StreamSession::Describe(int64_t number, v1::DecodeResult& result) {
 void StreamSession::Leave(bool is_clean, const std::string& tenant) {
   MutexLock lock(mutex_);
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
-    place_->SetEnd(nullptr);
     table_.Park(resume_token_, {std::move(session_), std::move(place_), tenant});
   }
   session_.reset();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -30,11 +29,10 @@ class StreamSession {
   /// The table outlives this.
   explicit StreamSession(SessionTable& table) : table_(table) {}
 
-  /// Opens a new session, or resumes a parked one. `idle_end` is as SessionTable::Place::SetEnd
-  /// needs it. FAILED_PRECONDITION when there is a session already; errors of PlanSession and the
-  /// table.
+  /// Opens a new session, or resumes a parked one. FAILED_PRECONDITION when there is a session
+  /// already; errors of PlanSession and the table.
   absl::Status Open(const DecodeAction& action, const ModelRepository& models,
-                    std::function<bool()> idle_end, v1::DecodeResult& result);
+                    v1::DecodeResult& result);
 
   /// Returns the sequence of the action, which is then busy with it; null if the action waits for
   /// earlier ones. RESOURCE_EXHAUSTED if it may not wait.
@@ -53,8 +51,8 @@ class StreamSession {
   /// with the caller's action.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
   /// Replaces the caches of an empty sequence by those of a step's first tokens. The sequence stays
-  /// empty until the step ends.
-  void SetCaches(SessionSequence& sequence, std::vector<KvCache> caches);
+  /// empty until the step ends. RESOURCE_EXHAUSTED without room for their tables.
+  absl::Status SetCaches(SessionSequence& sequence, std::vector<KvCache> caches);
   /// Reserves room for `tokens` more tokens, if necessary by evicting prefixes, then by ending
   /// parked sessions.
   absl::Status Reserve(SessionSequence& sequence, int64_t tokens);
@@ -70,12 +68,15 @@ class StreamSession {
 
  private:
   absl::Status OpenNew(const DecodeAction& action, const ModelRepository& models,
-                       std::function<bool()> idle_end, v1::DecodeResult& result);
-  absl::Status Resume(const DecodeAction& action, std::function<bool()> idle_end,
-                      v1::DecodeResult& result);
+                       v1::DecodeResult& result);
+  absl::Status Resume(const DecodeAction& action, v1::DecodeResult& result);
   /// Reserves the action's bytes in the limit of waiting actions. RESOURCE_EXHAUSTED if it may not
   /// wait.
   absl::Status ReserveWaiting(DecodeAction& action) const;
+
+  /// Takes memory of the session besides its pages.
+  absl::StatusOr<std::unique_ptr<FairBudget::Part>> TakeTables(const std::string& account,
+                                                               int64_t bytes) const;
 
   SessionTable& table_;
 

@@ -26,6 +26,7 @@ class OpenInferenceService {
     Gate& admission;
     Gate& live_calls;
     ReceiveWatch& receiving;
+    IdleWatch& idle;
     /// The rights of callers.
     const Access& access;
     /// Null: shared memory is disabled.

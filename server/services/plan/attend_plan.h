@@ -95,6 +95,10 @@ struct AttendPlan {
   int64_t TakenOf(int64_t sequence) const {
     return prefix.table == nullptr ? 0 : prefix.taken[sequence].length;
   }
+  /// Returns whether there is anything to do for a sequence: rows to compute, or keys to cache.
+  bool HasWork(const PlannedSequence& sequence) const {
+    return sequence.query.rows > 0 || (caches != nullptr && sequence.key.rows > 0);
+  }
   /// Returns the number of columns of the weights of a layer, or of bare attention.
   int64_t KeysOf(const PlannedSequence& sequence) const {
     return cached_len + sequence.key.rows + extra_keys;

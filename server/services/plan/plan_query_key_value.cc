@@ -66,6 +66,10 @@ absl::Status CheckShapes(const AttendPlan& plan) {
                  ".shape: expected a number of heads that is a positive multiple of the key's ",
                  plan.key.num_kv_heads, ", found ", ShapeText(query));
   }
+  if (plan.key.num_heads > kMaxHeads) {
+    return Wrong(FieldPath{kPaths[0]}, ".shape: expected at most ", kMaxHeads, " heads, found ",
+                 ShapeText(query));
+  }
   // The limits of the core.
   const BatchKey& k = plan.key;
   const AttentionSequence extents = {

@@ -4,78 +4,10 @@
 #include <utility>
 
 #include "core/runtime/contain.h"
+#include "server/services/reply/job_cost.h"
 
 namespace attention {
 namespace {
-
-// The memory of each sequence, with or without rows, in plan, description, job and reply.
-constexpr int64_t kSequenceBytes =
-    sizeof(PlannedSequence) + sizeof(JobSequence) + sizeof(int64_t) + sizeof(SequenceRows);
-// The memory of a text besides its tokens.
-constexpr int64_t kTextBytes = sizeof(TokenizedText);
-
-// Returns the memory of the hidden states that PrefixRows takes from the prefix cache and gives to
-// it.
-int64_t PrefixRowsBytes(const AttendPlan& plan) {
-  return plan.prefix.table == nullptr
-             ? 0
-             : std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
-}
-
-// Returns the memory of the plan besides the request's own bytes.
-int64_t PlannedBytes(const AttendPlan& plan) {
-  int64_t bytes =
-      std::ssize(plan.sequences) * kSequenceBytes + PrefixRowsBytes(plan) +
-      plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
-      (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
-  for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {
-    bytes += kTextBytes + std::ssize((*plan.texts)[i].ids) * kTextTokenBytes;
-  }
-  return bytes;
-}
-
-// Returns the number of keys that the rows of the sequence attend to, over all rows.
-double AttendedPairs(const AttendPlan& plan, int64_t index) {
-  const PlannedSequence& sequence = plan.sequences[index];
-  const auto rows = static_cast<double>(sequence.query.rows - plan.TakenOf(index));
-  const auto keys = static_cast<double>(plan.cached_len + sequence.key.rows);
-  return plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
-}
-
-int64_t MemoryRows(const JobDescription& description) {
-  int64_t rows = 0;
-  for (const JobSequence& sequence : description.sequences) {
-    rows += sequence.kv_len;
-  }
-  return rows;
-}
-
-int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
-  return plan.wanted == ModelOutput::kLogits       ? description.tokens + CachedTokens(plan)
-         : plan.wanted == ModelOutput::kLastLogits ? std::ssize(description.sequences)
-                                                   : 0;
-}
-
-double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
-  double pairs = 0;
-  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
-    pairs += AttendedPairs(plan, i);
-  }
-  const BatchKey& key = plan.key;
-  if (plan.model != nullptr) {
-    const int64_t memory_rows = key.has_memory ? MemoryRows(description) : 0;
-    return key.is_stack()
-               ? plan.model->Flops(description.tokens, pairs, LogitRows(plan, description),
-                                   memory_rows)
-               : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
-  }
-  return 2.0 * static_cast<double>(key.num_heads * (key.head_dim + key.value_head_dim)) * pairs;
-}
-
-// Returns whether there is anything to do for the sequence: rows to compute, or keys to cache.
-bool HasWork(const AttendPlan& plan, const PlannedSequence& sequence) {
-  return sequence.query.rows > 0 || (plan.caches != nullptr && sequence.key.rows > 0);
-}
 
 JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
   JobDescription description;
@@ -83,7 +15,7 @@ JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
   for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
     const PlannedSequence& sequence = plan.sequences[i];
     const int64_t taken = plan.TakenOf(i);
-    if (HasWork(plan, sequence)) {
+    if (plan.HasWork(sequence)) {
       description.sequences.push_back(
           {sequence.query.rows - taken, sequence.key.rows - taken, plan.CachesOf(i)});
       description.tokens += sequence.query.rows - taken;
@@ -109,7 +41,7 @@ AttendJob::AttendJob(AttendPlan plan, const JobOrigin& origin, std::shared_ptr<A
       reply_(std::make_shared<AttendReply>(plan_)),
       sink_(std::move(sink)) {
   for (int64_t i = 0; i < std::ssize(plan_.sequences); ++i) {
-    if (HasWork(plan_, plan_.sequences[i])) {
+    if (plan_.HasWork(plan_.sequences[i])) {
       planned_.push_back(i);
     }
   }

@@ -256,7 +256,9 @@ TEST(FlopsTest, CountsEveryProduct) {
   const LoadedTestModel llama("models/llama");
   const ModelInfo& info = llama.info();
   const MultiHeadAttentionShape& s = info.layers[0].shape;
-  const double pair = 2.0 * static_cast<double>(s.num_heads * (s.head_dim + s.value_head_dim));
+  const auto padded = [](int64_t width) { return RoundUp(width, 16); };
+  const double pair =
+      2.0 * static_cast<double>(s.num_heads * (padded(s.head_dim) + padded(s.value_head_dim)));
   const auto layers = static_cast<double>(info.layers.size());
   const Model& model = llama.model();
   EXPECT_EQ(model.Flops(0, 10, 0), 10 * pair * layers);

@@ -1,6 +1,7 @@
 // What sessions may take, what becomes of them when streams break, and what is refused.
 
 #include "gmock/gmock.h"
+#include "server/sessions/session.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
@@ -211,11 +212,69 @@ TEST(SessionLimitsTest, AnIdleStreamIsEndedAndItsSessionWaitsToBeResumed) {
     const grpc::Status status = stream.End();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
     EXPECT_EQ(status.error_message(),
-              "the session had no action for 100ms (--session-idle-timeout)");
+              "the stream had no request for 100ms (--session-idle-timeout)");
   }
   ASSERT_TRUE(Eventually([&] { return StatisticsOf(server).parked_sessions() == 1; }));
   DecodeStream stream(server.NewChannel());
   stream.Must(Resuming(token));
+}
+
+TEST(SessionLimitsTest, AStreamThatOpensNoSessionIsEndedToo) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  DecodeStream stream(server.NewChannel());
+  EXPECT_FALSE(stream.Read().has_value()) << "nothing but the end comes";
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST(SessionLimitsTest, AStreamThatWaitsForAnAnswerIsNotIdle) {
+  InProcessServer server({.threads = 1,
+                          .max_batch_delay_us = 400'000,
+                          .session_idle_timeout = absl::Milliseconds(40)});
+  DecodeStream stream(server.NewChannel());
+  stream.Send(OpenModel("demo"));
+  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
+  EXPECT_TRUE(stream.Read().has_value());
+  const std::optional<DecodeAnswer> answer = stream.Read();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->result.code(), 0) << answer->result.message();
+}
+
+// Of pages that forks share only the tables take memory: here 48 KiB each of half a mebibyte.
+TEST(SessionLimitsTest, TheTablesOfForksAreLimited) {
+  constexpr int64_t kHeads = 1024;
+  InProcessServer server({.threads = 1, .max_cache_bytes = 16 << 20});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenHeads(kHeads, kHeads, 1));
+  const Tensor row = SeededTensor(1, Dtype::kF32, {1, kHeads, 1});
+  v1::DecodeRequest step;
+  *step.mutable_step()->mutable_query_key_value() = QkvRequest(row, row, row).query_key_value();
+  stream.Must(step);
+  int64_t forks = 0;
+  DecodeAnswer answer;
+  while (forks < Session::kMaxSequences - 1 && answer.result.code() == 0) {
+    answer = stream.Do(ForkTo(++forks));
+  }
+  EXPECT_EQ(answer.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(answer.result.message(), HasSubstr("(an eighth of --max-cache-bytes)"));
+  EXPECT_LT(forks, 40);
+  stream.Must(Release(), 1);
+  stream.Must(ForkTo(forks));
+}
+
+TEST(SessionLimitsTest, TheOptionsOfSessionsAreLimited) {
+  constexpr int kHeads = 65536;  // 256 KiB of sinks each
+  InProcessServer server({.threads = 1, .max_cache_bytes = 4 << 20});
+  v1::DecodeRequest open = OpenHeads(kHeads, 1, 1);
+  open.mutable_open()->mutable_options()->mutable_sinks()->Resize(kHeads, 1.0f);
+  std::vector<std::unique_ptr<DecodeStream>> streams;
+  DecodeAnswer answer;
+  while (streams.size() < 10 && answer.result.code() == 0) {
+    streams.push_back(std::make_unique<DecodeStream>(server.NewChannel()));
+    answer = streams.back()->Do(open);
+  }
+  EXPECT_EQ(answer.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(answer.result.message(), HasSubstr("tables and options of sessions"));
+  EXPECT_LT(streams.size(), 4U);
 }
 
 TEST(SessionLimitsTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {

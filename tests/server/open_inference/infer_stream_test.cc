@@ -38,6 +38,17 @@ class InferStreamTest : public ::testing::Test {
   grpc::ClientContext context_;
 };
 
+TEST_F(InferStreamTest, AStreamThatSendsNothingIsEnded) {
+  InProcessServer server({.session_idle_timeout = absl::Milliseconds(100)});
+  InferClient client(server.NewChannel());
+  const auto stream = client.stub().ModelStreamInfer(&context_);
+  ModelStreamInferResponse message;
+  EXPECT_FALSE(stream->Read(&message));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "the stream had no request for 100ms (--session-idle-timeout)");
+}
+
 TEST_F(InferStreamTest, AnswersInTheOrderOfTheRequests) {
   constexpr int kRequests = 40;
   const auto stream = client_.stub().ModelStreamInfer(&context_);

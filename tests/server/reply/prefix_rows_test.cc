@@ -124,7 +124,8 @@ TEST_F(PrefixRowsTest, TheQueueCountsTheHiddenStatesThatACacheTakesAndGives) {
   SessionTable with({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
   const int64_t alone = MakeJob(without)->description().size_bytes;
   const int64_t states = kTokens * model_->info().d_model * int64_t{sizeof(float)};
-  EXPECT_EQ(MakeJob(with)->description().size_bytes, alone + states);
+  const auto tables = static_cast<int64_t>(model_->info().layers.size() * sizeof(KvCache));
+  EXPECT_EQ(MakeJob(with)->description().size_bytes, alone + states + tables);
 }
 
 TEST_F(PrefixRowsTest, WithoutACacheJobsHaveNothingToDoWithIt) {

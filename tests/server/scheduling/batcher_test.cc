@@ -60,6 +60,14 @@ TEST_F(BatcherTest, StaysWithinTheTokenLimitAndLetsNoSmallerJobPass) {
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_many, would_fit));
 }
 
+TEST_F(BatcherTest, AJobWithoutRowsCountsAsOneRow) {
+  for (int i = 0; i < 11; ++i) {
+    Push({.lengths = {0}});
+  }
+  EXPECT_EQ(batcher_.Next().jobs.size(), 10U);
+  EXPECT_EQ(batcher_.Next().jobs.size(), 1U);
+}
+
 TEST_F(BatcherTest, ComputesALargerJobAlone) {
   const auto large = Push({.lengths = {11}, .flops = 1001});
   const auto small = Push({.lengths = {1}, .flops = 1000});

@@ -52,6 +52,15 @@ TEST(SpeedEstimateTest, DoesNotTakeTheBeginOfSmallBatchesForWork) {
   EXPECT_NEAR(static_cast<double>(prompt.alone_ns), 1'570'000, 10);
 }
 
+TEST(SpeedEstimateTest, ABatchWithoutOperationsTeachesNothing) {
+  Begun speed;
+  speed.Observe(kKey, 1e9, 30'000'000);
+  for (int i = 0; i < 20; ++i) {
+    speed.Observe(kKey, 0, 200'000'000);
+  }
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 1e9).alone_ns), 30'000'000, 10);
+}
+
 TEST(SpeedEstimateTest, KeepsKindsApart) {
   Begun speed;
   speed.Observe(kKey, 1e6, 30'000);

@@ -106,57 +106,5 @@ TEST_F(SessionTableTest, WhoHasLessEndsAParkedSessionOfWhoHasMore) {
   EXPECT_EQ(table_.statistics().parked, kSessions - 1);
 }
 
-class IdleSessionTest : public ::testing::Test {
- protected:
-  std::shared_ptr<SessionTable::Place> Open() {
-    auto place = table_.Enter("");
-    EXPECT_THAT(place, IsOk());
-    (*place)->SetEnd([this] {
-      ++asked_;
-      return !is_busy_;
-    });
-    return *std::move(place);
-  }
-  void PassAndEnd(int64_t minutes) {
-    now_ = now_.load() + std::chrono::minutes(minutes);
-    table_.EndIdle();
-  }
-
-  std::atomic<TimePoint> now_ = TimePoint(std::chrono::hours(1));
-  std::atomic<bool> is_busy_ = false;
-  std::atomic<int> asked_ = 0;  // by the test or by the table's thread
-  SessionTable table_{
-      {.max_sessions = 10, .max_cache_bytes = kCacheBytes, .idle_timeout = absl::Hours(1)},
-      [this] { return now_.load(); }};
-};
-
-TEST_F(IdleSessionTest, EndsWhatHadNoActionForLong) {
-  const auto place = Open();
-  PassAndEnd(59);
-  place->Touch();
-  PassAndEnd(59);
-  EXPECT_EQ(asked_, 0);
-  PassAndEnd(1);
-  EXPECT_TRUE(Eventually([this] { return asked_ == 1; }));
-}
-
-TEST_F(IdleSessionTest, WhoIsBusyIsAskedAgainLater) {
-  const auto place = Open();
-  is_busy_ = true;
-  PassAndEnd(60);
-  EXPECT_TRUE(Eventually([this] { return asked_ == 1; }));
-  PassAndEnd(59);
-  EXPECT_EQ(asked_, 1);
-  PassAndEnd(1);
-  EXPECT_TRUE(Eventually([this] { return asked_ == 2; }));
-}
-
-TEST_F(IdleSessionTest, AParkedSessionHasATimeOfItsOwn) {
-  const auto place = Open();
-  place->SetEnd(nullptr);
-  PassAndEnd(120);
-  EXPECT_EQ(asked_, 0);
-}
-
 }  // namespace
 }  // namespace attention

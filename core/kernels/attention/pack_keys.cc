@@ -1,0 +1,55 @@
+#include "core/kernels/attention/pack_keys.h"
+
+#include <algorithm>
+
+#include "core/kernels/attention/head_rows.h"
+#include "core/kernels/tile/tile_kernels.h"
+
+namespace attention {
+namespace {
+
+PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, int64_t head) {
+  const int64_t first = first_row * view.token_stride + head * view.head_stride;
+  return {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, rows,
+          view.head_dim};
+}
+
+}  // namespace
+
+KeyValueStorage StorageOf(const AttentionPlan& plan) {
+  return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
+}
+
+HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys) {
+  return {StorageOf(plan), plan.depth(), plan.value_width(), RoundUp(keys, kKeyBlock)};
+}
+
+void PackKeys(const KeysToPack& keys, std::byte* scratch) {
+  const TileKernels& kernels = CurrentTileKernels();
+  const FlashSequence& sequence = *keys.sequence;
+  const AttentionPlan& plan = *keys.plan;
+  const size_t element_bytes = SizeOf(plan.compute());
+  const int64_t end = keys.first_key + keys.count;
+  for (int64_t row = keys.first_key; row < end; row += kKeyBlock) {
+    const int64_t rows = std::min(kKeyBlock, end - row);
+    const int64_t block = row / kKeyBlock;
+    PackSource key = SourceRows(sequence.key, row, rows, keys.kv_head);
+    const HeadPreparation preparation{
+        .norm = sequence.options.key_norm,
+        .rotary = sequence.options.rotary,
+        .table = keys.rotations,
+        .first_row = row,
+        .has_feature_map = sequence.options.similarity == Similarity::kLinear};
+    if (preparation.does_something()) {
+      PrepareHeadRows(preparation, key, plan.compute(), scratch);
+      key = {scratch, plan.compute(), key.cols, rows, key.cols};
+    }
+    kernels.pack_transposed(key, plan.compute(), plan.depth(),
+                            keys.page.keys + block * plan.key_block_elements() * element_bytes);
+    keys.page.values_are_finite[block] = kernels.pack_rows(
+        SourceRows(sequence.value, row, rows, keys.kv_head), plan.compute(), plan.value_width(),
+        keys.page.values + block * plan.value_block_elements() * element_bytes);
+  }
+}
+
+}  // namespace attention

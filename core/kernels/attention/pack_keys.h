@@ -1,0 +1,36 @@
+// Packs keys and values into the memory from which products read them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/kernels/attention/packed_layout.h"
+#include "core/kernels/attention/query_tile.h"
+#include "core/kernels/attention/rotary.h"
+
+namespace attention {
+
+/// Keys [first_key, first_key + count) of one key/value head, and their values. first_key is a
+/// multiple of kKeyBlock.
+struct KeysToPack {
+  const FlashSequence* sequence = nullptr;
+  const AttentionPlan* plan = nullptr;
+  const RotaryTable* rotations = nullptr;  // row j: key j
+  int64_t first_key = 0;
+  int64_t count = 0;
+  int64_t kv_head = 0;
+  /// The memory of the head, from key 0 on.
+  HeadPage page;
+};
+
+/// The format in which keys are packed that no cache holds.
+KeyValueStorage StorageOf(const AttentionPlan& plan);
+
+/// The layout of a head of `keys` keys, which is rounded up to whole key blocks.
+HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys);
+
+/// Packs them, the keys after their norm, rotation and feature map. `scratch` has room for
+/// kKeyBlock prepared rows.
+void PackKeys(const KeysToPack& keys, std::byte* scratch);
+
+}  // namespace attention

@@ -1,0 +1,100 @@
+#include "server/services/calls/idle_watch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/runtime/contain.h"
+#include "server/log/log.h"
+
+namespace attention {
+namespace {
+
+// The part of the timeout by which a stream may end late, at most a minute.
+constexpr int kChecksPerTimeout = 8;
+constexpr std::chrono::nanoseconds kMostBetweenChecks = std::chrono::minutes(1);
+
+}  // namespace
+
+IdleWatch::~IdleWatch() {
+  {
+    MutexLock lock(mutex_);
+    is_closed_ = true;
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void IdleWatch::Start() {
+  if (is_on()) {
+    thread_ = std::thread([this] { Run(); });
+  }
+}
+
+void IdleWatch::Run() {
+  const std::chrono::nanoseconds pause =
+      std::min(absl::ToChronoNanoseconds(timeout_) / kChecksPerTimeout, kMostBetweenChecks);
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      while (streams_.empty() && !is_closed_) {
+        changed_.Wait(mutex_);
+      }
+      const auto end = std::chrono::steady_clock::now() + pause;
+      while (!is_closed_ && changed_.WaitUntil(mutex_, end)) {
+      }
+      if (is_closed_) {
+        return;
+      }
+    }
+    const absl::Status status = ContainVoid("ending idle streams", [this] { Check(); });
+    if (!status.ok()) {
+      LogFailure(status);
+    }
+  }
+}
+
+void IdleWatch::Check() {
+  if (!is_on()) {
+    return;
+  }
+  const TimePoint before = clock_() - absl::ToChronoNanoseconds(timeout_);
+  // Released without the lock: the last owner of a stream leaves the watch.
+  std::vector<std::shared_ptr<IdleStream>> streams;
+  {
+    MutexLock lock(mutex_);
+    streams.reserve(streams_.size());
+    for (const std::weak_ptr<IdleStream>& stream : streams_) {
+      streams.push_back(stream.lock());
+    }
+  }
+  for (const std::shared_ptr<IdleStream>& stream : streams) {
+    if (stream != nullptr) {
+      stream->EndIfIdleSince(before);
+    }
+  }
+}
+
+void IdleWatch::Place::Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream) {
+  std::list<std::weak_ptr<IdleStream>> added;
+  added.push_back(std::move(stream));
+  MutexLock lock(watch.mutex_);
+  const bool wakes = watch.streams_.empty();
+  watch.streams_.splice(watch.streams_.end(), added);
+  entry_ = std::prev(watch.streams_.end());
+  watch_ = &watch;
+  if (wakes) {
+    watch.changed_.NotifyAll();
+  }
+}
+
+IdleWatch::Place::~Place() {
+  std::list<std::weak_ptr<IdleStream>> removed;  // freed without the lock
+  if (watch_ != nullptr) {
+    MutexLock lock(watch_->mutex_);
+    removed.splice(removed.end(), watch_->streams_, entry_);
+  }
+}
+
+}  // namespace attention

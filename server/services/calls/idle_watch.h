@@ -1,0 +1,75 @@
+// Ends streams on which nothing happens.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "core/runtime/mutex.h"
+#include "server/scheduling/time_point.h"
+
+namespace attention {
+
+/// A stream that ends when nothing happens on it for long.
+class IdleStream {
+ public:
+  /// Ends the stream if nothing has happened on it since `before`. Called by the watch's thread;
+  /// does not block, and does not throw.
+  virtual void EndIfIdleSince(TimePoint before) noexcept = 0;
+
+ protected:
+  ~IdleStream() = default;
+};
+
+/// Asks all open streams from time to time. Thread-safe.
+class IdleWatch {
+ public:
+  using Clock = std::function<TimePoint()>;
+
+  /// `timeout` is the time after which an idle stream ends; infinite: never.
+  explicit IdleWatch(absl::Duration timeout, Clock clock = std::chrono::steady_clock::now)
+      : timeout_(timeout), clock_(std::move(clock)) {}
+  ~IdleWatch();
+
+  absl::Duration timeout() const { return timeout_; }
+  bool is_on() const { return timeout_ != absl::InfiniteDuration(); }
+
+  /// Starts the thread, which sleeps while no stream is open. Called at most once.
+  void Start();
+  /// Asks all streams.
+  void Check();
+
+  /// A stream while it is open; a member of it.
+  class Place {
+   public:
+    Place() = default;
+    ~Place();
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+    /// Called at most once.
+    void Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream);
+
+   private:
+    IdleWatch* watch_ = nullptr;
+    std::list<std::weak_ptr<IdleStream>>::iterator entry_;
+  };
+
+ private:
+  void Run();
+
+  const absl::Duration timeout_;
+  const Clock clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::list<std::weak_ptr<IdleStream>> streams_ ABSL_GUARDED_BY(mutex_);
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace attention

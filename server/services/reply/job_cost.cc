@@ -1,0 +1,143 @@
+#include "server/services/reply/job_cost.h"
+
+#include <algorithm>
+
+#include "core/kernels/attention/flash_attention.h"
+#include "server/services/plan/saturating.h"
+#include "server/services/reply/prefix_rows.h"
+#include "server/sessions/session.h"
+
+namespace attention {
+namespace {
+
+// The memory of each sequence, with or without rows, in plan, description, job and reply.
+constexpr int64_t kSequenceBytes =
+    sizeof(PlannedSequence) + sizeof(JobSequence) + sizeof(int64_t) + sizeof(SequenceRows);
+// The memory of a text besides its tokens.
+constexpr int64_t kTextBytes = sizeof(TokenizedText);
+
+// The time to read, convert and store a row or a key of a head, by the pairs of the same head that
+// are computed meanwhile.
+constexpr double kPairsPerRow = 30;
+
+struct HeadWidths {
+  int64_t key = 0;
+  int64_t value = 0;
+};
+
+// Returns the widths of a head in memory.
+HeadWidths WidthsOf(const AttendPlan& plan) {
+  const BatchKey& key = plan.key;
+  if (plan.model == nullptr || key.is_stack()) {
+    return {AttentionPlan::PaddedWidth(key.head_dim),
+            AttentionPlan::PaddedWidth(key.value_head_dim)};
+  }
+  const MultiHeadAttentionShape& shape = plan.model->layer(key.layer).shape();
+  return {AttentionPlan::PaddedWidth(shape.head_dim),
+          AttentionPlan::PaddedWidth(shape.value_head_dim)};
+}
+
+// Returns the cost of the sums of linear attention, which rows read, keys are added to, and each
+// sequence begins with zeros, in pairs.
+double LinearPairs(const AttendPlan& plan, double rows, double keys) {
+  if (plan.options.shared.similarity != Similarity::kLinear) {
+    return 0;
+  }
+  const HeadWidths widths = WidthsOf(plan);
+  const double sums = static_cast<double>(widths.key * widths.value) /
+                      static_cast<double>(widths.key + widths.value);
+  return sums * (rows + keys + kPairsPerRow);
+}
+
+// Returns the cost of a sequence in pairs of a row and a key that it attends to.
+double PairsOf(const AttendPlan& plan, int64_t index) {
+  const PlannedSequence& sequence = plan.sequences[index];
+  const int64_t taken = plan.TakenOf(index);
+  const bool is_cached = plan.caches != nullptr || plan.prefix.table != nullptr;
+  const int64_t new_keys = sequence.key.rows - taken;
+  const auto rows = static_cast<double>(sequence.query.rows - taken);
+  const auto keys = static_cast<double>(RoundUp(plan.cached_len + sequence.key.rows, kKeyStep));
+  const auto stored = static_cast<double>(is_cached ? new_keys : RoundUp(new_keys, kKeyBlock));
+  // Without a model, several heads may share the keys of one.
+  const double key_share = plan.model != nullptr ? 1
+                                                 : static_cast<double>(plan.key.num_kv_heads) /
+                                                       static_cast<double>(plan.key.num_heads);
+  const double attended =
+      plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys;
+  return attended + kPairsPerRow * (rows + key_share * stored + static_cast<double>(taken)) +
+         LinearPairs(plan, rows, stored);
+}
+
+int64_t MemoryRows(const JobDescription& description) {
+  int64_t rows = 0;
+  for (const JobSequence& sequence : description.sequences) {
+    rows += sequence.kv_len;
+  }
+  return rows;
+}
+
+int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
+  return plan.wanted == ModelOutput::kLogits       ? description.tokens + CachedTokens(plan)
+         : plan.wanted == ModelOutput::kLastLogits ? std::ssize(description.sequences)
+                                                   : 0;
+}
+
+// Returns the memory of the largest packed head, as far as it is more than FlashAttention takes for
+// any keys and values of their size: a head of many keys cannot be packed in parts.
+int64_t LargeHeadBytes(const AttendPlan& plan) {
+  const HeadWidths widths = WidthsOf(plan);
+  const BatchKey& key = plan.key;
+  int64_t most = 0;
+  for (const PlannedSequence& sequence : plan.sequences) {
+    const int64_t own =
+        SaturatingProduct({FlashAttention::kMostPadding, sequence.key.rows, key.num_kv_heads,
+                           key.head_dim + key.value_head_dim, int64_t{sizeof(float)}});
+    const int64_t packed =
+        SaturatingProduct({sequence.key.rows, widths.key + widths.value, int64_t{sizeof(float)}});
+    most = std::max(most, packed - std::max(own, FlashAttention::kPackedBytes));
+  }
+  return plan.model == nullptr && plan.caches == nullptr ? most : 0;
+}
+
+// Returns the memory of the hidden states that PrefixRows takes from the prefix cache and gives to
+// it.
+int64_t PrefixRowsBytes(const AttendPlan& plan) {
+  return plan.prefix.table == nullptr
+             ? 0
+             : std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
+}
+
+}  // namespace
+
+int64_t PlannedBytes(const AttendPlan& plan) {
+  int64_t bytes =
+      std::ssize(plan.sequences) * kSequenceBytes + PrefixRowsBytes(plan) + LargeHeadBytes(plan) +
+      plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
+      (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
+  for (const Prefix& taken : plan.prefix.taken) {
+    bytes += TableBytes(taken.caches);
+  }
+  for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {
+    bytes += kTextBytes + std::ssize((*plan.texts)[i].ids) * kTextTokenBytes;
+  }
+  return bytes;
+}
+
+double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
+  double pairs = 0;
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    pairs += plan.HasWork(plan.sequences[i]) ? PairsOf(plan, i) : 0;
+  }
+  const BatchKey& key = plan.key;
+  if (plan.model != nullptr) {
+    const int64_t memory_rows = key.has_memory ? MemoryRows(description) : 0;
+    return key.is_stack()
+               ? plan.model->Flops(description.tokens, pairs, LogitRows(plan, description),
+                                   memory_rows)
+               : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
+  }
+  const HeadWidths widths = WidthsOf(plan);
+  return 2.0 * static_cast<double>(key.num_heads * (widths.key + widths.value)) * pairs;
+}
+
+}  // namespace attention

@@ -1,0 +1,79 @@
+// Streams on which nothing happens, by a clock of the test.
+#include "server/services/calls/idle_watch.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/support/eventually.h"
+
+namespace attention {
+namespace {
+
+class FakeStream final : public IdleStream {
+ public:
+  explicit FakeStream(TimePoint touched) : touched_(touched) {}
+  void Enter(IdleWatch& watch, const std::shared_ptr<FakeStream>& self) {
+    place_.Enter(watch, self);
+  }
+  void EndIfIdleSince(TimePoint before) noexcept override {
+    ended = ended || touched_ <= before;
+    ++asked;
+  }
+
+  std::atomic<bool> ended = false;
+  std::atomic<int> asked = 0;
+
+ private:
+  const TimePoint touched_;
+  IdleWatch::Place place_;
+};
+
+std::shared_ptr<FakeStream> Enter(IdleWatch& watch, TimePoint touched) {
+  auto stream = std::make_shared<FakeStream>(touched);
+  stream->Enter(watch, stream);
+  return stream;
+}
+
+TEST(IdleWatchTest, EndsWhatWasIdleForTheWholeTime) {
+  TimePoint now(std::chrono::hours(5));
+  IdleWatch watch(absl::Hours(1), [&] { return now; });
+  const auto stream = Enter(watch, now);
+  const auto later = Enter(watch, now + std::chrono::minutes(1));
+  now += std::chrono::minutes(59);
+  watch.Check();
+  EXPECT_FALSE(stream->ended);
+  now += std::chrono::minutes(1);
+  watch.Check();
+  EXPECT_TRUE(stream->ended);
+  EXPECT_FALSE(later->ended);
+}
+
+TEST(IdleWatchTest, ForgetsStreamsThatEnd) {
+  IdleWatch watch(absl::Hours(1));
+  auto first = Enter(watch, TimePoint());
+  const auto second = Enter(watch, TimePoint());
+  first.reset();
+  watch.Check();
+  EXPECT_EQ(second->asked, 1);
+}
+
+TEST(IdleWatchTest, AsksByItselfWhileStreamsAreOpen) {
+  IdleWatch watch(absl::Milliseconds(16));
+  watch.Start();
+  const auto stream = Enter(watch, TimePoint());
+  EXPECT_TRUE(Eventually([&] { return stream->asked >= 2; }));
+}
+
+TEST(IdleWatchTest, NeverEndsAnythingWhenItIsOff) {
+  IdleWatch watch(absl::InfiniteDuration());
+  watch.Start();
+  const auto stream = Enter(watch, TimePoint());
+  watch.Check();
+  EXPECT_EQ(stream->asked, 0);
+}
+
+}  // namespace
+}  // namespace attention
