@@ -27,7 +27,14 @@ SessionTable::SessionTable(const SessionLimits& limits, Clock clock)
     : limits_(limits),
       memory_(std::make_shared<KvMemory>(static_cast<size_t>(limits.max_cache_bytes))),
       waiting_bytes_(limits.max_waiting_bytes),
-      prefixes_(limits.max_prefix_bytes),
+      prefixes_(limits.max_prefix_bytes,
+                [this] {
+                  {
+                    MutexLock lock(mutex_);
+                    has_removed_prefixes_ = true;
+                  }
+                  changed_.NotifyAll();
+                }),
       clock_(std::move(clock)),
       expiry_([this] { Expire(); }) {}
 
@@ -124,6 +131,13 @@ int64_t SessionTable::CacheBytesOf(const std::string& account) const {
 bool SessionTable::EndOneParkedFor(const std::string& account) {
   return EndOneParked(account, [this](const std::string& other)
                                    ABSL_NO_THREAD_SAFETY_ANALYSIS { return CacheBytesOf(other); });
+}
+
+bool SessionTable::EvictPrefixFor(const std::string& account) {
+  return prefixes_.EvictFor(account, [this](const std::string& other) {
+    MutexLock lock(mutex_);
+    return CacheBytesOf(other);
+  });
 }
 
 bool SessionTable::EndOneParked(const std::string& account,
@@ -233,6 +247,12 @@ SessionStatistics SessionTable::statistics() const {
 void SessionTable::Expire() {
   mutex_.Lock();
   while (!is_closed_) {
+    if (std::exchange(has_removed_prefixes_, false)) {
+      mutex_.Unlock();
+      prefixes_.DestroyRemoved();
+      mutex_.Lock();
+      continue;
+    }
     const TimePoint now = clock_();
     const bool has_timeout = limits_.idle_timeout != absl::InfiniteDuration();
     const TimePoint idle = has_timeout ? NextIdle() : TimePoint::max();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/runtime/contain.h"
+#include "server/services/plan/plan_prefix.h"
 
 namespace attention {
 namespace {
@@ -14,18 +15,19 @@ constexpr int64_t kSequenceBytes =
 // The memory of a text besides its tokens.
 constexpr int64_t kTextBytes = sizeof(TokenizedText);
 
-// Returns the memory of the hidden states that PrefixRows takes from the prefix cache and gives to
-// it.
-int64_t PrefixRowsBytes(const AttendPlan& plan) {
+// Returns the memory of what the sequences take from the prefix cache, besides pages, and of the
+// hidden states that PrefixRows takes from it and gives to it.
+int64_t PrefixBytes(const AttendPlan& plan) {
   return plan.prefix.table == nullptr
              ? 0
-             : std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
+             : std::ssize(plan.sequences) * plan.prefix.BytesPerSequence() +
+                   std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
 }
 
 // Returns the memory of the plan besides the request's own bytes.
 int64_t PlannedBytes(const AttendPlan& plan) {
   int64_t bytes =
-      std::ssize(plan.sequences) * kSequenceBytes + PrefixRowsBytes(plan) +
+      std::ssize(plan.sequences) * kSequenceBytes + PrefixBytes(plan) +
       plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
       (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
   for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {
@@ -77,9 +79,22 @@ bool HasWork(const AttendPlan& plan, const PlannedSequence& sequence) {
   return sequence.query.rows > 0 || (plan.caches != nullptr && sequence.key.rows > 0);
 }
 
-JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
-  JobDescription description;
-  description.key = plan.key;
+// Returns the pages that a sequence takes when it runs: those of its tokens, but for the full pages
+// of its prefix.
+int64_t CacheBytesOf(const AttendPlan& plan, int64_t index) {
+  const PlannedPrefix& prefix = plan.prefix;
+  const int64_t taken = plan.TakenOf(index);
+  if (taken == 0 || plan.caches != nullptr) {
+    return 0;
+  }
+  const int64_t shared = taken - taken % prefix.shapes.front().page_tokens;
+  return prefix.CacheBytes(plan.sequences[index].query.rows) - prefix.CacheBytes(shared);
+}
+
+// Describes what there is to compute.
+void DescribeWork(AttendPlan& plan, JobDescription& description) {
+  description.sequences.clear();
+  description.tokens = description.cache_bytes = 0;
   for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
     const PlannedSequence& sequence = plan.sequences[i];
     const int64_t taken = plan.TakenOf(i);
@@ -87,9 +102,16 @@ JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
       description.sequences.push_back(
           {sequence.query.rows - taken, sequence.key.rows - taken, plan.CachesOf(i)});
       description.tokens += sequence.query.rows - taken;
+      description.cache_bytes += CacheBytesOf(plan, i);
     }
   }
   description.flops = FlopsOf(plan, description);
+}
+
+JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
+  JobDescription description;
+  description.key = plan.key;
+  DescribeWork(plan, description);
   description.size_bytes = origin.size_bytes + plan.extra_bytes + PlannedBytes(plan);
   description.request_class = origin.request_class;
   description.arrival = origin.arrival;
@@ -181,6 +203,16 @@ AttentionOptions AttendJob::Options(size_t sequence) const {
                                 : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
 }
 
+bool AttendJob::TakeMemory() {
+  bool is_taken = false;
+  ContainVoid("taking a prefix", [&] { is_taken = TakePages(plan_); }).IgnoreError();
+  if (!is_taken) {
+    ForgoPrefixes(plan_);
+    DescribeWork(plan_, description_to_change());  // in the memory that it has
+  }
+  return is_taken;
+}
+
 void AttendJob::Prepare() {
   reply_->Allocate();
   prefix_rows_.Prepare(plan_);
@@ -191,7 +223,7 @@ void AttendJob::Finish(const absl::Status& status, const BatchStats& stats) {
   BatchStats all = stats;
   if (status.ok()) {
     ContainVoid("keeping a prefix", [&] { prefix_rows_.Keep(plan_); }).IgnoreError();
-    all.cached_tokens = CachedTokens(plan_);
+    SetCached(plan_, all);
   }
   reply_->SetComputed();
   sink_->Finish(reply_, status, all);
