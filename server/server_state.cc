@@ -38,6 +38,7 @@ std::vector<SeededModelSpec> SeededModelsOf(const ServerOptions& options) {
 ExecutorOptions ExecutorOptionsOf(const ServerOptions& options) {
   return {.num_threads = options.threads > 0 ? options.threads : CpuBudget(),
           .batch = {.max_tokens = options.max_batch_tokens,
+                    .max_cache_bytes = std::max<int64_t>(1, options.prefix_cache_bytes / 4),
                     .max_delay = std::chrono::microseconds(options.max_batch_delay_us)},
           .queue = {.max_bytes = options.max_queue_bytes,
                     .max_requests = options.max_queue_requests,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/check_options.h"
@@ -72,7 +73,10 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
                      view.head_dim},
                     dtype, prepared.data());
     const int64_t page = token / shape.page_tokens;
-    const KvRowWriter writer(shape, cache_->head_pages_[page * shape.num_kv_heads + head]);
+    const bool is_tail = cache_->tail_ != nullptr && page == cache_->next_page();
+    const HeadPage to =
+        is_tail ? cache_->tail_->Head(head) : cache_->head_pages_[page * shape.num_kv_heads + head];
+    const KvRowWriter writer(shape, to);
     if (!rows.is_key) {
       writer.WriteValues(prepared.data(), in_page, count);
     } else {
@@ -86,13 +90,22 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
 }
 
 void KvAppend::WriteHead(int64_t head) const {
+  if (cache_->tail_ != nullptr && key_.tokens > 0) {
+    cache_->tail_->CopyHeadFrom(*cache_->pages_[cache_->next_page()],
+                                cache_->length_ % cache_->page_tokens(), head);
+  }
   const std::optional<RmsNorm> no_norm;
   const std::optional<Rotary> no_rotary;
   Write({key_, preparation_.norm, preparation_.rotary, /*is_key=*/true}, head);
   Write({value_, no_norm, no_rotary, /*is_key=*/false}, head);
 }
 
-void KvAppend::Finish() { cache_->length_ += key_.tokens; }
+void KvAppend::Finish() {
+  if (cache_->tail_ != nullptr && key_.tokens > 0) {
+    cache_->SetPage(cache_->next_page(), std::move(cache_->tail_));
+  }
+  cache_->length_ += key_.tokens;
+}
 
 absl::Status KvCache::Append(const HeadsView& key, const HeadsView& value,
                              const KeyPreparation& preparation) {

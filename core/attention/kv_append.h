@@ -28,7 +28,8 @@ class KvAppend {
   /// Checks the rows and makes room. It returns the errors of Append; after an error the cache is
   /// unchanged.
   absl::Status Begin();
-  /// Writes the rows of one head. Threads may write different heads at the same time.
+  /// Writes the rows of one head, behind a copy of what a shared last page has of it. Threads may
+  /// write different heads at the same time.
   void WriteHead(int64_t head) const;
   /// Adds the tokens to the length of the cache. REQUIRES: every head was written.
   void Finish();

@@ -56,7 +56,7 @@ size_t KvCache::size_bytes() const {
   for (const auto& page : pages_) {
     bytes += page->size_bytes();
   }
-  return bytes;
+  return bytes + (tail_ == nullptr ? 0 : tail_->size_bytes());
 }
 
 size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
@@ -71,12 +71,13 @@ absl::Status KvCache::Reserve(int64_t tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("tokens: expected 0 to ", kMaxPosition - length_, ", found ", tokens));
   }
-  const int64_t end = length_ + tokens;
-  const int64_t first_page = length_ / page_tokens();
+  const int64_t end = tokens == 0 ? 0 : length_ + tokens;
+  const int64_t first_page = next_page();
   std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
   for (int64_t i = first_page; i * page_tokens() < end; ++i) {
     const int64_t needed = std::min(end - i * page_tokens(), page_tokens());
     const KvPage* own = i >= first_own_page_ && i < std::ssize(pages_) ? pages_[i].get() : nullptr;
+    own = i == first_page && tail_ != nullptr ? tail_.get() : own;
     if (own != nullptr && own->capacity() >= needed) {
       fresh.push_back(nullptr);
       continue;
@@ -96,7 +97,11 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   head_pages_.reserve(num_pages * shape_.num_kv_heads);
   const int64_t kept_tokens = length_ % page_tokens();
   if (kept_tokens > 0 && !fresh.empty() && fresh.front() != nullptr) {
-    fresh.front()->CopyFrom(*pages_[first_page], kept_tokens);
+    if (first_page < first_own_page_) {
+      tail_ = std::move(fresh.front());
+    } else {
+      fresh.front()->CopyFrom(*pages_[first_page], kept_tokens);
+    }
   }
   for (int64_t i = 0; i < std::ssize(fresh); ++i) {
     if (fresh[i] != nullptr) {
@@ -104,6 +109,13 @@ absl::Status KvCache::Reserve(int64_t tokens) {
     }
   }
   return absl::OkStatus();
+}
+
+size_t KvCache::BytesToMove(int64_t tokens) const {
+  const int64_t needed = std::min(length_ % page_tokens() + tokens, page_tokens());
+  const bool has_own = length_ % page_tokens() > 0 && next_page() >= first_own_page_;
+  return has_own && pages_[next_page()]->capacity() < needed ? pages_[next_page()]->size_bytes()
+                                                             : 0;
 }
 
 // REQUIRES: the vectors have room.
@@ -129,27 +141,45 @@ absl::Status KvCache::Truncate(int64_t length) {
   pages_.resize(num_pages);
   head_pages_.resize(num_pages * shape_.num_kv_heads);
   first_own_page_ = std::min(first_own_page_, num_pages);
+  tail_.reset();
   return absl::OkStatus();
 }
 
 KvCache KvCache::Fork() {
-  KvCache fork(shape_, memory_);
   first_own_page_ = num_used_pages();
-  fork.length_ = length_;
-  fork.first_own_page_ = first_own_page_;
-  fork.pages_.assign(pages_.begin(), pages_.begin() + first_own_page_);
+  return ForkFirst(length_);
+}
+
+KvCache KvCache::ForkFirst(int64_t tokens) const {
+  KvCache fork(shape_, memory_);
+  fork.length_ = tokens;
+  fork.first_own_page_ = fork.num_used_pages();
+  fork.pages_.assign(pages_.begin(), pages_.begin() + fork.first_own_page_);
   fork.head_pages_.assign(head_pages_.begin(),
-                          head_pages_.begin() + first_own_page_ * shape_.num_kv_heads);
+                          head_pages_.begin() + fork.first_own_page_ * shape_.num_kv_heads);
   return fork;
 }
 
-void KvCache::SharePages(KvCache& other, int64_t tokens) {
-  const int64_t count = tokens / page_tokens();
+void KvCache::SharePage(KvCache& other, int64_t index) {
   const int64_t heads = shape_.num_kv_heads;
-  std::copy_n(other.pages_.begin(), count, pages_.begin());
-  std::copy_n(other.head_pages_.begin(), count * heads, head_pages_.begin());
-  first_own_page_ = std::max(first_own_page_, count);
-  other.first_own_page_ = std::max(other.first_own_page_, count);
+  pages_[index] = other.pages_[index];
+  std::copy_n(other.head_pages_.begin() + index * heads, heads,
+              head_pages_.begin() + index * heads);
+  first_own_page_ = std::max(first_own_page_, index + 1);
+  other.first_own_page_ = std::max(other.first_own_page_, index + 1);
+}
+
+void KvCache::SharePages(KvCache& other, int64_t tokens) {
+  for (int64_t i = 0; i < tokens / page_tokens(); ++i) {
+    SharePage(other, i);
+  }
+}
+
+std::shared_ptr<const void> KvCache::ShareLastPage(KvCache& other) {
+  const int64_t index = num_used_pages() - 1;
+  std::shared_ptr<const void> own = pages_[index];
+  SharePage(other, index);
+  return own;
 }
 
 void KvCache::VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const {

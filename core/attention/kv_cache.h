@@ -59,9 +59,13 @@ class KvCache {
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
   /// Makes room for `tokens` more tokens, so that appending them cannot run out of memory before
-  /// the next Fork or Truncate. Existing room is used. RESOURCE_EXHAUSTED as for Append;
-  /// INVALID_ARGUMENT for a negative number. After an error the cache is unchanged.
+  /// the next Fork or Truncate. Existing room is used. A last page that is shared is copied when
+  /// tokens are appended; one that is not and is too small is copied now, since its memory counts
+  /// as free (BytesToMove). RESOURCE_EXHAUSTED as for Append; INVALID_ARGUMENT for a negative
+  /// number. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
+  /// Returns about how many bytes Reserve would copy.
+  size_t BytesToMove(int64_t tokens) const;
 
   /// key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim], of any
   /// dtype, are appended. INVALID_ARGUMENT names the extent that is wrong; RESOURCE_EXHAUSTED when
@@ -76,13 +80,24 @@ class KvCache {
   /// Makes a cache with the same tokens. It needs no page of its own until one of the two is
   /// appended to.
   KvCache Fork();
+  /// Makes a fork of the first `tokens` tokens, in time and memory of their pages. Several threads
+  /// may do so at once. REQUIRES: this cache has them, and is never appended to again.
+  KvCache ForkFirst(int64_t tokens) const;
 
   /// Gives back the pages that lie within the first `tokens` tokens, and shares those of `other`
   /// instead. REQUIRES: both have one shape, at least `tokens` tokens, and the same first tokens.
   void SharePages(KvCache& other, int64_t tokens);
+  /// Shares the page of `other` that has this cache's last token, and returns its own, which is
+  /// given back when the caller lets it go. REQUIRES: as for SharePages of all tokens; there are
+  /// tokens.
+  std::shared_ptr<const void> ShareLastPage(KvCache& other);
 
   /// Visits the pages of the tokens. Caches that share a page have it at the same address.
   void VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const;
+  /// Returns the page of a token.
+  const void* PageOf(int64_t token) const { return pages_[token / page_tokens()].get(); }
+  /// Returns how many caches have the page of a token. Other threads may change it at any time.
+  int64_t NumSharing(int64_t token) const { return pages_[token / page_tokens()].use_count(); }
 
   /// The packed keys and values; valid until the cache changes.
   CachedKeyValues View() const;
@@ -91,7 +106,10 @@ class KvCache {
   friend class KvAppend;
   KvCache(const KvCacheShape& shape, std::shared_ptr<KvMemory> memory);
   void SetPage(int64_t index, std::shared_ptr<KvPage> page);
+  void SharePage(KvCache& other, int64_t index);
   int64_t page_tokens() const { return shape_.page_tokens; }
+  /// The page of the next token, which has earlier tokens unless this is its first.
+  int64_t next_page() const { return length_ / page_tokens(); }
   int64_t num_used_pages() const { return (length_ + page_tokens() - 1) / page_tokens(); }
 
   KvCacheShape shape_;
@@ -101,6 +119,9 @@ class KvCache {
   std::vector<std::shared_ptr<KvPage>> pages_;
   /// No other cache shares the pages from this index on.
   int64_t first_own_page_ = 0;
+  /// The reserved page that replaces the shared page of the last tokens when tokens are appended;
+  /// null: none.
+  std::shared_ptr<KvPage> tail_;
   std::vector<HeadPage> head_pages_;  // [pages, num_kv_heads]
 };
 

@@ -105,20 +105,24 @@ HeadPage KvPage::Head(int64_t head) const {
 }
 
 void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {
+  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
+    CopyHeadFrom(other, tokens, head);
+  }
+}
+
+void KvPage::CopyHeadFrom(const KvPage& other, int64_t tokens, int64_t head) {
   const HeadLayout layout = LayoutOf(shape_, capacity_);
   const int64_t blocks = RoundUp(tokens, kKeyBlock) / kKeyBlock;
   const int64_t rows = blocks * kKeyBlock;
-  for (int64_t head = 0; head < shape_.num_kv_heads; ++head) {
-    const HeadPage from = other.Head(head);
-    const HeadPage to = Head(head);
-    std::memcpy(to.keys, from.keys, layout.KeyBytes(rows));
-    std::memcpy(to.values, from.values, layout.ValueBytes(rows));
-    std::memcpy(to.values_are_finite, from.values_are_finite, blocks);
-    if (shape_.storage == KeyValueStorage::kInt8) {
-      std::copy_n(from.key_scales, rows, to.key_scales);
-      std::copy_n(from.key_offsets, rows, to.key_offsets);
-      std::copy_n(from.value_scales, rows, to.value_scales);
-    }
+  const HeadPage from = other.Head(head);
+  const HeadPage to = Head(head);
+  std::memcpy(to.keys, from.keys, layout.KeyBytes(rows));
+  std::memcpy(to.values, from.values, layout.ValueBytes(rows));
+  std::memcpy(to.values_are_finite, from.values_are_finite, blocks);
+  if (shape_.storage == KeyValueStorage::kInt8) {
+    std::copy_n(from.key_scales, rows, to.key_scales);
+    std::copy_n(from.key_offsets, rows, to.key_offsets);
+    std::copy_n(from.value_scales, rows, to.value_scales);
   }
 }
 

@@ -29,6 +29,8 @@ class KvPage {
   HeadPage Head(int64_t head) const;
   /// Copies the other page's blocks that hold its first `tokens` tokens. REQUIRES: they fit.
   void CopyFrom(const KvPage& other, int64_t tokens);
+  /// Copies those of one head.
+  void CopyHeadFrom(const KvPage& other, int64_t tokens, int64_t head);
 
  private:
   KvPage(const KvCacheShape& shape, int64_t capacity, std::shared_ptr<KvMemory> memory);

@@ -151,6 +151,9 @@ void WritePrefixes(const PrefixStatistics& prefixes, MetricsText& text) {
   text.Counter("attend_prefix_cache_tokens_total",
                "Tokens that were not computed, since the prefix cache had them.",
                static_cast<double>(prefixes.cached_tokens));
+  text.Counter("attend_prefix_cache_taken_bytes_total",
+               "Memory of the keys and values of those tokens.",
+               static_cast<double>(prefixes.cached_bytes));
   text.Counter("attend_prefix_cache_evictions_total",
                "Parts of sequences that left the prefix cache to make room.",
                static_cast<double>(prefixes.evictions));

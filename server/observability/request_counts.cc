@@ -20,6 +20,7 @@ void AddSums(const RequestCounts& from, RequestCounts& to) {
   to.compute_ns += from.compute_ns;
   to.send_ns += from.send_ns;
   to.tokens += from.tokens;
+  to.cached_tokens += from.cached_tokens;
   to.executions += from.executions;
   to.unsuccessful_ns += from.unsuccessful_ns;
   to.last_ms = std::max(to.last_ms, from.last_ms);
@@ -42,6 +43,7 @@ void CountSuccess(const RequestRecord& record, RequestSeries& series) {
   counts.compute_ns += record.compute_ns;
   counts.send_ns += record.send_ns;
   counts.tokens += record.tokens;
+  counts.cached_tokens += record.cached_tokens;
   counts.executions += record.batch_requests > 0 ? 1.0 / record.batch_requests : 0;
   counts.last_ms = NowMs();
   series.send.Observe(record.send_ns);

@@ -28,6 +28,7 @@ struct RequestCounts {
   int64_t compute_ns = 0;
   int64_t send_ns = 0;
   int64_t tokens = 0;
+  int64_t cached_tokens = 0;
   /// The time from arrival until the transport had taken the whole answer.
   BucketCounts latency;
   /// The number of batches. Each request counts for its share of the batch it was in.

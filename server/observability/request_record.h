@@ -36,8 +36,9 @@ struct RequestRecord {
   int64_t send_ns = 0;     // from then until the transport had taken the whole answer
   /// Streams only: from arrival until the first row block was being sent.
   int64_t first_block_ns = 0;
-  int64_t tokens = 0;
-  int64_t batch_id = 0;  // 0: it was in no batch
+  int64_t tokens = 0;         // the query rows that were computed
+  int64_t cached_tokens = 0;  // those that were not, since the prefix cache had them
+  int64_t batch_id = 0;       // 0: it was in no batch
   int64_t batch_requests = 0;
   int64_t request_bytes = 0;
 };

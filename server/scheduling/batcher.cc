@@ -51,6 +51,7 @@ class Batcher::Selection {
     key_ = description.key;
     tokens_ += TokensOf(description);
     flops_ += description.flops;
+    cache_bytes_ += description.cache_bytes;
     return true;
   }
 
@@ -61,7 +62,8 @@ class Batcher::Selection {
   }
   bool Fits(const JobDescription& description) const {
     return tokens_ + TokensOf(description) <= limits_.max_tokens &&
-           flops_ + description.flops <= limits_.max_flops;
+           flops_ + description.flops <= limits_.max_flops &&
+           cache_bytes_ + description.cache_bytes <= limits_.max_cache_bytes;
   }
 
   const BatchLimits& limits_;
@@ -71,10 +73,12 @@ class Batcher::Selection {
   bool is_full_ = false;
   int64_t tokens_ = 0;
   double flops_ = 0;
+  int64_t cache_bytes_ = 0;
 };
 
-Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock)
-    : limits_(limits), queue_(queue), clock_(std::move(clock)) {
+Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock,
+                 Requeue requeue)
+    : limits_(limits), queue_(queue), clock_(std::move(clock)), requeue_(std::move(requeue)) {
   limits_.max_flops *= num_threads;
 }
 
@@ -86,9 +90,13 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   }
   batch.start = clock_();
   batch.position = queue_.taken_start();
-  const auto dead = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
+  const auto gone = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
     if (IsAbandoned(*job, batch.start)) {
       FinishAsDead(*job, batch.start);
+      return true;
+    }
+    if (!job->TakeMemory()) {
+      requeue_(std::move(job));
       return true;
     }
     batch.sequences += static_cast<int64_t>(job->description().sequences.size());
@@ -96,7 +104,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
     batch.flops += job->description().flops;
     return false;
   });
-  taken.erase(dead, taken.end());
+  taken.erase(gone, taken.end());
   batch.jobs = std::move(taken);
   if (!batch.jobs.empty()) {
     batch.id = next_id_++;

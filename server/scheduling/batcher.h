@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct BatchLimits {
   /// computed alone. All requests of a batch wait for its end, and a larger batch is not much more
   /// efficient.
   double max_flops = 2e9;
+  /// The maximum memory of caches that the jobs take (JobDescription::cache_bytes), unless the
+  /// batch is one job.
+  int64_t max_cache_bytes = std::numeric_limits<int64_t>::max();
   /// The time that a job waits for others when the executor is free.
   std::chrono::nanoseconds max_delay{0};
 };
@@ -39,9 +43,13 @@ struct BatchLimits {
 class Batcher {
  public:
   using Clock = std::function<TimePoint()>;
+  /// Queues a job again, or ends it. Does not throw.
+  using Requeue = std::function<void(std::shared_ptr<Job>)>;
 
-  /// `queue` outlives this. `num_threads` is the number of compute threads.
-  Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock);
+  /// `queue` outlives this. `num_threads` is the number of compute threads. `requeue` gets the jobs
+  /// that find no memory (Job::TakeMemory); null: none does.
+  Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock,
+          Requeue requeue = nullptr);
 
   /// Waits for a job, and for further jobs at most for `max_delay`. The first job in the queue's
   /// order decides the key. Jobs of the same key join it in order, up to the first that does not
@@ -67,12 +75,13 @@ class Batcher {
 
  private:
   class Selection;
-  /// Forms a batch of the jobs whose callers still wait, and finishes the others.
+  /// Forms a batch of the jobs whose callers still wait and that get memory.
   Batch MakeBatch(std::vector<std::shared_ptr<Job>> taken);
 
   BatchLimits limits_;  // max_flops is the sum over all threads
   RequestQueue& queue_;
   const Clock clock_;
+  const Requeue requeue_;
   uint64_t next_id_ = 1;
 };
 

@@ -40,7 +40,8 @@ Executor::Executor(const ExecutorOptions& options)
       replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
       side_(kSideThreads),
-      batcher_(queue_, options.batch, options.num_threads, clock_),
+      batcher_(queue_, options.batch, options.num_threads, clock_,
+               [this](std::shared_ptr<Job> job) { Requeue(std::move(job)); }),
       pool_(options.num_threads),
       runners_{{{pool_, clock_}, {pool_, clock_}, {pool_, clock_}}},
       dispatcher_([this] { Dispatch(); }) {
@@ -81,6 +82,16 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
     return queue_.Push(std::move(job), {.added_ns = work.added_ns}, now);
   }
   return status;
+}
+
+void Executor::Requeue(std::shared_ptr<Job> job) {
+  const absl::Status status = Contain("queueing a request again", [&] {
+    const JobDescription& description = job->description();
+    return queue_.Push(job, speed_.Estimate(description.key, description.flops), clock_());
+  });
+  if (!status.ok()) {
+    job->Finish(status, {});
+  }
 }
 
 absl::Status Executor::CheckRoom(const RequestClass& request_class, TimePoint deadline) {

@@ -98,6 +98,8 @@ class Executor {
   /// passes it and is interrupted in turn, and one that is not long.
   static constexpr size_t kLevels = 3;
 
+  /// Queues a job again whose description has changed, or ends it with the error of the queue.
+  void Requeue(std::shared_ptr<Job> job);
   void Dispatch();
   /// Runs the next batch. Returns false when the queue is closed and empty.
   bool RunNextBatch();

@@ -81,10 +81,14 @@ struct BatchStats {
   int64_t batch_requests = 0;
   int64_t batch_sequences = 0;
   int64_t batch_tokens = 0;
-  int64_t cached_tokens = 0;  // of the request, which were not computed
+  // What the request took from the prefix cache: tokens that were not computed, the sequences that
+  // begin with them, and the bytes of their keys and values.
+  int64_t cached_tokens = 0;
+  int64_t cached_sequences = 0;
+  int64_t cached_bytes = 0;
 };
 
-/// The description of a job, which is fixed at admission.
+/// The description of a job, which is fixed while it waits.
 struct JobDescription {
   BatchKey key;
   std::vector<JobSequence> sequences;
@@ -92,6 +96,8 @@ struct JobDescription {
   int64_t tokens = 0;
   /// The memory that the request holds while it waits.
   int64_t size_bytes = 0;
+  /// The memory that TakeMemory takes.
+  int64_t cache_bytes = 0;
   /// The number of operations, estimated from the shapes.
   double flops = 0;
   RequestClass request_class;
@@ -109,8 +115,8 @@ struct JobDescription {
 class HeldReply;
 
 /// Threads: description() and is_cancelled() are called from any thread; the others from the
-/// dispatcher's threads, in the order Gather..., DropInputs, Prepare, Output, Scores, Earlier and
-/// Options, OnRows..., Finish. Sequences are counted as in the description.
+/// dispatcher's threads, in the order TakeMemory, Gather..., DropInputs, Prepare, Output, Scores,
+/// Earlier and Options, OnRows..., Finish. Sequences are counted as in the description.
 class Job {
  public:
   explicit Job(JobDescription description) : description_(std::move(description)) {}
@@ -132,6 +138,10 @@ class Job {
     return [] {};
   }
 
+  /// Takes the memory of caches that the computation needs, when a batch takes the job. Returns
+  /// false when there is none: then the job needs none any more, but more work as its description
+  /// says, and must be queued again. Does not throw.
+  virtual bool TakeMemory() { return true; }
   /// Allocates the memory of the reply.
   virtual void Prepare() = 0;
   /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
@@ -154,8 +164,12 @@ class Job {
   /// not throw.
   virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
 
+ protected:
+  /// Used by TakeMemory only.
+  JobDescription& description_to_change() { return description_; }
+
  private:
-  const JobDescription description_;
+  JobDescription description_;
 };
 
 /// Returns whether the caller no longer waits for the answer: the job is cancelled or past its

@@ -15,117 +15,183 @@ int64_t BytesOfAll(const ComputedTokens& tokens) {
 
 }  // namespace
 
-Prefix PrefixCache::Find(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most) {
+PrefixHold::PrefixHold(PrefixHold&& other) noexcept
+    : cache_(std::exchange(other.cache_, nullptr)),
+      tree_(other.tree_),
+      match_(std::exchange(other.match_, {})) {}
+
+PrefixHold& PrefixHold::operator=(PrefixHold&& other) noexcept {
+  std::swap(cache_, other.cache_);
+  std::swap(tree_, other.tree_);
+  std::swap(match_, other.match_);
+  return *this;
+}
+
+PrefixHold::~PrefixHold() {
+  if (cache_ != nullptr) {
+    MutexLock lock(cache_->mutex_);
+    --match_.node->holds;
+  }
+}
+
+PrefixHold PrefixCache::Hold(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most) {
   MutexLock lock(mutex_);
-  RemoveTreesOfGoneModels();
   const auto tree = trees_.find(KeyOf(owner));
-  if (tree == trees_.end()) {
+  if (tree == trees_.end() || tree->second.model.expired()) {
     return {};
   }
   const PrefixTree::Match match =
       tree->second.tree.Find(ids.first(std::min<size_t>(ids.size(), std::max<int64_t>(most, 0))));
-  Prefix prefix = tree->second.tree.Take(match);
-  Touch(tree, match.node);
-  return prefix;
+  if (match.length == 0) {
+    return {};
+  }
+  Touch(match.node);
+  ++match.node->holds;
+  return {*this, tree->second.tree, match};
+}
+
+Prefix PrefixCache::Take(const PrefixHold& hold) {
+  if (hold.cache_ == nullptr) {
+    return {};
+  }
+  MutexLock lock(mutex_);
+  return hold.tree_->Take(hold.match_);
 }
 
 void PrefixCache::Add(const PrefixOwner& owner, const ComputedTokens& tokens) {
   if (tokens.ids.empty() || BytesOfAll(tokens) > max_bytes_) {
     return;
   }
-  MutexLock lock(mutex_);
-  RemoveTreesOfGoneModels();
-  const auto tree = trees_.try_emplace(KeyOf(owner), owner).first;
-  try {
-    Extend(tree, tokens);
-    Count(tree->second);
-  } catch (...) {
-    RemoveTree(tree);
-    throw;
+  const HiddenChunks chunks = MakeChunks(tokens.hidden, owner.model->info().d_model);
+  bool has_removed = false;
+  {
+    MutexLock lock(mutex_);
+    if (!trees_.contains(KeyOf(owner)) || trees_.find(KeyOf(owner))->second.model.expired()) {
+      RemoveTreesOfGoneModels();
+    }
+    const auto tree = trees_.try_emplace(KeyOf(owner), owner).first;
+    try {
+      Extend(tree, tokens, chunks);
+    } catch (...) {
+      if (tree->second.tree.num_nodes() == 0) {
+        trees_.erase(tree);
+      }
+      throw;
+    }
+    if (tree->second.tree.num_nodes() == 0) {
+      trees_.erase(tree);
+    }
+    KeepWithinBudget(owner.account);
+    has_removed = !removed_.is_empty();
   }
-  if (tree->second.tree.num_nodes() == 0) {
-    RemoveTree(tree);
-  }
-  while (shares_.used() > max_bytes_ && EvictOne(owner.account)) {
-  }
+  WakeIf(has_removed);
 }
 
-void PrefixCache::Extend(Trees::iterator tree, const ComputedTokens& tokens) {
+// Allocates before it changes anything.
+void PrefixCache::Extend(Trees::iterator tree, const ComputedTokens& tokens,
+                         const HiddenChunks& chunks) {
   PrefixTree& prefixes = tree->second.tree;
-  PrefixTree::Match match = prefixes.Find(tokens.ids);
+  const PrefixTree::Match match = prefixes.Find(tokens.ids);
   if (match.length < tokens.known) {
     return;  // the known tokens were evicted while the others were computed
   }
-  if (match.length < std::ssize(tokens.ids)) {
-    if (match.length == match.node->end) {
-      leaves_.erase(UseOf(match.node));  // it gets a child
-    }
-    match.node = prefixes.Add(match, tokens);
+  if (match.length == std::ssize(tokens.ids)) {
+    Touch(match.node);
+    return;
   }
-  Touch(tree, match.node);
+  shares_.Prepare(tree->second.account);
+  Leaves added;
+  added.emplace(Use(), Leaf{.tree = tree, .node = nullptr});
+  PrefixTree::Node* const leaf = prefixes.Add(match, tokens, chunks, removed_.parts);
+  if (!match.node->is_leaf()) {  // it may have been one
+    leaves_.erase(UseOf(match.node));
+  }
+  Count(tree->second);
+  auto entry = added.extract(added.begin());
+  entry.mapped().node = leaf;
+  leaf->last_use = uses_;
+  entry.key() = UseOf(leaf);
+  leaves_.insert(std::move(entry));
+  Touch(leaf);
 }
 
-// Allocates for a new leaf only.
-void PrefixCache::Touch(Trees::iterator tree, PrefixTree::Node* node) {
+void PrefixCache::Touch(PrefixTree::Node* node) {
   ++uses_;
   auto leaf = leaves_.extract(UseOf(node));
-  if (!leaf.empty()) {
-    leaf.key().first = uses_;
-    leaves_.insert(std::move(leaf));
-  } else if (node->is_leaf()) {
-    leaves_.emplace(Use(uses_, node), Leaf{tree, node});
-  }
   for (PrefixTree::Node* used = node; used != nullptr; used = used->parent) {
     used->last_use = uses_;
   }
+  if (!leaf.empty()) {
+    leaf.key() = UseOf(node);
+    leaves_.insert(std::move(leaf));
+  }
 }
 
-void PrefixCache::CountUse(int64_t tokens) {
+void PrefixCache::CountUse(int64_t tokens, int64_t bytes) {
   MutexLock lock(mutex_);
   ++(tokens > 0 ? counts_.hits : counts_.misses);
   counts_.cached_tokens += tokens;
+  counts_.cached_bytes += bytes;
 }
 
-bool PrefixCache::EvictFor(const std::string& account) {
+bool PrefixCache::EvictFor(const std::string& account,
+                           absl::FunctionRef<int64_t(const std::string&)> had_by) {
+  Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   RemoveTreesOfGoneModels();
-  return EvictOne(account);
-}
-
-bool PrefixCache::EvictOne(const std::string& account) {
-  const int64_t own = shares_.HeldBy(account);
-  for (const auto& [_, leaf] : leaves_) {
-    const std::string& other = leaf.tree->second.account;
-    if (other == account || shares_.HeldBy(other) > own) {
-      RemoveLeaf(leaf);
-      ++counts_.evictions;
-      return true;
-    }
+  if (removed_.is_empty()) {
+    const int64_t own = had_by(account);
+    EvictFirst([&](const Owned& owned, const PrefixTree::Node& leaf) {
+      return (owned.account == account || had_by(owned.account) > own) && !owned.tree.IsInUse(leaf);
+    });
   }
-  return false;
+  removed = std::exchange(removed_, {});
+  return !removed.is_empty();
 }
 
-void PrefixCache::RemoveLeaf(const Leaf& removed) {
-  const auto [tree, node] = removed;
+void PrefixCache::KeepWithinBudget(const std::string& account) {
+  const auto may_go = [&](const Owned& owned,
+                          const PrefixTree::Node& leaf) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return leaf.holds == 0 &&
+           (owned.account == account || shares_.HeldBy(owned.account) > shares_.HeldBy(account));
+  };
+  while (shares_.used() > max_bytes_ && EvictFirst(may_go)) {
+  }
+}
+
+bool PrefixCache::EvictFirst(
+    absl::FunctionRef<bool(const Owned& owned, const PrefixTree::Node& leaf)> may_go) {
+  const auto first = std::find_if(leaves_.begin(), leaves_.end(), [&](const auto& leaf) {
+    return may_go(leaf.second.tree->second, *leaf.second.node);
+  });
+  if (first == leaves_.end()) {
+    return false;
+  }
+  ++counts_.evictions;
+  const auto [tree, node] = first->second;
+  auto entry = leaves_.extract(first);
   PrefixTree::Node* const parent = node->parent;
-  auto leaf = leaves_.extract(UseOf(node));
-  tree->second.tree.Remove(node);
+  tree->second.tree.Remove(node, removed_.parts);
   Count(tree->second);
   if (tree->second.tree.num_nodes() == 0) {
-    trees_.erase(tree);
+    RemoveTree(tree);
   } else if (parent->is_leaf()) {
-    leaf.key() = UseOf(parent);
-    leaf.mapped().node = parent;
-    leaves_.insert(std::move(leaf));
+    entry.key() = UseOf(parent);
+    entry.mapped().node = parent;
+    leaves_.insert(std::move(entry));
   }
+  return true;
 }
 
 PrefixCache::Trees::iterator PrefixCache::RemoveTree(Trees::iterator tree) {
   std::erase_if(leaves_, [&](const auto& leaf) { return leaf.second.tree == tree; });
   shares_.Remove(tree->second.account, tree->second.counted);
-  return trees_.erase(tree);
+  const auto next = std::next(tree);
+  removed_.trees.insert(trees_.extract(tree));
+  return next;
 }
 
+// Nobody holds a part of them: who holds a prefix has its model.
 void PrefixCache::RemoveTreesOfGoneModels() {
   for (auto tree = trees_.begin(); tree != trees_.end();) {
     tree = tree->second.model.expired() ? RemoveTree(tree) : std::next(tree);
@@ -136,6 +202,20 @@ void PrefixCache::Count(Owned& owned) {
   const int64_t bytes = owned.tree.size_bytes();
   shares_.Add(owned.account, bytes - owned.counted);
   owned.counted = bytes;
+}
+
+void PrefixCache::WakeIf(bool has_removed) {
+  if (has_removed && wake_) {
+    wake_();
+  } else if (has_removed) {
+    DestroyRemoved();
+  }
+}
+
+void PrefixCache::DestroyRemoved() {
+  Removed removed;  // destroyed without the lock
+  MutexLock lock(mutex_);
+  removed = std::exchange(removed_, {});
 }
 
 PrefixStatistics PrefixCache::statistics() const {

@@ -3,12 +3,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "core/models/model.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/tenant_shares.h"
@@ -30,45 +32,83 @@ struct PrefixStatistics {
   /// Sequences that took tokens from the cache, and that could have and found none.
   int64_t hits = 0;
   int64_t misses = 0;
-  /// Tokens that were not computed.
+  /// Tokens that were not computed, and the bytes of their keys and values.
   int64_t cached_tokens = 0;
+  int64_t cached_bytes = 0;
   int64_t evictions = 0;
   int64_t prefixes = 0;
   int64_t bytes = 0;
   int64_t max_bytes = 0;
 };
 
+class PrefixCache;
+
+/// The first tokens of a sequence that the cache has: they stay in it while this lives. It takes no
+/// memory of caches. Movable. The cache outlives it.
+class PrefixHold {
+ public:
+  PrefixHold() = default;
+  PrefixHold(PrefixHold&& other) noexcept;
+  PrefixHold& operator=(PrefixHold&& other) noexcept;
+  ~PrefixHold();
+
+  int64_t length() const { return match_.length; }
+
+ private:
+  friend class PrefixCache;
+  PrefixHold(PrefixCache& cache, const PrefixTree& tree, const PrefixTree::Match& match)
+      : cache_(&cache), tree_(&tree), match_(match) {}
+
+  PrefixCache* cache_ = nullptr;
+  const PrefixTree* tree_ = nullptr;
+  PrefixTree::Match match_;
+};
+
 /// A tree of prefixes for each owner, within one budget. Thread-safe.
 ///
 /// Beyond the budget the least recently used leaf goes: of the leaves of the account that adds and
 /// of accounts that hold more. So no account can end the prefixes of accounts that hold less. The
-/// prefixes of a model go when the model does, at the next use of the cache.
+/// prefixes of a model are not found any more when the model is gone; they go when the next owner
+/// comes, or when others need their room.
 class PrefixCache {
  public:
   /// The tokens of a page of the caches that share prefixes: the fewest that a page can have.
   static constexpr int64_t kPageTokens = 512;
 
-  /// A budget of 0: the cache is off and stays empty.
-  explicit PrefixCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
+  /// A budget of 0: the cache is off and stays empty. `wake` is called when there is something for
+  /// DestroyRemoved to do, which another thread then calls; null: the cache itself does it.
+  explicit PrefixCache(int64_t max_bytes, std::function<void()> wake = nullptr)
+      : max_bytes_(max_bytes), wake_(std::move(wake)) {}
 
   bool is_on() const { return max_bytes_ > 0; }
   int64_t max_bytes() const { return max_bytes_; }
   /// The tokens of a page of caches that may share prefixes with others.
   int64_t page_tokens() const { return is_on() ? kPageTokens : kDefaultPageTokens; }
 
+  /// Holds the longest prefix of the tokens, of at most `most`.
+  PrefixHold Hold(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most);
+  /// Returns the tokens of a hold.
+  Prefix Take(const PrefixHold& hold);
   /// Returns the longest prefix of the tokens, of at most `most`.
-  Prefix Find(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most);
-  /// Adds the tokens, unless their known prefix has gone or the budget cannot hold them.
+  Prefix Find(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most) {
+    return Take(Hold(owner, ids, most));
+  }
+  /// Adds the tokens, unless their known prefix has gone or the budget cannot hold them. When it
+  /// throws std::bad_alloc, the cache has the same tokens as before.
   void Add(const PrefixOwner& owner, const ComputedTokens& tokens);
-  /// Counts a sequence that takes so many tokens; 0: a miss.
-  void CountUse(int64_t tokens);
-  /// Makes room in the memory that caches share: evicts one prefix, for the account. Returns false
-  /// when there is none.
-  bool EvictFor(const std::string& account);
+  /// Counts a sequence that takes so many tokens, and bytes of keys and values; 0: a miss.
+  void CountUse(int64_t tokens, int64_t bytes);
+
+  /// Makes room in the memory that caches share: removes one leaf that nobody uses, of the account
+  /// or of accounts that have more of that memory by `had_by`. Returns false when there is none.
+  bool EvictFor(const std::string& account, absl::FunctionRef<int64_t(const std::string&)> had_by);
+  /// Gives back the memory of what has left the cache.
+  void DestroyRemoved();
 
   PrefixStatistics statistics() const;
 
  private:
+  friend class PrefixHold;
   struct Key {
     const Model* model = nullptr;
     KeyValueStorage storage = KeyValueStorage::kF32;
@@ -92,32 +132,47 @@ class PrefixCache {
     Trees::iterator tree;
     PrefixTree::Node* node = nullptr;
   };
+  using Leaves = std::map<Use, Leaf>;
+  struct Removed {
+    std::multimap<Key, Owned> trees;
+    PrefixTree::Removed parts;
+    bool is_empty() const { return trees.empty() && parts.nodes.empty() && parts.pages.empty(); }
+  };
 
   static Key KeyOf(const PrefixOwner& owner) {
     return {owner.model.get(), owner.storage, owner.account, owner.tenant};
   }
   static Use UseOf(const PrefixTree::Node* node) { return {node->last_use, node}; }
-  void Extend(Trees::iterator tree, const ComputedTokens& tokens)
+  void Extend(Trees::iterator tree, const ComputedTokens& tokens, const HiddenChunks& chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Notes a use of the node and of those before it.
-  void Touch(Trees::iterator tree, PrefixTree::Node* node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RemoveLeaf(const Leaf& leaf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Notes a use of the node and of those before it. Does not throw.
+  void Touch(PrefixTree::Node* node) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Removes the least recently used leaf that may go. Returns false when there is none. Does not
+  /// throw.
+  bool EvictFirst(absl::FunctionRef<bool(const Owned& owned, const PrefixTree::Node& leaf)> may_go)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Removes a tree with all its leaves. Returns the next tree.
   Trees::iterator RemoveTree(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveTreesOfGoneModels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool EvictOne(const std::string& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Counts what has changed in the tree.
+  /// Removes leaves of the account's, and of those who have more, until the budget has room.
+  void KeepWithinBudget(const std::string& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Counts what has changed in the tree. Does not throw after shares_.Prepare.
   void Count(Owned& owned) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Lets DestroyRemoved be called, when there is something to do.
+  void WakeIf(bool has_removed);
 
   const int64_t max_bytes_;
+  const std::function<void()> wake_;
   mutable Mutex mutex_;
   Trees trees_ ABSL_GUARDED_BY(mutex_);
   /// All leaves, the least recently used first.
-  std::map<Use, Leaf> leaves_ ABSL_GUARDED_BY(mutex_);
+  Leaves leaves_ ABSL_GUARDED_BY(mutex_);
   /// The bytes of all trees, by account.
   TenantShares shares_ ABSL_GUARDED_BY(mutex_){max_bytes_};
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   PrefixStatistics counts_ ABSL_GUARDED_BY(mutex_);
+  /// What nobody finds any more, and still has its memory.
+  Removed removed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

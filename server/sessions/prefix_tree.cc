@@ -1,6 +1,7 @@
 #include "server/sessions/prefix_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace attention {
@@ -8,18 +9,75 @@ namespace {
 
 using States = std::vector<float>;
 
+// The rows of a chunk. A node that is divided within a chunk keeps it whole.
+constexpr int64_t kChunkRows = 512;
+
 /// Returns caches of the first `length` tokens, which share the pages.
-std::vector<KvCache> ForkAll(std::span<KvCache> caches, int64_t length) {
+std::vector<KvCache> ForkAll(const std::vector<KvCache>& caches, int64_t length) {
   std::vector<KvCache> forks;
   forks.reserve(caches.size());
-  for (KvCache& cache : caches) {
-    forks.push_back(cache.Fork());
-    forks.back().Truncate(length).IgnoreError();  // it has at least as many
+  for (const KvCache& cache : caches) {
+    forks.push_back(cache.ForkFirst(length));
   }
   return forks;
 }
 
+/// Appends rows [begin, end) of the chunks.
+void AppendRows(const HiddenChunks& chunks, int64_t begin, int64_t end, HiddenChunks& to) {
+  int64_t row = 0;
+  for (const HiddenRows& chunk : chunks) {
+    const int64_t first = std::max(begin, row);
+    const int64_t last = std::min(end, row + chunk.rows);
+    if (first < last) {
+      to.push_back({chunk.states, chunk.first + first - row, last - first});
+    }
+    row += chunk.rows;
+  }
+}
+
+int64_t BytesOf(const HiddenRows& chunk) {
+  return static_cast<int64_t>(chunk.states->size() * sizeof(float));
+}
+
+int64_t IdBytes(const PrefixTree::Node& node) {
+  return static_cast<int64_t>(node.ids.size() * sizeof(int32_t));
+}
+
+/// Visits the memory that several nodes may share.
+template <typename Visit>
+void VisitMemory(const PrefixTree::Node& node, Visit visit) {
+  for (const KvCache& cache : node.caches) {
+    cache.VisitPages([&](const void* page, size_t size_bytes) {
+      visit(page, static_cast<int64_t>(size_bytes));
+    });
+  }
+  for (const HiddenRows& chunk : node.hidden) {
+    visit(chunk.states.get(), BytesOf(chunk));
+  }
+}
+
 }  // namespace
+
+HiddenChunks MakeChunks(std::span<const float> rows, int64_t d_model) {
+  HiddenChunks chunks;
+  const int64_t count = std::ssize(rows) / d_model;
+  for (int64_t row = 0; row < count; row += kChunkRows) {
+    const int64_t some = std::min(kChunkRows, count - row);
+    const auto first = rows.begin() + row * d_model;
+    chunks.push_back({std::make_shared<const States>(first, first + some * d_model), 0, some});
+  }
+  return chunks;
+}
+
+// Takes the nodes apart one by one: a tree may be deeper than a stack.
+PrefixTree::~PrefixTree() {
+  std::multimap<int32_t, std::unique_ptr<Node>> nodes;
+  nodes.merge(root_.children);
+  while (!nodes.empty()) {
+    const auto node = nodes.extract(nodes.begin());
+    nodes.merge(node.mapped()->children);
+  }
+}
 
 PrefixTree::Match PrefixTree::Find(std::span<const int32_t> ids) {
   Match match{&root_, 0};
@@ -43,92 +101,153 @@ Prefix PrefixTree::Take(const Match& match) const {
     return prefix;
   }
   prefix.caches = ForkAll(match.node->caches, match.length);
+  std::vector<const Node*> path;
   for (const Node* node = match.node; node != &root_; node = node->parent) {
-    prefix.hidden.push_back({node->hidden, std::min(node->end, match.length) - node->begin()});
+    path.push_back(node);
   }
-  std::reverse(prefix.hidden.begin(), prefix.hidden.end());
+  std::reverse(path.begin(), path.end());
+  for (const Node* node : path) {
+    AppendRows(node->hidden, 0, match.length - node->begin(), prefix.hidden);
+  }
   return prefix;
 }
 
-PrefixTree::Node* PrefixTree::Add(const Match& match, const ComputedTokens& tokens) {
+PrefixTree::Node* PrefixTree::Add(const Match& match, const ComputedTokens& tokens,
+                                  const HiddenChunks& chunks, Removed& removed) {
   const int64_t length = std::ssize(tokens.ids);
+  removed.pages.reserve(removed.pages.size() + tokens.caches.size());
   Node* const parent =
       match.length < match.node->end ? Split(match.node, match.length) : match.node;
   auto leaf = std::make_unique<Node>();
   leaf->parent = parent;
   leaf->ids.assign(tokens.ids.begin() + match.length, tokens.ids.end());
   leaf->end = length;
-  leaf->caches = ForkAll(tokens.caches, length);
+  leaf->caches.reserve(tokens.caches.size());
+  for (KvCache& cache : tokens.caches) {
+    leaf->caches.push_back(cache.Fork());
+  }
   for (size_t layer = 0; match.length > 0 && layer < leaf->caches.size(); ++layer) {
     leaf->caches[layer].SharePages(parent->caches[layer], match.length);
   }
-  leaf->hidden = std::make_shared<const States>(
-      tokens.hidden.begin() + (match.length - tokens.known) * d_model_, tokens.hidden.end());
-  Node* const added = leaf.get();
-  Count(*added);
-  parent->children.emplace(added->ids.front(), std::move(leaf));
+  AppendRows(chunks, match.length - tokens.known, length - tokens.known, leaf->hidden);
+  if (HiddenRows& first = leaf->hidden.front(); first.first > 0) {  // others had computed them
+    const auto rows = std::span(*first.states).subspan(first.first * d_model_);
+    first = MakeChunks(rows.first(first.rows * d_model_), d_model_).front();
+  }
+  PrepareCount(*leaf);
+  auto& place = parent->children.emplace(leaf->ids.front(), nullptr).first->second;
+  Count(*leaf);
   ++num_nodes_;
-  return added;
+  place = std::move(leaf);
+  ShareLastPages(*place, removed);
+  return place.get();
 }
 
+void PrefixTree::ShareLastPages(Node& leaf, Removed& removed) {
+  Node* const parent = leaf.parent;
+  const int64_t last = parent->end - 1;
+  if (parent == &root_ || parent->end % parent->caches.front().shape().page_tokens == 0) {
+    return;
+  }
+  const auto has_page = [&](const Node* node) {
+    return node != &root_ &&
+           node->caches.front().PageOf(node->end - 1) == parent->caches.front().PageOf(last);
+  };
+  int64_t count = 0;
+  for (const Node* node = parent; has_page(node); node = node->parent) {
+    ++count;
+  }
+  if (uses_.find(parent->caches.front().PageOf(last))->second.nodes != count) {
+    return;
+  }
+  for (size_t layer = 0; layer < leaf.caches.size(); ++layer) {
+    KvCache& cache = leaf.caches[layer];
+    std::shared_ptr<const void> old;
+    Node* node = parent;
+    for (int64_t i = 0; i < count; ++i, node = node->parent) {
+      old = node->caches[layer].ShareLastPage(cache);
+    }
+    uses_.find(cache.PageOf(last))->second.nodes += count;
+    Drop(old.get(), count);
+    removed.pages.push_back(std::move(old));
+  }
+}
+
+// Allocates before it changes anything.
 PrefixTree::Node* PrefixTree::Split(Node* node, int64_t at) {
   const int64_t first_ids = at - node->begin();
-  const auto cut = node->hidden->begin() + first_ids * d_model_;
   auto before = std::make_unique<Node>();
   before->parent = node->parent;
   before->ids.assign(node->ids.begin(), node->ids.begin() + first_ids);
   before->end = at;
   before->caches = ForkAll(node->caches, at);
-  before->hidden = std::make_shared<const States>(node->hidden->begin(), cut);
+  AppendRows(node->hidden, 0, first_ids, before->hidden);
+  HiddenChunks rest;
+  AppendRows(node->hidden, first_ids, std::ssize(node->ids), rest);
   before->last_use = node->last_use;
-  auto rest = std::make_shared<const States>(cut, node->hidden->end());
+  before->children.emplace(node->ids[first_ids], nullptr);
+
+  Count(*before);
+  for (size_t i = 0; i < node->hidden.size() - rest.size(); ++i) {
+    Drop(node->hidden[i].states.get(), 1);  // only the new node has it now
+  }
+  node->hidden = std::move(rest);
+  size_bytes_ -= IdBytes(*before);  // of the node's, which it now has
   auto& place = node->parent->children.find(node->ids.front())->second;
   Node* const added = before.get();
-  before->children.emplace(node->ids[first_ids], nullptr);
-  Count(*added);
-  size_bytes_ -= OwnBytes(*added);  // of the node's, which it now has
   added->children.begin()->second = std::move(place);
   place = std::move(before);
   node->parent = added;
   node->ids.erase(node->ids.begin(), node->ids.begin() + first_ids);
-  node->hidden = std::move(rest);
   ++num_nodes_;
   return added;
 }
 
-void PrefixTree::Remove(Node* leaf) {
+void PrefixTree::Remove(Node* leaf, Removed& removed) {
   Uncount(*leaf);
   --num_nodes_;
-  leaf->parent->children.erase(leaf->parent->children.find(leaf->ids.front()));
+  auto& children = leaf->parent->children;
+  removed.nodes.insert(children.extract(children.find(leaf->ids.front())));
 }
 
-int64_t PrefixTree::OwnBytes(const Node& node) {
-  return static_cast<int64_t>(node.hidden->size() * sizeof(float) +
-                              node.ids.size() * sizeof(int32_t));
+// Looks at one layer, since all are shared alike.
+bool PrefixTree::IsInUse(const Node& leaf) const {
+  const KvCache& cache = leaf.caches.front();
+  const int64_t page_tokens = cache.shape().page_tokens;
+  bool is_in_use = leaf.holds > 0;
+  for (int64_t token = leaf.begin(); token < leaf.end; token += page_tokens - token % page_tokens) {
+    is_in_use |= cache.NumSharing(token) > uses_.find(cache.PageOf(token))->second.nodes;
+  }
+  return is_in_use;
+}
+
+void PrefixTree::PrepareCount(const Node& node) {
+  VisitMemory(node, [&](const void* memory, int64_t bytes) {
+    uses_.try_emplace(memory, Use{.nodes = 0, .bytes = bytes});
+  });
 }
 
 void PrefixTree::Count(const Node& node) {
-  for (const KvCache& cache : node.caches) {
-    cache.VisitPages([&](const void* page, size_t size_bytes) {
-      if (pages_[page]++ == 0) {
-        size_bytes_ += static_cast<int64_t>(size_bytes);
-      }
-    });
-  }
-  size_bytes_ += OwnBytes(node);
+  VisitMemory(node, [&](const void* memory, int64_t bytes) {
+    Use& use = uses_.find(memory)->second;
+    use.bytes = bytes;
+    size_bytes_ += use.nodes++ == 0 ? bytes : 0;
+  });
+  size_bytes_ += IdBytes(node);
 }
 
 void PrefixTree::Uncount(const Node& node) {
-  for (const KvCache& cache : node.caches) {
-    cache.VisitPages([&](const void* page, size_t size_bytes) {
-      const auto found = pages_.find(page);
-      if (--found->second == 0) {
-        size_bytes_ -= static_cast<int64_t>(size_bytes);
-        pages_.erase(found);
-      }
-    });
+  VisitMemory(node, [&](const void* memory, int64_t) { Drop(memory, 1); });
+  size_bytes_ -= IdBytes(node);
+}
+
+void PrefixTree::Drop(const void* memory, int64_t nodes) {
+  const auto found = uses_.find(memory);
+  found->second.nodes -= nodes;
+  if (found->second.nodes == 0) {
+    size_bytes_ -= found->second.bytes;
+    uses_.erase(found);
   }
-  size_bytes_ -= OwnBytes(node);
 }
 
 }  // namespace attention

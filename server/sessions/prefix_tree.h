@@ -5,17 +5,25 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "core/attention/kv_cache.h"
 
 namespace attention {
 
-/// Rows of hidden states: the first `rows` rows of f32 [.., d_model].
+/// Rows of hidden states: `rows` rows of f32 [.., d_model], from row `first` on.
 struct HiddenRows {
   std::shared_ptr<const std::vector<float>> states;
+  int64_t first = 0;
   int64_t rows = 0;
 };
+
+/// Rows in order, in chunks that several nodes of a tree may share.
+using HiddenChunks = std::vector<HiddenRows>;
+
+/// Copies rows [.., d_model] into chunks.
+HiddenChunks MakeChunks(std::span<const float> rows, int64_t d_model);
 
 /// The first tokens of a sequence, as they were computed. Empty: none.
 struct Prefix {
@@ -23,7 +31,7 @@ struct Prefix {
   /// One cache for each layer, of `length` tokens. Their pages are copied before they are written.
   std::vector<KvCache> caches;
   /// The hidden states of the tokens after the last norm, in order.
-  std::vector<HiddenRows> hidden;
+  HiddenChunks hidden;
 };
 
 /// A whole sequence, as it was computed after a prefix that was known before.
@@ -45,13 +53,19 @@ class PrefixTree {
     Node* parent = nullptr;
     std::map<int32_t, std::unique_ptr<Node>> children;  // by their first token
     std::vector<int32_t> ids;
-    int64_t end = 0;  // the number of tokens from the root on
-    std::vector<KvCache> caches;
-    std::shared_ptr<const std::vector<float>> hidden;  // f32 [ids, d_model]
+    int64_t end = 0;              // the number of tokens from the root on
+    std::vector<KvCache> caches;  // never appended to
+    HiddenChunks hidden;          // of `ids`
     uint64_t last_use = 0;
+    int64_t holds = 0;  // PrefixHolds, for which it stays in the tree
 
     bool is_leaf() const { return children.empty(); }
     int64_t begin() const { return end - static_cast<int64_t>(ids.size()); }
+  };
+  /// Nodes and pages that have left a tree. To destroy them takes long: it gives memory back.
+  struct Removed {
+    std::multimap<int32_t, std::unique_ptr<Node>> nodes;
+    std::vector<std::shared_ptr<const void>> pages;
   };
 
   /// The longest prefix of some tokens that the tree has: `length` tokens that end within `node`.
@@ -61,34 +75,50 @@ class PrefixTree {
   };
 
   explicit PrefixTree(int64_t d_model) : d_model_(d_model) {}
+  ~PrefixTree();
+  PrefixTree(const PrefixTree&) = delete;
+  PrefixTree& operator=(const PrefixTree&) = delete;
 
   /// Returns the longest prefix; without tokens, the root.
   Match Find(std::span<const int32_t> ids);
   /// Returns the tokens of a match.
   Prefix Take(const Match& match) const;
-  /// Adds the tokens behind `match`, which is that of their ids. Returns the new leaf. REQUIRES:
-  /// known <= match.length < ids. When it throws std::bad_alloc, the tree can only be destroyed.
-  Node* Add(const Match& match, const ComputedTokens& tokens);
-  /// Removes a leaf. REQUIRES: it is not the root.
-  void Remove(Node* leaf);
+  /// Adds the tokens behind `match`, which is that of their ids; `chunks` are those of the tokens'
+  /// hidden states. Returns the new leaf. Nodes before it whose last page nobody else in the tree
+  /// has share the leaf's page instead, which has the same tokens and more. REQUIRES: known <=
+  /// match.length < ids. When it throws std::bad_alloc, the tree has the same tokens as before.
+  Node* Add(const Match& match, const ComputedTokens& tokens, const HiddenChunks& chunks,
+            Removed& removed);
+  /// Removes a leaf. Does not throw. REQUIRES: it is not the root.
+  void Remove(Node* leaf, Removed& removed);
+  /// Returns whether the leaf is held, or caches outside of the tree have pages of its tokens: then
+  /// its removal gains no memory.
+  bool IsInUse(const Node& leaf) const;
 
-  Node& root() { return root_; }
-  /// The size of the tree's pages, each counted once, of its hidden states and its ids.
+  /// The size of the tree's pages and chunks, each counted once, and of its ids.
   int64_t size_bytes() const { return size_bytes_; }
   /// The number of nodes besides the root.
   int64_t num_nodes() const { return num_nodes_; }
 
  private:
+  struct Use {
+    int64_t nodes = 0;
+    int64_t bytes = 0;
+  };
+
   /// Divides the node at token `at`, counted from the root. Returns the new node before it.
   Node* Split(Node* node, int64_t at);
+  /// Lets nodes before the leaf share its page, as Add says.
+  void ShareLastPages(Node& leaf, Removed& removed);
+  /// Makes the entries of uses_ that Count needs.
+  void PrepareCount(const Node& node);
   void Count(const Node& node);
   void Uncount(const Node& node);
-  /// The size of its hidden states and its ids.
-  static int64_t OwnBytes(const Node& node);
+  void Drop(const void* memory, int64_t nodes);
 
   const int64_t d_model_;
   Node root_;
-  std::map<const void*, int64_t> pages_;  // how many nodes use each page
+  std::unordered_map<const void*, Use> uses_;  // of each page and each chunk
   int64_t size_bytes_ = 0;
   int64_t num_nodes_ = 0;
 };

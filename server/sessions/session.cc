@@ -63,6 +63,14 @@ size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens) {
   return bytes;
 }
 
+size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {
+  size_t bytes = 0;
+  for (const KvCache& cache : sequence.caches) {
+    bytes += cache.BytesToMove(tokens);
+  }
+  return bytes;
+}
+
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
   for (KvCache& cache : sequence.caches) {
     if (absl::Status status = cache.Reserve(tokens); !status.ok()) {

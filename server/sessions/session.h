@@ -93,6 +93,8 @@ class Session {
 /// Reserves room for `tokens` more tokens in each cache, or in none. RESOURCE_EXHAUSTED as
 /// KvCache::Reserve.
 absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens);
+/// Returns about how many bytes ReserveTokens would copy.
+size_t BytesToMove(const SessionSequence& sequence, int64_t tokens);
 /// Returns the size of all caches of the sequence if it had `tokens` more tokens.
 size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens);
 /// Returns the size of the caches besides their pages.

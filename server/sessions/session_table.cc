@@ -27,7 +27,14 @@ SessionTable::SessionTable(const SessionLimits& limits, Clock clock)
       memory_(std::make_shared<KvMemory>(static_cast<size_t>(limits.max_cache_bytes))),
       waiting_bytes_(limits.max_waiting_bytes),
       table_bytes_(limits.max_table_bytes),
-      prefixes_(limits.max_prefix_bytes),
+      prefixes_(limits.max_prefix_bytes,
+                [this] {
+                  {
+                    MutexLock lock(mutex_);
+                    has_removed_prefixes_ = true;
+                  }
+                  changed_.NotifyAll();
+                }),
       clock_(std::move(clock)),
       expiry_([this] { Expire(); }) {}
 
@@ -110,6 +117,13 @@ bool SessionTable::EndOneParkedFor(const std::string& account) {
                                    ABSL_NO_THREAD_SAFETY_ANALYSIS { return CacheBytesOf(other); });
 }
 
+bool SessionTable::EvictPrefixFor(const std::string& account) {
+  return prefixes_.EvictFor(account, [this](const std::string& other) {
+    MutexLock lock(mutex_);
+    return CacheBytesOf(other);
+  });
+}
+
 bool SessionTable::EndOneParked(const std::string& account,
                                 absl::FunctionRef<int64_t(const std::string&)> had_by) {
   Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
@@ -181,6 +195,12 @@ SessionStatistics SessionTable::statistics() const {
 void SessionTable::Expire() {
   mutex_.Lock();
   while (!is_closed_) {
+    if (std::exchange(has_removed_prefixes_, false)) {
+      mutex_.Unlock();
+      prefixes_.DestroyRemoved();
+      mutex_.Lock();
+      continue;
+    }
     const TimePoint now = clock_();
     TimePoint next = now + std::chrono::hours(1);
     auto over = waiting_.end();

@@ -75,6 +75,9 @@ class SessionTable {
   /// The tokens that sequences began with. Their pages come from the memories above.
   PrefixCache& prefixes() { return prefixes_; }
   const PrefixCache& prefixes() const { return prefixes_; }
+  /// Makes room in the memory: removes a part of a prefix that nobody uses, of the account or of
+  /// accounts that have more memory, in sessions and prefixes. Returns false when there is none.
+  bool EvictPrefixFor(const std::string& account);
 
   /// The memory of the actions of all sessions that wait for another on their sequence.
   FairBudget& waiting_bytes() { return waiting_bytes_; }
@@ -115,7 +118,7 @@ class SessionTable {
                     absl::FunctionRef<int64_t(const std::string&)> had_by);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefusePlace(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Ends the parked sessions whose time is over.
+  /// Ends the parked sessions whose time is over, and gives back the memory of removed prefixes.
   void Expire();
 
   const SessionLimits limits_;
@@ -130,6 +133,7 @@ class SessionTable {
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread expiry_;
 };

@@ -1,5 +1,6 @@
 // The prefix cache behind the wire: the same bits as without it, and who takes from it.
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -8,7 +9,9 @@
 #include "tests/server/models/admin_client.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/observability/http_client.h"
+#include "tests/server/open_inference/infer_client.h"
 #include "tests/server/token_ids.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -134,6 +137,71 @@ TEST_F(PrefixTest, RequestsAtTheSameTimeHaveTheSameBits) {
       EXPECT_TRUE(outputs[i] == Attend(Request("llama", Join(prefix, {i}))).output().data());
     }
   }
+}
+
+/// Requests that wait together for what they have in common, which ends within a page: each copies
+/// a part of it, and all together would need more memory than there is.
+TEST_F(PrefixTest, ManyWaitingRequestsTakeWhatTheyHaveInCommon) {
+  ServerOptions options = CachingOptions();
+  options.threads = 1;
+  options.max_cache_bytes = 4 << 20;
+  options.prefix_cache_bytes = 2 << 20;
+  InProcessServer server(options);
+  const Ids prefix = MakeIds(8, 1000);
+  AttendClient first(server.NewChannel());
+  v1::AttendResponse response;
+  ASSERT_TRUE(first.Attend(Request("llama", Join(prefix, {39, 39})), &response).ok());
+  ASSERT_TRUE(first.Attend(Request("llama", Join(prefix, {38, 38})), &response).ok());
+  EXPECT_EQ(response.summary().cached_tokens(), 1000);
+  constexpr int kCallers = 48;
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> cached = 0;
+  for (int32_t i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&, i] {
+      AttendClient client(server.NewChannel());
+      v1::AttendResponse answer;
+      const grpc::Status status = client.Attend(
+          Request("llama", Join(prefix, {i % 6, i / 6, 1}), v1::LAST_LOGITS), &answer);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      cached += answer.summary().cached_tokens() >= 1000 ? 1 : 0;
+    });
+  }
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+  EXPECT_EQ(cached, kCallers) << "the common tokens are never evicted";
+}
+
+TEST_F(PrefixTest, AnswersSayWhatWasSaved) {
+  const v1::AttendRequest request = Request("llama", MakeIds(13, 50));
+  Ask(request);
+  v1::AttendResponse response;
+  ASSERT_TRUE(caching_client_.Attend(request, &response).ok());
+  EXPECT_EQ(response.summary().cached_tokens(), 49);
+  EXPECT_EQ(response.summary().cached_sequences(), 1);
+  EXPECT_GT(response.summary().cached_bytes(), 0);
+  InferClient infer(caching_.NewChannel());
+  const Ids ids = MakeIds(13, 50);
+  inference::ModelInferRequest same;
+  same.set_model_name("llama");
+  inference::ModelInferRequest::InferInputTensor& input = *same.add_inputs();
+  input.set_name("input_ids");
+  input.set_datatype("INT32");
+  input.add_shape(1);
+  input.add_shape(50);
+  same.add_raw_input_contents()->assign(reinterpret_cast<const char*>(ids.data()), 4 * ids.size());
+  const auto answer = infer.Infer(same);
+  ASSERT_THAT(answer.status(), IsOk());
+  EXPECT_EQ(answer->parameters().at("cached_tokens").int64_param(), 49);
+  v1::ServerStatistics statistics;
+  EXPECT_TRUE(Eventually([&] {  // a request is counted when its answer was sent
+    grpc::ClientContext context;
+    EXPECT_TRUE(caching_client_.stub().GetStatistics(&context, {}, &statistics).ok());
+    return statistics.succeeded() == 3;
+  }));
+  EXPECT_EQ(statistics.cached_tokens(), 2 * 49);
+  ASSERT_EQ(statistics.models_size(), 1);
+  EXPECT_EQ(statistics.models(0).cached_tokens(), 2 * 49);
 }
 
 TEST_F(PrefixTest, TenantsShareNothing) {

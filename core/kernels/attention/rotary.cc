@@ -5,6 +5,9 @@
 #include <complex>
 #include <numbers>
 
+#include "absl/hash/hash.h"
+#include "absl/types/span.h"
+
 namespace attention {
 namespace {
 
@@ -36,6 +39,14 @@ void Rotate(const std::vector<double>& frequencies, int64_t position, Rotation* 
   for (size_t i = 0; i < frequencies.size(); ++i) {
     to[i] = std::polar(1.0, static_cast<double>(position) * frequencies[i]);
   }
+}
+
+size_t HashOf(const Rotary& rotary) {
+  const absl::Span<const double> given(rotary.frequencies,
+                                       rotary.frequencies == nullptr ? 0 : rotary.dim / 2);
+  return absl::HashOf(rotary.dim, rotary.base, rotary.interleaved, rotary.scaling, rotary.factor,
+                      rotary.low_freq_factor, rotary.high_freq_factor,
+                      rotary.original_max_positions, rotary.magnitude, given);
 }
 
 int64_t BlockOf(int64_t position) {
@@ -91,19 +102,20 @@ RotaryTables::Kind& RotaryTables::KindOf(const Rotary& rotary, int64_t head_dim)
   Rotary wanted = rotary;
   wanted.dim = rotary.dim == 0 ? head_dim : rotary.dim;
   wanted.position_offset = 0;
-  for (Kind& kind : kinds_) {
-    Rotary found = kind.rotary;
+  const bool is_given = wanted.frequencies != nullptr;
+  std::vector<Kind*>& kinds = kinds_by_hash_[HashOf(wanted)];
+  for (Kind* const kind : kinds) {
+    Rotary found = kind->rotary;
     found.frequencies = wanted.frequencies;
-    const bool is_given = wanted.frequencies != nullptr;
-    if (found == wanted && kind.is_given == is_given &&
+    if (found == wanted && kind->is_given == is_given &&
         (!is_given ||
-         std::equal(kind.frequencies.begin(), kind.frequencies.end(), wanted.frequencies))) {
-      return kind;
+         std::equal(kind->frequencies.begin(), kind->frequencies.end(), wanted.frequencies))) {
+      return *kind;
     }
   }
-  Kind& kind = kinds_.emplace_back(
-      Kind{wanted, Frequencies(wanted, wanted.dim), wanted.frequencies != nullptr});
+  Kind& kind = kinds_.emplace_back(Kind{wanted, Frequencies(wanted, wanted.dim), is_given});
   kind.rotary.frequencies = kind.frequencies.data();
+  kinds.push_back(&kind);
   return kind;
 }
 

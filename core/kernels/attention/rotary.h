@@ -1,6 +1,7 @@
 // The rotations of rotary position embedding, as tables for the vector code.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -66,6 +67,7 @@ class RotaryTables {
   Kind& KindOf(const Rotary& rotary, int64_t head_dim);
 
   std::list<Kind> kinds_;
+  absl::flat_hash_map<size_t, std::vector<Kind*>> kinds_by_hash_;
 };
 
 }  // namespace attention

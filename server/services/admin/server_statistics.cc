@@ -23,6 +23,7 @@ void DescribeRequests(const RequestCounts& counts, Statistics& wire) {
   wire.set_queue_ns(counts.queue_ns);
   wire.set_compute_ns(counts.compute_ns);
   wire.set_send_ns(counts.send_ns);
+  wire.set_cached_tokens(counts.cached_tokens);
   Describe(counts.latency, *wire.mutable_latency());
 }
 

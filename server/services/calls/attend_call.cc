@@ -119,7 +119,9 @@ absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
   RETURN_IF_ERROR(terms.Check());
   ASSIGN_OR_RETURN(request_, InflateRequest(request_, environment_.unary_limit.max_bytes, terms));
   record_.request_bytes = static_cast<int64_t>(request_.Length());
-  return Plan(request_, terms);
+  ASSIGN_OR_RETURN(AttendPlan plan, Plan(request_, terms));
+  RETURN_IF_ERROR(TakePrefixes(environment_.sessions, metadata_.request_class, terms, plan));
+  return plan;
 }
 
 // Admits the request. After a success the dispatcher may already have ended the call.
@@ -131,7 +133,6 @@ absl::Status AttendCall::Admit() {
     SetModel(plan.model->name(), plan.model->info().version);
   }
   RETURN_IF_ERROR(Refine(metadata_, deadline_));
-  TakePrefixes(environment_.sessions, metadata_.request_class, plan);
   auto job = std::make_shared<AttendJob>(std::move(plan),
                                          JobOrigin{.size_bytes = record_.request_bytes,
                                                    .request_class = metadata_.request_class,

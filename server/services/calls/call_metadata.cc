@@ -124,6 +124,7 @@ void Record(const BatchStats& stats, RequestRecord& record) {
   record.compute_ns = stats.compute_ns;
   record.batch_id = static_cast<int64_t>(stats.batch_id);
   record.batch_requests = stats.batch_requests;
+  record.cached_tokens = stats.cached_tokens;
 }
 
 absl::Status ReplyNotRead() {

@@ -24,6 +24,9 @@ using Action = v1::DecodeRequest;
 // The name of the work in errors of memory.
 constexpr std::string_view kWork = "the action";
 
+// The bytes of keys and values that a completion thread copies at most.
+constexpr int64_t kSmallCopyBytes = int64_t{256} << 10;
+
 const char* NameOf(const Action& request) {
   switch (request.action_case()) {
     case Action::kOpen:
@@ -120,12 +123,18 @@ void DecodeCall::RunAction(const ActionPointer& action, SessionSequence& sequenc
     return request.has_step() ? BeginStep(action, sequence) : session_.Change(request, sequence);
   });
   if (request.has_step() && !status.ok()) {
-    TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
-  }
-  if (!request.has_step() || !status.ok()) {
+    FailStep(action, sequence, status);
+  } else if (!request.has_step()) {
     Answer(action, status);
     Proceed(request.sequence());
   }
+}
+
+void DecodeCall::FailStep(const ActionPointer& action, SessionSequence& sequence,
+                          const absl::Status& status) {
+  TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
+  Answer(action, status);
+  Proceed(action->request.message.sequence());
 }
 
 absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
@@ -133,8 +142,12 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
   PlanAccount account(environment_.executor, AsPlanCaller());
   const PlanTerms terms = account.terms();
   RETURN_IF_ERROR(terms.Check());
-  return PlanSessionStep({action.request.message.step(), action.request.bytes},
-                         action.session->plan(), sequence, {environment_.stream_limit, terms});
+  ASSIGN_OR_RETURN(
+      AttendPlan plan,
+      PlanSessionStep({action.request.message.step(), action.request.bytes}, action.session->plan(),
+                      sequence, {environment_.stream_limit, terms}));
+  RETURN_IF_ERROR(TakePrefixes(decode_.sessions, action.request_class, terms, plan));
+  return plan;
 }
 
 absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence& sequence) {
@@ -145,7 +158,25 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     action->record.model_version = plan.model->info().version;
   }
   action->tokens = plan.sequences[0].key.rows;
-  TakePrefixes(decode_.sessions, action->request_class, plan);
+  const auto moved = static_cast<int64_t>(BytesToMove(sequence, action->tokens));
+  if (moved <= kSmallCopyBytes) {
+    return SubmitStep(action, sequence, std::move(plan));
+  }
+  const auto submit = [this, action, &sequence,
+                       plan = std::make_shared<AttendPlan>(std::move(plan))] {
+    const Hold hold(*this);
+    const absl::Status status =
+        Contain(kWork, [&] { return SubmitStep(action, sequence, std::move(*plan)); });
+    if (!status.ok()) {
+      FailStep(action, sequence, status);
+    }
+  };
+  RunOnSideThread(moved, submit);
+  return absl::OkStatus();
+}
+
+absl::Status DecodeCall::SubmitStep(const ActionPointer& action, SessionSequence& sequence,
+                                    AttendPlan plan) {
   const int64_t taken = plan.TakenOf(0);
   if (taken > 0) {
     RETURN_IF_ERROR(session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches)));

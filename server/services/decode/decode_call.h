@@ -42,8 +42,13 @@ class DecodeCall final : public DuplexCall {
   void Enter(const ActionPointer& action);
   /// Runs the action. REQUIRES: the sequence is busy with it.
   void RunAction(const ActionPointer& action, SessionSequence& sequence);
-  /// Submits a step. If OK, OnStepDone will be called.
+  /// Plans a step, and submits it: on a side thread, if pages of its sequence must be copied to
+  /// larger ones. If OK, OnStepDone or FailStep will be called.
   absl::Status BeginStep(const ActionPointer& action, SessionSequence& sequence);
+  /// Submits a step. If OK, OnStepDone will be called.
+  absl::Status SubmitStep(const ActionPointer& action, SessionSequence& sequence, AttendPlan plan);
+  /// Answers a step that was not submitted.
+  void FailStep(const ActionPointer& action, SessionSequence& sequence, const absl::Status& status);
   absl::StatusOr<AttendPlan> PlanOnAccount(const DecodeAction& action, SessionSequence& sequence);
   /// Answers a step that was computed, or has failed.
   void OnStepDone(const ActionPointer& action, const AttendReply& reply, const absl::Status& status,

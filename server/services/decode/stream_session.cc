@@ -202,7 +202,7 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
   absl::Status reserved = ReserveTokens(sequence, tokens);
   const bool could_fit = CacheBytesWith(sequence, tokens) <= table_.memory(account)->max_bytes();
   while (could_fit && absl::IsResourceExhausted(reserved) &&
-         (table_.prefixes().EvictFor(account) || table_.EndOneParkedFor(account))) {
+         (table_.EvictPrefixFor(account) || table_.EndOneParkedFor(account))) {
     reserved = ReserveTokens(sequence, tokens);
   }
   return reserved;

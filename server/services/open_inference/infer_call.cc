@@ -64,6 +64,7 @@ absl::Status InferCall::Refine(CallMetadata& metadata, TimePoint& deadline) {
 void InferCall::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                        const BatchStats& stats) {
   SetComputed(stats);
+  answer_.cached_tokens = stats.cached_tokens;
   if (!status.ok()) {
     OnFailure(status);
     return;

@@ -16,6 +16,7 @@ namespace attention {
 namespace {
 
 constexpr char kFinalResponse[] = "triton_final_response";
+constexpr char kCachedTokens[] = "cached_tokens";
 
 // Copies one sequence's table into the padded tensor, whose last columns are the layer's extra
 // keys.
@@ -77,6 +78,9 @@ void WriteHead(const InferAnswer& answer, inference::ModelInferResponse& respons
 absl::Status WriteResponse(const InferAnswer& answer, const AttendReply& reply, Encoder& encoder,
                            inference::ModelInferResponse& response) {
   WriteHead(answer, response);
+  if (answer.cached_tokens > 0) {
+    (*response.mutable_parameters())[kCachedTokens].set_int64_param(answer.cached_tokens);
+  }
   for (const InferOutput& output : answer.outputs) {
     auto& wire = *response.add_outputs();
     wire.set_name(output.is_weights ? "weights" : "output");

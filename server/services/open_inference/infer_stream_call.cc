@@ -34,6 +34,7 @@ class InferStreamCall::Request final : public AttendSink,
   void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
               const BatchStats& stats) override {
     Record(stats, record_);
+    plan_.answer.cached_tokens = stats.cached_tokens;
     if (!status.ok()) {
       Fail(status);
       return;
@@ -52,24 +53,28 @@ class InferStreamCall::Request final : public AttendSink,
   }
 
  private:
-  absl::StatusOr<InferPlan> PlanOnAccount(const grpc::ByteBuffer& message, const Caller& caller) {
+  absl::StatusOr<InferPlan> PlanOnAccount(const grpc::ByteBuffer& message,
+                                          const CallMetadata& metadata) {
     PlanAccount account(call_->environment_.executor, call_->AsPlanCaller());
     const PlanTerms terms = account.terms();
     RETURN_IF_ERROR(terms.Check());
-    return ReadInfer(message, call_->infer_.LimitsOf(caller, terms), identity_);
+    ASSIGN_OR_RETURN(InferPlan plan,
+                     ReadInfer(message, call_->infer_.LimitsOf(metadata.caller, terms), identity_));
+    RETURN_IF_ERROR(
+        TakePrefixes(call_->environment_.sessions, metadata.request_class, terms, plan.attend));
+    return plan;
   }
 
   // Admits the request. After a success the dispatcher may already have answered it.
   absl::Status Admit(const grpc::ByteBuffer& message) {
     CallMetadata metadata = call_->message_metadata();
-    absl::StatusOr<InferPlan> plan = PlanOnAccount(message, metadata.caller);
+    absl::StatusOr<InferPlan> plan = PlanOnAccount(message, metadata);
     record_.model = identity_.model;
     record_.model_version = identity_.version;
     RETURN_IF_ERROR(plan.status());
     plan_ = *std::move(plan);
     TimePoint deadline = call_->deadline();
     ApplyParameters(plan_.parameters, metadata, deadline);
-    TakePrefixes(call_->environment_.sessions, metadata.request_class, plan_.attend);
     auto job = std::make_shared<AttendJob>(std::move(plan_.attend),
                                            JobOrigin{.size_bytes = record_.request_bytes,
                                                      .request_class = metadata.request_class,

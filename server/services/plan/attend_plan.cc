@@ -12,6 +12,14 @@ int64_t NumEncoderLayers(const ModelInfo& info) {
   return info.has_encoder ? std::ssize(info.layers) - 2 * num_cross : 0;
 }
 
+int64_t PlannedPrefix::CacheBytes(int64_t tokens) const {
+  int64_t bytes = 0;
+  for (const KvCacheShape& shape : shapes) {
+    bytes += static_cast<int64_t>(KvCache::SizeBytes(shape, tokens));
+  }
+  return bytes;
+}
+
 int64_t AttendPlan::NumTables() const {
   const v1::AttentionOptions& asked = *options.wire;
   const int64_t of_a_sequence =

@@ -38,14 +38,32 @@ struct WeightsExtents {
   int64_t keys = 0;
 };
 
+/// What a sequence takes from the prefix cache.
+struct TakenPrefix {
+  /// The number of tokens that are not computed. They stay in the cache until the plan ends.
+  int64_t length = 0;
+  PrefixHold hold;
+  /// Those of `length` tokens, and then of all; a session's step has given them to the session.
+  /// Empty until the request runs.
+  std::vector<KvCache> caches;
+  HiddenChunks hidden;
+};
+
 /// What a request takes from the prefix cache, and whose prefixes it shares.
 struct PlannedPrefix {
   /// The table of the cache; null: the request has nothing to do with it.
   SessionTable* table = nullptr;
   PrefixOwner owner;
-  /// What each sequence takes. The caches of a sequence without a session are its own, and get its
-  /// other tokens too.
-  std::vector<Prefix> taken;
+  /// The shapes of the caches of a sequence, one for each layer.
+  std::vector<KvCacheShape> shapes;
+  std::vector<TakenPrefix> taken;  // by each sequence
+
+  /// Returns the size of the caches of a sequence of so many tokens.
+  int64_t CacheBytes(int64_t tokens) const;
+  /// Returns the memory of a sequence besides its pages and its hidden states.
+  int64_t BytesPerSequence() const {
+    return static_cast<int64_t>(sizeof(TakenPrefix) + shapes.size() * sizeof(KvCache));
+  }
 };
 
 struct AttendPlan {

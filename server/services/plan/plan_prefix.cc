@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "core/runtime/status_macros.h"
+
 namespace attention {
 namespace {
 
@@ -41,63 +43,113 @@ std::optional<KeyValueStorage> StorageOf(const AttendPlan& plan) {
   return KeepsBitsInCaches(*plan.model) ? std::optional(KeyValueStorage::kF32) : std::nullopt;
 }
 
-// Takes the prefix of one sequence. Its caches are those of a session, which reserves their room,
-// or else its own, whose room is reserved here for a hit and before the computation for a miss.
-Prefix TakeOne(SessionTable& table, const PrefixOwner& owner, std::span<const int32_t> ids,
-               bool is_session) {
-  PrefixCache& cache = table.prefixes();
+// Returns the shapes of a sequence's caches; none: the model has no caches.
+std::vector<KvCacheShape> ShapesOf(const Model& model, KeyValueStorage storage,
+                                   int64_t page_tokens) {
+  std::vector<KvCacheShape> shapes;
+  const absl::StatusOr<std::vector<KvCache>> caches =
+      model.MakeCaches(storage, nullptr, page_tokens);
+  for (size_t i = 0; caches.ok() && i < caches->size(); ++i) {
+    shapes.push_back((*caches)[i].shape());
+  }
+  return shapes;
+}
+
+// Finds the prefix of one sequence. Its caches are those of a session, which reserves their room,
+// or else its own. `room` is what the request may still take.
+TakenPrefix TakeOne(const PlannedPrefix& prefix, std::span<const int32_t> ids, bool is_session,
+                    int64_t& room) {
+  PrefixCache& cache = prefix.table->prefixes();
   const int64_t length = std::ssize(ids);
-  if (length == 0) {
-    return {};
+  const int64_t bytes = is_session ? 0 : prefix.CacheBytes(length);
+  TakenPrefix taken;
+  if (length == 0 || bytes > room) {
+    return taken;
   }
-  Prefix prefix = cache.Find(owner, ids, length - 1);
-  if (prefix.length > 0 && !is_session &&
-      !ReserveByEviction(table, owner.account, prefix.caches, length - prefix.length)) {
-    prefix = {};
+  taken.hold = cache.Hold(prefix.owner, ids, length - 1);
+  taken.length = taken.hold.length();
+  room -= taken.length > 0 ? bytes : 0;
+  if (is_session && taken.length > 0) {
+    Prefix found = cache.Take(taken.hold);
+    taken.caches = std::move(found.caches);
+    taken.hidden = std::move(found.hidden);
   }
-  cache.CountUse(prefix.length);
-  if (prefix.length > 0 || is_session) {
-    return prefix;
-  }
-  absl::StatusOr<std::vector<KvCache>> caches =
-      owner.model->MakeCaches(owner.storage, table.memory(owner.account), cache.page_tokens());
-  if (caches.ok()) {
-    prefix.caches = *std::move(caches);
-  }
-  return prefix;
+  return taken;
 }
 
 }  // namespace
 
-void TakePrefixes(SessionTable& table, const RequestClass& request_class, AttendPlan& plan) {
+absl::Status TakePrefixes(SessionTable& table, const RequestClass& request_class,
+                          const PlanTerms& terms, AttendPlan& plan) {
   if (!table.prefixes().is_on() || !BeginsWithTokens(plan)) {
-    return;
+    return absl::OkStatus();
   }
   const std::optional<KeyValueStorage> storage = StorageOf(plan);
-  if (!storage.has_value() || !plan.model->MakeCaches(*storage, nullptr).ok() ||
+  if (!storage.has_value() ||
       !std::all_of(plan.sequences.begin(), plan.sequences.end(),
                    [&](const PlannedSequence& sequence) { return CanGrow(plan, sequence); })) {
-    return;
+    return absl::OkStatus();
   }
-  plan.prefix.owner = {plan.model, *storage, request_class.account, request_class.tenant};
+  PlannedPrefix& prefix = plan.prefix;
+  prefix.shapes = ShapesOf(*plan.model, *storage, table.prefixes().page_tokens());
+  if (prefix.shapes.empty()) {
+    return absl::OkStatus();
+  }
+  const int64_t bytes = prefix.BytesPerSequence() * std::ssize(plan.sequences);
+  RETURN_IF_ERROR(bytes > kSmallPlanBytes ? terms.Reserve(bytes) : absl::OkStatus());
+  prefix.table = &table;
+  prefix.owner = {plan.model, *storage, request_class.account, request_class.tenant};
+  prefix.taken.reserve(plan.sequences.size());
+  int64_t room = table.prefixes().max_bytes();
   for (const PlannedSequence& sequence : plan.sequences) {
     const SequenceRows& rows = sequence.query;
     const auto ids = std::span<const int32_t>(plan.ids).subspan(rows.first_row, rows.rows);
-    plan.prefix.taken.push_back(
-        TakeOne(table, plan.prefix.owner, ids, /*is_session=*/plan.caches != nullptr));
+    prefix.taken.push_back(TakeOne(prefix, ids, /*is_session=*/plan.caches != nullptr, room));
   }
-  plan.prefix.table = &table;
+  return absl::OkStatus();
+}
+
+bool TakePages(AttendPlan& plan) {
+  PlannedPrefix& prefix = plan.prefix;
+  if (plan.caches != nullptr) {
+    return true;  // the session has them
+  }
+  for (size_t i = 0; i < prefix.taken.size(); ++i) {
+    TakenPrefix& taken = prefix.taken[i];
+    if (taken.length == 0) {
+      continue;
+    }
+    Prefix found = prefix.table->prefixes().Take(taken.hold);
+    taken.caches = std::move(found.caches);
+    taken.hidden = std::move(found.hidden);
+    if (!ReserveByEviction(*prefix.table, prefix.owner.account, taken.caches,
+                           plan.sequences[i].query.rows - taken.length)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ForgoPrefixes(AttendPlan& plan) {
+  for (TakenPrefix& taken : plan.prefix.taken) {
+    taken = TakenPrefix();
+  }
 }
 
 bool ReserveByEviction(SessionTable& table, const std::string& account,
                        std::vector<KvCache>& caches, int64_t tokens) {
   const int64_t length = caches.front().length();
+  size_t bytes = 0;
+  for (const KvCache& cache : caches) {
+    bytes += KvCache::SizeBytes(cache.shape(), length + tokens);
+  }
   const auto reserve = [&] {
     return std::all_of(caches.begin(), caches.end(),
                        [&](KvCache& cache) { return cache.Reserve(tokens).ok(); });
   };
   bool is_reserved = reserve();
-  while (!is_reserved && table.prefixes().EvictFor(account)) {
+  const bool could_fit = bytes <= table.memory(account)->max_bytes();
+  while (!is_reserved && could_fit && table.EvictPrefixFor(account)) {
     is_reserved = reserve();
   }
   for (size_t i = 0; !is_reserved && i < caches.size(); ++i) {

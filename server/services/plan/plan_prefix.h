@@ -3,22 +3,34 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/scheduling/request_class.h"
 #include "server/services/plan/attend_plan.h"
+#include "server/services/plan/plan_terms.h"
 #include "server/sessions/session_table.h"
 
 namespace attention {
 
-/// Takes from the prefix cache what it has of the plan's sequences, and plans to add the rest after
-/// the computation. Does nothing for requests whose rows depend on more than the ids of a causal
-/// model's stack, or whose cached keys would have other bits: layers, hidden states, weights, token
-/// types, a later step of a session, rotations that depend on the length of the sequence, and bf16
-/// layers without a session. The caches of a session's step stay in the plan, for the session to
-/// set. Thread-safe.
-void TakePrefixes(SessionTable& table, const RequestClass& request_class, AttendPlan& plan);
+/// Finds what the prefix cache has of the plan's sequences, holds it, and plans to add the rest
+/// after the computation. Does nothing for requests whose rows depend on more than the ids of a
+/// causal model's stack, or whose cached keys would have other bits: layers, hidden states,
+/// weights, token types, a later step of a session, rotations that depend on the length of the
+/// sequence, and bf16 layers without a session. Only a session's step gets its caches now, which
+/// stay in the plan for the session to set; the others get theirs when they run (TakePages). Errors
+/// of the terms. Thread-safe.
+absl::Status TakePrefixes(SessionTable& table, const RequestClass& request_class,
+                          const PlanTerms& terms, AttendPlan& plan);
 
-/// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes of the
-/// account. Returns false, and reserves nothing, when there is none.
+/// Takes the pages that the sequences of a plan hold, with room for their other tokens. Copies
+/// nothing. Returns false when there is no room; then the plan may have pages, which
+/// ForgoPrefixes gives back.
+bool TakePages(AttendPlan& plan);
+/// Changes the plan to one that takes nothing from the prefix cache. Does not throw.
+void ForgoPrefixes(AttendPlan& plan);
+
+/// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
+/// nobody uses. Returns false, and reserves nothing, when there is none. Evicts nothing for what
+/// could never fit.
 bool ReserveByEviction(SessionTable& table, const std::string& account,
                        std::vector<KvCache>& caches, int64_t tokens);
 

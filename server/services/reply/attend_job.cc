@@ -4,14 +4,28 @@
 #include <utility>
 
 #include "core/runtime/contain.h"
+#include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/job_cost.h"
 
 namespace attention {
 namespace {
 
-JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
-  JobDescription description;
-  description.key = plan.key;
+// Returns the pages that a sequence takes when it runs: those of its tokens, but for the full pages
+// of its prefix.
+int64_t CacheBytesOf(const AttendPlan& plan, int64_t index) {
+  const PlannedPrefix& prefix = plan.prefix;
+  const int64_t taken = plan.TakenOf(index);
+  if (taken == 0 || plan.caches != nullptr) {
+    return 0;
+  }
+  const int64_t shared = taken - taken % prefix.shapes.front().page_tokens;
+  return prefix.CacheBytes(plan.sequences[index].query.rows) - prefix.CacheBytes(shared);
+}
+
+// Describes what there is to compute.
+void DescribeWork(AttendPlan& plan, JobDescription& description) {
+  description.sequences.clear();
+  description.tokens = description.cache_bytes = 0;
   for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
     const PlannedSequence& sequence = plan.sequences[i];
     const int64_t taken = plan.TakenOf(i);
@@ -19,9 +33,16 @@ JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
       description.sequences.push_back(
           {sequence.query.rows - taken, sequence.key.rows - taken, plan.CachesOf(i)});
       description.tokens += sequence.query.rows - taken;
+      description.cache_bytes += CacheBytesOf(plan, i);
     }
   }
   description.flops = FlopsOf(plan, description);
+}
+
+JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {
+  JobDescription description;
+  description.key = plan.key;
+  DescribeWork(plan, description);
   description.size_bytes = origin.size_bytes + plan.extra_bytes + PlannedBytes(plan);
   description.request_class = origin.request_class;
   description.arrival = origin.arrival;
@@ -113,6 +134,16 @@ AttentionOptions AttendJob::Options(size_t sequence) const {
                                 : plan_.model->LayerOptions(plan_.key.layer, options, kv_len);
 }
 
+bool AttendJob::TakeMemory() {
+  bool is_taken = false;
+  ContainVoid("taking a prefix", [&] { is_taken = TakePages(plan_); }).IgnoreError();
+  if (!is_taken) {
+    ForgoPrefixes(plan_);
+    DescribeWork(plan_, description_to_change());  // in the memory that it has
+  }
+  return is_taken;
+}
+
 void AttendJob::Prepare() {
   reply_->Allocate();
   prefix_rows_.Prepare(plan_);
@@ -123,7 +154,7 @@ void AttendJob::Finish(const absl::Status& status, const BatchStats& stats) {
   BatchStats all = stats;
   if (status.ok()) {
     ContainVoid("keeping a prefix", [&] { prefix_rows_.Keep(plan_); }).IgnoreError();
-    all.cached_tokens = CachedTokens(plan_);
+    SetCached(plan_, all);
   }
   reply_->SetComputed();
   sink_->Finish(reply_, status, all);

@@ -43,6 +43,7 @@ class AttendJob final : public Job {
   int64_t reply_bytes() const override { return reply_->size_bytes(); }
   void HoldReply(const std::shared_ptr<HeldReply>& part) override { reply_->Hold(part); }
   std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
+  bool TakeMemory() override;
   void Prepare() override;
   void Gather(Operand operand, Dtype dtype, void* target) override;
   void DropInputs() override;

@@ -164,6 +164,8 @@ v1::Summary ToWire(const BatchStats& stats) {
   summary.set_batch_sequences(stats.batch_sequences);
   summary.set_batch_tokens(stats.batch_tokens);
   summary.set_cached_tokens(stats.cached_tokens);
+  summary.set_cached_sequences(stats.cached_sequences);
+  summary.set_cached_bytes(stats.cached_bytes);
   return summary;
 }
 

@@ -99,24 +99,22 @@ int64_t LargeHeadBytes(const AttendPlan& plan) {
   return plan.model == nullptr && plan.caches == nullptr ? most : 0;
 }
 
-// Returns the memory of the hidden states that PrefixRows takes from the prefix cache and gives to
-// it.
-int64_t PrefixRowsBytes(const AttendPlan& plan) {
+// Returns the memory of what the sequences take from the prefix cache, besides pages, and of the
+// hidden states that PrefixRows takes from it and gives to it.
+int64_t PrefixBytes(const AttendPlan& plan) {
   return plan.prefix.table == nullptr
              ? 0
-             : std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
+             : std::ssize(plan.sequences) * plan.prefix.BytesPerSequence() +
+                   std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
 }
 
 }  // namespace
 
 int64_t PlannedBytes(const AttendPlan& plan) {
   int64_t bytes =
-      std::ssize(plan.sequences) * kSequenceBytes + PrefixRowsBytes(plan) + LargeHeadBytes(plan) +
+      std::ssize(plan.sequences) * kSequenceBytes + PrefixBytes(plan) + LargeHeadBytes(plan) +
       plan.NumTables() * static_cast<int64_t>(sizeof(ScoreTable)) + SizeOfLists(plan.options) +
       (std::ssize(plan.ids) + std::ssize(plan.type_ids)) * static_cast<int64_t>(sizeof(int32_t));
-  for (const Prefix& taken : plan.prefix.taken) {
-    bytes += TableBytes(taken.caches);
-  }
   for (size_t i = 0; plan.texts != nullptr && i < plan.texts->size(); ++i) {
     bytes += kTextBytes + std::ssize((*plan.texts)[i].ids) * kTextTokenBytes;
   }

@@ -8,27 +8,30 @@
 namespace attention {
 namespace {
 
-size_t BytesOf(const std::vector<KvCache>& caches, int64_t tokens) {
-  size_t bytes = 0;
-  for (const KvCache& cache : caches) {
-    bytes += KvCache::SizeBytes(cache.shape(), tokens);
-  }
-  return bytes;
-}
-
-// Makes room for all tokens of a sequence that takes none, if the prefix cache could hold them.
-void ReserveAll(const PlannedPrefix& prefix, int64_t tokens, std::vector<KvCache>& caches) {
+// Makes caches with room for all tokens of a sequence that takes none, if the prefix cache could
+// hold them.
+std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens) {
   SessionTable& table = *prefix.table;
-  const bool fits = BytesOf(caches, tokens) <= static_cast<size_t>(table.prefixes().max_bytes());
-  if (!fits || !ReserveByEviction(table, prefix.owner.account, caches, tokens)) {
+  std::vector<KvCache> caches;
+  if (prefix.CacheBytes(tokens) > table.prefixes().max_bytes()) {
+    return caches;
+  }
+  const std::shared_ptr<KvMemory> memory = table.memory(prefix.owner.account);
+  caches.reserve(prefix.shapes.size());
+  for (const KvCacheShape& shape : prefix.shapes) {
+    caches.push_back(*KvCache::Create(shape, memory));
+  }
+  if (!ReserveByEviction(table, prefix.owner.account, caches, tokens)) {
     caches.clear();
   }
+  return caches;
 }
 
-std::vector<float> Join(const std::vector<HiddenRows>& parts, int64_t d_model) {
+std::vector<float> Join(const HiddenChunks& chunks, int64_t d_model) {
   std::vector<float> joined;
-  for (const HiddenRows& part : parts) {
-    joined.insert(joined.end(), part.states->begin(), part.states->begin() + part.rows * d_model);
+  for (const HiddenRows& chunk : chunks) {
+    const auto first = chunk.states->begin() + chunk.first * d_model;
+    joined.insert(joined.end(), first, first + chunk.rows * d_model);
   }
   return joined;
 }
@@ -42,11 +45,15 @@ void PrefixRows::Prepare(AttendPlan& plan) {
   d_model_ = plan.model->info().d_model;
   rows_.resize(plan.sequences.size());
   for (int64_t i = 0; i < std::ssize(rows_); ++i) {
-    const Prefix& taken = plan.prefix.taken[i];
+    const TakenPrefix& taken = plan.prefix.taken[i];
     const int64_t tokens = plan.sequences[i].query.rows;
+    if (tokens == 0) {
+      continue;
+    }
+    plan.prefix.table->prefixes().CountUse(taken.length, plan.prefix.CacheBytes(taken.length));
     std::vector<KvCache>& caches = *plan.CachesOf(i);
-    if (taken.length == 0 && plan.caches == nullptr && !caches.empty()) {
-      ReserveAll(plan.prefix, tokens, caches);
+    if (taken.length == 0 && plan.caches == nullptr) {
+      caches = MakeRoom(plan.prefix, tokens);
     }
     if (caches.empty()) {
       continue;
@@ -85,10 +92,18 @@ void PrefixRows::Keep(AttendPlan& plan) const {
 
 int64_t CachedTokens(const AttendPlan& plan) {
   int64_t tokens = 0;
-  for (const Prefix& taken : plan.prefix.taken) {
+  for (const TakenPrefix& taken : plan.prefix.taken) {
     tokens += taken.length;
   }
   return tokens;
+}
+
+void SetCached(const AttendPlan& plan, BatchStats& stats) {
+  stats.cached_tokens = CachedTokens(plan);
+  for (const TakenPrefix& taken : plan.prefix.taken) {
+    stats.cached_sequences += taken.length > 0 ? 1 : 0;
+    stats.cached_bytes += plan.prefix.CacheBytes(taken.length);
+  }
 }
 
 }  // namespace attention

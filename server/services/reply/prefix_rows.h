@@ -13,8 +13,8 @@ namespace attention {
 /// that it adds. Sequences are counted as in the request. Used by the dispatcher's threads.
 class PrefixRows {
  public:
-  /// Makes the memory, and reserves room in the caches of sequences that take nothing. A sequence
-  /// without room loses its caches and is computed without them.
+  /// Makes the memory, and caches for sequences that take nothing: one without room is computed
+  /// without caches. Counts hits and misses.
   void Prepare(AttendPlan& plan);
   /// Returns the rows of a sequence; none when the plan takes and adds nothing.
   EarlierRows Of(int64_t sequence);
@@ -33,5 +33,7 @@ class PrefixRows {
 
 /// Returns how many tokens of the request are not computed.
 int64_t CachedTokens(const AttendPlan& plan);
+/// Sets what the request takes from the prefix cache in its stats.
+void SetCached(const AttendPlan& plan, BatchStats& stats);
 
 }  // namespace attention

@@ -89,6 +89,40 @@ TEST_F(KvReserveTest, ForksShareNoReservedPages) {
   EXPECT_EQ(memory->used_bytes(), before + Bytes(64));
 }
 
+TEST_F(KvReserveTest, ASharedPageIsCopiedWhenTokensAreAppended) {
+  const auto memory = std::make_shared<KvMemory>();
+  KvCache cache = NewCache(memory);
+  ASSERT_THAT(Append(cache, 100), IsOk());
+  KvCache fork = cache.Fork();
+  ASSERT_THAT(fork.Reserve(100), IsOk());
+  EXPECT_EQ(memory->used_bytes(), Bytes(100) + Bytes(200)) << "the room is there";
+  EXPECT_EQ(fork.PageOf(0), cache.PageOf(0)) << "and nothing was copied";
+  EXPECT_EQ(fork.size_bytes(), memory->used_bytes());
+  ASSERT_THAT(fork.Reserve(300), IsOk());
+  EXPECT_EQ(memory->used_bytes(), Bytes(100) + Bytes(400)) << "a larger page replaces the other";
+  ASSERT_THAT(fork.Truncate(100), IsOk());
+  EXPECT_EQ(memory->used_bytes(), Bytes(100)) << "and can be given back";
+  ASSERT_THAT(fork.Reserve(1), IsOk());
+  ASSERT_THAT(Append(fork, 1), IsOk());
+  EXPECT_NE(fork.PageOf(0), cache.PageOf(0));
+  EXPECT_EQ(memory->used_bytes(), 2 * Bytes(100));
+}
+
+TEST_F(KvReserveTest, TellsWhatItWouldCopyAtOnce) {
+  KvCache cache = NewCache(nullptr);
+  EXPECT_EQ(cache.BytesToMove(100), 0);
+  ASSERT_THAT(Append(cache, 60), IsOk());
+  EXPECT_EQ(cache.BytesToMove(4), 0) << "there is room";
+  EXPECT_EQ(cache.BytesToMove(5), Bytes(64));
+  KvCache fork = cache.Fork();
+  for (const KvCache* one : {&fork, &cache}) {
+    EXPECT_EQ(one->BytesToMove(5), 0) << "a shared page is copied later";
+  }
+  ASSERT_THAT(fork.Reserve(kPage - 60), IsOk());
+  ASSERT_THAT(Append(fork, kPage - 60), IsOk());
+  EXPECT_EQ(fork.BytesToMove(1000), 0) << "a full page stays";
+}
+
 TEST_F(KvReserveTest, RefusesANegativeNumber) {
   KvCache cache = NewCache(nullptr);
   EXPECT_THAT(cache.Reserve(-1),

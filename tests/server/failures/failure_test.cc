@@ -18,6 +18,7 @@
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
+#include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
 namespace attention {
@@ -71,7 +72,7 @@ class FailureTest : public ::testing::Test {
       const v1::ServerStatistics now = Statistics();
       return now.running_requests() == 0 && now.waiting_requests() == 0 &&
              now.waiting_bytes() == 0 && now.waiting_ns() == 0 && now.sessions() == 0 &&
-             now.cache_bytes() == 0;
+             now.cache_bytes() <= max_kept_bytes_;
     })) << Statistics().DebugString();
   }
 
@@ -117,6 +118,8 @@ class FailureTest : public ::testing::Test {
     return OutcomeOf(status, std::move(bytes));
   }
 
+  /// What may stay in the prefix cache.
+  int64_t max_kept_bytes_ = 0;
   InProcessServer server_;
   AttendClient client_{server_.NewChannel()};
 };
@@ -188,8 +191,8 @@ TEST_F(FailureTest, AllocationsOfAnOpenInferenceStream) {
 }
 
 struct CheckpointFolder {
-  CheckpointFolder() {
-    std::filesystem::copy(ATTEND_TEST_DATA "/models/gpt2", folder.path() + "/gpt2");
+  explicit CheckpointFolder(const std::string& model = "gpt2") {
+    std::filesystem::copy(ATTEND_TEST_DATA "/models/" + model, folder.path() + "/" + model);
   }
   const TempFolder folder;
 };
@@ -270,6 +273,46 @@ TEST_F(SessionFailureTest, AllocationsOfASession) {
 TEST_F(SessionFailureTest, MappingsOfASession) {
   SetMaxGemmKernels(0);  // each computation generates its kernels, in memory of their own
   FailEach(Resource::kMapping, [&] { return RunSession(); });
+}
+
+/// Prompts that begin alike, in a server that keeps what they have in common, and has room for few.
+class PrefixFailureTest : private CheckpointFolder, public FailureTest {
+ protected:
+  PrefixFailureTest() : CheckpointFolder("llama"), FailureTest(CachingOptions(folder.path())) {
+    max_kept_bytes_ = kCacheBytes;
+    EXPECT_THAT(AdminClient(server_).Load("llama").status(), IsOk());
+  }
+
+  static constexpr int64_t kCacheBytes = 1 << 20;
+  static ServerOptions CachingOptions(const std::string& models) {
+    ServerOptions options = Options();
+    options.admin_listen = "127.0.0.1:0";
+    options.models.folder.path = models;
+    options.prefix_cache_bytes = kCacheBytes;
+    return options;
+  }
+
+  /// Keeps, takes, divides and evicts. What an earlier call left makes no difference to the bits.
+  Outcome AskAll() {
+    Outcome outcome;
+    for (const int32_t last : {1, 2, 3, 4}) {
+      v1::AttendRequest request;
+      request.set_model("llama");
+      for (int32_t i = 0; i < 520; ++i) {
+        request.mutable_token_ids()->add_ids((i * i + (last > 2 ? last : 0)) % 9);
+      }
+      request.mutable_token_ids()->add_ids(last);
+      const Outcome one = Attend(request);
+      outcome.code = one.code == absl::StatusCode::kOk ? outcome.code : one.code;
+      outcome.text += one.text;
+      outcome.bytes += one.bytes;
+    }
+    return outcome;
+  }
+};
+
+TEST_F(PrefixFailureTest, AllocationsOfPromptsThatBeginAlike) {
+  FailEach(Resource::kHeap, [&] { return AskAll(); });
 }
 
 TEST_F(FailureTest, MappingsOfKernels) {

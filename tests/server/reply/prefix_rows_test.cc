@@ -48,10 +48,19 @@ class PrefixRowsTest : public ::testing::Test {
     }
     auto plan = PlanAttendOn(model_, request, {.max_bytes = 1 << 20, .flag = ""});
     EXPECT_THAT(plan.status(), IsOk());
-    TakePrefixes(table, {.account = "a"}, *plan);
-    auto job = std::make_unique<AttendJob>(*std::move(plan), JobOrigin(), sink_);
-    job->DropInputs();
-    job->Prepare();
+    EXPECT_THAT(TakePrefixes(table, {.account = "a"}, {}, *plan), IsOk());
+    return std::make_unique<AttendJob>(*std::move(plan), JobOrigin(), sink_);
+  }
+
+  /// Does what a batch does before it computes.
+  static void Begin(AttendJob& job) {
+    job.DropInputs();
+    job.Prepare();
+  }
+  std::unique_ptr<AttendJob> MakeBegunJob(SessionTable& table) {
+    auto job = MakeJob(table);
+    EXPECT_TRUE(job->TakeMemory());
+    Begin(*job);
     return job;
   }
 
@@ -83,40 +92,69 @@ class PrefixRowsTest : public ::testing::Test {
 
 TEST_F(PrefixRowsTest, OnlyWhatHasSucceededIsKept) {
   SessionTable table({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
-  Run(*MakeJob(table), absl::CancelledError());
+  Run(*MakeBegunJob(table), absl::CancelledError());
   EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
   EXPECT_EQ(table.statistics().cache_bytes, 0) << "nothing stays held";
-  Run(*MakeJob(table), absl::OkStatus());
+  Run(*MakeBegunJob(table), absl::OkStatus());
   EXPECT_EQ(sink_->cached_tokens, 0);
   EXPECT_EQ(table.prefixes().statistics().prefixes, 1);
-  const auto job = MakeJob(table);
+  const auto job = MakeBegunJob(table);
   EXPECT_EQ(job->description().tokens, 1);
   Run(*job, absl::DeadlineExceededError("late"));
   EXPECT_EQ(table.prefixes().statistics().prefixes, 1) << "and nothing is lost";
-  Run(*MakeJob(table), absl::OkStatus());
+  Run(*MakeBegunJob(table), absl::OkStatus());
   EXPECT_EQ(sink_->cached_tokens, kTokens - 1);
 }
 
 TEST_F(PrefixRowsTest, WithoutMemoryRequestsAreComputedWithoutCaches) {
   SessionTable table({.max_cache_bytes = 1, .max_prefix_bytes = 32 << 20});
-  const auto job = MakeJob(table);
+  const auto job = MakeBegunJob(table);
   EXPECT_TRUE(job->description().sequences[0].caches->empty());
   Run(*job, absl::OkStatus());
   EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
 }
 
-TEST_F(PrefixRowsTest, PrefixesMakeRoomForRequests) {
+TEST_F(PrefixRowsTest, ARequestWithoutRoomForWhatItTakesTakesNothingAndEvictsNothing) {
   SessionTable probe({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
-  Run(*MakeJob(probe), absl::OkStatus());
+  Run(*MakeBegunJob(probe), absl::OkStatus());
   const int64_t pages = probe.statistics().cache_bytes;
   // For the pages of one sequence, which the prefix has.
   SessionTable table({.max_cache_bytes = pages, .max_prefix_bytes = 32 << 20});
-  Run(*MakeJob(table), absl::OkStatus());
-  EXPECT_EQ(table.prefixes().statistics().bytes, probe.prefixes().statistics().bytes);
+  Run(*MakeBegunJob(table), absl::OkStatus());
   const auto job = MakeJob(table);
-  EXPECT_EQ(table.prefixes().statistics().evictions, 1);
-  EXPECT_EQ(job->description().tokens, kTokens) << "what it took stood in its own way";
+  EXPECT_EQ(job->description().tokens, 1);
+  EXPECT_EQ(job->description().cache_bytes, pages);
+  EXPECT_FALSE(job->TakeMemory()) << "what it takes stands in its own way";
+  EXPECT_EQ(job->description().tokens, kTokens);
+  EXPECT_EQ(job->description().cache_bytes, 0);
+  EXPECT_EQ(table.prefixes().statistics().evictions, 0);
+  EXPECT_TRUE(job->TakeMemory()) << "now it needs none";
+  Begin(*job);
+  EXPECT_EQ(table.prefixes().statistics().evictions, 1) << "and makes room for what it adds";
+  EXPECT_EQ(job->description().sequences[0].caches->front().length(), 0);
   Run(*job, absl::OkStatus());
+  EXPECT_EQ(sink_->cached_tokens, 0);
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 1);
+}
+
+TEST_F(PrefixRowsTest, WaitingRequestsTakeNoMemoryAndCountAsNothing) {
+  SessionTable table({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  Run(*MakeBegunJob(table), absl::OkStatus());
+  const int64_t alone = table.statistics().cache_bytes;
+  std::vector<std::unique_ptr<AttendJob>> waiting;
+  for (int i = 0; i < 100; ++i) {
+    waiting.push_back(MakeJob(table));
+  }
+  EXPECT_EQ(table.statistics().cache_bytes, alone);
+  EXPECT_EQ(table.prefixes().statistics().hits, 0) << "a refused request is no hit";
+  for (auto& job : waiting) {  // as if none could run with another
+    ASSERT_TRUE(job->TakeMemory());
+    Begin(*job);
+    Run(*job, absl::OkStatus());
+    job.reset();
+  }
+  EXPECT_EQ(table.prefixes().statistics().hits, 100);
+  EXPECT_EQ(table.prefixes().statistics().evictions, 0);
 }
 
 TEST_F(PrefixRowsTest, TheQueueCountsTheHiddenStatesThatACacheTakesAndGives) {
@@ -124,8 +162,9 @@ TEST_F(PrefixRowsTest, TheQueueCountsTheHiddenStatesThatACacheTakesAndGives) {
   SessionTable with({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
   const int64_t alone = MakeJob(without)->description().size_bytes;
   const int64_t states = kTokens * model_->info().d_model * int64_t{sizeof(float)};
-  const auto tables = static_cast<int64_t>(model_->info().layers.size() * sizeof(KvCache));
-  EXPECT_EQ(MakeJob(with)->description().size_bytes, alone + states + tables);
+  const auto caches = static_cast<int64_t>(model_->info().layers.size() * sizeof(KvCache));
+  EXPECT_EQ(MakeJob(with)->description().size_bytes,
+            alone + states + caches + static_cast<int64_t>(sizeof(TakenPrefix)));
 }
 
 TEST_F(PrefixRowsTest, WithoutACacheJobsHaveNothingToDoWithIt) {

@@ -22,8 +22,12 @@ class BatcherTest : public ::testing::Test {
 
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
-  Batcher batcher_{
-      queue_, {.max_tokens = 10, .max_flops = 500}, /*num_threads=*/2, [this] { return now_; }};
+  std::vector<std::shared_ptr<Job>> requeued_;
+  Batcher batcher_{queue_,
+                   {.max_tokens = 10, .max_flops = 500, .max_cache_bytes = 1000},
+                   /*num_threads=*/2,
+                   [this] { return now_; },
+                   [this](std::shared_ptr<Job> job) { requeued_.push_back(std::move(job)); }};
 };
 
 TEST_F(BatcherTest, MakesOneBatchOfWhateverWaits) {
@@ -116,6 +120,26 @@ TEST_F(BatcherTest, StaysWithinTheLimitOfWork) {
   const auto too_much = Push({.lengths = {1}, .flops = 1});
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second));
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(too_much));
+}
+
+TEST_F(BatcherTest, StaysWithinTheMemoryOfCaches) {
+  const auto large = Push({.lengths = {1}, .cache_bytes = 1001});
+  const auto first = Push({.lengths = {1}, .cache_bytes = 500});
+  const auto second = Push({.lengths = {1}, .cache_bytes = 500});
+  const auto third = Push({.lengths = {1}, .cache_bytes = 1});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(large)) << "alone it may have any";
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(third));
+}
+
+TEST_F(BatcherTest, JobsWithoutMemoryAreQueuedAgain) {
+  const auto without = Push({.cache_bytes = 1, .has_memory = false});
+  const auto with = Push({.cache_bytes = 1});
+  const Batch batch = batcher_.Next();
+  EXPECT_THAT(batch.jobs, ElementsAre(with));
+  EXPECT_EQ(batch.tokens, with->description().tokens);
+  EXPECT_THAT(requeued_, ElementsAre(without));
+  EXPECT_FALSE(without->is_finished());
 }
 
 TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {

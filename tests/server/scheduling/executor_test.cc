@@ -66,6 +66,20 @@ TEST(ExecutorTest, FinishesEveryJobOnceWithItsOwnAnswer) {
   EXPECT_GT(together, 0);
 }
 
+TEST(ExecutorTest, AJobWithoutMemoryIsComputedWithoutIt) {
+  Executor executor(kOptions);
+  const auto with = FakeJob::Make({.cache_bytes = 1});
+  const auto without = FakeJob::Make({.cache_bytes = 1, .has_memory = false});
+  for (const auto& job : {with, without}) {
+    ASSERT_THAT(executor.Submit(job), IsOk());
+    ASSERT_TRUE(Eventually([&] { return job->is_finished(); }));
+    ASSERT_THAT(job->status(), IsOk());
+    EXPECT_EQ(job->output(), with->output());
+  }
+  EXPECT_EQ(without->description().cache_bytes, 0);
+  EXPECT_EQ(executor.statistics().queue.requests, 0);
+}
+
 TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
   ExecutorOptions options = kOptions;
   options.max_reply_bytes = 1000;

@@ -23,6 +23,9 @@ struct FakeJobSpec {
   int64_t size_bytes = 100;
   int64_t reply_bytes = 0;
   double flops = 0;
+  int64_t cache_bytes = 0;
+  /// Whether there is memory for them; otherwise the job needs none, after one failure.
+  bool has_memory = true;
   RequestClass request_class = {};
   TimePoint deadline = TimePoint::max();
   bool wants_rows = false;
@@ -36,6 +39,7 @@ class FakeJob final : public Job {
       : Job(Describe(spec)),
         width_(spec.num_heads * kHeadDim),
         reply_bytes_(spec.reply_bytes),
+        has_memory_(spec.has_memory),
         inputs_(SeededTensor(spec.seed, Dtype::kF32, {3, description().tokens, width_})) {}
 
   static std::shared_ptr<FakeJob> Make(const FakeJobSpec& spec = {}) {
@@ -47,6 +51,10 @@ class FakeJob final : public Job {
   void HoldReply(const std::shared_ptr<HeldReply>& part) override { part_ = part; }
   std::function<void()> GiveUpReply() override {
     return [given_up = given_up_] { *given_up = true; };
+  }
+  bool TakeMemory() override {
+    description_to_change().cache_bytes *= has_memory_ ? 1 : 0;
+    return std::exchange(has_memory_, true);
   }
   void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
   void Gather(Operand operand, Dtype dtype, void* target) override {
@@ -108,6 +116,7 @@ class FakeJob final : public Job {
     }
     description.size_bytes = spec.size_bytes;
     description.flops = spec.flops;
+    description.cache_bytes = spec.cache_bytes;
     description.request_class = spec.request_class;
     description.deadline = spec.deadline;
     description.output_width = spec.num_heads * kHeadDim;
@@ -125,6 +134,7 @@ class FakeJob final : public Job {
 
   const int64_t width_;
   const int64_t reply_bytes_;
+  bool has_memory_;
   std::shared_ptr<HeldReply> part_;
   const std::shared_ptr<std::atomic<bool>> given_up_ = std::make_shared<std::atomic<bool>>(false);
   const Tensor inputs_;

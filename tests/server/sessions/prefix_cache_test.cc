@@ -65,7 +65,7 @@ class PrefixCacheTest : public ::testing::Test {
   /// and hidden states of a token are its id. Returns how many tokens it took.
   int64_t Ask(PrefixCache& cache, const PrefixOwner& owner, const Ids& ids) const {
     Prefix prefix = cache.Find(owner, ids, std::ssize(ids) - 1);
-    cache.CountUse(prefix.length);
+    cache.CountUse(prefix.length, 10 * prefix.length);
     ExpectTokens(prefix, ids);
     std::vector<KvCache> caches = prefix.length > 0 ? std::move(prefix.caches) : NewCaches();
     std::vector<float> rows;
@@ -81,7 +81,8 @@ class PrefixCacheTest : public ::testing::Test {
   static void ExpectTokens(const Prefix& prefix, const Ids& ids) {
     std::vector<float> hidden;
     for (const HiddenRows& part : prefix.hidden) {
-      hidden.insert(hidden.end(), part.states->begin(), part.states->begin() + part.rows * kWidth);
+      const auto first = part.states->begin() + part.first * kWidth;
+      hidden.insert(hidden.end(), first, first + part.rows * kWidth);
     }
     ASSERT_EQ(std::ssize(hidden), prefix.length * kWidth);
     for (int64_t i = 0; i < prefix.length; ++i) {
@@ -99,6 +100,11 @@ class PrefixCacheTest : public ::testing::Test {
             << i;
       }
     }
+  }
+
+  /// All memory is the account's that evicts.
+  static bool Evict(PrefixCache& cache, const std::string& account = "a") {
+    return cache.EvictFor(account, [](const std::string&) { return 0; });
   }
 
   std::shared_ptr<const Model> model_ = MakeModel();
@@ -145,9 +151,7 @@ TEST_F(PrefixCacheTest, TwoThatComputeTheSameAtOnceLeaveItOnce) {
   Append(rows, caches);
   cache.Add(Owner(), {.ids = longer, .caches = caches, .known = 0, .hidden = rows});
   EXPECT_EQ(cache.statistics().prefixes, before.prefixes + 1);
-  const auto last_pages = static_cast<int64_t>(
-      kLayers * KvCache::SizeBytes(caches[0].shape(), 1301 - 2 * PrefixCache::kPageTokens));
-  EXPECT_EQ(cache.statistics().bytes - before.bytes, last_pages + kWidth * 4 + 4);
+  EXPECT_EQ(cache.statistics().bytes - before.bytes, kWidth * 4 + 4) << "a row and an id";
 }
 
 TEST_F(PrefixCacheTest, OwnersShareNothing) {
@@ -166,29 +170,120 @@ TEST_F(PrefixCacheTest, OwnersShareNothing) {
 }
 
 TEST_F(PrefixCacheTest, WhatIsTakenOutlivesItsEviction) {
-  PrefixCache cache(kEnough);
   const Ids ids = Count(0, 600);
-  Ask(cache, Owner(), ids);
-  const Prefix taken = cache.Find(Owner(), ids, 599);
-  while (cache.EvictFor("a")) {
-  }
-  EXPECT_EQ(cache.statistics().bytes, 0);
-  ASSERT_EQ(taken.length, 599);
-  ExpectTokens(taken, ids);
-  EXPECT_GT(memory_->used_bytes(), 0);
-}
-
-TEST_F(PrefixCacheTest, WhatFollowsAnEvictedPrefixIsNotAdded) {
-  PrefixCache cache(kEnough);
-  const Ids ids = Count(0, 600);
+  PrefixCache probe(kEnough);
+  Ask(probe, Owner(), ids);
+  PrefixCache cache(probe.statistics().bytes);  // for one
   Ask(cache, Owner(), ids);
   Prefix taken = cache.Find(Owner(), ids, 599);
-  EXPECT_TRUE(cache.EvictFor("a"));
-  const std::vector<float> row(kWidth);
+  Ask(cache, Owner(), Count(1, 600));
+  ASSERT_EQ(cache.Find(Owner(), ids, 599).length, 0);
+  ASSERT_EQ(taken.length, 599);
+  ExpectTokens(taken, ids);
+  const std::vector<float> row(kWidth, 599.0f);
   Append(row, taken.caches);
   cache.Add(Owner(), {.ids = ids, .caches = taken.caches, .known = 599, .hidden = row});
-  EXPECT_EQ(cache.statistics().prefixes, 0);
+  EXPECT_EQ(cache.Find(Owner(), ids, 600).length, 0) << "what was before it is not known any more";
+}
+
+TEST_F(PrefixCacheTest, WhatSomebodyUsesIsNotEvictedForRoom) {
+  PrefixCache cache(kEnough);
+  const Ids prefix = Count(0, 1000);  // ends within a page
+  Ask(cache, Owner(), Join(prefix, {5000, 0}));
+  Ask(cache, Owner(), Join(prefix, {6000, 0}));
+  {
+    const PrefixHold waits = cache.Hold(Owner(), Join(prefix, {1}), 1000);
+    ASSERT_EQ(waits.length(), 1000);
+    const size_t before = memory_->used_bytes();
+    EXPECT_TRUE(Evict(cache));
+    EXPECT_TRUE(Evict(cache)) << "what follows the common tokens";
+    EXPECT_LT(memory_->used_bytes(), before);
+    EXPECT_FALSE(Evict(cache)) << "but not the common tokens";
+    EXPECT_EQ(cache.Find(Owner(), prefix, 1000).length, 1000);
+  }
+  const Prefix runs = cache.Find(Owner(), prefix, 1000);
+  EXPECT_FALSE(Evict(cache)) << "its pages would stay";
+  EXPECT_EQ(cache.statistics().evictions, 2);
+}
+
+TEST_F(PrefixCacheTest, WhatIsHeldStaysWhenTheBudgetIsFull) {
+  PrefixCache probe(kEnough);
+  Ask(probe, Owner(), Count(0, 600));
+  PrefixCache cache(probe.statistics().bytes);  // for one
+  Ask(cache, Owner(), Count(0, 600));
+  const PrefixHold waits = cache.Hold(Owner(), Count(0, 600), 599);
+  Ask(cache, Owner(), Count(1, 600));
+  EXPECT_LE(cache.statistics().bytes, cache.max_bytes());
+  EXPECT_EQ(cache.Take(waits).length, 599);
+  EXPECT_EQ(cache.Find(Owner(), Count(1, 600), 599).length, 0);
+}
+
+/// A prompt of many tokens, then prompts that begin like it, each with one more token of it.
+TEST_F(PrefixCacheTest, DividingALongPromptCopiesNoHiddenStates) {
+  PrefixCache cache(kEnough);
+  constexpr int64_t kLong = 4000;
+  Ask(cache, Owner(), Count(0, kLong));
+  const Prefix whole = cache.Find(Owner(), Count(0, kLong), kLong);
+  int64_t bytes = cache.statistics().bytes;
+  const auto page = static_cast<int64_t>(KvCache::SizeBytes(NewCaches()[0].shape(), 1));
+  for (int64_t common = 1; common < 20; ++common) {
+    Ask(cache, Owner(), Join(Count(0, common), {9999}));
+    EXPECT_EQ(cache.statistics().bytes - bytes, kLayers * page + kWidth * 4 + 4) << common;
+    bytes = cache.statistics().bytes;
+  }
+  const Prefix divided = cache.Find(Owner(), Count(0, kLong), kLong);
+  ExpectTokens(divided, Count(0, kLong));
+  for (const HiddenRows& part : divided.hidden) {
+    const auto is_same = [&](const HiddenRows& other) { return other.states == part.states; };
+    EXPECT_TRUE(std::any_of(whole.hidden.begin(), whole.hidden.end(), is_same));
+  }
+}
+
+/// Each turn of a conversation follows the whole of the one before.
+TEST_F(PrefixCacheTest, AGrowingConversationTakesTheMemoryOfItsLastTurn) {
+  const auto converse = [&](PrefixCache& cache, int64_t tokens) {
+    for (int64_t length = 30; length <= tokens; length += 30) {
+      EXPECT_EQ(Ask(cache, Owner(), Count(0, length)), std::max<int64_t>(0, length - 30)) << length;
+    }
+  };
+  PrefixCache probe(kEnough);
+  Ask(probe, Owner(), Count(0, 1200));
+  const int64_t alone = probe.statistics().bytes;
+  while (Evict(probe)) {
+  }
+  PrefixCache cache(alone);
+  converse(cache, 1200);
+  EXPECT_EQ(cache.statistics().bytes, alone);
+  EXPECT_EQ(cache.statistics().evictions, 0);
+  EXPECT_EQ(static_cast<int64_t>(memory_->used_bytes()), alone - 1200 * (kWidth + 1) * 4);
+  while (Evict(cache)) {  // the newest first, which has no page of its own
+  }
   EXPECT_EQ(cache.statistics().bytes, 0);
+  EXPECT_EQ(memory_->used_bytes(), 0);
+}
+
+TEST_F(PrefixCacheTest, ADeepTreeIsDestroyedWithoutRecursion) {
+  constexpr int64_t kDepth = 200'000;
+  const auto memory = std::make_shared<KvMemory>();
+  std::vector<KvCache> caches;
+  caches.push_back(*KvCache::Create({1, 16, 16, KeyValueStorage::kInt8, 512}, memory));
+  const std::vector<float> row(16);
+  const void* data = row.data();
+  const HeadsView one = DenseHeads(data, Dtype::kF32, 1, 1, 16);
+  ASSERT_THAT(caches[0].Append(one, one), IsOk());
+  PrefixTree tree(16);
+  PrefixTree::Removed removed;
+  const Ids ids = {1};
+  tree.Add(tree.Find(ids), {.ids = ids, .caches = caches, .hidden = row}, MakeChunks(row, 16),
+           removed);
+  // The nodes of the chain are made by hand: to add them takes the square of their number.
+  PrefixTree::Node* node = tree.Find(ids).node;
+  for (int64_t i = 0; i < kDepth; ++i) {
+    auto& child = node->children[1];
+    child = std::make_unique<PrefixTree::Node>();
+    child->parent = node;
+    node = child.get();
+  }
 }
 
 TEST_F(PrefixCacheTest, EvictsTheLeafThatWasNotUsedForLongest) {
@@ -248,8 +343,31 @@ TEST_F(PrefixCacheTest, ThePrefixesOfAModelGoWithIt) {
   ASSERT_GT(memory_->used_bytes(), 0);
   model_ = MakeModel();  // a new version, perhaps at the same address
   EXPECT_EQ(cache.Find(Owner(), Count(0, 100), 99).length, 0);
+  Ask(cache, Owner(), Count(0, 10));
+  EXPECT_EQ(cache.statistics().prefixes, 1) << "the first owner's have gone";
+  model_ = MakeModel();
+  EXPECT_TRUE(Evict(cache, "anybody")) << "nobody needs them";
   EXPECT_EQ(cache.statistics().bytes, 0);
   EXPECT_EQ(memory_->used_bytes(), 0);
+}
+
+TEST_F(PrefixCacheTest, AnotherThreadGivesTheMemoryBack) {
+  PrefixCache probe(kEnough);
+  Ask(probe, Owner(), Count(0, 600));
+  int wakes = 0;
+  PrefixCache cache(probe.statistics().bytes, [&] { ++wakes; });
+  Ask(cache, Owner(), Count(0, 600));
+  EXPECT_EQ(wakes, 0);
+  const size_t before = memory_->used_bytes();
+  Ask(cache, Owner(), Count(1, 600));
+  EXPECT_EQ(wakes, 1);
+  EXPECT_GT(memory_->used_bytes(), before);
+  cache.DestroyRemoved();
+  EXPECT_EQ(memory_->used_bytes(), before);
+  Ask(cache, Owner(), Count(2, 600));
+  EXPECT_TRUE(Evict(cache)) << "who needs room does not wait for the other thread";
+  EXPECT_EQ(memory_->used_bytes(), before);
+  EXPECT_EQ(cache.statistics().evictions, 2);
 }
 
 TEST_F(PrefixCacheTest, CountsUsesAndEvictions) {
@@ -257,11 +375,12 @@ TEST_F(PrefixCacheTest, CountsUsesAndEvictions) {
   Ask(cache, Owner(), Count(0, 100));
   Ask(cache, Owner(), Count(0, 100));
   Ask(cache, Owner(), Join(Count(0, 50), {1}));
-  cache.EvictFor("a");
+  Evict(cache);
   const PrefixStatistics counts = cache.statistics();
   EXPECT_EQ(counts.misses, 1);
   EXPECT_EQ(counts.hits, 2);
   EXPECT_EQ(counts.cached_tokens, 99 + 50);
+  EXPECT_EQ(counts.cached_bytes, 990 + 500);
   EXPECT_EQ(counts.evictions, 1);
   EXPECT_EQ(counts.prefixes, 2);
 }
@@ -272,7 +391,7 @@ TEST_F(PrefixCacheTest, WithoutABudgetItStaysEmpty) {
   EXPECT_EQ(Ask(cache, Owner(), Count(0, 100)), 0);
   EXPECT_EQ(Ask(cache, Owner(), Count(0, 100)), 0);
   EXPECT_EQ(cache.statistics().bytes, 0);
-  EXPECT_FALSE(cache.EvictFor("a"));
+  EXPECT_FALSE(Evict(cache));
 }
 
 }  // namespace

@@ -97,6 +97,36 @@ TEST_F(SessionTableTest, WhoHasMoreDoesNotEndTheParkedSessionsOfOthers) {
   EXPECT_FALSE(table_.EndOneParkedFor("greedy"));
 }
 
+/// Accounts with prefixes, beside accounts that have sessions only.
+TEST_F(SessionTableTest, WhoHasMoreInSessionsDoesNotEvictThePrefixesOfOthers) {
+  SessionTable table({.max_cache_bytes = kCacheBytes, .max_prefix_bytes = kCacheBytes});
+  const std::shared_ptr<const Model> model = *Model::CreateSeeded(
+      {.name = "m", .d_model = 16, .num_heads = 1, .vocab_size = 2, .max_positions = 1});
+  const auto append = [&](const std::string& account, int64_t tokens) {
+    KvCache cache = *KvCache::Create(
+        {.num_kv_heads = 1, .head_dim = 16, .value_head_dim = 16, .page_tokens = 512},
+        table.memory(account));
+    const std::vector<float> rows(tokens * 16);
+    const void* data = rows.data();
+    const HeadsView view = DenseHeads(data, Dtype::kF32, tokens, 1, 16);
+    EXPECT_THAT(cache.Append(view, view), IsOk());
+    return cache;
+  };
+  std::vector<KvCache> caches;
+  caches.push_back(append("prefixes", 100));
+  const std::vector<int32_t> ids(100, 1);
+  const std::vector<float> hidden(100 * 16);
+  table.prefixes().Add({.model = model, .account = "prefixes"},
+                       {.ids = ids, .caches = caches, .hidden = hidden});
+  caches.clear();
+  const KvCache sessions = append("sessions", 400);
+  EXPECT_FALSE(table.EvictPrefixFor("sessions")) << "it has more than those whom it would evict";
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 1);
+  const KvCache modest = append("modest", 10);
+  EXPECT_TRUE(table.EvictPrefixFor("modest"));
+  EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
+}
+
 TEST_F(SessionTableTest, WhoHasLessEndsAParkedSessionOfWhoHasMore) {
   for (int i = 0; i < kSessions; ++i) {
     Park("hoarder " + std::to_string(i % 20), "token " + std::to_string(i));
