@@ -35,20 +35,20 @@ class WordPieceModel : public SubwordModel {
   uint64_t max_characters_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonObject& json) {
+absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonObject& object) {
   auto model = std::make_unique<WordPieceModel>();
-  ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(json));
-  ASSIGN_OR_RETURN(model->unknown_token_, json.String("unk_token"));
-  ASSIGN_OR_RETURN(const std::string prefix, json.String("continuing_subword_prefix"));
-  const nlohmann::json* max_characters = json.Find("max_input_chars_per_word");
+  ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(object));
+  ASSIGN_OR_RETURN(model->unknown_token_, object.String("unk_token"));
+  ASSIGN_OR_RETURN(const std::string prefix, object.String("continuing_subword_prefix"));
+  const nlohmann::json* max_characters = object.Find("max_input_chars_per_word");
   if (max_characters == nullptr || !max_characters->is_number_unsigned()) {
-    return json.Wrong("max_input_chars_per_word", "a whole number");
+    return object.Wrong("max_input_chars_per_word", "a whole number");
   }
   model->max_characters_ = max_characters->get<uint64_t>();
   for (const auto& [token, id] : model->vocabulary_.tokens()) {
     if (token.size() > kMaxSearchedTokenBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(json.PlaceOf("vocab"), ": expected tokens of at most ",
+          absl::StrCat(object.PlaceOf("vocab"), ": expected tokens of at most ",
                        kMaxSearchedTokenBytes, " bytes, found one of ", token.size()));
     }
     model->trie_.Add(token, id);

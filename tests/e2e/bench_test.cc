@@ -131,7 +131,8 @@ TEST_F(BenchProgramTest, AScheduleIsSentAndAWrongLineIsNamed) {
   std::ofstream(path) << "0\n5\n4\n";
   const Outcome wrong = Attend({"bench", "--shape=1x1x512", "--schedule", path});
   EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("schedule, line 3: expected milliseconds since the start, from 5 on"));
+  EXPECT_THAT(wrong.err,
+              HasSubstr("schedule, line 3: expected milliseconds since the start, from 5 on"));
 }
 
 }  // namespace

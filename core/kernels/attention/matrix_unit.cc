@@ -12,7 +12,7 @@
 namespace attention {
 namespace {
 
-constexpr int64_t kRows = 4;
+constexpr int64_t kProbeRows = 4;
 constexpr int64_t kCols = 64;
 
 /// Returns numbers whose sums have other bits when they are added in another order.
@@ -26,11 +26,11 @@ std::vector<Bf16> Operand(int64_t count, int64_t first) {
 
 bool HasItsBits(int64_t depth) {
   const KernelRun run;
-  const std::vector<Bf16> a = Operand(kRows * depth, 13);
+  const std::vector<Bf16> a = Operand(kProbeRows * depth, 13);
   const std::vector<Bf16> b = Operand(depth * kCols, 29);
-  std::vector<float> multiplied(kRows * kCols, 1.0f / 3);
+  std::vector<float> multiplied(kProbeRows * kCols, 1.0f / 3);
   std::vector<float> few_rows = multiplied;
-  FindGemm({.m = kRows,
+  FindGemm({.m = kProbeRows,
             .n = kCols,
             .k = depth,
             .lda = depth,
@@ -42,7 +42,7 @@ bool HasItsBits(int64_t depth) {
   CurrentTileKernels().few_row_product({.operands = FewRowProduct::kBf16Matrix,
                                         .a = a.data(),
                                         .a_stride = depth * 2,
-                                        .rows = kRows,
+                                        .rows = kProbeRows,
                                         .b = b.data(),
                                         .b_stride = kCols * 4,
                                         .steps = depth / 2,
