@@ -132,6 +132,7 @@ int Serve(const ServerOptions& options) {
   Log({.level = LogLevel::kInfo,
        .text = "the server uses this processor",
        .fields = {{"instruction_set", std::string(Name(abilities.isa))},
+                  {"vector_bits", absl::StrCat(abilities.vector_bits)},
                   {"bf16_products", std::string(Name(abilities.bf16))},
                   {"int8_products", std::string(Name(abilities.int8))}}});
   for (const std::string& address : (*server)->listening_addresses()) {

@@ -60,7 +60,7 @@ struct KvCacheShape {
   int64_t head_dim = 0;
   int64_t value_head_dim = 0;
   /// The number format. kF32 keeps every bit. kInt8 rounds each row of each head to 8 bits with a
-  /// scale of its own; from AVX2 on, queries and probabilities are rounded to 8 bits too.
+  /// scale of its own; on x86-64, queries and probabilities are rounded to 8 bits too.
   KeyValueStorage storage = KeyValueStorage::kF32;
   /// The tokens of a page, a multiple of kKeyTile. Many short prefixes are shared at the ends of
   /// small pages; large pages are read faster.

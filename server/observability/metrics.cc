@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/version.h"
@@ -237,9 +238,11 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                static_cast<double>(kernels.evicted));
   const Abilities& abilities = CurrentAbilities();
   text.Family("attend_processor_info", "gauge",
-              "1, with the instruction set in use and how the processor multiplies bf16 and 8-bit "
+              "1, with the instruction set in use, the width of its vectors and how the processor "
+              "multiplies bf16 and 8-bit "
               "integers: by a matrix unit, by vectors, or emulated with 32-bit floats.");
   text.Sample({{"instruction_set", std::string(Name(abilities.isa))},
+               {"vector_bits", absl::StrCat(abilities.vector_bits)},
                {"bf16", std::string(Name(abilities.bf16))},
                {"int8", std::string(Name(abilities.int8))}},
               1);

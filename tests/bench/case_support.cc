@@ -55,7 +55,9 @@ BenchLayer::BenchLayer(const CaseSpec& spec) {
        .key = {.data = weights.key.data(), .bias = weights.key_bias.data()},
        .value = {.data = weights.value.data(), .bias = weights.value_bias.data()},
        .output = {.data = weights.output.data(), .bias = weights.output_bias.data()}},
-      spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16 : WeightsDtype::kF32);
+      spec.has_int8_weights        ? WeightsDtype::kInt8
+      : spec.dtype == Dtype::kBf16 ? WeightsDtype::kBf16
+                                   : WeightsDtype::kF32);
   reference = {spec.d_model,
                spec.d_model,
                spec.num_heads,
@@ -72,8 +74,11 @@ BenchLayer::BenchLayer(const CaseSpec& spec) {
                Doubles(weights.output_bias)};
 }
 
-double LayerTolerance(Dtype dtype) {
-  return dtype == Dtype::kF32 ? reference::kLayerToleranceF32 : reference::kLayerToleranceBf16;
+double LayerTolerance(const CaseSpec& spec) {
+  if (spec.has_int8_weights) {
+    return kInt8Tolerance;
+  }
+  return spec.dtype == Dtype::kF32 ? reference::kLayerToleranceF32 : reference::kLayerToleranceBf16;
 }
 
 }  // namespace attention::bench

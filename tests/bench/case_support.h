@@ -32,7 +32,9 @@ struct BenchLayer {
   std::unique_ptr<MultiHeadAttention> layer;
   reference::Layer reference;
 };
-double LayerTolerance(Dtype dtype);
+double LayerTolerance(const CaseSpec& spec);
+/// 8 bits a number, N(0, 1) inputs.
+inline constexpr double kInt8Tolerance = 2e-2;
 
 std::unique_ptr<Case> MakeAttentionCase(const CaseSpec& spec);
 std::unique_ptr<Case> MakeLayerCase(const CaseSpec& spec);

@@ -17,11 +17,13 @@ const char* StorageName(KeyValueStorage storage) {
 }
 
 std::string CaseName(const CaseSpec& s) {
-  std::string name = absl::StrCat(s.storage.has_value() ? "decode"
-                                  : s.d_model > 0       ? "layer"
-                                                        : "attention",
+  std::string name = absl::StrCat(s.rows > 1              ? "prefill"
+                                  : s.storage.has_value() ? "decode"
+                                  : s.d_model > 0         ? "layer"
+                                                          : "attention",
                                   "/",
                                   s.storage.has_value()    ? StorageName(*s.storage)
+                                  : s.has_int8_weights     ? "int8"
                                   : s.dtype == Dtype::kF32 ? "f32"
                                                            : "bf16",
                                   "/");
@@ -125,6 +127,7 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
                                  Attention(dtype, 1, 2048, 16, true),
                                  wide,
                                  grouped,
+                                 Layer(dtype, 1, 768, false),
                                  Layer(dtype, 16, 768, false),
                                  Layer(dtype, 128, 768, false),
                                  Layer(dtype, 512, 768, false),
@@ -134,6 +137,28 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
        {Attention(dtype, 1, 512, 12, false), Layer(dtype, 512, 768, false)}) {
     const std::vector<CaseSpec> pair = LengthCases(spec);
     cases.insert(cases.end(), pair.begin(), pair.end());
+  }
+  return cases;
+}
+
+/// Layers with 8-bit weights.
+std::vector<CaseSpec> Int8LayerCases() {
+  std::vector<CaseSpec> cases = {
+      Layer(Dtype::kF32, 1, 768, false), Layer(Dtype::kF32, 16, 768, false),
+      Layer(Dtype::kF32, 128, 768, false), Layer(Dtype::kF32, 512, 768, false)};
+  for (CaseSpec& spec : cases) {
+    spec.has_int8_weights = true;
+  }
+  return cases;
+}
+
+/// 512 rows against as many cached tokens.
+std::vector<CaseSpec> CachedPrefillCases() {
+  std::vector<CaseSpec> cases;
+  for (const KeyValueStorage storage :
+       {KeyValueStorage::kF32, KeyValueStorage::kBf16, KeyValueStorage::kInt8}) {
+    cases.push_back(Decode(storage, 12, 12, 64));
+    cases.back().seq_len = cases.back().rows = 512;
   }
   return cases;
 }
@@ -167,7 +192,8 @@ std::vector<CaseSpec> DecodeCases() {
 std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
   for (const std::vector<CaseSpec>& group :
-       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), DecodeCases()}) {
+       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), Int8LayerCases(), CachedPrefillCases(),
+        DecodeCases()}) {
     for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
         cases.push_back(spec);
@@ -181,7 +207,7 @@ std::vector<CaseSpec> AllCases(int max_threads) {
 
 double Flop(const CaseSpec& s) {
   if (s.storage.has_value()) {
-    const double attention = 4.0 * s.seq_len * s.num_heads * s.head_dim;
+    const double attention = 4.0 * s.rows * s.seq_len * s.num_heads * s.head_dim;
     return s.layers * s.batch_size * (attention + 8.0 * s.d_model * s.d_model);
   }
   double flop = 0;
@@ -193,7 +219,7 @@ double Flop(const CaseSpec& s) {
 }
 
 double BytesRead(const CaseSpec& s) {
-  if (!s.storage.has_value() || s.d_model > 0) {
+  if (!s.storage.has_value() || s.d_model > 0 || s.rows > 1) {
     return 0;
   }
   const KvCacheShape shape{s.num_kv_heads, s.head_dim, s.head_dim, *s.storage};

@@ -14,8 +14,8 @@
 namespace attention::bench {
 
 /// An attention call (d_model 0), a whole layer (num_heads * head_dim == d_model), or with
-/// `storage` one new token of each of batch_size sequences against seq_len cached ones each; of a
-/// layer, its own among them.
+/// `storage` `rows` new tokens of each of batch_size sequences against seq_len cached ones each; of
+/// a layer, its own among them.
 struct CaseSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;
@@ -31,6 +31,9 @@ struct CaseSpec {
   std::vector<int64_t> lengths = {};
   std::string label = {};
   std::optional<KeyValueStorage> storage = {};
+  int64_t rows = 1;
+  /// Whether a layer's weights are 8-bit integers.
+  bool has_int8_weights = false;
   /// Of decoding layers: how many run after each other, as in a model, and whether queries and keys
   /// are rotated.
   int layers = 1;

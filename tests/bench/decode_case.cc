@@ -1,4 +1,4 @@
-// One new token against a long key/value cache.
+// New tokens against a long key/value cache.
 #include "core/attention/attention.h"
 #include "core/attention/kv_cache.h"
 #include "core/reference/reference.h"
@@ -12,7 +12,7 @@ class DecodeCase final : public Case {
  public:
   explicit DecodeCase(const CaseSpec& spec)
       : spec_(spec),
-        query_(SeededTensor(1, spec.dtype, {1, spec.num_heads, spec.head_dim})),
+        query_(SeededTensor(1, spec.dtype, {spec.rows, spec.num_heads, spec.head_dim})),
         key_(SeededTensor(2, spec.dtype, {spec.seq_len, spec.num_kv_heads, spec.head_dim})),
         value_(SeededTensor(3, spec.dtype, key_.shape())),
         output_(spec.dtype, query_.shape()),
@@ -23,12 +23,12 @@ class DecodeCase final : public Case {
                 DenseHeads<const void*>(value_.data(), spec.dtype, spec.seq_len, spec.num_kv_heads,
                                         spec.head_dim))
         .IgnoreError();
-    sequence_.query =
-        DenseHeads<const void*>(query_.data(), spec.dtype, 1, spec.num_heads, spec.head_dim);
+    sequence_.query = DenseHeads<const void*>(query_.data(), spec.dtype, spec.rows, spec.num_heads,
+                                              spec.head_dim);
     sequence_.output =
-        DenseHeads<void*>(output_.data(), spec.dtype, 1, spec.num_heads, spec.head_dim);
+        DenseHeads<void*>(output_.data(), spec.dtype, spec.rows, spec.num_heads, spec.head_dim);
     sequence_.cache = &cache_;
-    sequence_.options.causal = true;
+    sequence_.options.causal = spec.rows == 1;
   }
 
   void Run(Workspace& workspace) override {
@@ -37,9 +37,9 @@ class DecodeCase final : public Case {
 
   double Error() const override {
     const auto all = [](const Tensor& t) { return Doubles(t, 0, t.num_elements()); };
-    const auto result = reference::Attention(
-        {1, spec_.seq_len, spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
-        all(query_), all(key_), all(value_), {});
+    const auto result = reference::Attention({spec_.rows, spec_.seq_len, spec_.num_heads,
+                                              spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
+                                             all(query_), all(key_), all(value_), {});
     return reference::RelativeL2(all(output_), result.output);
   }
 
@@ -56,9 +56,6 @@ class DecodeCase final : public Case {
   }
 
  private:
-  /// 8 bits a number, N(0, 1) inputs.
-  static constexpr double kInt8Tolerance = 2e-2;
-
   CaseSpec spec_;
   Tensor query_, key_, value_, output_;
   KvCache cache_;

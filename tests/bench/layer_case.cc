@@ -53,7 +53,7 @@ class LayerCase final : public Case {
     return reference::RelativeL2(actual, spec_.causal ? expected : Expected(queries, length));
   }
 
-  double Tolerance() const override { return LayerTolerance(spec_.dtype); }
+  double Tolerance() const override { return LayerTolerance(spec_); }
 
  private:
   /// The layer's answer for `queries` that see the first `seen` rows of the last sequence.

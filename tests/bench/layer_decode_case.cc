@@ -60,7 +60,7 @@ class LayerDecodeCase final : public Case {
     return reference::RelativeL2(actual, expected);
   }
 
-  double Tolerance() const override { return LayerTolerance(spec_.dtype); }
+  double Tolerance() const override { return LayerTolerance(spec_); }
 
  private:
   AttentionOptions Options() const {

@@ -13,16 +13,17 @@ class FewRowGemm final : public Gemm {
 
   void Run(const void* a, const void* b, void* c) const override {
     const TileKernels& kernels = CurrentTileKernels();
+    const int64_t element_bytes = shape_.int8 ? 1 : 4;
     for (int64_t row = 0; row < shape_.m; row += kFewRows) {
-      kernels.few_row_product({.operands = FewRowProduct::kInt8,
-                               .a = static_cast<const uint8_t*>(a) + row * shape_.lda,
-                               .a_stride = shape_.lda,
+      kernels.few_row_product({.operands = shape_.int8 ? FewRowProduct::kInt8 : FewRowProduct::kF32,
+                               .a = static_cast<const char*>(a) + row * shape_.lda * element_bytes,
+                               .a_stride = shape_.lda * element_bytes,
                                .rows = std::min(kFewRows, shape_.m - row),
                                .b = b,
                                .b_stride = shape_.ldb * 4,
-                               .steps = shape_.k / 4,
+                               .steps = shape_.k * element_bytes / 4,
                                .cols = shape_.n,
-                               .c = static_cast<int32_t*>(c) + row * shape_.ldc,
+                               .c = static_cast<char*>(c) + row * shape_.ldc * 4,
                                .c_stride = shape_.ldc * 4,
                                .accumulate = shape_.accumulate});
     }

@@ -1,5 +1,5 @@
-// Gemm of 8-bit integers by few-row products, for CPUs without VNNI, where oneDNN's ukernel would
-// saturate. Internal to core/kernels/gemm.
+// Gemm by few-row products, where oneDNN has no ukernel: 8-bit integers without VNNI, whose sums of
+// two would saturate, and f32 below AVX2. Internal to core/kernels/gemm.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace attention {
 
-/// Makes a kernel. REQUIRES: shape.int8, k is a multiple of 4, and MultipliesInt8().
+/// Makes a kernel for f32, or with shape.int8 for 8-bit integers. REQUIRES: n is a multiple of 16
+/// up to 512; with shape.int8 k is a multiple of 4 up to 1024.
 std::unique_ptr<Gemm> MakeFewRowGemm(const GemmShape& shape);
 
 }  // namespace attention

@@ -9,7 +9,6 @@
 #include "core/kernels/gemm/few_row_gemm.h"
 #include "core/kernels/gemm/neon_gemm.h"
 #include "core/kernels/onednn/isa.h"
-#include "core/kernels/onednn/matmul_gemm.h"
 #include "core/kernels/onednn/ukernel_gemm.h"
 
 namespace attention {
@@ -19,10 +18,9 @@ std::unique_ptr<Gemm> Generate(const GemmShape& shape) {
 #ifdef __aarch64__
   return MakeNeonGemm(shape);
 #else
-  if (shape.int8 && !HasVnni()) {
-    return MakeFewRowGemm(shape);
-  }
-  return CurrentIsa() == Isa::kSse41 ? MakeMatmulGemm(shape) : MakeUkernelGemm(shape);
+  const Abilities& abilities = CurrentAbilities();
+  const bool has_ukernel = abilities.has_ukernels && (!shape.int8 || abilities.has_vnni);
+  return has_ukernel ? MakeUkernelGemm(shape) : MakeFewRowGemm(shape);
 #endif
 }
 

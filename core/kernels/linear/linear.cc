@@ -20,6 +20,16 @@ constexpr int64_t kTileElements = kRowTile * kColumnBlock;
 constexpr int64_t kDepthChainF32 = 256;
 constexpr int64_t kDepthChain = 1024;
 
+/// The number of products that a thread computes one after the other: a matrix unit is configured
+/// once for those of one kernel. Each thread has at least kLeastTasks tasks, so that all end at
+/// about the same time.
+constexpr int64_t kMostTogether = 8;
+constexpr int64_t kLeastTasks = 32;
+
+/// The number of rows up to which bf16 weights are widened to f32 by the product that reads them.
+/// For more rows it is faster to widen a block once, before their products.
+constexpr int64_t kWideningRows = 16;
+
 /// Rows rounded to 8 bits, with a scale for each row.
 struct QuantisedInput {
   uint8_t* values = nullptr;  // [rows, Int8Depth(in_features)]
@@ -62,6 +72,7 @@ struct PackedLinear::Kernels {
   int64_t rows = 0;
   int64_t depth = 0;
   int64_t chain = 0;
+  bool widens_before = false;  // bf16 weights become f32 before the products
   const Gemm* first = nullptr;
   const Gemm* next = nullptr;  // null when K is one chain
   const Gemm* last = nullptr;  // a shorter last chain; null when there is none
@@ -73,13 +84,11 @@ struct PackedLinear::Tile {
   int64_t first_row = 0;
   const void* rows = nullptr;  // of the operand type
   const float* scales = nullptr;
+  float* widened = nullptr;  // with kernels.widens_before: the f32 weights of the block
 };
 
 PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format)
-    : in_features_(in_features),
-      format_(format),
-      is_quantised_(format.weights == WeightsDtype::kInt8 && MultipliesInt8()),
-      columns_{0} {
+    : in_features_(in_features), format_(format), packing_(PackingOf(format)), columns_{0} {
   for (const Part& part : parts) {
     columns_.push_back(columns_.back() + RoundUp(part.out_features, kColumnBlock));
   }
@@ -99,6 +108,8 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
       const ChannelBlock channels{part.weights, in_features_, first, count};
       if (is_int8()) {
         PackBlockInt8(channels, Block(block));
+      } else if (packing_ == Packing::kBf16Rows) {
+        PackBlockBf16Rows(channels, Block(block));
       } else {
         PackBlock(channels, format_.weights, format_.compute, Block(block));
       }
@@ -113,9 +124,31 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   }
 }
 
+PackedLinear::Packing PackedLinear::PackingOf(const Format& format) {
+  const Abilities& abilities = CurrentAbilities();
+  if (format.weights == WeightsDtype::kInt8 && MultipliesInt8()) {
+    return Packing::kInt8;
+  }
+  const bool can_widen = abilities.has_ukernels && abilities.bf16 == Products::kEmulated;
+  return format.weights == WeightsDtype::kBf16 && can_widen ? Packing::kBf16Rows
+                                                            : Packing::kCompute;
+}
+
+/// The size of packed weights, 8-bit ones without their scales.
+int64_t PackedLinear::BytesOf(int64_t weights) const {
+  switch (packing_) {
+    case Packing::kInt8:
+      return weights;
+    case Packing::kBf16Rows:
+      return weights * static_cast<int64_t>(sizeof(Bf16));
+    case Packing::kCompute:
+      break;
+  }
+  return weights * static_cast<int64_t>(SizeOf(format_.compute));
+}
+
 size_t PackedLinear::BlockBytes() const {
-  return is_int8() ? Int8BlockBytes(in_features_)
-                   : in_features_ * kColumnBlock * SizeOf(format_.compute);
+  return is_int8() ? Int8BlockBytes(in_features_) : BytesOf(in_features_ * kColumnBlock);
 }
 
 const float* PackedLinear::Bias(int64_t block) const {
@@ -126,7 +159,8 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   const bool is_f32 = !is_int8() && format_.compute == Dtype::kF32;
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
-                  .chain = is_f32 ? kDepthChainF32 : kDepthChain};
+                  .chain = is_f32 ? kDepthChainF32 : kDepthChain,
+                  .widens_before = packing_ == Packing::kBf16Rows && rows > kWideningRows};
   GemmShape shape{.m = rows,
                   .n = kColumnBlock,
                   .k = std::min(kernels.depth, kernels.chain),
@@ -134,7 +168,8 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .ldb = kColumnBlock,
                   .ldc = kColumnBlock,
                   .dtype = is_int8() ? Dtype::kF32 : format_.compute,
-                  .int8 = is_int8()};
+                  .int8 = is_int8(),
+                  .bf16_b = packing_ == Packing::kBf16Rows && !kernels.widens_before};
   kernels.first = &FindGemm(shape);
   shape.accumulate = true;
   if (kernels.depth >= 2 * kernels.chain) {
@@ -151,12 +186,18 @@ void PackedLinear::Multiply(const Tile& tile, int64_t block, float* product) con
   const Kernels& kernels = tile.kernels;
   const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
   const auto* rows = static_cast<const std::byte*>(tile.rows);
+  const float* widened = tile.widened;
+  if (kernels.widens_before && format_.is_gated) {
+    widened += block % 2 * in_features_ * kColumnBlock;
+  }
   for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chain) {
     const Gemm* gemm = depth == 0                               ? kernels.first
                        : depth + kernels.chain <= kernels.depth ? kernels.next
                                                                 : kernels.last;
-    gemm->Run(rows + depth * element_bytes, Block(block) + depth * kColumnBlock * element_bytes,
-              product);
+    const void* weights = kernels.widens_before
+                              ? static_cast<const void*>(widened + depth * kColumnBlock)
+                              : Block(block) + BytesOf(depth * kColumnBlock);
+    gemm->Run(rows + depth * element_bytes, weights, product);
   }
   if (is_int8()) {
     const float* scales = Int8Scales(Block(block), in_features_);
@@ -237,8 +278,8 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const Kernels whole = row_tiles > 1 ? FindKernels(kRowTile, call.input.row_stride) : tail;
   const int64_t first_block = columns_[call.first_part] / kColumnBlock;
   const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
-  workspace.pool().ParallelFor(blocks * row_tiles, [&](int64_t i, int /*worker*/) {
-    const KernelRun run;
+  const int64_t widened_count = (format_.is_gated ? 2 : 1) * in_features_ * kColumnBlock;
+  const auto run_tile = [&](int64_t i, bool is_first, int worker) {
     const int64_t row_tile = i % row_tiles;
     Tile tile{row_tile + 1 == row_tiles ? tail : whole, row_tile * kRowTile};
     if (is_int8()) {
@@ -248,7 +289,26 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
       tile.rows =
           ElementAt(call.input.data, format_.compute, tile.first_row * call.input.row_stride);
     }
-    RunTile(call, tile, first_block + i / row_tiles);
+    const int64_t block = first_block + i / row_tiles;
+    if (tile.kernels.widens_before) {
+      tile.widened =
+          reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
+      if (is_first || row_tile == 0) {
+        CurrentTileKernels().copy_rows({Block(format_.is_gated ? 2 * block : block), Dtype::kBf16,
+                                        widened_count, 1, widened_count},
+                                       Dtype::kF32, widened_count, /*negate=*/false, tile.widened);
+      }
+    }
+    RunTile(call, tile, block);
+  };
+  const int64_t tiles = blocks * row_tiles;
+  const int64_t together =
+      std::clamp<int64_t>(tiles / (kLeastTasks * workspace.pool().num_threads()), 1, kMostTogether);
+  workspace.pool().ParallelFor((tiles + together - 1) / together, [&](int64_t i, int worker) {
+    const KernelRun run;
+    for (int64_t k = i * together; k < std::min(tiles, (i + 1) * together); ++k) {
+      run_tile(k, k == i * together, worker);
+    }
   });
 }
 
@@ -261,6 +321,11 @@ void PackedLinear::CopyChannel(int64_t channel, float* target) const {
     for (int64_t k = 0; k < in_features_; ++k) {
       const int64_t element = (k / 4 * kColumnBlock + column) * 4 + k % 4;
       target[k] = scale * static_cast<float>(integers[element]);
+    }
+  } else if (packing_ == Packing::kBf16Rows) {
+    const auto* values = reinterpret_cast<const Bf16*>(block);
+    for (int64_t k = 0; k < in_features_; ++k) {
+      target[k] = ToFloat(values[k * kColumnBlock + column]);
     }
   } else if (format_.compute == Dtype::kBf16) {
     const auto* pairs = reinterpret_cast<const Bf16*>(block);

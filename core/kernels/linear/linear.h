@@ -80,7 +80,15 @@ class PackedLinear {
   struct Kernels;
   struct Tile;
 
-  bool is_int8() const { return format_.weights == WeightsDtype::kInt8 && is_quantised_; }
+  enum class Packing {
+    kCompute,   // in the operand type: f32 rows, or bf16 pairs of rows
+    kBf16Rows,  // for f32 operands, where bf16 products are emulated
+    kInt8,
+  };
+  static Packing PackingOf(const Format& format);
+
+  bool is_int8() const { return packing_ == Packing::kInt8; }
+  int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
   size_t BlockBytes() const;
   std::byte* Block(int64_t block) { return packed_.data() + block * BlockBytes(); }
@@ -93,10 +101,10 @@ class PackedLinear {
 
   int64_t in_features_;
   Format format_;
-  bool is_quantised_ = false;
+  Packing packing_;
   std::vector<int64_t> columns_;  // [parts + 1]
-  /// [blocks], each f32 [in_features][kColumnBlock], bf16 as pairs of rows, int8 as fours, then f32
-  /// scales and offsets [kColumnBlock].
+  /// [blocks], each [in_features][kColumnBlock]: f32 or bf16, bf16 as pairs of rows, or int8 as
+  /// fours, then f32 scales and offsets [kColumnBlock].
   MappedBuffer packed_;
   AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };

@@ -14,7 +14,7 @@ enum class WeightsDtype {
   kF32,
   kBf16,
   /// 8-bit integers with one scale for each output channel. Input rows are rounded to 8 bits during
-  /// the product, with one scale for each row. Below AVX2 the rounded weights are kept as f32.
+  /// the product, with one scale for each row. On ARM64 the rounded weights are kept as f32.
   kInt8,
 };
 

@@ -126,6 +126,13 @@ void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, 
   }
 }
 
+void PackBlockBf16Rows(const ChannelBlock& block, std::byte* target) {
+  const int64_t count = block.in_features * kColumnBlock;
+  AlignedBuffer floats(count * sizeof(float));
+  PackBlock(block, WeightsDtype::kBf16, Dtype::kF32, floats.data());
+  Convert(Dtype::kF32, floats.data(), Dtype::kBf16, target, count);
+}
+
 void PackBlockInt8(const ChannelBlock& block, std::byte* target) {
   const int64_t depth = block.in_features;
   const std::vector<float> channels = Channels(block);

@@ -16,6 +16,9 @@ namespace attention {
 /// A is [m, k], of `dtype`. B is [k, n], of the same dtype, and packed: f32 as rows, bf16 as
 /// interleaved pairs of rows [k / 2][ldb][2], so that k is even. C is f32 [m, n].
 ///
+/// With `bf16_b`, A is f32 and B is bf16, both as rows. REQUIRES then: has_ukernels of
+/// CurrentAbilities().
+///
 /// With `int8`, A is u8, B is s8 in interleaved groups of four rows [k / 4][ldb][4], and C is int32
 /// and exact. REQUIRES then: MultipliesInt8().
 struct GemmShape {
@@ -28,12 +31,13 @@ struct GemmShape {
   bool accumulate = false;
   Dtype dtype = Dtype::kF32;  // a result of ComputeDtype
   bool int8 = false;
+  bool bf16_b = false;
 
   bool operator==(const GemmShape&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const GemmShape& s) {
     return H::combine(std::move(h), s.m, s.n, s.k, s.lda, s.ldb, s.ldc, s.accumulate, s.dtype,
-                      s.int8);
+                      s.int8, s.bf16_b);
   }
 };
 

@@ -41,12 +41,14 @@ Abilities Detect() {
   } else if (abilities.isa >= Isa::kAvx2) {
     abilities.vector_bits = 256;
   }
+  abilities.has_ukernels = abilities.isa >= Isa::kAvx2;
+  abilities.has_vnni = abilities.isa == Isa::kAvx2Vnni || abilities.isa >= Isa::kAvx512Vnni;
   if (Includes(level, dnnl::cpu_isa::avx10_1_512_amx)) {
     abilities.bf16 = abilities.int8 = Products::kMatrixUnit;
     return abilities;
   }
   abilities.bf16 = abilities.isa == Isa::kAvx512Bf16 ? Products::kVectors : Products::kEmulated;
-  abilities.int8 = abilities.isa >= Isa::kAvx2 ? Products::kVectors : Products::kEmulated;
+  abilities.int8 = Products::kVectors;
   return abilities;
 }
 
@@ -101,7 +103,5 @@ Dtype ComputeDtype(Dtype dtype) {
 bool HasMatrixUnit() { return CurrentAbilities().bf16 == Products::kMatrixUnit; }
 
 bool MultipliesInt8() { return CurrentAbilities().int8 != Products::kEmulated; }
-
-bool HasVnni() { return CurrentIsa() == Isa::kAvx2Vnni || CurrentIsa() >= Isa::kAvx512Vnni; }
 
 }  // namespace attention

@@ -25,6 +25,11 @@ std::string_view Name(Products products);
 struct Abilities {
   Isa isa = Isa::kSse41;
   int vector_bits = 128;
+  /// Whether oneDNN generates kernels for f32 products: from AVX2 on.
+  bool has_ukernels = false;
+  /// Whether there are instructions that add products of 8-bit integers without saturating the sums
+  /// of two (VNNI). Without them, oneDNN would use instructions that saturate these sums.
+  bool has_vnni = false;
   Products bf16 = Products::kEmulated;
   Products int8 = Products::kEmulated;
 };
@@ -48,11 +53,7 @@ Dtype ComputeDtype(Dtype dtype);
 /// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX).
 bool HasMatrixUnit();
 
-/// Whether 8-bit integers are multiplied as integers: on x86-64 from AVX2 on.
+/// Whether 8-bit integers are multiplied as integers: on x86-64.
 bool MultipliesInt8();
-
-/// Whether the CPU has VNNI: instructions that add products of 8-bit integers without saturating
-/// the sums of two. Without VNNI, oneDNN would use instructions that saturate them.
-bool HasVnni();
 
 }  // namespace attention

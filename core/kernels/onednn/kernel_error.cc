@@ -6,7 +6,8 @@ namespace attention {
 
 std::string Describe(const GemmShape& shape) {
   return absl::StrCat("a matrix product of ", shape.m, " x ", shape.n, " x ", shape.k, " ",
-                      shape.int8 ? "int8" : std::string(Name(shape.dtype)));
+                      shape.int8 ? "int8" : std::string(Name(shape.dtype)),
+                      shape.bf16_b ? " and bf16" : "");
 }
 
 void ThrowKernelError(dnnl_status_t status, const char* what, const GemmShape& shape) {

@@ -1,10 +1,10 @@
 // Few-row products: products of up to kFewRows rows with much packed memory, which decoding
 // consists of. Every element has the bits of the brgemm ukernels: one chain of multiply-adds in the
 // order of k. Memory is read in order, and the next part of it is prefetched in that order. The
-// file of each instruction set includes it; SSE4.1 and NEON have no few-row products.
+// file of each instruction set includes it; NEON has no few-row products.
 #pragma once
 
-#include "core/kernels/tile/few_row_product_avx2.h"
+#include "core/kernels/tile/few_row_product_pairs.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -276,7 +276,7 @@ inline void MultiplyAsMatrixUnit(const FewRowProduct& p) {
 
 #endif  // __AVX512F__
 
-#ifdef __AVX2__
+#ifndef __ARM_NEON
 
 inline void MultiplyFewRows(const FewRowProduct& p) {
   switch (p.operands) {
@@ -284,10 +284,10 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #ifdef __AVX512F__
       return MultiplyAllRows<F32Chain>(p);
 #else
-      return avx2::MultiplyAllRows<avx2::F32Chain>(p);
+      return pairs::MultiplyAllRows<pairs::F32Chain>(p);
 #endif
     case FewRowProduct::kF32Bf16:
-      return avx2::MultiplyAllRows<avx2::Bf16Chain>(p);
+      return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
     case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
       return MultiplyAllRows<Bf16Chain>(p);
@@ -304,7 +304,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #ifdef __AVX512F__
       return MultiplyAllRows<Int8Chain>(p);
 #else
-      return avx2::MultiplyAllRows<avx2::Int8Chain>(p);
+      return pairs::MultiplyAllRows<pairs::Int8Chain>(p);
 #endif
   }
 }

@@ -72,14 +72,13 @@ inline void StoreRow(const float* __restrict source, float factor, int64_t cols,
 template <>
 inline void StoreRow<Element<Dtype::kBf16>>(const float* __restrict source, float factor,
                                             int64_t cols, uint16_t* __restrict target) {
-  for (int64_t i = 0; i < cols; i += 16) {
-    const __mmask16 lanes = cols - i < 16 ? FirstLanes(cols - i) : __mmask16{0xffff};
-    const Vec values = _mm512_maskz_loadu_ps(lanes, source + i);
-    const Vec result = MulAdd(values, Set(factor), Vec{});
-    const __m256bh rounded = _mm512_cvtneps_pbh(result);
-    __m256i bits;
-    __builtin_memcpy(&bits, &rounded, sizeof(bits));
-    _mm256_mask_storeu_epi16(target + i, lanes, bits);
+  int64_t i = 0;
+  for (; i + 16 <= cols; i += 16) {
+    StoreBf16(MulAdd(Load(source + i), Set(factor), Vec{}), target + i);
+  }
+  if (i < cols) {
+    const Vec last = LoadFirst(source + i, cols - i, 0.0f);
+    StoreFirstBf16(MulAdd(last, Set(factor), Vec{}), cols - i, target + i);
   }
 }
 #endif

@@ -9,6 +9,7 @@ namespace attention {
 namespace {
 
 typedef float Register __attribute__((vector_size(32)));
+typedef int32_t Integers __attribute__((vector_size(32)));
 constexpr int64_t kRegisterLanes = 8;
 
 inline Register SetRegister(float value) { return _mm256_set1_ps(value); }
@@ -39,6 +40,13 @@ inline Register ScaleByPow2(Register v, Register n) {
   const __m256i exponents = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   const __m256 scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), exponents));
   return _mm256_andnot_ps(_mm256_cmp_ps(n, _mm256_set1_ps(-125.0f), _CMP_LT_OQ), scaled);
+}
+
+inline void StoreBytes(Register v, uint8_t* target) {
+  const __m256i integers = _mm256_cvttps_epi32(v);
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(integers), _mm256_extracti128_si256(integers, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_packus_epi16(words, words));
 }
 
 inline float First(Register v) { return _mm256_cvtss_f32(v); }

@@ -9,6 +9,7 @@ namespace attention {
 namespace {
 
 using Register = float32x4_t;
+using Integers = int32x4_t;
 constexpr int64_t kRegisterLanes = 4;
 
 inline Register SetRegister(float value) { return vdupq_n_f32(value); }
@@ -30,6 +31,12 @@ inline Register ScaleByPow2(Register v, Register n) {
   const int32x4_t scaled = vaddq_s32(vreinterpretq_s32_f32(v), exponents);
   const uint32x4_t vanishes = vcltq_f32(n, vdupq_n_f32(-125.0f));
   return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_s32(scaled), vanishes));
+}
+
+inline void StoreBytes(Register v, uint8_t* target) {
+  const uint16x4_t words = vqmovun_s32(vcvtq_s32_f32(v));
+  const uint8x8_t bytes = vqmovn_u16(vcombine_u16(words, words));
+  __builtin_memcpy(target, &bytes, 4);
 }
 
 inline float First(Register v) { return vgetq_lane_f32(v, 0); }

@@ -9,6 +9,7 @@ namespace attention {
 namespace {
 
 typedef float Register __attribute__((vector_size(16)));
+typedef int32_t Integers __attribute__((vector_size(16)));
 constexpr int64_t kRegisterLanes = 4;
 
 inline Register SetRegister(float value) { return _mm_set1_ps(value); }
@@ -30,6 +31,13 @@ inline Register ScaleByPow2(Register v, Register n) {
   const __m128i exponents = _mm_slli_epi32(_mm_cvtps_epi32(n), 23);
   const __m128 scaled = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(v), exponents));
   return _mm_andnot_ps(_mm_cmplt_ps(n, _mm_set1_ps(-125.0f)), scaled);
+}
+
+inline void StoreBytes(Register v, uint8_t* target) {
+  const __m128i integers = _mm_cvttps_epi32(v);
+  const __m128i words = _mm_packus_epi32(integers, integers);
+  const int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+  __builtin_memcpy(target, &bytes, sizeof(bytes));
 }
 
 inline float First(Register v) { return _mm_cvtss_f32(v); }

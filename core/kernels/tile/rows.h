@@ -116,11 +116,17 @@ inline void PrepareRows(const RowPreparation& rows, Dtype target_dtype, void* ta
 
 // ---- 8 bits ----
 
-inline float LargestMagnitude(const float* values, int64_t count) {
-  Vec best = {};
+/// Returns the larger of `largest` and the magnitudes of `count` values, which are followed by
+/// zeros up to a multiple of 16. Adds NaN to `check` if one of them is not finite.
+inline float LargestMagnitude(const float* values, int64_t count, float largest, float& check) {
+  Vec best = Set(largest);
+  Vec sum = {};
   for (int64_t i = 0; i < count; i += 16) {
-    best = Max(Abs(Load(values + i)), best);
+    const Vec v = Load(values + i);
+    best = Max(Abs(v), best);
+    sum += v * 0.0f;
   }
+  check += ReduceSum(sum);
   return ReduceMax(best);
 }
 
@@ -133,17 +139,13 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
     using E = decltype(element);
     for (int64_t r = 0; r < source.rows; ++r) {
       const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
-      float checksum = 0;
+      float check = 0;
       float largest = 0;
       for (int64_t first = 0; first < source.cols; first += kRowChunk) {
         const int64_t count = ReadChunk<E>(from, first, source.cols, row);
-        for (int64_t i = 0; i < count; ++i) {
-          checksum += row.values[i] * 0.0f;
-        }
-        const float largest_of_chunk = LargestMagnitude(row.values, count);
-        largest = largest_of_chunk > largest ? largest_of_chunk : largest;
+        largest = LargestMagnitude(row.values, count, largest, check);
       }
-      const bool is_finite = checksum == 0;
+      const bool is_finite = check == 0;
       const float to_integer = is_finite && largest > 0x1p-100f ? 127.0f / largest : 0.0f;
       target.scales[r] = is_finite ? largest / 127.0f : __builtin_nanf("");
       uint8_t* to = target.values + r * target.width;
@@ -160,31 +162,59 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
   });
 }
 
-inline float ReadPacked(const int8_t* source, int64_t at) { return source[at]; }
-inline float ReadPacked(const uint16_t* source, int64_t at) {
-  return BitsToFloat(F32BitsOfBf16(source[at]));
+/// How the numbers of one 32-bit lane of packed memory are read as f32.
+struct PackedBf16 {
+  static constexpr int kTogether = 2;
+  static Register Read(Integers lanes, int k) {
+    return __builtin_bit_cast(Register,
+                              k == 0 ? lanes << 16 : lanes & static_cast<int32_t>(0xffff0000));
+  }
+};
+struct PackedInt8 {
+  static constexpr int kTogether = 4;
+  static Register Read(Integers lanes, int k) {
+    return __builtin_convertvector((lanes << (24 - 8 * k)) >> 24, Register);
+  }
+};
+
+/// Multiplies lane i of row k by scales(k, i).
+template <typename Packed, typename Scales>
+inline void ExpandScaled(const char* from, int64_t cols, float* to, const Scales& scales) {
+  for (int64_t i = 0; i < cols; i += kRegisterLanes, from += sizeof(Integers)) {
+    Integers lanes;
+    __builtin_memcpy(&lanes, from, sizeof(lanes));
+#pragma GCC unroll 4
+    for (int k = 0; k < Packed::kTogether; ++k) {
+      StoreRegister(Packed::Read(lanes, k) * scales(k, i), to + k * cols + i);
+    }
+  }
 }
 
-template <typename T>
+template <typename Packed>
 inline void ExpandRows(const ExpandTile& tile) {
-  constexpr int64_t kTogether = 4 / sizeof(T);
-  for (int64_t row = 0; row < tile.rows; ++row) {
-    const T* from = static_cast<const T*>(tile.source) + row / kTogether * tile.cols * kTogether +
-                    row % kTogether;
-    const float row_scale = tile.row_scales == nullptr ? 1.0f : tile.row_scales[row];
+  const auto* from = static_cast<const char*>(tile.source);
+  for (int64_t row = 0; row < tile.rows; row += Packed::kTogether, from += tile.cols * 4) {
     float* to = tile.target + row * tile.cols;
-    for (int64_t i = 0; i < tile.cols; ++i) {
-      to[i] = ReadPacked(from, i * kTogether) *
-              (tile.column_scales == nullptr ? row_scale : tile.column_scales[i]);
+    if (const float* column_scales = tile.column_scales; column_scales != nullptr) {
+      ExpandScaled<Packed>(from, tile.cols, to, [column_scales](int /*k*/, int64_t i) {
+        return LoadRegister(column_scales + i);
+      });
+      continue;
     }
+    Register scales[Packed::kTogether];
+    for (int k = 0; k < Packed::kTogether; ++k) {
+      scales[k] = SetRegister(tile.row_scales == nullptr ? 1.0f : tile.row_scales[row + k]);
+    }
+    ExpandScaled<Packed>(from, tile.cols, to,
+                         [&scales](int k, int64_t /*i*/) { return scales[k]; });
   }
 }
 
 inline void Expand(const ExpandTile& tile) {
   if (tile.int8) {
-    ExpandRows<int8_t>(tile);
+    ExpandRows<PackedInt8>(tile);
   } else {
-    ExpandRows<uint16_t>(tile);
+    ExpandRows<PackedBf16>(tile);
   }
 }
 
@@ -212,27 +242,6 @@ inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) 
     Store(scaled, row + i);
   }
   return ReduceMax(best) + ReduceSum(check);
-}
-
-/// Stores 16 numbers from 0 to 255, rounded down, as bytes.
-inline void StoreBytes(Vec v, uint8_t* target) {
-#ifdef __AVX512F__
-  const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(v));
-  __builtin_memcpy(target, &bytes, sizeof(bytes));
-#elif defined(__AVX2__)
-  const __m256i packed = _mm256_packus_epi32(_mm256_cvttps_epi32(v.lo), _mm256_cvttps_epi32(v.hi));
-  const __m256i words =
-      _mm256_permute4x64_epi64(packed, 0xd8);  // the packing works within 128 bits
-  const __m128i bytes =
-      _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  __builtin_memcpy(target, &bytes, sizeof(bytes));
-#else
-  float values[16];
-  Store(v, values);
-  for (int k = 0; k < 16; ++k) {
-    target[k] = static_cast<uint8_t>(static_cast<int32_t>(values[k]));
-  }
-#endif
 }
 
 inline void QuantiseProbabilities(const QuantisedProbabilities& tile) {

@@ -49,14 +49,8 @@ struct ToFloats {
 /// Does the same, rounded to bf16.
 struct ToBf16 {
   uint16_t* target;
-  void Put(int64_t i, Vec p) const {
-    const __m256bh rounded = _mm512_cvtneps_pbh(p);
-    __builtin_memcpy(target + i, &rounded, sizeof(rounded));
-  }
-  void PutTwo(int64_t i, Vec p, Vec q) const {
-    const __m512bh rounded = _mm512_cvtne2ps_pbh(q, p);
-    __builtin_memcpy(target + i, &rounded, sizeof(rounded));
-  }
+  void Put(int64_t i, Vec p) const { StoreBf16(p, target + i); }
+  void PutTwo(int64_t i, Vec p, Vec q) const { StoreTwoBf16(p, q, target + i); }
 };
 #endif
 

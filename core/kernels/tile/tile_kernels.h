@@ -224,7 +224,7 @@ struct FewRowProduct {
   int64_t rows = 0;  // 1 to kFewRows
   const void* b = nullptr;
   int64_t b_stride = 0;  // from one step to the next
-  int64_t steps = 0;     // <= 256
+  int64_t steps = 0;     // of kInt8: <= 256
   int64_t cols = 0;      // a multiple of 16, <= 512
   /// For kBf16Matrix: the number of steps that the matrix unit multiplies at once. It divides
   /// `steps`.
@@ -244,7 +244,7 @@ struct TileKernels {
   void (*store)(const StoreTile& tile);
   void (*finish)(const FinishTile& tile);
   void (*norm)(const NormTile& tile);
-  /// Null below AVX2, and on ARM64.
+  /// Null on ARM64.
   void (*few_row_product)(const FewRowProduct& product);
   /// Packs up to kKeyBlock rows as one key block: f32 [depth][kKeyBlock], or bf16 [depth /
   /// 2][kKeyBlock][2]. Missing rows, and the columns from source.cols to depth, become zeros.

@@ -4,9 +4,10 @@
 // other files.
 //
 // Each of the two included headers defines Vec with + - * / and unary -, between vectors and with a
-// float; Set, Load, Store, LoadFirst, KeepFirst, IfLess, Max, MulAdd, Sqrt, Round, ScaleByPow2,
-// First, ReduceMax, ReduceSum; and Register, kRegisterLanes and Transpose for code that moves whole
-// registers. Load and Store need no alignment. Max(a, b) is b in lanes where one of them is NaN.
+// float; Set, Load, Store, LoadFirst, KeepFirst, StoreBytes, IfLess, Max, MulAdd, Sqrt, Round,
+// ScaleByPow2, First, ReduceMax, ReduceSum; and Register, kRegisterLanes and Transpose for code
+// that moves whole registers. Load and Store need no alignment. Max(a, b) is b in lanes where one
+// of them is NaN.
 #pragma once
 
 #ifdef __AVX512F__

@@ -10,6 +10,7 @@ namespace {
 
 typedef float Vec __attribute__((vector_size(64)));
 using Register = Vec;
+typedef int32_t Integers __attribute__((vector_size(64)));
 constexpr int64_t kRegisterLanes = 16;
 
 inline Vec Set(float value) { return Vec{} + value; }
@@ -21,6 +22,10 @@ inline Vec Load(const float* source) {
 }
 
 inline void Store(Vec v, float* target) { __builtin_memcpy(target, &v, sizeof(v)); }
+
+inline Register SetRegister(float value) { return Set(value); }
+inline Register LoadRegister(const float* source) { return Load(source); }
+inline void StoreRegister(Register v, float* target) { Store(v, target); }
 
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
@@ -49,6 +54,31 @@ constexpr bool kScaleByPow2NeedsFinite = true;
 
 /// Returns v * 2^n for integral n, with gradual underflow.
 inline Vec ScaleByPow2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
+
+/// Stores numbers from 0 to 255, rounded down, as bytes.
+inline void StoreBytes(Vec v, uint8_t* target) {
+  const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(v));
+  __builtin_memcpy(target, &bytes, sizeof(bytes));
+}
+
+#ifdef __AVX512BF16__
+/// Store v, or v and w one after the other, rounded to bf16.
+inline void StoreBf16(Vec v, uint16_t* target) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(v);
+  __builtin_memcpy(target, &rounded, sizeof(rounded));
+}
+inline void StoreTwoBf16(Vec v, Vec w, uint16_t* target) {
+  const __m512bh rounded = _mm512_cvtne2ps_pbh(w, v);
+  __builtin_memcpy(target, &rounded, sizeof(rounded));
+}
+/// Stores the first `count` < 16 lanes, rounded to bf16, and writes nothing behind them.
+inline void StoreFirstBf16(Vec v, int64_t count, uint16_t* target) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(v);
+  __m256i bits;
+  __builtin_memcpy(&bits, &rounded, sizeof(bits));
+  _mm256_mask_storeu_epi16(target, FirstLanes(count), bits);
+}
+#endif
 
 /// Returns lane 0.
 inline float First(Vec v) { return v[0]; }

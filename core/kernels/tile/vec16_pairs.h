@@ -94,6 +94,13 @@ inline float ReduceSum(Pair<H> v) {
   return ReduceSum(v.lo + v.hi);
 }
 
+/// Stores numbers from 0 to 255, rounded down, as bytes.
+template <typename H>
+inline void StoreBytes(Pair<H> v, uint8_t* target) {
+  StoreBytes(v.lo, target);
+  StoreBytes(v.hi, target + sizeof(H) / sizeof(float));
+}
+
 #ifdef __AVX2__
 
 using Vec = Pair<Register>;

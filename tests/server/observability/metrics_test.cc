@@ -129,7 +129,8 @@ TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
   EXPECT_THAT(Lines("attend_build_info"), SizeIs(1));
   EXPECT_THAT(
       Lines("attend_processor_info"),
-      ElementsAre(HasSubstr(absl::StrCat("instruction_set=\"", std::string(Name(CurrentIsa()))))));
+      ElementsAre(HasSubstr(absl::StrCat("instruction_set=\"", std::string(Name(CurrentIsa())),
+                                         "\",vector_bits=\"", CurrentAbilities().vector_bits))));
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 1"));
   const std::shared_ptr<grpc::Channel> another = server_.NewChannel();
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 2"));

@@ -15,7 +15,6 @@ namespace {
 
 using Limits = std::numeric_limits<float>;
 
-constexpr int64_t kThreeVectors = 48;
 constexpr Dtype kAllDtypes[] = {Dtype::kF32, Dtype::kBf16, Dtype::kF16};
 
 /// Numbers of all kinds: ties, numbers that overflow f16 and bf16, subnormal, infinite.
@@ -126,9 +125,10 @@ struct PackedExtents {
 /// Every number of columns with few rows, and every number of rows with few columns.
 std::vector<PackedExtents> AllExtents() {
   std::vector<PackedExtents> all;
-  for (int64_t i = 1; i <= kThreeVectors; ++i) {
+  for (int64_t i = 0; i <= kThreeVectors; ++i) {
     all.push_back({i % 7 + 1, i});
     all.push_back({i + kKeyBlock - kThreeVectors, i % 37 + 1});
+    all.push_back({i % 7, 19});
   }
   return all;
 }
@@ -218,7 +218,7 @@ TEST_P(ConversionTest, PackingFindsWhatIsNotFinite) {
 
 // Half of a step of 1/127 of the row's largest number.
 TEST_P(ConversionTest, QuantisingIsWithinHalfAStep) {
-  for (int64_t cols = 1; cols <= kThreeVectors; ++cols) {
+  for (int64_t cols = 0; cols <= kThreeVectors; ++cols) {
     const int64_t width = (cols + 15) / 16 * 16;
     const std::vector<float> numbers = FiniteNumbers(cols);
     const GuardedArray<float> source(numbers);
@@ -229,6 +229,23 @@ TEST_P(ConversionTest, QuantisingIsWithinHalfAStep) {
     for (int64_t i = 0; i < width; ++i) {
       const float number = i < cols ? numbers[i] : 0;
       ASSERT_NEAR(scale * (static_cast<float>(values[i]) - 128), number, 0.5001f * scale);
+    }
+  }
+}
+
+TEST_P(ConversionTest, QuantisingFindsWhatIsNotFinite) {
+  for (const int64_t cols : {1, 17, 48, 511, 512, 513, 1100}) {  // over several chunks
+    for (const float number : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+      for (const int64_t at : {int64_t{0}, cols / 2, cols - 1}) {
+        std::vector<float> numbers = FiniteNumbers(cols);
+        numbers[at] = number;
+        const GuardedArray<float> source(numbers);
+        GuardedArray<uint8_t> values(cols);
+        float scale = 0;
+        kernels().quantise_rows({source.data(), Dtype::kF32, cols, 1, cols},
+                                {values.data(), cols, &scale});
+        ASSERT_TRUE(std::isnan(scale)) << at << " of " << cols;
+      }
     }
   }
 }
@@ -282,15 +299,19 @@ TEST_P(ConversionTest, ExpandingIsExact) {
       const int64_t at = (i / cols / 2 * cols + i % cols) * 2 + i / cols % 2;
       ASSERT_EQ(target[i], ToFloat(pairs[at]));
     }
-    kernels().expand({.source = integers.data(),
-                      .column_scales = scales.data(),
-                      .int8 = true,
-                      .rows = rows,
-                      .cols = cols,
-                      .target = target.data()});
-    for (int64_t i = 0; i < rows * cols; ++i) {
-      const int64_t at = (i / cols / 4 * cols + i % cols) * 4 + i / cols % 4;
-      ASSERT_EQ(target[i], static_cast<float>(fours[at]) * scales[i % cols]);
+    for (const bool by_column : {true, false}) {
+      kernels().expand({.source = integers.data(),
+                        .row_scales = by_column ? nullptr : scales.data(),
+                        .column_scales = by_column ? scales.data() : nullptr,
+                        .int8 = true,
+                        .rows = rows,
+                        .cols = cols,
+                        .target = target.data()});
+      for (int64_t i = 0; i < rows * cols; ++i) {
+        const int64_t at = (i / cols / 4 * cols + i % cols) * 4 + i / cols % 4;
+        const float scale = scales[by_column ? i % cols : i / cols];
+        ASSERT_EQ(target[i], static_cast<float>(fours[at]) * scale);
+      }
     }
   }
 }

@@ -98,14 +98,16 @@ Packed<T> Pack(const Extents& x, const Make& make) {
 }
 
 /// One chain for each element, added to 1 at its end with `accumulate`.
-std::vector<float> Chains(const Extents& x, const std::vector<float>& a,
+std::vector<float> Chains(const InstructionSet& set, const Extents& x, const std::vector<float>& a,
                           const std::vector<float>& b, bool accumulate) {
   std::vector<float> c(x.rows * x.cols);
   for (int64_t i = 0; i < x.rows; ++i) {
     for (int64_t j = 0; j < x.cols; ++j) {
       float sum = 0;
       for (int64_t k = 0; k < x.depth; ++k) {
-        sum = std::fma(a[i * x.depth + k], b[k * x.cols + j], sum);
+        const float number = a[i * x.depth + k];
+        const float other = b[k * x.cols + j];
+        sum = set.has_fma ? std::fma(number, other, sum) : sum + number * other;
       }
       c[i * x.cols + j] = accumulate ? 1 + sum : sum;
     }
@@ -135,7 +137,7 @@ TEST_P(FewRowProductTest, F32HasTheBitsOfOneChain) {
     const Packed<float> b = Pack<float>(x, Number);
     const bool accumulate = x.rows % 2 == 0;
     ASSERT_EQ(Multiply<float>(FewRowProduct::kF32, x, a, b.packed, accumulate),
-              Chains(x, a, b.plain, accumulate))
+              Chains(GetParam(), x, a, b.plain, accumulate))
         << x.rows << " x " << x.depth << " x " << x.cols;
   }
 }
@@ -146,7 +148,7 @@ TEST_P(FewRowProductTest, F32TimesBf16HasTheBitsOfOneChain) {
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
     const bool accumulate = x.rows % 2 == 0;
     ASSERT_EQ(Multiply<float>(FewRowProduct::kF32Bf16, x, a, b.packed, accumulate),
-              Chains(x, a, b.plain, accumulate))
+              Chains(GetParam(), x, a, b.plain, accumulate))
         << x.rows << " x " << x.depth << " x " << x.cols;
   }
 }

@@ -12,11 +12,15 @@
 
 namespace attention {
 
+/// Tests take every number of floats up to it: three of the widest vectors.
+inline constexpr int64_t kThreeVectors = 48;
+
 struct InstructionSet {
   std::string name;
   const TileKernels* kernels;
   const VectorPrimitives* primitives;
   bool has_bf16 = false;  // the kernels work on bf16 operands
+  bool has_fma = true;    // products are not rounded before they are added
 
   friend void PrintTo(const InstructionSet& set, std::ostream* os) { *os << set.name; }
 };
@@ -27,7 +31,8 @@ inline std::vector<InstructionSet> InstructionSets() {
   return {{"Neon", &kTileKernelsNeon, &kVectorPrimitivesNeon}};
 #else
   __builtin_cpu_init();
-  std::vector<InstructionSet> sets = {{"Sse41", &kTileKernelsSse41, &kVectorPrimitivesSse41}};
+  std::vector<InstructionSet> sets = {
+      {"Sse41", &kTileKernelsSse41, &kVectorPrimitivesSse41, false, false}};
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     return sets;
   }

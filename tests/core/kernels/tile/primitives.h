@@ -14,6 +14,9 @@ struct VectorPrimitives {
   MapFloats rough_power_of_two;  // the degree that bf16 takes
   MapFloats tanh;
   MapFloats erf;
+  /// For a multiple of 16 of them: target[i] = the larger of a[i] and b[i], b[i] where one of them
+  /// is NaN.
+  void (*larger)(const float* a, const float* b, int64_t count, float* target);
   /// The largest of `count` numbers, -infinity of none.
   float (*max)(const float* source, int64_t count);
 };

@@ -42,6 +42,12 @@ constexpr VectorPrimitives MakePrimitives() {
           },
       .erf = [](const float* source, int64_t count,
                 float* target) { MapVectors(source, count, target, [](Vec x) { return Erf(x); }); },
+      .larger =
+          [](const float* a, const float* b, int64_t count, float* target) {
+            for (int64_t i = 0; i < count; i += 16) {
+              Store(Max(Load(a + i), Load(b + i)), target + i);
+            }
+          },
       .max = [](const float* source, int64_t count) { return MaxOf(source, count); },
   };
 }

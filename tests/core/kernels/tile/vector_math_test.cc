@@ -2,6 +2,8 @@
 // length from none to three vectors, guard pages behind.
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -12,8 +14,6 @@ namespace attention {
 namespace {
 
 using Limits = std::numeric_limits<float>;
-
-constexpr int64_t kThreeVectors = 48;
 
 /// |actual - expected| in units of expected's last place as a float.
 double ErrorInUlp(float actual, long double expected) {
@@ -126,13 +126,37 @@ TEST_P(VectorMathTest, Tanh) {
 }
 
 TEST_P(VectorMathTest, Erf) {
-  EXPECT_LE(LargestError(primitives().erf, Between(-6, 6, 200001),
-                         [](float x, float y) {
-                           return static_cast<double>(
-                               std::abs(y - std::erf(static_cast<long double>(x))));
-                         }),
-            4e-7);
+  const auto error = [](float x, float y) {
+    return ErrorInUlp(y, std::erf(static_cast<long double>(x)));
+  };
+  EXPECT_LE(LargestError(primitives().erf, Between(-6, 6, 200001), error), 7);
+  EXPECT_LE(LargestError(primitives().erf, {0x1p-126f, -0x1p-60f, 1e-10f, 1e-3f, -0.1f}, error), 3);
+  EXPECT_EQ(Map(primitives().erf, {Limits::infinity(), -Limits::infinity(), 0}),
+            (std::vector<float>{1, -1, 0}));
   EXPECT_TRUE(std::isnan(Map(primitives().erf, {Limits::quiet_NaN()})[0]));
+}
+
+TEST_P(VectorMathTest, TheLargerOfTwoIsTheSecondWhereOneIsNan) {
+  const float nan = Limits::quiet_NaN();
+  const std::vector<std::pair<float, float>> operands = {
+      {1, 2},  {2, 1}, {nan, 1}, {1, nan}, {nan, -Limits::infinity()}, {Limits::infinity(), nan},
+      {-1, -2}};
+  GuardedArray<float> a(kThreeVectors);
+  GuardedArray<float> b(kThreeVectors);
+  GuardedArray<float> larger(kThreeVectors);
+  for (size_t shift = 0; shift < operands.size(); ++shift) {  // each kind in each lane
+    for (int64_t i = 0; i < kThreeVectors; ++i) {
+      std::tie(a[i], b[i]) = operands[(i + shift) % operands.size()];
+    }
+    primitives().larger(a.data(), b.data(), kThreeVectors, larger.data());
+    for (int64_t i = 0; i < kThreeVectors; ++i) {
+      if (std::isnan(b[i])) {
+        ASSERT_TRUE(std::isnan(larger[i])) << i;
+      } else {
+        ASSERT_EQ(larger[i], std::isnan(a[i]) ? b[i] : std::max(a[i], b[i])) << i;
+      }
+    }
+  }
 }
 
 TEST_P(VectorMathTest, MaxOfEveryLength) {

@@ -1,0 +1,130 @@
+// Linear maps in every format of weights, against long double: as many rows and columns as a thread
+// computes together, and more; a row's bits depend on nothing but the row.
+#include "core/kernels/linear/linear.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/onednn/isa.h"
+#include "core/tensor/seeded.h"
+#include "gtest/gtest.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kInputs = 300;  // two chains, and not a multiple of 64
+constexpr int64_t kOutputs = 1100;
+constexpr int64_t kMostRows = 200;
+
+/// A map of two parts, of 1100 and 70 output channels, and rows to multiply.
+struct SeededMap {
+  explicit SeededMap(WeightsDtype dtype)
+      : rows_dtype(dtype == WeightsDtype::kBf16 ? ComputeDtype(Dtype::kBf16) : Dtype::kF32),
+        weights(SeededTensor(1, dtype == WeightsDtype::kBf16 ? Dtype::kBf16 : Dtype::kF32,
+                             {kOutputs + 70, kInputs})),
+        rows(SeededTensor(2, rows_dtype, {kMostRows, kInputs})),
+        linear(kInputs, Parts(), {.weights = dtype, .compute = rows_dtype}) {}
+
+  std::vector<PackedLinear::Part> Parts() const {
+    const auto part = [this](int64_t first, int64_t count) {
+      return PackedLinear::Part{
+          {ElementAt(weights.data(), weights.dtype(), first * kInputs), weights.dtype()}, count};
+    };
+    return {part(0, kOutputs), part(kOutputs, 70)};
+  }
+
+  /// Rows [first, first + count) of the result, padding included.
+  std::vector<float> Run(int num_threads, int64_t first, int64_t count) const {
+    std::vector<float> result(count * linear.num_columns());
+    ThreadPool pool(num_threads);
+    Workspace workspace(pool);
+    const OutputRows output{
+        0, {result.data(), Dtype::kF32, count, linear.num_columns(), linear.num_columns()}};
+    linear.Run({.input = {ElementAt(rows.data(), rows_dtype, first * kInputs), rows_dtype, count,
+                          kInputs, kInputs},
+                .end_part = 2,
+                .outputs = {&output, 1}},
+               workspace);
+    return result;
+  }
+
+  Dtype rows_dtype;
+  Tensor weights;
+  Tensor rows;
+  PackedLinear linear;
+};
+
+std::vector<float> Floats(const Tensor& tensor) {
+  std::vector<float> floats(tensor.num_elements());
+  Convert(tensor.dtype(), tensor.data(), Dtype::kF32, floats.data(), std::ssize(floats));
+  return floats;
+}
+
+class PackedLinearTest : public ::testing::TestWithParam<WeightsDtype> {};
+INSTANTIATE_TEST_SUITE_P(All, PackedLinearTest,
+                         ::testing::Values(WeightsDtype::kF32, WeightsDtype::kBf16,
+                                           WeightsDtype::kInt8),
+                         [](const auto& p) { return std::string(Name(p.param)); });
+
+TEST_P(PackedLinearTest, IsTheProductOfItsChannels) {
+  const SeededMap map(GetParam());
+  const std::vector<float> x = Floats(map.rows);
+  const std::vector<float> w = Floats(map.weights);
+  const std::vector<float> result = map.Run(1, 0, kMostRows);
+  // Rows and weights of N(0, 1): a sum has a magnitude of sqrt(inputs).
+  const double bound = std::sqrt(kInputs) * (GetParam() == WeightsDtype::kInt8 ? 6e-2 : 5e-6);
+  for (int64_t row = 0; row < kMostRows; row += 33) {
+    for (int64_t channel = 0; channel < kOutputs + 70; ++channel) {
+      const int64_t column =
+          channel < kOutputs ? channel : map.linear.ColumnOf(1) + channel - kOutputs;
+      long double sum = 0;
+      for (int64_t k = 0; k < kInputs; ++k) {
+        sum += static_cast<long double>(x[row * kInputs + k]) * w[channel * kInputs + k];
+      }
+      ASSERT_NEAR(result[row * map.linear.num_columns() + column], static_cast<double>(sum), bound)
+          << "row " << row << ", channel " << channel;
+    }
+  }
+}
+
+TEST_P(PackedLinearTest, ARowHasTheSameBitsWhateverIsComputedWithIt) {
+  const SeededMap map(GetParam());
+  const std::vector<float> all = map.Run(1, 0, kMostRows);
+  EXPECT_EQ(map.Run(2, 0, kMostRows), all);
+  for (const int64_t count : {1, 2, 8, 9, 64, 65}) {
+    const std::vector<float> some = map.Run(1, 70, count);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 70 * map.linear.num_columns()))
+        << count << " rows";
+  }
+}
+
+TEST_P(PackedLinearTest, ReturnsTheChannelsThatItPacked) {
+  const SeededMap map(GetParam());
+  const std::vector<float> w = Floats(map.weights);
+  std::vector<float> channel(kInputs);
+  for (const int64_t number : {int64_t{0}, int64_t{63}, int64_t{64}, kOutputs - 1}) {
+    map.linear.CopyChannel(number, channel.data());
+    const double step = GetParam() == WeightsDtype::kInt8 ? 0.03 : 0;  // of N(0, 1) weights
+    for (int64_t k = 0; k < kInputs; ++k) {
+      ASSERT_NEAR(channel[k], w[number * kInputs + k], step) << number << ", " << k;
+    }
+  }
+}
+
+// bf16 weights take two bytes also where their products are emulated.
+TEST(PackedLinearSizeTest, WeightsTakeTheBytesOfTheirType) {
+  const SeededMap f32(WeightsDtype::kF32);
+  const SeededMap bf16(WeightsDtype::kBf16);
+  const SeededMap int8(WeightsDtype::kInt8);
+  const auto weights = static_cast<double>(f32.linear.num_columns() * kInputs);
+  EXPECT_NEAR(f32.linear.size_bytes() / weights, 4, 0.1);
+  if (CurrentAbilities().has_ukernels) {
+    EXPECT_NEAR(bf16.linear.size_bytes() / weights, 2, 0.1);
+  }
+  if (MultipliesInt8()) {
+    EXPECT_NEAR(int8.linear.size_bytes() / weights, 1, 0.1);
+  }
+}
+
+}  // namespace
+}  // namespace attention
