@@ -139,10 +139,6 @@ absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTens
   }
 }
 
-std::string Base64(const std::string& bytes) {
-  std::string text;
-  absl::Base64Escape(bytes, &text);
-  return text;
-}
+std::string Base64(const std::string& bytes) { return absl::Base64Escape(bytes); }
 
 }  // namespace attention

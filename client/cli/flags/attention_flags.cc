@@ -48,8 +48,9 @@ void AddSimilarityFlags(CLI::App& command, v1::AttentionOptions& options) {
           "--similarity",
           [&options](const std::string& name) {
             v1::Similarity similarity = v1::DOT_PRODUCT;
-            v1::Similarity_Parse(absl::AsciiStrToUpper(name), &similarity);
-            options.set_similarity(similarity);
+            if (v1::Similarity_Parse(absl::AsciiStrToUpper(name), &similarity)) {
+              options.set_similarity(similarity);
+            }
           },
           kSimilarities, "Softmax of products, kernel regression by distance, or linear attention")
       ->check(HelpGroup::OneOf(kSimilarities));
