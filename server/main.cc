@@ -1,6 +1,4 @@
 // attend-server: parse flags, serve until a signal, drain.
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -18,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/onednn/isa.h"
 #include "server/command_line.h"
-#include "server/log/line_limit.h"
+#include "server/library_log.h"
 #include "server/log/log.h"
 #include "server/security/exposure.h"
 #include "server/server.h"
@@ -73,27 +71,6 @@ void PrintAddress(LogFormat format, const char* listener, const std::string& add
   std::fputs(line.c_str(), stdout);
 }
 
-// gRPC quotes texts of clients, which may be of any length.
-constexpr size_t kMaxGrpcText = 300;
-
-// Logs a message of gRPC: errors as errors, everything else at the level debug. Clients can cause
-// such messages, so their number is limited.
-void LogForGrpc(gpr_log_func_args* event) {
-  const bool is_error = event->severity == GPR_LOG_SEVERITY_ERROR;
-  const LogLevel level = is_error ? LogLevel::kError : LogLevel::kDebug;
-  if (level < CurrentLogLevel()) {
-    return;
-  }
-  // Never destroyed: gRPC logs until the process ends.
-  static LineLimit& errors = *new LineLimit("gRPC's errors");
-  static LineLimit& others = *new LineLimit("messages of gRPC");
-  if ((is_error ? errors : others).Take()) {
-    Log({.level = level,
-         .text = absl::StrCat("grpc: ", std::string(event->message).substr(0, kMaxGrpcText)),
-         .fields = {{"file", event->file}, {"line", int64_t{event->line}}}});
-  }
-}
-
 // Notifies the service manager, if one asked for it (NOTIFY_SOCKET): sd_notify(3).
 void NotifyManager(const std::string& state) { sd_notify(0, state.c_str()); }
 
@@ -117,10 +94,7 @@ int Serve(const ServerOptions& options) {
   if (const std::string warning = PlaintextWarning(options); !warning.empty()) {
     Log(LogLevel::kWarning, warning);
   }
-  gpr_set_log_function(LogForGrpc);
-  gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);
-  // Callers get an error for bytes that are no message, and must not fill the log with them.
-  google::protobuf::SetLogHandler(nullptr);
+  TakeOverLibraryLogs();
   AllowManyFiles();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   if (!server.ok()) {

@@ -3,7 +3,11 @@ include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(ZLIB)
 find_dependency(absl CONFIG)
-find_dependency(Protobuf)
+# Protobuf's own package since 22; CMake's module for Debian's 3.21, which has none.
+find_package(Protobuf CONFIG QUIET)
+if(NOT TARGET protobuf::libprotobuf)
+  find_dependency(Protobuf)
+endif()
 # gRPC would have pkg-config walk the many dependencies of a re2 without a CMake package, a minute on Debian 13; a gRPC that is
 # shared, as Debian's, brings its own.
 find_package(re2 CONFIG QUIET)

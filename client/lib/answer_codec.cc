@@ -70,7 +70,8 @@ absl::StatusOr<ScoresBlock> ReadScores(ScoresBlock::Kind kind, const Wire& wire,
                                        const v1::Tensor& tensor, const Bytes& bytes) {
   ScoresBlock scores{.kind = kind, .head = wire.head()};
   scores.block = {wire.sequence(), wire.first_row(), Tensor()};
-  ASSIGN_OR_RETURN(scores.block.rows, CopyOf(bytes, tensor, wire.GetTypeName().c_str()));
+  ASSIGN_OR_RETURN(scores.block.rows,
+                   CopyOf(bytes, tensor, std::string(wire.GetTypeName()).c_str()));
   return scores;
 }
 

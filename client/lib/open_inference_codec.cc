@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -61,8 +62,10 @@ class InferRequestBuilder {
         rest.GetReflection()->ClearField(&rest, field);
       }
     }
-    if (rest.ByteSizeLong() > 0) {
-      return CannotAsk(absl::StrCat("options { ", rest.ShortDebugString(), " }"));
+    std::vector<const FieldDescriptor*> others;
+    rest.GetReflection()->ListFields(rest, &others);
+    if (!others.empty()) {
+      return CannotAsk(absl::StrCat("options.", others.front()->name()));
     }
     if (request.mask != nullptr) {
       return CannotAsk("a mask");
@@ -76,7 +79,7 @@ class InferRequestBuilder {
 
   void WriteOption(const v1::AttentionOptions& options, const FieldDescriptor& field) {
     const auto& reflection = *options.GetReflection();
-    inference::InferParameter& parameter = Parameter(field.name());
+    inference::InferParameter& parameter = Parameter(std::string(field.name()));
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
       parameter.set_bool_param(reflection.GetBool(options, &field));
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {

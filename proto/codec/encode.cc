@@ -40,16 +40,17 @@ class FieldReader {
     field.is_payload = delimited && fields_.IsPayload(number);
     field.nested = delimited ? fields_.Nested(number) : nullptr;
     if (!field.is_payload && field.nested == nullptr) {
-      wire::WireFormatLite::SkipField(&in_, tag);
+      const bool is_read = wire::WireFormatLite::SkipField(&in_, tag);
       field.head = message_.substr(begin, in_.CurrentPosition() - begin);
-      return true;
+      return is_read;
     }
     field.head = message_.substr(begin, in_.CurrentPosition() - begin);
     uint32_t length = 0;
-    in_.ReadVarint32(&length);
+    if (!in_.ReadVarint32(&length)) {
+      return false;
+    }
     field.body = message_.substr(in_.CurrentPosition(), length);
-    in_.Skip(static_cast<int>(length));
-    return true;
+    return in_.Skip(static_cast<int>(length));
   }
 
  private:

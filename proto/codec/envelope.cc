@@ -238,7 +238,7 @@ Payload ResolvePayload(const std::string& reference,
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message) {
   const size_t size_bytes = wire.Valid() ? wire.Length() : 0;
-  const std::string& type = message.GetDescriptor()->full_name();
+  const std::string type(message.GetDescriptor()->full_name());
   if (size_bytes > std::numeric_limits<int>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(
         type, ": expected a message of less than 2 GiB, found ", size_bytes, " bytes"));

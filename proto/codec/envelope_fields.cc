@@ -81,7 +81,7 @@ const int64_t* MaxElementsOf(const FieldDescriptor& field) {
   if (grows) {
     return &kIntegers;
   }
-  const auto found = Bounds().find(field.full_name());
+  const auto found = Bounds().find(std::string(field.full_name()));
   return found == Bounds().end() ? nullptr : &found->second;
 }
 

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace attention {
@@ -35,9 +36,22 @@ grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }
 
+// A class of gRPC 1.51 that is an interface; of later releases, one that holds credentials of the C
+// library, here none.
+template <typename Credentials>
+class WithoutCredentials : public Credentials {
+ protected:
+  WithoutCredentials()
+    requires std::is_abstract_v<Credentials>
+  = default;
+  WithoutCredentials()
+    requires(!std::is_abstract_v<Credentials>)
+      : Credentials(nullptr) {}
+};
+
 // The C library has credentials that fetch their certificate, but the C++ library has no class for
 // them.
-class ReloadingCredentials final : public grpc::ServerCredentials {
+class ReloadingCredentials final : public WithoutCredentials<grpc::ServerCredentials> {
  public:
   explicit ReloadingCredentials(std::shared_ptr<CertificateStore> store)
       : store_(std::move(store)) {}

@@ -62,7 +62,7 @@ class MergeAnswersTest : public ::testing::Test {
 };
 
 TEST_F(MergeAnswersTest, TwoPartsAreTheWhole) {
-  v1::AttentionOptions plain, causal, sinks;
+  v1::AttentionOptions plain, causal;
   causal.set_causal(true);
   causal.set_softcap(4);
   for (const v1::AttentionOptions& options : {plain, causal}) {

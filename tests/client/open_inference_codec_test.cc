@@ -146,7 +146,7 @@ TEST(OpenInferenceCodecTest, RefusesWhatTheProtocolHasNoWordsFor) {
     EXPECT_THAT(EncodeInferRequest(request),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
   };
-  expect("prefix: 2", [](AttendRequest& request) { request.options.set_prefix(2); });
+  expect("options.prefix", [](AttendRequest& request) { request.options.set_prefix(2); });
   expect("a mask", [&](AttendRequest& request) { request.mask = &mask; });
   expect("LAST_LOGITS", [](AttendRequest& request) { request.model_output = v1::LAST_LOGITS; });
   expect("weights of layers", [](AttendRequest& request) { request.weights_choice.add_layers(0); });

@@ -113,7 +113,7 @@ void FindUnbounded(const Descriptor& type, std::set<std::string>& unbounded) {
                           field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ||
                           field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
     if (field.is_repeated() && !is_fixed && MaxElementsOf(field) == nullptr) {
-      unbounded.insert(field.full_name());
+      unbounded.emplace(field.full_name());
     }
     if (field.message_type() != nullptr) {
       FindUnbounded(*field.message_type(), unbounded);

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "tests/proto/wire_bytes.h"
+#include "tests/support/fill.h"
 
 namespace attention {
 namespace {
@@ -27,7 +28,7 @@ TEST(EnvelopeSizeTest, TensorsDoNotCount) {
 
 TEST(EnvelopeSizeTest, EverythingElseDoes) {
   v1::AttendRequest ids;
-  ids.mutable_token_ids()->mutable_ids()->Resize(kBytes, 1);
+  Fill(ids.mutable_token_ids()->mutable_ids(), kBytes, 1);
   EXPECT_TRUE(IsLarge(ids.SerializeAsString()));
   v1::AttendRequest texts;
   for (int i = 0; i < kBytes; ++i) {
@@ -35,7 +36,7 @@ TEST(EnvelopeSizeTest, EverythingElseDoes) {
   }
   EXPECT_TRUE(IsLarge(texts.SerializeAsString()));
   v1::AttendRequest lists;
-  lists.mutable_hidden_states()->mutable_tensor()->mutable_shape()->Resize(kBytes, 1);
+  Fill(lists.mutable_hidden_states()->mutable_tensor()->mutable_shape(), kBytes, int64_t{1});
   EXPECT_TRUE(IsLarge(lists.SerializeAsString()));
 }
 

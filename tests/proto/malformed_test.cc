@@ -1,12 +1,11 @@
 // Hostile bytes: an error or a message, never a crash, and never another message than protobuf's
 // own but for unknown fields, which are left out.
-#include <google/protobuf/stubs/logging.h>
-
 #include <random>
 
 #include "gmock/gmock.h"
 #include "tests/proto/wire_bytes.h"
 #include "tests/support/matchers.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace attention {
 namespace {
@@ -18,10 +17,9 @@ auto IsRefused() {
   return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attention.v1.AttendRequest"));
 }
 
-// Protobuf would log every message that is none.
 class MalformedTest : public ::testing::Test {
  private:
-  google::protobuf::LogSilencer silencer_;
+  QuietProtobuf quiet_;
 };
 
 absl::StatusOr<Received<v1::AttendRequest>> DecodeRequest(const std::string& wire) {

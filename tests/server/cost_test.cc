@@ -11,6 +11,7 @@
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"
 #include "tests/support/eventually.h"
+#include "tests/support/fill.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -51,7 +52,7 @@ std::vector<Shapes> NativeShapes() {
       {"a stack's packed rows", kMaxSequences,
        [](int64_t n) {
          v1::AttendRequest request = AllLayers(Rows("gpt2", {0, 36}));
-         request.mutable_hidden_states()->mutable_lengths()->Resize(static_cast<int>(n), 0);
+         Fill(request.mutable_hidden_states()->mutable_lengths(), n, int64_t{0});
          return Native(request);
        }},
       {"a layer's rows, with all tables", kMaxSequences,
@@ -70,7 +71,7 @@ std::vector<Shapes> NativeShapes() {
        [](int64_t n) {
          v1::AttendRequest request;
          request.set_model("gpt2");
-         request.mutable_token_ids()->mutable_lengths()->Resize(static_cast<int>(n), 0);
+         Fill(request.mutable_token_ids()->mutable_lengths(), n, int64_t{0});
          return Native(AllLayers(request));
        }},
       {"texts", kMaxSequences,

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/fill.h"
 #include "tests/support/in_process_server.h"
 #include "tests/support/matchers.h"
 
@@ -139,7 +140,7 @@ TEST_F(RefusalTest, TokensThatTheModelDoesNotHave) {
   EXPECT_EQ(Attend(request).error_code(), StatusCode::INVALID_ARGUMENT);
   tokens.set_ids(1, -1);
   EXPECT_THAT(Attend(request).error_message(), HasSubstr("expected 0 to 999, found -1"));
-  tokens.mutable_ids()->Resize(2049, 0);
+  Fill(tokens.mutable_ids(), 2049, 0);
   tokens.set_ids(1, 0);
   EXPECT_THAT(Attend(request).error_message(), HasSubstr("2048"));
   tokens.add_lengths(2000);

@@ -97,8 +97,9 @@ void AddKindFlags(CLI::App& command, v1::AttentionOptions& options) {
           "--similarity",
           [&options](const std::string& name) {
             v1::Similarity similarity = v1::DOT_PRODUCT;
-            v1::Similarity_Parse(absl::AsciiStrToUpper(name), &similarity);
-            options.set_similarity(similarity);
+            if (v1::Similarity_Parse(absl::AsciiStrToUpper(name), &similarity)) {
+              options.set_similarity(similarity);
+            }
           },
           kSimilarities, "Softmax of products, kernel regression by distance, or linear attention")
       ->check(HelpGroup::OneOf(kSimilarities));

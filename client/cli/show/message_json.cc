@@ -23,8 +23,11 @@ Json ValueOf(const Message& message, const FieldDescriptor& field) {
       return reflection.GetUInt64(message, &field);
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return reflection.GetDouble(message, &field);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return std::string(reflection.GetEnum(message, &field)->name());
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const int number = reflection.GetEnumValue(message, &field);
+      const auto* const value = field.enum_type()->FindValueByNumber(number);
+      return value == nullptr ? json(number) : json(std::string(value->name()));
+    }
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return ToJson(reflection.GetMessage(message, &field));
     default:
@@ -52,11 +55,12 @@ Json ToJson(const Message& message) {
   Json object = Json::object();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
+    const std::string name(field.name());
     if (field.is_repeated()) {
-      object[field.name()] = ElementsOf(message, field);
-    } else if (!field.has_optional_keyword() ||
+      object[name] = ElementsOf(message, field);
+    } else if (!field.has_presence() || field.message_type() != nullptr ||
                message.GetReflection()->HasField(message, &field)) {
-      object[field.name()] = ValueOf(message, field);
+      object[name] = ValueOf(message, field);
     }
   }
   return object;

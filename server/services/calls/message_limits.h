@@ -28,7 +28,7 @@ inline int64_t MaxMessageBytes(Right right) {
 /// before any of it is parsed; INVALID_ARGUMENT when it is no such message.
 template <typename Request>
 absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
-  const std::string& type = Request::descriptor()->full_name();
+  const std::string type(Request::descriptor()->full_name());
   if (static_cast<int64_t>(wire.Length()) > max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("expected a ", type, " of at most ", max_bytes,
                                                      " bytes, found ", wire.Length()));

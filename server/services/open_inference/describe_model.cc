@@ -25,8 +25,9 @@ void Describe(const TensorInterface& tensor,
 
 inference::DataType DataTypeOf(const TensorInterface& tensor) {
   inference::DataType type = inference::TYPE_INVALID;
-  inference::DataType_Parse(absl::StrCat("TYPE_", tensor.datatypes.front()), &type);
-  return type;
+  const bool is_known =
+      inference::DataType_Parse(absl::StrCat("TYPE_", tensor.datatypes.front()), &type);
+  return is_known ? type : inference::TYPE_INVALID;
 }
 
 void DescribeModelParameters(const ModelInfo& info, inference::ModelConfig& config) {

@@ -77,16 +77,16 @@ TypedContents ContentsOf(const InferTensorContents& contents, const std::string&
   return {};
 }
 
-// Returns the name of a set field other than `field`; null when there is none.
-const std::string* OtherField(const InferTensorContents& contents, const char* field) {
+// Returns the name of a set field other than `field`; empty when there is none.
+std::string OtherField(const InferTensorContents& contents, const char* field) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   contents.GetReflection()->ListFields(contents, &fields);
   for (const google::protobuf::FieldDescriptor* other : fields) {
     if (field == nullptr || other->name() != field) {
-      return &other->name();
+      return std::string(other->name());
     }
   }
-  return nullptr;
+  return "";
 }
 
 class InputReader {
@@ -173,13 +173,13 @@ class InputReader {
   absl::StatusOr<wire::PayloadReference> FromContents(const std::string& owner,
                                                       const WireInput& wire, int64_t size_bytes) {
     const TypedContents contents = ContentsOf(wire.contents(), wire.datatype());
-    const std::string* const other = OtherField(wire.contents(), contents.field);
+    const std::string other = OtherField(wire.contents(), contents.field);
     const std::string expected = contents.field == nullptr
                                      ? absl::StrCat("raw_input_contents for ", wire.datatype())
                                      : absl::StrCat(size_bytes / ElementBytes(wire.datatype()),
                                                     " values in ", contents.field);
-    if (other != nullptr) {
-      return Wrong(owner, ": expected ", expected, ", found ", *other);
+    if (!other.empty()) {
+      return Wrong(owner, ": expected ", expected, ", found ", other);
     }
     if (contents.count * ElementBytes(wire.datatype()) != size_bytes) {
       return Wrong(owner, ": expected ", expected, ", found ",

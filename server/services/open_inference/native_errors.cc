@@ -45,7 +45,8 @@ std::map<std::string, Renaming> MakeRenamings() {
       {"input", {"", "inputs"}},
   };
   for (const auto* const option : OptionParameters()) {
-    renamings["options." + option->name()] = {kParameter, option->name()};
+    const std::string name(option->name());
+    renamings["options." + name] = {kParameter, name};
   }
   return renamings;
 }

@@ -3,6 +3,7 @@
 #include "core/tensor/seeded.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/wire_options.h"
+#include "tests/support/fill.h"
 #include "tests/support/matchers.h"
 #include "tests/support/model_folder.h"
 
@@ -162,7 +163,7 @@ TEST_F(RunRefusalTest, TokensThatTheModelDoesNotTake) {
   ExpectInvalid(request,
                 "token_ids.type_ids: expected no value or one for each of the 3 ids, found 1");
   request = Tokens("bert");
-  request.mutable_token_ids()->mutable_type_ids()->Resize(3, 2);
+  Fill(request.mutable_token_ids()->mutable_type_ids(), 3, 2);
   ExpectInvalid(request,
                 "token_ids.type_ids: expected 0 to 1, found 2 at position 0 in sequence 0");
   request = Tokens("torch_transformer");

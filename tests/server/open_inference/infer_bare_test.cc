@@ -1,5 +1,6 @@
 // Attention without weights over the wire, typed contents, and the protocol's codes.
 #include "tests/server/open_inference/infer_fixture.h"
+#include "tests/support/fill.h"
 
 namespace attention {
 namespace {
@@ -75,7 +76,7 @@ TEST_F(InferBareTest, TypedContentsGiveTheBitsOfRawOnes) {
   for (int i = 0; i < raw.inputs_size(); ++i) {
     const std::string& bytes = raw.raw_input_contents(i);
     auto& values = *typed.mutable_inputs(i)->mutable_contents()->mutable_fp32_contents();
-    values.Resize(static_cast<int>(bytes.size() / sizeof(float)), 0);
+    Fill(&values, bytes.size() / sizeof(float), 0.0F);
     bytes.copy(reinterpret_cast<char*>(values.mutable_data()), bytes.size());
   }
   EXPECT_TRUE(Output(typed) == Output(raw));

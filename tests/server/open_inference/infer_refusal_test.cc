@@ -1,10 +1,10 @@
 // What is refused before any work, with which code and which words.
-#include <google/protobuf/stubs/logging.h>
-
 #include <random>
 
 #include "core/tensor/seeded.h"
 #include "tests/server/open_inference/infer_plan_fixture.h"
+#include "tests/support/fill.h"
+#include "tests/support/quiet_protobuf.h"
 
 namespace attention {
 namespace {
@@ -76,7 +76,7 @@ TEST_F(InferRefusalTest, BytesThatWereChanged) {
   AddInt32(request, "kv_lengths", {2}, {1, 2});
   const std::string whole = request.SerializeAsString();
   ASSERT_THAT(PlanBytes(whole), IsOk());
-  const google::protobuf::LogSilencer silencer;  // protobuf logs what is no message
+  const QuietProtobuf quiet;
   std::mt19937 random(7);
   int planned = 0;
   for (int round = 0; round < 5000; ++round) {
@@ -222,7 +222,7 @@ TEST_F(InferRefusalTest, TypedContentsOfAnotherKindOrNumber) {
                 "fp32_contents");
   request = InferRequest("demo");
   auto& big = AddHeader(request, "input_ids", "INT64", {1, 8193});
-  big.mutable_contents()->mutable_int64_contents()->Resize(8193, 0);
+  Fill(big.mutable_contents()->mutable_int64_contents(), 8193, int64_t{0});
   EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
                                       "input \"input_ids\": expected at most 65536 bytes of inputs "
                                       "(--max-message-bytes), found 65544"));
