@@ -10,7 +10,7 @@
 namespace attention::bench {
 
 /// Nanoseconds of a steady clock.
-using Clock = std::function<int64_t()>;
+using NowNs = std::function<int64_t()>;
 
 /// Where the time of `threads` threads went, in nanoseconds. All of it is threads * total_ns() =
 /// work + serial_ns * threads + waiting_ns + start_ns * threads.
@@ -31,7 +31,7 @@ struct Schedule {
 class SimulatedPool final : public ThreadPool {
  public:
   /// `start_ns`: what a call of ParallelFor costs beside its tasks.
-  SimulatedPool(int num_threads, int64_t start_ns, Clock clock)
+  SimulatedPool(int num_threads, int64_t start_ns, NowNs clock)
       : ThreadPool(1), num_threads_(num_threads), start_ns_(start_ns), clock_(std::move(clock)) {}
 
   int num_threads() const override { return num_threads_; }
@@ -45,7 +45,7 @@ class SimulatedPool final : public ThreadPool {
  private:
   const int num_threads_;
   const int64_t start_ns_;
-  const Clock clock_;
+  const NowNs clock_;
   int64_t serial_from_ns_ = 0;
   Schedule schedule_;
 };

@@ -26,7 +26,7 @@ Json ValueOf(const Message& message, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_ENUM: {
       const int number = reflection.GetEnumValue(message, &field);
       const auto* const value = field.enum_type()->FindValueByNumber(number);
-      return value == nullptr ? json(number) : json(std::string(value->name()));
+      return value == nullptr ? Json(number) : Json(std::string(value->name()));
     }
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return ToJson(reflection.GetMessage(message, &field));

@@ -26,7 +26,7 @@ struct HeadWidths {
 };
 
 // Returns the widths of a head in memory.
-HeadWidths WidthsOf(const AttendPlan& plan) {
+HeadWidths HeadWidthsOf(const AttendPlan& plan) {
   const BatchKey& key = plan.key;
   if (plan.model == nullptr || key.is_stack()) {
     return {AttentionPlan::PaddedWidth(key.head_dim),
@@ -43,7 +43,7 @@ double LinearPairs(const AttendPlan& plan, double rows, double keys) {
   if (plan.options.shared.similarity != Similarity::kLinear) {
     return 0;
   }
-  const HeadWidths widths = WidthsOf(plan);
+  const HeadWidths widths = HeadWidthsOf(plan);
   const double sums = static_cast<double>(widths.key * widths.value) /
                       static_cast<double>(widths.key + widths.value);
   return sums * (rows + keys + kPairsPerRow);
@@ -85,7 +85,7 @@ int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
 // Returns the memory of the largest packed head, as far as it is more than FlashAttention takes for
 // any keys and values of their size: a head of many keys cannot be packed in parts.
 int64_t LargeHeadBytes(const AttendPlan& plan) {
-  const HeadWidths widths = WidthsOf(plan);
+  const HeadWidths widths = HeadWidthsOf(plan);
   const BatchKey& key = plan.key;
   int64_t most = 0;
   for (const PlannedSequence& sequence : plan.sequences) {
@@ -134,7 +134,7 @@ double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
                                    memory_rows)
                : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
   }
-  const HeadWidths widths = WidthsOf(plan);
+  const HeadWidths widths = HeadWidthsOf(plan);
   return 2.0 * static_cast<double>(key.num_heads * (widths.key + widths.value)) * pairs;
 }
 
