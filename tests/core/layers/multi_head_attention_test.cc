@@ -83,11 +83,11 @@ class LayerBitsTest : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(All, LayerBitsTest, ::testing::Values(Dtype::kF32, Dtype::kBf16),
                          [](const auto& p) { return std::string(Name(p.param)); });
 
-const MultiHeadAttentionShape kShape{192, 192, 3, 3, 64, 64};
+const MultiHeadAttentionShape kLayerShape{192, 192, 3, 3, 64, 64};
 const std::vector<int64_t> kLengths = {70, 1, 300, 64, 129, 7};
 
 TEST_P(LayerBitsTest, ThreadsAndRowBlocksDoNotMatter) {
-  const TestLayer layer(kShape, GetParam());
+  const TestLayer layer(kLayerShape, GetParam());
   Batch one(layer, GetParam(), kLengths, /*causal=*/true);
   ASSERT_THAT(one.Run(1), IsOk());
   for (const int64_t block_rows : {64, 100, 128}) {
@@ -105,7 +105,7 @@ TEST_P(LayerBitsTest, ThreadsAndRowBlocksDoNotMatter) {
 }
 
 TEST_P(LayerBitsTest, BatchMatesDoNotMatter) {
-  const TestLayer layer(kShape, GetParam());
+  const TestLayer layer(kLayerShape, GetParam());
   Batch all(layer, GetParam(), kLengths, /*causal=*/true);
   ASSERT_THAT(all.Run(1), IsOk());
   const std::vector<uint8_t> expected = Bytes(all.output);
@@ -138,7 +138,7 @@ TEST_P(LayerBitsTest, DeepProjectionsKeepTheContractToo) {
 }
 
 TEST(LayerStreamTest, FirstBlockOfACausalSequenceDoesNotWaitForLaterRows) {
-  const TestLayer layer(kShape, Dtype::kF32);
+  const TestLayer layer(kLayerShape, Dtype::kF32);
   Batch whole(layer, Dtype::kF32, {640}, /*causal=*/true);
   ASSERT_THAT(whole.Run(1), IsOk());
   Batch streamed(layer, Dtype::kF32, {640}, /*causal=*/true);

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 constexpr auto kF32 = KeyValueStorage::kF32;
 
 /// Sequences of a stack: token ids, and where their outputs go.
-struct Part {
+struct CachedPart {
   std::span<const int32_t> ids;
   int64_t first_position = 0;
   float* output = nullptr;
@@ -49,11 +49,11 @@ class DecodeTest : public ::testing::TestWithParam<std::string> {
     return first;
   }
 
-  void Run(const std::vector<Part>& parts, int num_threads = 1) const {
+  void Run(const std::vector<CachedPart>& parts, int num_threads = 1) const {
     const int64_t d_model = model_.info().d_model;
     std::vector<float> rows;
     std::vector<ModelSequence> sequences;
-    for (const Part& part : parts) {
+    for (const CachedPart& part : parts) {
       const auto first = std::ssize(rows) / d_model;
       const auto count = std::ssize(part.ids);
       const TokenSequence tokens{.ids = part.ids, .first_position = part.first_position};
@@ -90,9 +90,10 @@ class DecodeTest : public ::testing::TestWithParam<std::string> {
     int64_t done = 0;
     for (const int64_t step : cut) {
       const std::span<const int32_t> all(ids_);
-      const Part part{all.subspan(done, step), done, &output[done * width()], caches};
-      const Part mate{all.first(std::min<int64_t>(5, length())), 0, ignored.data()};
-      Run(has_mates ? std::vector<Part>{mate, part, mate} : std::vector<Part>{part}, num_threads);
+      const CachedPart part{all.subspan(done, step), done, &output[done * width()], caches};
+      const CachedPart mate{all.first(std::min<int64_t>(5, length())), 0, ignored.data()};
+      Run(has_mates ? std::vector<CachedPart>{mate, part, mate} : std::vector<CachedPart>{part},
+          num_threads);
       done += step;
     }
     EXPECT_EQ(done, length());

@@ -93,14 +93,15 @@ TEST_P(GoldenModelTest, WeightsOfLayerZeroAreThere) {
 }
 
 TEST_P(GoldenModelTest, ModulesAnswerAsThere) {
-  struct Answer {
+  struct ModuleAnswer {
     const char* name;
     bool causal;
     const char* memory;
   };
   const bool has_values = model_.HasCase("memory_values");
-  for (const Answer& answer :
-       {Answer{"self", false, ""}, Answer{"causal", true, ""}, Answer{"cross", false, "memory"}}) {
+  for (const ModuleAnswer& answer :
+       {ModuleAnswer{"self", false, ""}, ModuleAnswer{"causal", true, ""},
+        ModuleAnswer{"cross", false, "memory"}}) {
     if (model_.HasCase("x") && model_.HasCase(answer.name)) {
       const auto output = model_.RunLayer(0, {.input = "x",
                                               .memory = answer.memory,

@@ -242,7 +242,7 @@ TEST_F(ServedModelsTest, ALayersOwnKeysAreTheLastColumnsOfItsWeights) {
 }
 
 // One of a few hundred requests for gpt2: any input, layer or output.
-v1::AttendRequest RandomRequest(std::mt19937& random) {
+v1::AttendRequest RandomModelRequest(std::mt19937& random) {
   const int64_t length = 1 + random() % 20;
   v1::AttendRequest request;
   if (random() % 3 == 0) {
@@ -275,17 +275,17 @@ std::vector<std::string> BitsOf(const v1::AttendResponse& response) {
 }
 
 TEST_F(ServedModelsTest, BatchMatesChangeNoBit) {
-  constexpr int kCallers = 8;
-  constexpr int kCallsEach = 40;
-  std::vector<std::vector<v1::AttendRequest>> requests(kCallers);
-  std::vector<std::vector<v1::AttendResponse>> responses(kCallers);
+  constexpr int kModelCallers = 8;
+  constexpr int kCallsOfEach = 40;
+  std::vector<std::vector<v1::AttendRequest>> requests(kModelCallers);
+  std::vector<std::vector<v1::AttendResponse>> responses(kModelCallers);
   std::vector<std::thread> callers;
-  for (int caller = 0; caller < kCallers; ++caller) {
+  for (int caller = 0; caller < kModelCallers; ++caller) {
     callers.emplace_back([&, caller] {
       AttendClient client(server_->NewChannel());
       std::mt19937 random(caller);
-      for (int i = 0; i < kCallsEach; ++i) {
-        requests[caller].push_back(RandomRequest(random));
+      for (int i = 0; i < kCallsOfEach; ++i) {
+        requests[caller].push_back(RandomModelRequest(random));
         const grpc::Status status =
             client.Attend(requests[caller].back(), &responses[caller].emplace_back());
         EXPECT_TRUE(status.ok()) << status.error_message();
@@ -296,8 +296,8 @@ TEST_F(ServedModelsTest, BatchMatesChangeNoBit) {
     caller.join();
   }
   int together = 0;
-  for (int caller = 0; caller < kCallers; ++caller) {
-    for (int i = 0; i < kCallsEach; ++i) {
+  for (int caller = 0; caller < kModelCallers; ++caller) {
+    for (int i = 0; i < kCallsOfEach; ++i) {
       const v1::AttendResponse alone = Attend(requests[caller][i]);
       EXPECT_EQ(alone.summary().batch_requests(), 1);
       EXPECT_TRUE(BitsOf(responses[caller][i]) == BitsOf(alone))
@@ -311,7 +311,7 @@ TEST_F(ServedModelsTest, BatchMatesChangeNoBit) {
 TEST_F(ServedModelsTest, StreamsHaveTheBitsOfTheWholeAnswer) {
   std::mt19937 random(5);
   for (int i = 0; i < 60; ++i) {
-    const v1::AttendRequest request = RandomRequest(random);
+    const v1::AttendRequest request = RandomModelRequest(random);
     std::vector<v1::AttendStreamResponse> parts;
     ASSERT_TRUE(client_.AttendStream(request, &parts).ok());
     std::string rows, weights;

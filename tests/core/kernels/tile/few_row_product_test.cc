@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, FewRowProductTest, ::testing::ValuesIn(SetsWithFew
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FewRowProductTest);
 
 /// Every number of rows, columns from one to three vectors and a block, chains of several lengths.
-std::vector<Extents> AllExtents() {
+std::vector<Extents> AllProductExtents() {
   std::vector<Extents> all;
   for (int64_t rows = 1; rows <= 8; ++rows) {
     for (const int64_t cols : {16, 32, 48, 64, 128, 144, 512}) {
@@ -132,7 +132,7 @@ std::vector<Bf16> Bf16RowsOfA(const Extents& x) {
 }
 
 TEST_P(FewRowProductTest, F32HasTheBitsOfOneChain) {
-  for (const Extents& x : AllExtents()) {
+  for (const Extents& x : AllProductExtents()) {
     const std::vector<float> a = RowsOfA(x);
     const Packed<float> b = Pack<float>(x, Number);
     const bool accumulate = x.rows % 2 == 0;
@@ -143,7 +143,7 @@ TEST_P(FewRowProductTest, F32HasTheBitsOfOneChain) {
 }
 
 TEST_P(FewRowProductTest, F32TimesBf16HasTheBitsOfOneChain) {
-  for (const Extents& x : AllExtents()) {
+  for (const Extents& x : AllProductExtents()) {
     const std::vector<float> a = RowsOfA(x);
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
     const bool accumulate = x.rows % 2 == 0;
@@ -157,7 +157,7 @@ TEST_P(FewRowProductTest, Bf16IsWithinTheRoundingOfItsChain) {
   if (!GetParam().has_bf16) {
     return;
   }
-  for (const Extents& x : AllExtents()) {
+  for (const Extents& x : AllProductExtents()) {
     const std::vector<Bf16> a = Bf16RowsOfA(x);
     const Packed<Bf16> b = Pack<Bf16>(x, [](int64_t i) { return ToBf16(Number(i)); });
     const std::vector<float> c = Multiply<float>(FewRowProduct::kBf16, x, a, b.packed, false);
@@ -249,7 +249,7 @@ TEST(MatrixUnitTest, FewRowsHaveItsBitsWhereThereIsOne) {
 
 // The largest products too, whose sums of two exceed 16 bits.
 TEST_P(FewRowProductTest, IntegersAreExact) {
-  for (const Extents& x : AllExtents()) {
+  for (const Extents& x : AllProductExtents()) {
     std::vector<uint8_t> a(x.rows * x.depth);
     for (int64_t i = 0; i < std::ssize(a); ++i) {
       a[i] = static_cast<uint8_t>(i % 3 == 0 ? 255 : i * 37);

@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 TEST(SumExpTest, EachTermIsThatOfDoublePrecision) {
   for (float x = -86; x <= 0; x += 1.0f / 128) {
@@ -36,13 +36,13 @@ TEST(SumExpTest, AddsAVocabularyAsDoublePrecisionDoes) {
 }
 
 TEST(SumExpTest, WhatIsFarBelowCountsNothing) {
-  const float values[] = {3, -200, -kInfinity, 3};
+  const float values[] = {3, -200, -kInfinite, 3};
   EXPECT_EQ(SumExp(values, 3), 2.0);
 }
 
 TEST(SumExpTest, IsNanWhereThereIsNoLargestOrNoNumber) {
-  const float values[] = {-kInfinity, -kInfinity};
-  EXPECT_TRUE(std::isnan(SumExp(values, -kInfinity)));
+  const float values[] = {-kInfinite, -kInfinite};
+  EXPECT_TRUE(std::isnan(SumExp(values, -kInfinite)));
   const float with_nan[] = {1, std::numeric_limits<float>::quiet_NaN()};
   EXPECT_TRUE(std::isnan(SumExp(with_nan, 1)));
 }
