@@ -61,7 +61,8 @@ class DecodeServerTest : public ::testing::Test {
             .concurrency = 3,
             .connections = 1,
             .warmup = absl::Milliseconds(30),
-            .duration = absl::Milliseconds(300),
+            .duration = absl::Minutes(5),
+            .requests = 100,
             .timeout = absl::Minutes(2),
             .num_samples = 3};
   }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "core/runtime/mutex.h"
 
 namespace attention {
@@ -25,7 +26,9 @@ int64_t RowSizeIndex(int64_t rows) {
 /// Process-wide, as the kernels are. Never destroyed.
 struct PlanCache {
   Mutex mutex;
-  absl::flat_hash_map<std::tuple<Dtype, int64_t, int64_t>, std::unique_ptr<AttentionPlan>> plans
+  using Key = std::tuple<Dtype, int64_t, int64_t>;
+  /// Not a map of Abseil, which does not survive bad_alloc.
+  std::unordered_map<Key, std::unique_ptr<AttentionPlan>, absl::Hash<Key>> plans
       ABSL_GUARDED_BY(mutex);
 };
 

@@ -6,10 +6,11 @@
 #include <list>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "core/kernels/attention/options.h"
 #include "core/runtime/thread_pool.h"
 
@@ -60,14 +61,16 @@ class RotaryTables {
     Rotary rotary;  // with `dim` and `frequencies`, and no position_offset
     std::vector<double> frequencies;
     bool is_given;  // whether the caller gave the frequencies
-    /// By their first position and number of positions.
-    absl::flat_hash_map<std::pair<int64_t, int64_t>, std::unique_ptr<RotaryTable>> tables = {};
+    /// By their first position and number of positions. (Abseil's maps do not survive bad_alloc.)
+    std::unordered_map<std::pair<int64_t, int64_t>, std::unique_ptr<RotaryTable>,
+                       absl::Hash<std::pair<int64_t, int64_t>>>
+        tables = {};
   };
 
   Kind& KindOf(const Rotary& rotary, int64_t head_dim);
 
   std::list<Kind> kinds_;
-  absl::flat_hash_map<size_t, std::vector<Kind*>> kinds_by_hash_;
+  std::unordered_map<size_t, std::vector<Kind*>> kinds_by_hash_;
 };
 
 }  // namespace attention

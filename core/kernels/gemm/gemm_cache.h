@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "core/kernels/onednn/gemm_kernel.h"
 #include "core/runtime/mutex.h"
 
@@ -54,7 +55,8 @@ class GemmCache {
   std::atomic<void (*)()> forget_ = nullptr;
 
   Mutex mutex_;
-  absl::flat_hash_map<GemmShape, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  /// Not a map of Abseil, which does not survive bad_alloc.
+  std::unordered_map<GemmShape, Entry, absl::Hash<GemmShape>> entries_ ABSL_GUARDED_BY(mutex_);
   int64_t round_ ABSL_GUARDED_BY(mutex_) = 1;  // evictions so far, and one
   int64_t num_generated_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_evicted_ ABSL_GUARDED_BY(mutex_) = 0;
