@@ -87,10 +87,12 @@ class CostServerTest : public ::testing::Test {
     call->WriteLast(AsCompressed(grpc::ByteBuffer(&slice, 1), message.encoding),
                     grpc::WriteOptions(), tag);
     Wait(queue);
-    do {
+    bool has_more = true;
+    while (has_more) {
       grpc::ByteBuffer reply;  // which is not parsed: that would count, too
       call->Read(&reply, tag);
-    } while (Wait(queue));
+      has_more = Wait(queue);
+    }
     grpc::Status status;
     call->Finish(&status, tag);
     Wait(queue);

@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: builds a static, inference-only oneDNN with the ukernel API and installs it into PREFIX.
+# install.sh PREFIX: builds a static oneDNN that has its ukernels and nothing else, and installs it into PREFIX. Whoever changes
+# what is built gives ONEDNN_PREFIX in ./dev another name.
 #
 # For systems whose own oneDNN is older than 3.7 (Debian 12, Ubuntu 24.04). The source is Debian 13's source package: apt
 # fetches it from this machine's own Debian mirror (ATTEND_DEBIAN_MIRROR=URL names another) and checks its signature.
 # PREFIX appears only when complete. An interrupted run continues where it stopped: work is kept in PREFIX.build until then.
 # Needs no root, but: apt cmake g++ ninja patch tar xz and Debian's archive keyring. ./dev setup installs them and runs this.
 set -euo pipefail
-
-# Whether Attend uses nothing of oneDNN but ukernels, which is built in a tenth of the time; matmul_gemm.cc needs more. Whoever
-# changes what is built changes ONEDNN_PREFIX in ./dev too.
-readonly ukernels_only=no
 
 fail() {
   echo "install.sh: $*" >&2
@@ -18,15 +15,6 @@ fail() {
 
 # shellcheck source=core/kernels/onednn/debian_13.sh
 . "$(dirname "${BASH_SOURCE[0]}")/debian_13.sh"
-
-# include_before_libraries FILE FOLDER...: has the libraries of those folders made of the sources that FILE leaves.
-include_before_libraries() {
-  local folder
-  for folder in "${@:2}"; do
-    grep -q '^set(OBJ_LIB ' "$work/unpack/src/$folder/CMakeLists.txt" || fail "oneDNN's src/$folder has no OBJ_LIB"
-    sed -i "/^set(OBJ_LIB /i include(\${PROJECT_SOURCE_DIR}/$1)" "$work/unpack/src/$folder/CMakeLists.txt"
-  done
-}
 
 # Keeps the 30 sources that a ukernel is made of, of some 170. What they refer to and a ukernel never calls is in
 # never_called.cpp; a source that is missing here is an undefined name when Attend is linked.
@@ -67,19 +55,12 @@ status_t create_brgemm_matmul_copy_b(std::unique_ptr<jit_brgemm_matmul_copy_b_t>
 }
 }}}}}
 END
-  include_before_libraries ukernels.cmake common cpu cpu/x64
-}
-
-# Upstream compiles the sources of switched-off primitives all the same, half of the time: leave them out.
-drop_unused_sources() {
-  cat >"$work/unpack/drop_unused.cmake" <<'END'
-set(DROPPED ${SOURCES})
-list(FILTER DROPPED INCLUDE REGEX
-  "/(rnn|lrn|prelu|shuffle)/|(conv|pool|resampling|normalization|inner_product|softmax|reduction|shuffle|lrn|sparse)[^/]*$|/(jit_uni|ref)_(eltwise|binary)[^/]*$")
-list(FILTER DROPPED EXCLUDE REGEX "_list[.]|_injector[.]|convert|inner_product_utils|decompress")
-list(REMOVE_ITEM SOURCES ${DROPPED})
-END
-  include_before_libraries drop_unused.cmake cpu cpu/x64
+  local folder
+  for folder in common cpu cpu/x64; do
+    grep -q '^set(OBJ_LIB ' "$work/unpack/src/$folder/CMakeLists.txt" || fail "oneDNN's src/$folder has no OBJ_LIB"
+    # shellcheck disable=SC2016 # CMake's own variable
+    sed -i '/^set(OBJ_LIB /i include(${PROJECT_SOURCE_DIR}/ukernels.cmake)' "$work/unpack/src/$folder/CMakeLists.txt"
+  done
 }
 
 # Leaves the patched source in $work/source.
@@ -96,24 +77,17 @@ fetch_source() {
   for patch in $(grep -v '^system-' "$work/unpack/debian/patches/series"); do
     patch -d "$work/unpack" -p1 -s <"$work/unpack/debian/patches/$patch"
   done
-  if [ "$ukernels_only" = yes ]; then keep_ukernel_sources; else drop_unused_sources; fi
+  keep_ukernel_sources
   mv "$work/unpack" "$work/source"
 }
 
-# Kernels are generated at run time, so the optimiser matters little. The gemm kernels serve only CPUs without AVX2: all others
-# have ukernels.
 configure() {
-  local flags=(-DCMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' '-DONEDNN_ENABLE_PRIMITIVE=MATMUL;REORDER'
-    -DONEDNN_ENABLE_GEMM_KERNELS_ISA=SSE41)
-  if [ "$ukernels_only" = yes ]; then
-    flags=(-DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' -DONEDNN_ENABLE_PRIMITIVE=REORDER -DONEDNN_ENABLE_GEMM_KERNELS_ISA=NONE
-      -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=7)
-  fi
-  cmake -S "$work/source" -B "$work/cmake" -G Ninja -DCMAKE_BUILD_TYPE=Release "${flags[@]}" \
-    -DCMAKE_INSTALL_LIBDIR=lib -DONEDNN_LIBRARY_TYPE=STATIC -DONEDNN_CPU_RUNTIME=SEQ -DONEDNN_GPU_RUNTIME=NONE \
-    -DONEDNN_ENABLE_WORKLOAD=INFERENCE -DONEDNN_EXPERIMENTAL_UKERNEL=ON \
-    -DONEDNN_BUILD_TESTS=OFF -DONEDNN_BUILD_EXAMPLES=OFF -DONEDNN_BUILD_GRAPH=OFF \
-    -DONEDNN_VERBOSE=OFF -DONEDNN_ENABLE_JIT_PROFILING=OFF -DONEDNN_ENABLE_ITT_TASKS=OFF
+  cmake -S "$work/source" -B "$work/cmake" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=7 -DCMAKE_INSTALL_LIBDIR=lib -DONEDNN_LIBRARY_TYPE=STATIC \
+    -DONEDNN_CPU_RUNTIME=SEQ -DONEDNN_GPU_RUNTIME=NONE -DONEDNN_ENABLE_WORKLOAD=INFERENCE -DONEDNN_ENABLE_PRIMITIVE=REORDER \
+    -DONEDNN_ENABLE_GEMM_KERNELS_ISA=NONE -DONEDNN_EXPERIMENTAL_UKERNEL=ON -DONEDNN_BUILD_TESTS=OFF \
+    -DONEDNN_BUILD_EXAMPLES=OFF -DONEDNN_BUILD_GRAPH=OFF -DONEDNN_VERBOSE=OFF -DONEDNN_ENABLE_JIT_PROFILING=OFF \
+    -DONEDNN_ENABLE_ITT_TASKS=OFF
 }
 
 [ $# = 1 ] || fail "usage: install.sh PREFIX"
