@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/aligned_buffer.h"
+#include "core/tensor/tensor.h"
 
 namespace attention {
 namespace {

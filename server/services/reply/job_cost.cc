@@ -4,6 +4,7 @@
 
 #include "core/kernels/attention/flash_attention.h"
 #include "server/services/plan/saturating.h"
+#include "server/services/reply/attend_reply.h"
 #include "server/services/reply/prefix_rows.h"
 #include "server/sessions/session.h"
 
