@@ -6,6 +6,7 @@ import grpc
 import numpy as np
 
 from attack import SERVICE, attack
+from attacks_calls import MODELS
 from harness import pb
 
 ATTEND = SERVICE + "Attend"
@@ -149,3 +150,22 @@ def keys_only(target):
     step = pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=rows_of(0, heads, 1), key=keys, value=keys, query_offsets=[0]))
     actions = [(0, "step", step), (0, "truncate", pb.TruncateSequence(length=0))] * 200
     drain([target.stream(target.channel(), SERVICE + "Decode", session(heads, actions)) for _ in range(4)])
+
+
+ROUNDS = itertools.count()
+
+
+def prompts_that_fork(round_number, cut):
+    """20 prompts for `gpt2`, each of which leaves the prompt of an earlier cut after another token."""
+    ids = []
+    for family in range(round_number * 20, round_number * 20 + 20):
+        ids += [family // 38**place % 38 for place in range(4)] + [38] * (91 - cut) + [39]
+    return pb.AttendRequest(model="gpt2", token_ids=pb.TokenIds(ids=ids, lengths=[96 - cut] * 20),
+                            model_output=pb.LAST_LOGITS)
+
+
+@attack("prompts that split kept prefixes",
+        flags=(MODELS, "--threads=1", "--prefix-cache-bytes=8388608", "--max-cache-bytes=16777216"))
+def split_prefixes(target):
+    number = next(ROUNDS)
+    all_shapes(target, (prompts_that_fork(number, cut).SerializeToString() for cut in range(90)))
