@@ -32,8 +32,9 @@ struct Kind {
   /// Keys of a memory; 0: self-attention.
   int64_t memory_len = 0;
   bool has_wide_memory = false;
+  int64_t length = kLength;
 
-  int64_t kv_len() const { return memory_len == 0 ? kLength : memory_len; }
+  int64_t kv_len() const { return memory_len == 0 ? length : memory_len; }
   /// Whether rows see no key of a later row, so that they may come in steps.
   bool takes_a_cache() const {
     return options.causal && options.window_right == 0 && options.prefix == 0 &&
@@ -92,6 +93,20 @@ const Kind kKinds[] = {
     {"WiderMemory", {.causal = true, .query_offset = 3}, {}, 130, true},
 };
 
+/// More than a key section of 2,048 keys and a page of a cache.
+constexpr int64_t kLongLength = 2200;
+
+const Kind kLongKinds[] = {
+    {"Causal", {.causal = true}, {}, 0, false, kLongLength},
+    {"Window", {.causal = true, .window = 2100}, {}, 0, false, kLongLength},
+    {"Everything",
+     {.causal = true, .softcap = 30, .rotary = Rotary{.dim = 16}},
+     {.alibi = true, .sinks = true, .query_norm = true, .key_norm = true},
+     0,
+     false,
+     kLongLength},
+};
+
 /// Of a slice whose stages hold 178 rows of a causal sequence: three pieces of 128, then 128 + 28.
 constexpr double kStageRows = 178;
 double StageFlops(const MultiHeadAttention& layer) {
@@ -138,9 +153,16 @@ const Way kCachedWays[] = {
     {"CachedAfterACancelledOne", 2, true, 128, 1, false, true, {130, 410}},
 };
 
+/// The last steps of one row, few rows and many rows attend to keys of two sections.
+const Way kLongWays[] = {
+    {"CachedInPieces", 4, false, 0, 0, false, false, {1900, 147, 1, 3, 64, 84, 1}},
+    {"CachedInPiecesBatched", 2, true, 0, 0, false, false, {2047, 1, 1, 150, 1}},
+    {"CachedSlicedStreamedBatched", 3, true, 128, kStageRows, false, false, {2100, 100}},
+};
+
 struct ContractAnswer {
   std::vector<uint8_t> output;
-  /// Empty where the rows come in steps.
+  /// Empty with a cache.
   std::vector<uint8_t> weights, log_sum_exp;
 
   bool operator==(const ContractAnswer&) const = default;
@@ -153,10 +175,10 @@ class Subject {
       : kind_(kind),
         layer_(kind.has_wide_memory ? kWiderMemoryShape : kContractShape, weights),
         problem_(7, Dtype::kF32,
-                 {kLength, kind.kv_len(), kContractShape.num_heads, kContractShape.num_kv_heads,
+                 {kind.length, kind.kv_len(), kContractShape.num_heads, kContractShape.num_kv_heads,
                   kContractShape.head_dim, kContractShape.value_head_dim},
                  kind.options),
-        rows_(SeededTensor(1, dtype(), {kLength, kContractShape.d_model})),
+        rows_(SeededTensor(1, dtype(), {kind.length, kContractShape.d_model})),
         memory_(SeededTensor(2, dtype(), {kind.memory_len, layer_.shape.d_memory})),
         mates_(SeededTensor(3, dtype(), {kMatesBefore + kMatesAfter, kContractShape.d_model})),
         mate_memory_(SeededTensor(4, dtype(), {kMateMemory, layer_.shape.d_memory})) {
@@ -174,7 +196,7 @@ class Subject {
       cache = *KvCache::Create(*layer().CacheShape(storage));
     }
     ContractAnswer answer;
-    for (const int64_t count : cache.has_value() ? way.cuts : kOneCut) {
+    for (const int64_t count : cache.has_value() ? way.cuts : std::vector{kind_.length}) {
       const Step step{cache.has_value() ? cache->length() : 0, count,
                       cache.has_value() ? &*cache : nullptr};
       if (way.follows_a_cancelled) {
@@ -249,8 +271,8 @@ class Subject {
           .output = {ElementAt(output.data(), dtype(), first * width), dtype(), rows, width, width},
           .options = options};
     };
-    const bool is_whole = step.count == kLength;
-    const int64_t scores = is_whole ? kContractShape.num_heads * kLength : 0;
+    const bool is_whole = step.cache == nullptr;
+    const int64_t scores = is_whole ? kContractShape.num_heads * kind_.length : 0;
     Tensor weights(Dtype::kF32, {scores, kind_.kv_len()});
     Tensor log_sum_exp(Dtype::kF32, {scores});
     LayerSequence subject = sequence(before, step.count, OptionsFrom(step.first));
@@ -362,6 +384,28 @@ TEST_P(LayerContractTest, EveryWayToFillACacheGivesTheSameBits) {
     for (const Way& way : kCachedWays) {
       EXPECT_TRUE(subject_.Compute(way, storage).output == expected.output)
           << kind().name << " x " << way.name << name;
+    }
+  }
+}
+
+class LongCacheContractTest : public LayerContractTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, LongCacheContractTest,
+                         ::testing::Combine(::testing::Values(WeightsDtype::kF32,
+                                                              WeightsDtype::kBf16),
+                                            ::testing::ValuesIn(kLongKinds)),
+                         [](const auto& p) {
+                           return std::string(Name(std::get<0>(p.param))) + "_" +
+                                  std::get<1>(p.param).name;
+                         });
+
+TEST_P(LongCacheContractTest, EveryWayToFillACacheGivesTheSameBits) {
+  for (const Storage storage : {Storage::kF32, Storage::kBf16, Storage::kInt8}) {
+    const ContractAnswer expected =
+        subject_.Compute({"AtOnce", 1, false, 0, 0, false, false, {kLongLength}}, storage);
+    for (const Way& way : kLongWays) {
+      EXPECT_TRUE(subject_.Compute(way, storage).output == expected.output)
+          << kind().name << " x " << way.name << ", storage " << static_cast<int>(storage);
     }
   }
 }
