@@ -6,7 +6,7 @@
 For each ONEDNN_MAX_CPU_ISA in --isas, and N rounds, runs PROGRAM --filter REGEX --seconds S behind
 COMMAND (say `taskset -c 1`), in turn with the old one where --old names it. Prints the median of the
 rounds: milliseconds, the share of the matrix peak or of a plain read, and with --old what the new
-program takes of the old one's time. The exit status is 1 when an answer is wrong.
+program takes of the old one's time, where both have the case. The exit status is 1 when an answer is wrong.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def median(runs, name, field):
 
 def cell(runs, old_runs, name):
     text = f"{median(runs, name, 'median_ns') / 1e6:.3g} ms, {100 * median(runs, name, 'share'):.0f} %"
-    if old_runs:
+    if old_runs and name in old_runs[0]:
         ratio = median(runs, name, "median_ns") / median(old_runs, name, "median_ns")
         text += f", x{ratio:.2f}"
     return text
