@@ -1,5 +1,4 @@
-// Reads a tokenizer.json. Each value knows its place in the file, and every error names it. No
-// function recurses over the JSON, so deep text is safe.
+// Reads the steps of a tokenizer.json, each an object with a "type", and the ids of its tokens.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/json_object.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {
@@ -16,43 +16,10 @@ namespace attention {
 /// The limit of ids: larger ids are refused, so that a wrong file cannot make tables of ids huge.
 inline constexpr int64_t kMaxTokenIds = int64_t{1} << 24;
 
-/// Returns the description of a value in an error: "a list", "\"text\"", "7". `value` is null for a
-/// missing member.
-std::string Describe(const nlohmann::json* value);
-
-/// A JSON object of the file. It borrows the JSON. All errors are INVALID_ARGUMENT.
-class JsonObject {
- public:
-  static absl::StatusOr<JsonObject> Create(const nlohmann::json& value, const std::string& place);
-
-  /// Returns a member; null when it is missing or null.
-  const nlohmann::json* Find(const char* member) const;
-  std::string PlaceOf(const char* member) const;
-  /// Returns the error "place.member: expected ..., found ...".
-  absl::Status Wrong(const char* member, const std::string& expected) const;
-
-  /// Returns a member that must be present.
-  absl::StatusOr<bool> Bool(const char* member) const;
-  absl::StatusOr<std::string> String(const char* member) const;
-  absl::StatusOr<int32_t> Id(const char* member) const;  // in [0, kMaxTokenIds)
-  absl::StatusOr<JsonObject> Object(const char* member) const;
-  absl::StatusOr<const nlohmann::json*> List(const char* member) const;
-  absl::StatusOr<std::vector<JsonObject>> Objects(const char* member) const;
-
-  /// Returns a member, or `otherwise` when it is missing or null.
-  absl::StatusOr<bool> BoolOr(const char* member, bool otherwise) const;
-  absl::StatusOr<std::string> StringOr(const char* member, const std::string& otherwise) const;
-
- private:
-  JsonObject(const nlohmann::json& value, const std::string& place)
-      : value_(&value), place_(place) {}
-
-  const nlohmann::json* value_;
-  std::string place_;  // empty for the whole file
-};
-
 /// Reads an id in [0, kMaxTokenIds). Errors name `place`.
 absl::StatusOr<int32_t> ParseId(const nlohmann::json& value, const std::string& place);
+/// Reads the id that is a member of `object`.
+absl::StatusOr<int32_t> ParseId(const JsonObject& object, const char* member);
 
 /// Returns the steps of a component, such as the normalizer, in order: none if it is null, the
 /// steps in its `list` if it is a Sequence, or else the component itself. Sequences may be nested,
