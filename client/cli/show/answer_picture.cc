@@ -66,7 +66,7 @@ void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPic
       continue;
     }
     const int64_t bias = (has_bias_heads ? head * cells : 0) + row * extents.kv_len + key;
-    const bool is_hidden = !reference::Sees(extents, options, head, row, key) ||
+    const bool is_hidden = !reference::AttendsTo(extents, options, head, row, key) ||
                            (!options.bias.empty() && options.bias[bias] == kHidingBias);
     layer.hidden[i] = is_hidden ? 1 : 0;
     is_any_hidden = is_any_hidden || is_hidden;
