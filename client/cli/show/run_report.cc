@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "client/load/workload.h"
 #include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"
@@ -101,7 +102,7 @@ std::string CheckText(const AnswerCheck& check) {
   std::string text = absl::StrFormat("%s with the double-precision reference: relative L2 %.1e",
                                      check.agreed() ? "agrees" : "DISAGREES", check.relative_l2);
   for (const auto& [name, relative_l2] : check.others_relative_l2) {
-    absl::StrAppendFormat(&text, ", %s %.1e", WordsOf(name), relative_l2);
+    absl::StrAppendFormat(&text, ", %s %.1e", absl::StrReplaceAll(name, {{"_", "-"}}), relative_l2);
   }
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
 }
