@@ -1,4 +1,4 @@
-// What gRPC and protobuf log.
+// The log of gRPC and protobuf.
 #pragma once
 
 namespace attention {

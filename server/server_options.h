@@ -77,7 +77,7 @@ struct ServerOptions {
   std::string metrics_listen = {};
   /// Whether other machines may reach /metrics, which has no TLS.
   bool metrics_insecure = false;
-  /// The same as `is_default_admin_listen`, for /metrics.
+  /// True if no option set that address, which has the effect of is_default_admin_listen.
   bool is_default_metrics_listen = false;
   /// The URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};

@@ -36,7 +36,7 @@ struct ModelsFlags {
   bool names = false;
   bool json = false;
 
-  // What is done with the server's folder of models, one of:
+  // The action on the server's folder of models; one of:
   bool states = false;
   bool reload = false;
   std::string load, unload;           // NAME or NAME:VERSION
@@ -111,9 +111,7 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
 using States = std::vector<v1::ModelState>;
 using Verifications = std::vector<v1::VerifyModelResponse>;
 
-std::string Megabytes(int64_t bytes) {
-  return bytes == 0 ? "-" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
-}
+std::string BytesOrDash(int64_t bytes) { return bytes == 0 ? "-" : Mebibytes(bytes); }
 
 std::string ToText(const States& states) {
   std::vector<std::vector<std::string>> rows = {
@@ -125,8 +123,8 @@ std::string ToText(const States& states) {
     rows.push_back({state.name(), version, v1::ModelState::Phase_Name(state.phase()),
                     state.serving() ? "yes" : "no",
                     state.model_type().empty() ? "-" : state.model_type(),
-                    was_loaded ? state.weights_dtype() : "-", Megabytes(state.weights_bytes()),
-                    Megabytes(state.read_bytes()),
+                    was_loaded ? state.weights_dtype() : "-", BytesOrDash(state.weights_bytes()),
+                    BytesOrDash(state.read_bytes()),
                     was_loaded ? absl::StrFormat("%.2f s", 1e-9 * state.load_ns()) : "-"});
     if (!state.error().empty()) {
       absl::StrAppend(&errors, "\n", state.name(),

@@ -31,6 +31,7 @@ Examples:
   attend run --model gpt2 --text "The cat sat on the mat" --logits --weights-layers 0,11
   attend run --model bert --text "The cat sat" --layer 3 --weights --output cat.safetensors
   attend run --protocol oip --model NAME --random 1x128x768
+  attend run --random 2x5x512 --metadata attend-priority=low --metadata x-request-id=7
   attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 --causal
 
 Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.)";
@@ -138,30 +139,10 @@ void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
              "which `attend plot` draws")
       ->check([](const std::string& path) { return std::string(CheckTensorPath(path).message()); });
   group.Switch("--json", flags.json, "Print a JSON object instead of text");
-}
-
-/// Adds the flags of how the request is sent and scheduled.
-void AddCallFlags(CLI::App& command, RunFlags& flags) {
-  HelpGroup group(command, "How to ask");
   group
       .Choice("--protocol", flags.protocol, "native|oip",
               "attention.v1, or the Open Inference Protocol v2 (other servers have it, too)")
       ->capture_default_str();
-  // Metadata with a meaning for the server.
-  const auto add = [&](const char* name, const char* key, const char* type, const char* help) {
-    return group.Setter<std::string>(
-        name,
-        [&flags, key](const std::string& value) {
-          flags.server.connection.metadata.emplace_back(key, value);
-        },
-        type, help);
-  };
-  add("--priority", "attend-priority", "high|normal|low",
-      "Share of a busy server: 100 (with a token that allows it), 10 (the default) or 1")
-      ->check(HelpGroup::OneOf("high|normal|low"));
-  add("--tenant", "attend-tenant", "NAME",
-      "Tenant; a busy server shares its work evenly between tenants");
-  add("--request-id", "x-request-id", "ID", "Name of the request in the server's log");
 }
 
 }  // namespace
@@ -170,7 +151,6 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<RunFlags>();
   CLI::App* const command = app.add_subcommand("run", "Send one request and show the answer");
   AddServerFlags(*command, flags->server);
-  AddCallFlags(*command, *flags);
   AddRequestFlags(*command, flags->request);
   AddAnswerFlags(*command, *flags);
   command->footer(kRunExamples);

@@ -108,11 +108,8 @@ absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& 
       RETURN_IF_ERROR(CheckTokens(std::span(&wire.tokens(), 1)));
       return StreamMessage(TokensBlock{wire.sequence(), wire.first_token(), wire.tokens()});
     }
-    case v1::AttendStreamResponse::kSummary: {
-      AttendResult result;
-      ReadSummary(message.summary(), result);
-      return StreamMessage(std::move(result));
-    }
+    case v1::AttendStreamResponse::kSummary:
+      return StreamMessage(message.summary());
     case v1::AttendStreamResponse::PART_NOT_SET:
       break;
   }
@@ -120,16 +117,6 @@ absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& 
 }
 
 }  // namespace
-
-void ReadSummary(const v1::Summary& summary, AttendResult& result) {
-  result.timings.queue = absl::Nanoseconds(summary.queue_ns());
-  result.timings.compute = absl::Nanoseconds(summary.compute_ns());
-  result.timings.server_total = absl::Nanoseconds(summary.total_ns());
-  result.timings.receive = absl::Nanoseconds(summary.receive_ns());
-  result.batch = {summary.batch_id(), summary.batch_requests(), summary.batch_sequences(),
-                  summary.batch_tokens()};
-  result.cached_tokens = summary.cached_tokens();
-}
 
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   ASSIGN_OR_RETURN(const Received<v1::AttendResponse> received,
@@ -157,21 +144,24 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   }
   RETURN_IF_ERROR(CheckTokens(received.message.tokens()));
   result.tokens.assign(received.message.tokens().begin(), received.message.tokens().end());
-  ReadSummary(received.message.summary(), result);
+  result.summary = received.message.summary();
   return result;
 }
 
-absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes) {
-  v1::AttendResponse message;
-  const absl::Status status =
-      DecodeEnvelope(bytes, EnvelopeFieldsOf<v1::AttendResponse>(), message);
+template <typename Answer>
+absl::StatusOr<v1::Summary> DecodeSummary(const grpc::ByteBuffer& bytes) {
+  Answer message;
+  const absl::Status status = DecodeEnvelope(bytes, EnvelopeFieldsOf<Answer>(), message);
   if (!status.ok()) {
     return Malformed(status);
   }
-  AttendResult result;
-  ReadSummary(message.summary(), result);
-  return result;
+  return message.has_summary()
+             ? absl::StatusOr<v1::Summary>(message.summary())
+             : absl::InternalError("malformed answer: the answer ended without a summary");
 }
+template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendResponse>(const grpc::ByteBuffer&);
+template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendStreamResponse>(
+    const grpc::ByteBuffer&);
 
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes) {
   ASSIGN_OR_RETURN(const Received<v1::AttendStreamResponse> received,
@@ -198,8 +188,8 @@ absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    if (auto* summary = std::get_if<AttendResult>(&message)) {
-      result = std::move(*summary);
+    if (auto* summary = std::get_if<v1::Summary>(&message)) {
+      result.summary = std::move(*summary);
     } else {
       RETURN_IF_ERROR(assembler.Add(message));
     }

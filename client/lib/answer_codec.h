@@ -17,8 +17,10 @@ namespace attention {
 /// malformed answer is INTERNAL, here and below.
 absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes);
 
-/// Decodes an attention.v1.AttendResponse without its tensors.
-absl::StatusOr<AttendResult> DecodeAnswerSummary(const grpc::ByteBuffer& bytes);
+/// Decodes the summary of an answer, without its tensors. `Answer` is v1::AttendResponse, or
+/// v1::AttendStreamResponse for the last message of a stream.
+template <typename Answer>
+absl::StatusOr<v1::Summary> DecodeSummary(const grpc::ByteBuffer& bytes);
 
 /// Decodes an attention.v1.AttendStreamResponse.
 absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes);
@@ -31,9 +33,6 @@ struct SessionMessage {
   std::optional<v1::DecodeResult> result = {};
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);
-
-/// Sets the timings, the batch and cached_tokens.
-void ReadSummary(const v1::Summary& summary, AttendResult& result);
 
 /// Joins all messages of the stream that answered `request`.
 absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,

@@ -92,27 +92,6 @@ struct StepRequest {
   bool no_output = false;
 };
 
-/// The times of one call.
-struct Timings {
-  /// Times of the server's clock: waiting for a batch, computing, and from arrival to answer.
-  absl::Duration queue, compute, server_total;
-  /// The time, of the server's clock, from the arrival of the call to the end of its request.
-  absl::Duration receive;
-  /// The time, of the client's clock, from encoding the request to the decoded answer.
-  absl::Duration client_total;
-
-  /// Returns the time of transport, encoding and decoding.
-  absl::Duration wire() const { return client_total - server_total; }
-};
-
-/// The batch in which a request was computed.
-struct BatchFacts {
-  uint64_t id = 0;
-  int64_t requests = 0;
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-};
-
 /// The k largest weights of each row of a sequence.
 struct LargestWeights {
   Tensor weights;             // FP32 [H, query_len, k]
@@ -142,10 +121,10 @@ struct AttendResult {
   std::vector<v1::TokenizedText> tokens;
   /// The weights of the chosen layers, sequence by sequence.
   std::vector<LayerWeights> layer_weights;
-  Timings timings;
-  BatchFacts batch;
-  /// The number of tokens that the server took from its prefix cache instead of computing them.
-  int64_t cached_tokens = 0;
+  /// The server's account of times, batch and cached tokens; empty if the protocol has none.
+  v1::Summary summary;
+  /// The time, of the client's clock, from encoding the request to the decoded answer.
+  absl::Duration client_total;
 };
 
 /// Rows of one sequence, as they arrive.
@@ -172,9 +151,8 @@ struct TokensBlock {
   v1::TokenizedText tokens;
 };
 
-/// One message of a streamed answer. The last message of a stream is its summary: an AttendResult
-/// without tensors.
-using StreamMessage = std::variant<RowBlock, ScoresBlock, TokensBlock, AttendResult>;
+/// One message of a streamed answer; the last of a stream is its summary.
+using StreamMessage = std::variant<RowBlock, ScoresBlock, TokensBlock, v1::Summary>;
 
 /// The receiver of a streamed answer.
 struct StreamSink {

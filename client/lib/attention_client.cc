@@ -135,7 +135,7 @@ absl::StatusOr<AttendResult> AttentionClient::Attend(const AttendRequest& reques
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
   ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kAttendMethod, bytes));
   ASSIGN_OR_RETURN(AttendResult result, DecodeAnswer(reply));
-  result.timings.client_total = absl::Now() - start;
+  result.client_total = absl::Now() - start;
   return result;
 }
 
@@ -150,8 +150,8 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   RETURN_IF_ERROR(state_->StartStream(bytes, stream, received));
   do {
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
-    if (auto* summary = std::get_if<AttendResult>(&message)) {
-      result = std::move(*summary);
+    if (auto* summary = std::get_if<v1::Summary>(&message)) {
+      result.emplace().summary = std::move(*summary);
       continue;
     }
     if (sink.assemble) {
@@ -175,7 +175,7 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   if (assembler.has_value()) {
     RETURN_IF_ERROR(assembler->Finish(*result));
   }
-  result->timings.client_total = absl::Now() - start;
+  result->client_total = absl::Now() - start;
   return *std::move(result);
 }
 
@@ -184,7 +184,7 @@ absl::StatusOr<AttendResult> AttentionClient::Infer(const AttendRequest& request
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeInferRequest(request));
   ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kModelInferMethod, bytes));
   ASSIGN_OR_RETURN(AttendResult result, DecodeInferAnswer(reply));
-  result.timings.client_total = absl::Now() - start;
+  result.client_total = absl::Now() - start;
   return result;
 }
 

@@ -1,13 +1,13 @@
 #include "client/lib/channel.h"
 
 #include <grpc/grpc.h>
+#include <grpc/slice.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/client_interceptor.h>
 
 #include <climits>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,10 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/lib/channel_target.h"
-#include "client/lib/client_metadata.h"
 #include "client/lib/retry_policy.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/text_file.h"
 
 namespace attention {
 
@@ -38,8 +39,7 @@ absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
   if (path.empty()) {
     return std::string();
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text = ReadTextFile(path, /*max_bytes=*/16 << 20).value_or("");
   if (!absl::StrContains(text, kind.line)) {
     return absl::InvalidArgumentError(
         absl::StrCat(option, ": expected a file with a PEM ", kind.name, ", found none at ", path));
@@ -63,6 +63,81 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
   ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem("certificate", tls->certificate_file, kCertificate));
   ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem("key", tls->key_file, kKey));
   return grpc::SslCredentials(ssl);
+}
+
+constexpr char kAuthorization[] = "authorization";
+
+class AddMetadata : public grpc::experimental::Interceptor {
+ public:
+  explicit AddMetadata(const ClientMetadata& metadata) : metadata_(metadata) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->insert(metadata_.begin(), metadata_.end());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const ClientMetadata& metadata_;
+};
+
+/// Adds the metadata to each call. It lives as long as its channel, and so longer than the calls.
+class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit AddMetadataFactory(const ClientMetadata& metadata) : metadata_(metadata) {}
+
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo*) override {
+    return new AddMetadata(metadata_);
+  }
+
+ private:
+  const ClientMetadata metadata_;
+};
+
+/// Returns INVALID_ARGUMENT for metadata that gRPC does not accept: gRPC would end the process.
+absl::Status Check(const std::string& name, const std::string& value) {
+  const grpc_slice name_slice = grpc_slice_from_static_buffer(name.data(), name.size());
+  const grpc_slice value_slice = grpc_slice_from_static_buffer(value.data(), value.size());
+  if (!grpc_header_key_is_legal(name_slice) || absl::StartsWith(name, "grpc-")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "metadata: expected a name of a-z, 0-9, \"-\", \"_\" and \".\" that does not begin with "
+        "\"grpc-\", found \"",
+        name, "\""));
+  }
+  if (!grpc_is_binary_header(name_slice) && !grpc_header_nonbin_value_is_legal(value_slice)) {
+    // The text leaves out the value, which may be a secret.
+    return absl::InvalidArgumentError(
+        absl::StrCat("metadata: expected printable ASCII as the value of \"", name,
+                     "\" (names that end in \"-bin\" take any bytes), found something else"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSecrecy(const ConnectionOptions& options) {
+  if (options.tls.has_value()) {
+    return absl::OkStatus();
+  }
+  for (const absl::string_view server : absl::StrSplit(options.server, ',')) {
+    if (!IsOnThisMachine(server)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "token: expected TLS (--tls) to another machine, found a plaintext connection to ",
+          server, ", which would disclose it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// Returns interceptors that add `metadata` to all calls of a channel; none if it is empty.
+std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> InterceptorsFor(
+    const ClientMetadata& metadata) {
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> factories;
+  if (!metadata.empty()) {
+    factories.push_back(std::make_unique<AddMetadataFactory>(metadata));
+  }
+  return factories;
 }
 
 /// Spreads calls over the servers of a channel, one after the other.
@@ -168,6 +243,20 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const Connectio
 }
 
 }  // namespace
+
+absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options) {
+  ClientMetadata metadata = options.metadata;
+  if (!options.token.empty()) {
+    metadata.emplace_back(kAuthorization, absl::StrCat("Bearer ", options.token));
+  }
+  for (const auto& [name, value] : metadata) {
+    RETURN_IF_ERROR(Check(name, value));
+    if (name == kAuthorization) {
+      RETURN_IF_ERROR(CheckSecrecy(options));
+    }
+  }
+  return metadata;
+}
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options) {
   ASSIGN_OR_RETURN(const auto channels, Make(options, 1, /*is_load=*/false));

@@ -4,6 +4,8 @@
 #include <grpcpp/channel.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +20,13 @@ namespace attention {
 /// does not allow; FAILED_PRECONDITION for a token that would be sent in plaintext to another
 /// machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);
+
+using ClientMetadata = std::vector<std::pair<std::string, std::string>>;
+
+/// Returns the metadata of every call of a channel: that of `options`, and its token as
+/// "authorization". INVALID_ARGUMENT for metadata that HTTP/2 does not allow or gRPC reserves;
+/// FAILED_PRECONDITION for an authorization that would leave this machine in plaintext.
+absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options);
 
 /// Makes `count` such channels for a load, each with a connection of its own. With retries, gRPC
 /// itself repeats their calls, as README.md says.

@@ -34,7 +34,7 @@ absl::Status StatusOf(const v1::DecodeResult& result) {
 absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, v1::DecodeResult& result) {
   StepResult step;
   RETURN_IF_ERROR(assembler.Finish(step.answer));
-  ReadSummary(result.summary(), step.answer);
+  step.answer.summary = result.summary();
   step.session = StateOf(result);
   if (result.has_top_logits()) {
     step.top_logits = std::move(*result.mutable_top_logits());

@@ -15,6 +15,11 @@ struct Rows {
   int64_t count = 0;
 };
 
+/// Returns whether the output has one row for each sequence.
+bool IsPooled(v1::ModelOutput output) {
+  return output == v1::MEAN_POOLED || output == v1::CLS_POOLED || output == v1::LAST_LOGITS;
+}
+
 /// Returns all but the last `inner` extents.
 Shape Leading(const Shape& shape, size_t inner) {
   return shape.size() < inner ? Shape()
@@ -145,10 +150,6 @@ absl::StatusOr<std::vector<SequenceSpan>> SpansOf(const AttendRequest& request,
 }
 
 }  // namespace
-
-bool IsPooled(v1::ModelOutput output) {
-  return output == v1::MEAN_POOLED || output == v1::CLS_POOLED || output == v1::LAST_LOGITS;
-}
 
 absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(const AttendRequest& request,
                                                       std::span<const v1::TokenizedText> tokens) {

@@ -32,7 +32,4 @@ absl::StatusOr<std::vector<SequenceSpan>> SequencesOf(
 /// Returns the leading extents of the output, which count its rows: {B, S}, {T}, or {N} if pooled.
 Shape LeadingExtents(const AttendRequest& request, std::span<const SequenceSpan> sequences);
 
-/// Returns whether the output has one row for each sequence.
-bool IsPooled(v1::ModelOutput output);
-
 }  // namespace attention

@@ -1,4 +1,4 @@
-// What a ShardedSession is given: the options, and the rows of a call.
+// The arguments of a ShardedSession: its options, and the rows of a call.
 #pragma once
 
 #include <cstdint>

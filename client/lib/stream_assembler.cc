@@ -101,7 +101,7 @@ absl::Status StreamAssembler::Allocate(const Tensor& rows) {
 absl::Status StreamAssembler::Add(const StreamMessage& message) {
   return std::visit(
       [this](const auto& part) {
-        if constexpr (std::is_same_v<decltype(part), const AttendResult&>) {
+        if constexpr (std::is_same_v<decltype(part), const v1::Summary&>) {
           return absl::InternalError("malformed answer: a summary before the last message");
         } else {
           return Add(part);

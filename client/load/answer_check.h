@@ -1,15 +1,32 @@
 // Checks answers against the double-precision reference.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
 #include "client/lib/attention_client.h"
-#include "client/load/compare_answer.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
+
+struct AnswerCheck {
+  /// |actual - expected| / |expected| over the whole output, padding included.
+  double relative_l2 = 0.0;
+  double tolerance = 0.0;
+  /// The relative errors of the other tensors of all sequences, by their names in the answer:
+  /// "weights", "log_sum_exp", "top_weights".
+  std::map<std::string, double> others_relative_l2 = {};
+
+  bool agreed() const {
+    return relative_l2 <= tolerance &&
+           std::all_of(others_relative_l2.begin(), others_relative_l2.end(),
+                       [this](const auto& other) { return other.second <= tolerance; });
+  }
+};
 
 /// Recomputes `request` with core/reference: query_key_value from its tensors alone, everything
 /// else with the weights that `model` (null for query_key_value) was seeded with. Costs seconds for
@@ -18,7 +35,7 @@ namespace attention {
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result);
 
-/// The same with the model as the server describes it; absent if its weights cannot be reproduced.
+/// Checks with the model as the server describes it; absent if its weights cannot be reproduced.
 absl::StatusOr<std::optional<AnswerCheck>> CheckIfReproducible(AttentionClient& client,
                                                                const AttendRequest& request,
                                                                const AttendResult& result);

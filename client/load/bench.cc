@@ -1,10 +1,18 @@
 #include "client/load/bench.h"
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
+#include <sys/utsname.h>
 
-#include "client/load/machine.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -12,6 +20,46 @@ namespace {
 
 /// Parts of a window whose variation is reported when there are no trials.
 constexpr int kSettlingParts = 10;
+
+/// The value of the first line of /proc/cpuinfo that starts with `key`; empty when there is none.
+std::string CpuInfo(const std::string& key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with(key) && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "";
+}
+
+/// The instruction sets that decide the speed of attention.
+std::vector<std::string> InstructionSets() {
+  constexpr std::array kInteresting = {"avx2",     "fma",      "avx512f", "avx512_bf16",
+                                       "avx_vnni", "amx_bf16", "amx_fp16"};
+  std::vector<std::string> found;
+  std::istringstream flags(CpuInfo("flags"));
+  for (std::string flag; flags >> flag;) {
+    if (std::find(kInteresting.begin(), kInteresting.end(), flag) != kInteresting.end()) {
+      found.push_back(flag);
+    }
+  }
+  return found;
+}
+
+/// The machine and the build: an object with "cpu", "cpus", "isa", "kernel", "version", "compiler"
+/// and "build_type".
+nlohmann::json DescribeMachine() {
+  utsname kernel{};
+  uname(&kernel);
+  return {{"cpu", CpuInfo("model name")},
+          {"cpus", std::thread::hardware_concurrency()},
+          {"isa", InstructionSets()},
+          {"kernel", std::string(kernel.sysname) + " " + kernel.release},
+          {"version", ATTEND_VERSION},
+          {"compiler", ATTEND_COMPILER},
+          {"build_type", ATTEND_BUILD_TYPE}};
+}
 
 LoadOptions AtLevel(LoadOptions options, double level) {
   if (options.open_loop.has_value()) {

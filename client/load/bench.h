@@ -26,7 +26,7 @@ struct SearchPlan {
 
 /// The loads that a benchmark runs.
 struct BenchPlan {
-  /// With `open_loop` a level is its rate, else the concurrency.
+  /// A level is the rate of `open_loop`, or without it the concurrency.
   LoadOptions options;
   /// Empty: one level, that of the options.
   std::vector<double> levels = {};

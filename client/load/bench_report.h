@@ -69,7 +69,7 @@ struct BenchReport {
   absl::Time started;
   std::string command;  // what was typed, without secrets; may be empty
   std::map<std::string, std::string> tags;
-  nlohmann::json machine;  // DescribeMachine()
+  nlohmann::json machine;  // DescribeMachine() in bench.cc
   std::vector<SloTarget> slo;
   /// The levels in the order in which they ran; at least one.
   std::vector<BenchLevel> levels;

@@ -45,7 +45,7 @@ class ClosedLoop {
 
   /// To be called after an answer or a failure.
   void Advance(Clock::time_point now) {
-    window_.Advance(now, recorder_.num_ended(), recorder_.num_measured());
+    window_.Advance(now, recorder_.num_measured());
     gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
   }
   bool IsOver(Clock::time_point now) const { return gave_up_ || !window_.IsOpen(now); }

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/load/decode_plan.h"
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
@@ -25,9 +26,7 @@ struct EncodedSession {
   grpc::ByteBuffer prefill;
   /// The first steps; later steps repeat them.
   std::vector<grpc::ByteBuffer> different_steps;
-  int64_t steps = 0;
-  int64_t prefill_tokens = 0;
-  int64_t step_tokens = 1;  // of each step
+  DecodeOptions options = {};
 };
 
 /// Each action is sent when the one before is answered. Not thread-safe; its address is the tag of

@@ -18,7 +18,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
              const std::vector<std::shared_ptr<grpc::Channel>>& channels)
       : ClosedLoop(options, control),
         session_(session),
-        session_timeout_(options.timeout * (session.steps + 2)) {
+        session_timeout_(options.timeout * (session.options.steps + 2)) {
     for (int i = 0; i < options.concurrency; ++i) {
       lanes_.push_back(
           std::make_unique<DecodeLane>(channels[i % channels.size()], session, events_.queue()));
@@ -42,7 +42,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
       case DecodeLane::Event::kNone:
         return;
       case DecodeLane::Event::kPrefilled:
-        recorder_.CountPrefill(session_.prefill_tokens, lane.session_started(), now);
+        recorder_.CountPrefill(session_.options.prefill, lane.session_started(), now);
         break;
       case DecodeLane::Event::kStepped:
         CountStep(lane, now);
@@ -60,18 +60,14 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
   }
 
   void CountStep(const DecodeLane& lane, Clock::time_point now) {
-    const v1::Summary& summary = lane.summary();
     recorder_.CountAnswer(
         {.due = lane.action_started(),
          .started = lane.action_started(),
          .ended = now,
-         .tokens = session_.step_tokens,
+         .tokens = session_.options.step_tokens,
          .request_bytes = static_cast<int64_t>(session_.different_steps.front().Length()),
          .answered_bytes = lane.answered_bytes(),
-         .account = ServerAccount{.receive_ns = summary.receive_ns(),
-                                  .queue_ns = summary.queue_ns(),
-                                  .compute_ns = summary.compute_ns(),
-                                  .batch_requests = summary.batch_requests()},
+         .summary = lane.summary(),
          .is_stream = true});
     Advance(now);
   }
@@ -104,9 +100,7 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
   for (int64_t i = 0; i < plan.num_different_steps(); ++i) {
     ASSIGN_OR_RETURN(session.different_steps.emplace_back(), EncodeStep({}, plan.Step(i)));
   }
-  session.steps = plan.options().steps;
-  session.prefill_tokens = plan.options().prefill;
-  session.step_tokens = plan.options().step_tokens;
+  session.options = plan.options();
   return session;
 }
 

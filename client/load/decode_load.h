@@ -3,7 +3,6 @@
 
 #include "absl/status/statusor.h"
 #include "client/load/decode_lane.h"
-#include "client/load/decode_plan.h"
 #include "client/load/load_options.h"
 #include "client/load/load_result.h"
 

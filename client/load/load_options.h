@@ -25,10 +25,8 @@ struct LoadOptions {
   /// Requests in flight at any time; without `open_loop`.
   int concurrency = 1;
   int connections = 1;
-  /// The warm-up before the window: this long, and until so many requests were answered (open loop:
-  /// were due).
+  /// The warm-up before the window.
   absl::Duration warmup;
-  int64_t warmup_requests = 0;
   /// The window ends after this time, or after so many requests (0: any number), whichever is
   /// first. Infinite only with a number.
   absl::Duration duration;
@@ -40,8 +38,8 @@ struct LoadOptions {
   /// The seed of what is random: which request comes next, and when (poisson).
   uint64_t seed = 0;
   std::optional<OpenLoopOptions> open_loop = std::nullopt;
-  /// With it `duration` is that of each trial: trials follow each other without a pause until they
-  /// are stable, or there were `max_trials`; together they are the window.
+  /// A rule makes `duration` that of each trial: trials follow each other without a pause until
+  /// they are stable, or there were `max_trials`; together they are the window.
   std::optional<StabilityRule> stability = std::nullopt;
 };
 

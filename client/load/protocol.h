@@ -3,8 +3,6 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,14 +16,6 @@ namespace attention {
 
 /// The messages of one answer; only the last message of a stream that is not kept whole.
 using LoadAnswer = std::vector<grpc::ByteBuffer>;
-
-/// The timings and the batch that the server reports for one answer.
-struct ServerAccount {
-  int64_t receive_ns = 0;
-  int64_t queue_ns = 0;
-  int64_t compute_ns = 0;
-  int64_t batch_requests = 0;
-};
 
 /// A protocol. Immutable; thread-safe.
 class Protocol {
@@ -42,10 +32,9 @@ class Protocol {
   virtual absl::StatusOr<grpc::ByteBuffer> Encode(const AttendRequest& request,
                                                   const SliceOf& slice_of) const = 0;
 
-  /// Reads the account at the end of an answer, without decoding tensors; absent if the protocol
-  /// has none. INTERNAL for a malformed answer.
-  virtual absl::StatusOr<std::optional<ServerAccount>> ReadAccount(
-      const LoadAnswer& answer) const = 0;
+  /// Reads the summary at the end of an answer, without decoding tensors; an empty one if the
+  /// protocol has none. INTERNAL for a malformed answer.
+  virtual absl::StatusOr<v1::Summary> ReadSummary(const LoadAnswer& answer) const = 0;
 
   /// Decodes an answer. REQUIRES: `answer` has all messages.
   virtual absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
@@ -70,7 +59,7 @@ class NativeProtocol : public Protocol {
                                           const SliceOf& slice_of) const override {
     return EncodeRequest(request, slice_of);
   }
-  absl::StatusOr<std::optional<ServerAccount>> ReadAccount(const LoadAnswer& answer) const override;
+  absl::StatusOr<v1::Summary> ReadSummary(const LoadAnswer& answer) const override;
   absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
                                       const LoadAnswer& answer) const override;
   absl::StatusOr<AttendResult> Ask(AttentionClient& client,
@@ -83,7 +72,7 @@ class NativeProtocol : public Protocol {
 };
 
 /// inference.GRPCInferenceService, ModelInfer: of this server or another that speaks it. Answers
-/// have no account of the server.
+/// have no summary.
 class OpenInferenceProtocol : public Protocol {
  public:
   std::string name() const override { return "oip"; }
@@ -92,7 +81,7 @@ class OpenInferenceProtocol : public Protocol {
                                           const SliceOf& slice_of) const override {
     return EncodeInferRequest(request, slice_of);
   }
-  absl::StatusOr<std::optional<ServerAccount>> ReadAccount(const LoadAnswer& answer) const override;
+  absl::StatusOr<v1::Summary> ReadSummary(const LoadAnswer& answer) const override;
   absl::StatusOr<AttendResult> Decode(const AttendRequest& request,
                                       const LoadAnswer& answer) const override;
   absl::StatusOr<AttendResult> Ask(AttentionClient& client,

@@ -20,16 +20,16 @@ int64_t NanosecondsBetween(Time from, Time to) {
   return std::chrono::nanoseconds(to - from).count();
 }
 
-/// Records the phases of an answer. What the account leaves of the service time is the phase
+/// Records the phases of an answer. What the summary leaves of the service time is the phase
 /// `receive`.
-void CountPhases(const ServerAccount& account, int64_t service_ns, LoadResult& result) {
+void CountPhases(const v1::Summary& summary, int64_t service_ns, LoadResult& result) {
   ++result.accounts;
-  result.batch_requests += account.batch_requests;
-  result.phases.send_ns.Record(account.receive_ns);
-  result.phases.queue_ns.Record(account.queue_ns);
-  result.phases.compute_ns.Record(account.compute_ns);
-  result.phases.receive_ns.Record(service_ns - account.receive_ns - account.queue_ns -
-                                  account.compute_ns);
+  result.batch_requests += summary.batch_requests();
+  result.phases.send_ns.Record(summary.receive_ns());
+  result.phases.queue_ns.Record(summary.queue_ns());
+  result.phases.compute_ns.Record(summary.compute_ns());
+  result.phases.receive_ns.Record(service_ns - summary.receive_ns() - summary.queue_ns() -
+                                  summary.compute_ns());
 }
 
 }  // namespace
@@ -56,12 +56,10 @@ void Recorder::CountSent(Time now) {
 }
 
 void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
-  const absl::StatusOr<std::optional<ServerAccount>> account =
-      lane.status().ok()
-          ? load.protocol->ReadAccount(lane.answer())
-          : absl::StatusOr<std::optional<ServerAccount>>(ToAbslStatus(lane.status()));
-  if (!account.ok()) {
-    CountFailure(account.status(), lane.due(), now);
+  const absl::StatusOr<v1::Summary> summary =
+      lane.status().ok() ? load.protocol->ReadSummary(lane.answer()) : ToAbslStatus(lane.status());
+  if (!summary.ok()) {
+    CountFailure(summary.status(), lane.due(), now);
     return;
   }
   const EncodedRequest& request = load.kinds[lane.call().kind];
@@ -71,7 +69,7 @@ void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
                           .tokens = request.tokens,
                           .request_bytes = static_cast<int64_t>(request.bytes.Length()),
                           .answered_bytes = lane.answered_bytes(),
-                          .account = *account,
+                          .summary = *summary,
                           .is_stream = load.protocol->is_streaming()};
   if (answered.is_stream && IsMeasured(lane.due(), now)) {
     CountMessages(lane);
@@ -87,7 +85,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   const int64_t latency_ns = NanosecondsBetween(answered.due, answered.ended);
   const int64_t service_ns = NanosecondsBetween(answered.started, answered.ended);
   failures_in_a_row_ = 0;
-  CountEnd(is_measured);
+  num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
   if (window_.Contains(answered.ended)) {
     ++result_.answers;
@@ -110,8 +108,8 @@ void Recorder::CountAnswer(const Answered& answered) {
   if (answered.is_stream) {
     result_.token_ns.Record(service_ns / std::max<int64_t>(1, answered.tokens));
   }
-  if (answered.account.has_value()) {
-    CountPhases(*answered.account, service_ns, result_);
+  if (answered.summary.batch_requests() > 0) {
+    CountPhases(answered.summary, service_ns, result_);
   }
 }
 
@@ -133,7 +131,7 @@ void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
 
 void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
   const bool is_measured = IsMeasured(due, now);
-  CountEnd(is_measured);
+  num_measured_ += is_measured ? 1 : 0;
   ++num_failed_;
   ++failures_in_a_row_;
   FailureTally& tally = result_.failures[absl::StatusCodeToString(status.code())];
@@ -146,11 +144,6 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
   if (window_.Contains(now)) {
     ++SliceAt(now).errors;
   }
-}
-
-void Recorder::CountEnd(bool is_measured) {
-  ++num_ended_;
-  num_measured_ += is_measured ? 1 : 0;
 }
 
 void Recorder::Watch(Time now, int64_t in_flight) {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -27,7 +26,7 @@ struct Answered {
   int64_t tokens = 0;
   int64_t request_bytes = 0;
   int64_t answered_bytes = 0;
-  std::optional<ServerAccount> account;
+  v1::Summary summary = {};  // empty if the protocol has none
   /// Whether the time per token is recorded.
   bool is_stream = false;
 };
@@ -51,9 +50,7 @@ class Recorder {
   void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point now);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
 
-  /// The number of calls of the whole run that have ended.
-  int64_t num_ended() const { return num_ended_; }
-  /// The number of those that count.
+  /// The number of ended calls that count.
   int64_t num_measured() const { return num_measured_; }
   /// Failures since the last answer.
   int64_t failures_in_a_row() const { return failures_in_a_row_; }
@@ -66,7 +63,6 @@ class Recorder {
   LoadResult Finish();
 
  private:
-  void CountEnd(bool is_measured);
   void CountMessages(const Lane& lane);
   bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
   TimeSlice& SliceAt(Clock::time_point time);
@@ -78,7 +74,6 @@ class Recorder {
   MeasuredWindow& window_;
   LoadResult result_;
   CpuMeter cpu_;
-  int64_t num_ended_ = 0;
   int64_t num_measured_ = 0;
   int64_t num_failed_ = 0;
   int64_t failures_in_a_row_ = 0;

@@ -197,15 +197,10 @@ void AddSubject(const BenchSubject& subject, Json& json) {
 
 /// The options that all levels share.
 Json CommonOptions(const LoadOptions& options) {
-  Json json = {{"server", options.connection.server},
-               {"connections", options.connections},
-               {"retries", options.connection.retries},
-               {"warmup_s", Seconds(options.warmup)},
-               {"warmup_requests", options.warmup_requests},
-               {"duration_s", Seconds(options.duration)},
-               {"requests", options.requests},
-               {"timeout_s", Seconds(options.timeout)},
-               {"seed", options.seed}};
+  Json json = {{"server", options.connection.server},     {"connections", options.connections},
+               {"retries", options.connection.retries},   {"warmup_s", Seconds(options.warmup)},
+               {"duration_s", Seconds(options.duration)}, {"requests", options.requests},
+               {"timeout_s", Seconds(options.timeout)},   {"seed", options.seed}};
   if (options.stability.has_value()) {
     json["stability"] = {{"percentage", options.stability->percentage},
                          {"percentile", OrNull(options.stability->percentile)},

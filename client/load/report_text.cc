@@ -36,7 +36,7 @@ std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
              : absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)));
 }
 
-/// What was asked: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
+/// Describes the requests: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
 std::string SubjectText(const BenchSubject& subject) {
   return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
                       subject.causal.value_or(false) ? ", causal" : "",

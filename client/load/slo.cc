@@ -46,6 +46,13 @@ absl::Status ParseName(const std::string& name, SloTarget& target) {
   return absl::OkStatus();
 }
 
+/// The share of failures: requests that failed or were not sent, warm-up included, divided by these
+/// plus the answers that count.
+double ErrorShare(const LoadResult& result) {
+  const auto failed = static_cast<double>(NumFailures(result.failures));
+  return Share(failed, failed + static_cast<double>(result.latency_ns.count()));
+}
+
 }  // namespace
 
 absl::StatusOr<SloTarget> ParseSlo(const std::string& text) {
@@ -62,11 +69,6 @@ absl::StatusOr<SloTarget> ParseSlo(const std::string& text) {
   }
   target.limit = absl::ToDoubleMilliseconds(limit);
   return target;
-}
-
-double ErrorShare(const LoadResult& result) {
-  const auto failed = static_cast<double>(NumFailures(result.failures));
-  return Share(failed, failed + static_cast<double>(result.latency_ns.count()));
 }
 
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result) {

@@ -32,8 +32,4 @@ struct SloCheck {
 /// Checks a target. A load without answers meets no target of latency.
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
 
-/// The share of failures: requests that failed or were not sent, warm-up included, divided by these
-/// plus the answers that count.
-double ErrorShare(const LoadResult& result);
-
 }  // namespace attention

@@ -22,22 +22,12 @@ Time Later(Time time, absl::Duration duration) {
 }  // namespace
 
 ClosedWindow::ClosedWindow(const LoadOptions& options)
-    : options_(options), window_(Time::max(), Time::max()) {
-  if (options.warmup_requests == 0) {
-    const Time start = Later(Time::clock::now(), options.warmup);
-    window_.Move(start, Later(start, LongestWindow(options)));
-    has_begun_ = true;
-  } else {
-    earliest_ = Later(Time::clock::now(), options.warmup);
-  }
+    : options_(options), window_(Later(Time::clock::now(), options.warmup), Time::max()) {
+  window_.EndAt(Later(window_.start(), LongestWindow(options)));
 }
 
-void ClosedWindow::Advance(Time now, int64_t num_ended, int64_t num_measured) {
-  if (!has_begun_ && now >= earliest_ && num_ended >= options_.warmup_requests) {
-    window_.Move(now, Later(now, LongestWindow(options_)));
-    has_begun_ = true;
-  }
-  if (has_begun_ && options_.requests > 0 && num_measured >= options_.requests) {
+void ClosedWindow::Advance(Time now, int64_t num_measured) {
+  if (options_.requests > 0 && num_measured >= options_.requests) {
     window_.EndAt(now);
   }
 }
@@ -59,14 +49,8 @@ bool ClosedWindow::IsEnough(Time now, int64_t num_measured) const {
 OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
   const ArrivalOptions& arrivals = options.open_loop->arrivals;
   Schedule schedule(arrivals, start);
-  for (int64_t i = 0; i < options.warmup_requests; ++i) {
-    schedule.Advance();
-  }
   OpenWindow window;
   window.start = Later(start, options.warmup);
-  if (options.warmup_requests > 0) {
-    window.start = std::max(window.start, schedule.due());
-  }
   window.end = Later(window.start, LongestWindow(options));
   if (arrivals.trace != nullptr) {
     window.end =

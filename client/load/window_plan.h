@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// The window of a closed loop that starts now. It begins and ends as answers come. For one thread.
+/// The window of a closed loop that starts now. It may end as answers come. For one thread.
 class ClosedWindow {
  public:
   using Time = MeasuredWindow::Time;
@@ -20,8 +20,8 @@ class ClosedWindow {
 
   MeasuredWindow& window() { return window_; }
 
-  /// To be called after a request ended. So many have ended by now, and so many of those count.
-  void Advance(Time now, int64_t num_ended, int64_t num_measured);
+  /// To be called after a request ended. So many that count have ended by now.
+  void Advance(Time now, int64_t num_measured);
   void EndIfRequested(Time now);
   /// Whether requests are still to be sent.
   bool IsOpen(Time now) const { return now < window_.end(); }
@@ -31,9 +31,6 @@ class ClosedWindow {
  private:
   const LoadOptions& options_;
   MeasuredWindow window_;
-  /// The earliest start after a warm-up by number of requests.
-  Time earliest_;
-  bool has_begun_ = false;
 };
 
 /// The window of an open loop that starts at `start`; it depends only on options and schedule.

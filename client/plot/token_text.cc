@@ -1,6 +1,10 @@
 #include "client/plot/token_text.h"
 
+#include <locale.h>
+#include <wchar.h>
+
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -20,22 +24,8 @@ constexpr Range kInvisible[] = {{0x00AD, 0x00AD}, {0x061C, 0x061C}, {0x180E, 0x1
                                 {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},
                                 {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
 
-// East_Asian_Width W and F, in whole blocks.
-constexpr Range kWide[] = {{0x1100, 0x115F},   {0x231A, 0x231B},   {0x23E9, 0x23EC},
-                           {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97F},
-                           {0xAC00, 0xD7A3},   {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
-                           {0xFF01, 0xFF60},   {0xFFE0, 0xFFE6},   {0x1F300, 0x1F64F},
-                           {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
-
-// Marks that stand on the character before them.
-constexpr Range kCombining[] = {
-    {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x0610, 0x061A}, {0x064B, 0x065F},
-    {0x0E31, 0x0E31}, {0x0E34, 0x0E3A}, {0x0E47, 0x0E4E}, {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},
-    {0x20D0, 0x20FF}, {0x302A, 0x302D}, {0x3099, 0x309A}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}};
-
-template <size_t N>
-bool IsIn(const Range (&ranges)[N], uint32_t value) {
-  return std::any_of(ranges, ranges + N, [value](const Range& range) {
+bool IsInvisible(uint32_t value) {
+  return std::any_of(std::begin(kInvisible), std::end(kInvisible), [value](const Range& range) {
     return value >= range.first && value <= range.last;
   });
 }
@@ -62,13 +52,20 @@ std::string ShownCharacter(absl::string_view bytes, uint32_t value) {
   if (value < 0x20 || value == 0x7F) {
     return ShownControl(value);
   }
-  if ((value >= 0x80 && value < 0xA0) || IsIn(kInvisible, value)) {
+  if ((value >= 0x80 && value < 0xA0) || IsInvisible(value)) {
     return absl::StrFormat("<U+%04X>", value);
   }
   return std::string(bytes);
 }
 
-int64_t ColumnsOf(uint32_t value) { return IsIn(kCombining, value) ? 0 : IsIn(kWide, value) + 1; }
+/// The columns of a character, whatever the locale of the program: that of the call knows Unicode.
+int64_t ColumnsOf(uint32_t value) {
+  static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  const locale_t previous = uselocale(unicode);
+  const int columns = wcwidth(static_cast<wchar_t>(value));
+  uselocale(previous);
+  return columns < 0 ? 1 : columns;
+}
 
 }  // namespace
 

@@ -26,7 +26,7 @@ struct OptionsFit {
 struct OptionError {
   /// The name of the field in AttentionOptions: "window", "rotary.base", "global_tokens[3]".
   std::string field;
-  /// What was expected and what was found: "expected 0 or more, found -1".
+  /// The expected and the found value: "expected 0 or more, found -1".
   std::string text;
 };
 

@@ -1,4 +1,4 @@
-// What an attention layer is made of, and a call of it.
+// The parts of an attention layer, and a call of it.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,7 @@ struct LayerCall {
   /// on. A slice is about `slice_flops` operations for each thread of the pool, but at least 64
   /// rows. The function may run another computation on the same pool with another workspace. Null:
   /// the call is not divided into slices.
-  GoOn go_on = nullptr;
+  Yield yield = nullptr;
   /// Rotations that the layers of a run share; null: the call makes its own.
   RotaryTables* rotations = nullptr;
   double slice_flops = kSliceFlops;

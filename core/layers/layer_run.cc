@@ -132,9 +132,9 @@ absl::Status LayerRun::ProjectMemoryPart(const Projection& projection, int64_t p
     outputs.push_back(
         {first, FromColumn(SliceRows(key_value_, FirstKey(i), KeyRows(sequence)), column)});
   }
-  const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.go_on, call_.slice_flops);
+  const int64_t slice = RowsPerSlice(flops_.key, workspace_.pool(), call_.yield, call_.slice_flops);
   for (int64_t row = 0, rows = 0; row < input.rows; row += rows) {
-    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    RETURN_IF_ERROR(CallYield(call_.yield));
     rows = std::min(slice, input.rows - row);
     projection.linear->Run({.input = SliceRows(input, row, rows),
                             .first_part = projection.part,

@@ -67,7 +67,7 @@ double LayerRun::RowFlops(int64_t sequence) const {
 }
 
 bool LayerRun::FitsOneSlice() const {
-  if (!call_.go_on) {
+  if (!call_.yield) {
     return true;
   }
   double flops = 0;
@@ -86,7 +86,7 @@ absl::Status LayerRun::Run() {
 }
 
 absl::Status LayerRun::RunInOneStage() {
-  RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+  RETURN_IF_ERROR(CallYield(call_.yield));
   Project(0, hidden_states_.rows);
   const Stage all = RowRangesOf(0, hidden_states_.rows);
   RETURN_IF_ERROR(CacheKeys(all));
@@ -112,9 +112,9 @@ int64_t LayerRun::NeededRows(const Stage& stage) const {
 
 absl::Status LayerRun::ProjectUntil(int64_t needed) {
   const double row_flops = flops_.query + (is_fused_ ? flops_.key : 0);
-  const int64_t slice = RowsPerSlice(row_flops, workspace_.pool(), call_.go_on, call_.slice_flops);
+  const int64_t slice = RowsPerSlice(row_flops, workspace_.pool(), call_.yield, call_.slice_flops);
   while (projected_rows_ < needed) {
-    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    RETURN_IF_ERROR(CallYield(call_.yield));
     int64_t end = needed;
     if (needed - projected_rows_ > slice) {
       // Packing continues from the first key of a key block of the sequence that is divided.
@@ -138,14 +138,14 @@ absl::Status LayerRun::PackMemoryKeys() {
     lengths.push_back(FirstKey(i + 1) - FirstKey(i));
   }
   StageLimits limits;
-  if (call_.go_on) {
+  if (call_.yield) {
     const int64_t row_bytes = key_value_.cols * static_cast<int64_t>(SizeOf(key_value_.dtype));
     const double slice_bytes =
         kPackedBytesPerFlop * SliceFlops(workspace_.pool(), call_.slice_flops);
     limits.rows = BlockRows(static_cast<int64_t>(slice_bytes) / row_bytes);
   }
   for (const Stage& stage : CutIntoStages(lengths, limits)) {
-    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    RETURN_IF_ERROR(CallYield(call_.yield));
     flash_->PackKeys(stage);
   }
   return absl::OkStatus();
@@ -162,7 +162,7 @@ std::vector<Stage> LayerRun::Stages() const {
   if (call_.on_rows) {
     limits.rows = BlockRows(call_.block_rows);
   }
-  if (call_.go_on) {
+  if (call_.yield) {
     limits.cost = SliceFlops(workspace_.pool(), call_.slice_flops);
   }
   return CutIntoStages(lengths, limits);
@@ -176,7 +176,7 @@ absl::Status LayerRun::RunInStages() {
   }
   for (const Stage& stage : stages) {
     RETURN_IF_ERROR(ProjectUntil(NeededRows(stage)));
-    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    RETURN_IF_ERROR(CallYield(call_.yield));
     flash_->Attend(stage);
     ProjectOutput(stage);
     if (call_.on_rows && !Announce(stage, call_.on_rows)) {

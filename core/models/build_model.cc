@@ -146,7 +146,7 @@ absl::Status Builder::BuildHead() {
   ASSIGN_OR_RETURN(const StoredTensor tensor,
                    checkpoint_.Take(name, {vocab_size, description_.d_model}));
   const PackedLinear::Part part{{.data = tensor.data, .dtype = tensor.dtype}, vocab_size};
-  // With 8-bit weights the logits would lose more accuracy than the memory is worth.
+  // 8-bit weights would cost the logits more accuracy than the memory is worth.
   const WeightsDtype kept =
       weights_dtype_ == WeightsDtype::kF32 ? WeightsDtype::kF32 : WeightsDtype::kBf16;
   const PackedLinear::Format format{kept, RowsDtype(kept, description_.d_model % 2 == 0)};

@@ -123,7 +123,7 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
   const Dtype compute = head.linear.compute();
   const std::vector<LogitsRow> rows = LogitsRows(hidden, call.sequences);
   for (size_t first = 0; first < rows.size(); first += kRows) {
-    RETURN_IF_ERROR(AskToGoOn(call.go_on));
+    RETURN_IF_ERROR(CallYield(call.yield));
     const std::span<const LogitsRow> part =
         std::span(rows).subspan(first, std::min<size_t>(kRows, rows.size() - first));
     const MutableMatrixView input{
@@ -208,14 +208,14 @@ absl::Status Model::Forward(const ModelCall& call, Workspace& workspace) const {
     }
   }
   const MutableMatrixView hidden = CopyRows(call.hidden_states, workspace, kHiddenStates);
-  StackCall stack_call{.hidden_states = hidden, .sequences = sequences, .go_on = call.go_on};
+  StackCall stack_call{.hidden_states = hidden, .sequences = sequences, .yield = call.yield};
   const Stack* stack = &state.stack;
   if (info().has_encoder && !call.memory.has_value()) {
     stack = &*state.encoder;
   } else if (info().has_encoder) {
     const MutableMatrixView memory = CopyRows(*call.memory, workspace, kMemoryStates);
     const StackCall encoder_call{
-        .hidden_states = memory, .sequences = memory_sequences, .go_on = call.go_on};
+        .hidden_states = memory, .sequences = memory_sequences, .yield = call.yield};
     RETURN_IF_ERROR(RunStack(*this, state, *state.encoder, encoder_call, workspace));
     stack_call.memory =
         MatrixView{memory.data, memory.dtype, memory.rows, memory.cols, memory.cols};

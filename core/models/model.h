@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 #include "core/attention/kv_cache.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/models/model_info.h"
+#include "core/runtime/yield.h"
 
 namespace attention {
 
@@ -76,9 +76,9 @@ struct ModelCall {
   /// such a model runs its encoder over hidden_states and returns the encoder's output.
   std::optional<MatrixView> memory = {};
   std::span<const ModelSequence> sequences;
-  /// Called between sublayers, and within them as LayerCall::go_on; returns whether to go on. May
-  /// be null.
-  std::function<bool()> go_on = nullptr;
+  /// Called between sublayers, and within them as LayerCall::yield; returns whether to continue.
+  /// May be null.
+  Yield yield = nullptr;
 };
 
 /// A model that can be served. Immutable after creation; thread-safe.
@@ -147,7 +147,7 @@ class Model {
   double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                int64_t memory_rows = 0) const;
 
-  /// Runs the whole stack. CANCELLED when go_on returned false; INVALID_ARGUMENT names the wrong
+  /// Runs the whole stack. CANCELLED when yield returned false; INVALID_ARGUMENT names the wrong
   /// field of the call. Errors of caches, the state after them, and the promise about bits are
   /// those of MultiHeadAttention::Run.
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;

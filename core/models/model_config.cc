@@ -1,7 +1,6 @@
 #include "core/models/model_config.h"
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,16 +18,6 @@ constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
-constexpr size_t kMaxFoundBytes = 60;
-
-std::string TextOf(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
-std::string RangeText(ModelConfig::NumberRange range) {
-  return absl::StrCat("a number of ", range.least, " to ", range.most);
-}
-
 }  // namespace
 
 absl::StatusOr<ModelConfig> ModelConfig::Load(const std::string& path) {
@@ -38,61 +27,39 @@ absl::StatusOr<ModelConfig> ModelConfig::Load(const std::string& path) {
 
 absl::StatusOr<ModelConfig> ModelConfig::Parse(const std::string& text, const std::string& source) {
   ASSIGN_OR_RETURN(json parsed, ParseJsonObject(text, source));
-  return ModelConfig(std::make_unique<json>(std::move(parsed)), source);
+  auto file = std::make_shared<const json>(std::move(parsed));
+  JsonObject object = JsonObject::OfFile(*file, source);
+  return ModelConfig(std::move(file), std::move(object));
 }
-
-ModelConfig::ModelConfig(std::unique_ptr<json> parsed, std::string source)
-    : json_(std::move(parsed)), source_(std::move(source)) {}
-ModelConfig::ModelConfig(ModelConfig&&) noexcept = default;
-ModelConfig::~ModelConfig() = default;
 
 void ModelConfig::Refuse(const std::string& key, const std::string& expected,
                          const std::string& found) {
-  if (status_.ok()) {
-    status_ = absl::InvalidArgumentError(absl::StrCat(source_, ": ", key, ": expected ", expected,
-                                                      ", found ", found.substr(0, kMaxFoundBytes),
-                                                      found.size() > kMaxFoundBytes ? "..." : ""));
-  }
+  status_.Update(object_.Wrong(key, expected, found));
 }
 
-const json* ModelConfig::Find(Keys keys, const char** found) const {
-  for (const char* key : keys) {
-    const auto member = json_->find(key);
-    if (member != json_->end() && !member->is_null()) {
-      *found = key;
-      return &*member;
-    }
-  }
-  return nullptr;
+const char* ModelConfig::KeyOf(Keys keys) const {
+  const auto* const found =
+      std::find_if(keys.begin(), keys.end(), [this](const char* key) { return Has(key); });
+  return found == keys.end() ? *keys.begin() : *found;
 }
 
-bool ModelConfig::Has(const char* key) const { return Find({key}, &key) != nullptr; }
-
-bool ModelConfig::IsNull(const char* key) const {
-  const auto member = json_->find(key);
-  return member != json_->end() && member->is_null();
+template <typename Value>
+Value ModelConfig::Keep(absl::StatusOr<Value> read, Value fallback) {
+  status_.Update(read.status());
+  return read.ok() ? *std::move(read) : fallback;
 }
 
 int64_t ModelConfig::WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback) {
-  const char* key = *keys.begin();
-  const json* value = Find(keys, &key);
-  std::string found = value == nullptr ? "none" : TextOf(*value);
-  if (value == nullptr && fallback.has_value()) {
-    if (*fallback >= range.first && *fallback <= range.last) {
-      return *fallback;
-    }
-    found = absl::StrCat("none, which stands for ", *fallback);
+  const char* const key = KeyOf(keys);
+  if (Has(key) || !fallback.has_value()) {
+    return Keep(object_.WholeNumber(key, range), range.first);
   }
-  // The parser gives numbers of 2^63 and more as unsigned.
-  const bool is_whole = value != nullptr && value->is_number_integer() &&
-                        (!value->is_number_unsigned() ||
-                         value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
-  const int64_t number = is_whole ? value->get<int64_t>() : range.first;
-  if (!is_whole || number < range.first || number > range.last) {
-    Refuse(key, absl::StrCat("a whole number of ", range.first, " to ", range.last), found);
+  if (*fallback < range.first || *fallback > range.last) {
+    Refuse(key, absl::StrCat("a whole number of ", range.first, " to ", range.last),
+           absl::StrCat("none, which stands for ", *fallback));
     return range.first;
   }
-  return number;
+  return *fallback;
 }
 
 int64_t ModelConfig::Size(Keys keys, std::optional<int64_t> fallback) {
@@ -110,26 +77,15 @@ int64_t ModelConfig::Count(Keys keys, int64_t fallback) {
 int64_t ModelConfig::Divisor(Keys keys, int64_t whole, std::optional<int64_t> fallback) {
   const int64_t divisor = Size(keys, fallback);
   if (whole % divisor != 0) {
-    const char* key = *keys.begin();
-    Find(keys, &key);
-    Refuse(key, absl::StrCat("a divisor of ", whole), absl::StrCat(divisor));
+    Refuse(KeyOf(keys), absl::StrCat("a divisor of ", whole), absl::StrCat(divisor));
     return 1;
   }
   return divisor;
 }
 
 double ModelConfig::Number(Keys keys, NumberRange range, double fallback) {
-  const char* key = nullptr;
-  const json* value = Find(keys, &key);
-  if (value == nullptr) {
-    return fallback;
-  }
-  const double number = value->is_number() ? value->get<double>() : std::nan("");
-  if (!(number >= range.least && number <= range.most)) {
-    Refuse(key, RangeText(range), TextOf(*value));
-    return fallback;
-  }
-  return number;
+  const char* const key = KeyOf(keys);
+  return Has(key) ? Keep(object_.Number(key, range), fallback) : fallback;
 }
 
 float ModelConfig::Epsilon(Keys keys, double fallback) {
@@ -137,75 +93,26 @@ float ModelConfig::Epsilon(Keys keys, double fallback) {
 }
 
 bool ModelConfig::Flag(Keys keys, bool fallback) {
-  const char* key = nullptr;
-  const json* value = Find(keys, &key);
-  if (value == nullptr) {
-    return fallback;
-  }
-  if (!value->is_boolean()) {
-    Refuse(key, "true or false", TextOf(*value));
-    return fallback;
-  }
-  return value->get<bool>();
+  return Keep(object_.BoolOr(KeyOf(keys), fallback), fallback);
 }
 
 std::string ModelConfig::Text(Keys keys, const std::string& fallback) {
-  const char* key = nullptr;
-  const json* value = Find(keys, &key);
-  if (value == nullptr) {
-    return fallback;
-  }
-  if (!value->is_string()) {
-    Refuse(key, "a text", TextOf(*value));
-    return fallback;
-  }
-  return value->get<std::string>();
+  return Keep(object_.StringOr(KeyOf(keys), fallback), fallback);
 }
 
 std::vector<double> ModelConfig::Numbers(const char* key, int64_t count, NumberRange range) {
-  const json* value = Find({key}, &key);
-  std::vector<double> numbers;
-  bool is_good = value != nullptr && value->is_array() && std::ssize(*value) == count;
-  for (int64_t i = 0; is_good && i < count; ++i) {
-    const json& item = (*value)[i];
-    numbers.push_back(item.is_number() ? item.get<double>() : std::nan(""));
-    is_good = numbers.back() >= range.least && numbers.back() <= range.most;
-  }
-  if (!is_good) {
-    Refuse(key, absl::StrCat("a list of ", count, ", each ", RangeText(range)),
-           value == nullptr ? "none" : TextOf(*value));
-    numbers.assign(count, range.least);
-  }
-  return numbers;
+  return Keep(object_.Numbers(key, count, range), std::vector<double>(count, range.first));
 }
 
 std::vector<std::string> ModelConfig::Texts(const char* key) {
-  const json* value = Find({key}, &key);
-  std::vector<std::string> texts;
-  if (value == nullptr) {
-    return texts;
-  }
-  bool is_good = value->is_array();
-  for (size_t i = 0; is_good && i < value->size(); ++i) {
-    is_good = (*value)[i].is_string();
-    texts.push_back(is_good ? (*value)[i].get<std::string>() : "");
-  }
-  if (!is_good) {
-    Refuse(key, "a list of texts", TextOf(*value));
-  }
-  return texts;
+  return Has(key) ? Keep(object_.Strings(key), {}) : std::vector<std::string>();
 }
 
 ModelConfig ModelConfig::Object(Keys keys) {
-  const char* key = *keys.begin();
-  const json* value = Find(keys, &key);
-  if (value != nullptr && !value->is_object()) {
-    Refuse(key, "an object", TextOf(*value));
-    value = nullptr;
-  }
-  const json empty = json::object();
-  ModelConfig object(std::make_unique<json>(value == nullptr ? empty : *value),
-                     absl::StrCat(source_, ": ", key));
+  static const json* const kNone = new json(json::object());
+  const char* const key = KeyOf(keys);
+  const JsonObject none = *JsonObject::Create(*kNone, object_.PlaceOf(key));
+  ModelConfig object(json_, Has(key) ? Keep(object_.Object(key), none) : none);
   object.status_ = status_;
   return object;
 }

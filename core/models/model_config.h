@@ -6,18 +6,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/kernels/tile/activation.h"
+#include "core/runtime/json_object.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace attention {
 
-/// A JSON object that is read key by key. For a value of the wrong type or out of range, the first
-/// error is kept as status(), which names file, key, expected and found, and the default is
-/// returned: a reader can read all keys and check status() once. A key that is null counts as
-/// absent. Of several keys, the first one that is present counts.
+/// A JsonObject whose first error is kept as status(): for a value of the wrong type or out of
+/// range, the default is returned, so that a reader can read all keys and check status() once. Of
+/// several keys, the first one that is present counts.
 class ModelConfig {
  public:
   using Keys = std::initializer_list<const char*>;
@@ -26,8 +27,6 @@ class ModelConfig {
   static absl::StatusOr<ModelConfig> Load(const std::string& path);
   /// Reads a text. Errors name it `source`.
   static absl::StatusOr<ModelConfig> Parse(const std::string& text, const std::string& source);
-  ModelConfig(ModelConfig&&) noexcept;
-  ~ModelConfig();
 
   const absl::Status& status() const { return status_; }
   /// Keeps an error of this file as status(), unless there is one already. A long `found` is cut.
@@ -36,13 +35,10 @@ class ModelConfig {
   /// Keeps the error of an object within this one.
   void Adopt(const absl::Status& status) { status_.Update(status); }
 
-  bool Has(const char* key) const;
+  bool Has(const char* key) const { return object_.Find(key) != nullptr; }
   /// Whether the key is present and null.
-  bool IsNull(const char* key) const;
-  struct Range {
-    int64_t first = 0;
-    int64_t last = 0;
-  };
+  bool IsNull(const char* key) const { return object_.IsNull(key); }
+  using Range = JsonObject::Range<int64_t>;
   /// Returns a whole number in `range`; the default must be in `range` too. Without a default an
   /// absent key is an error.
   int64_t WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback = std::nullopt);
@@ -56,10 +52,7 @@ class ModelConfig {
   /// Returns a whole number from 1 to 2^24 that divides `whole`.
   int64_t Divisor(Keys keys, int64_t whole, std::optional<int64_t> fallback = std::nullopt);
 
-  struct NumberRange {
-    double least = 0;
-    double most = 0;
-  };
+  using NumberRange = JsonObject::Range<double>;
   /// The range of scales, factors and bounds of logits. Products of a few such numbers are finite
   /// as floats, and are not 0.
   static constexpr NumberRange kScales = {1e-6, 1e6};
@@ -69,7 +62,7 @@ class ModelConfig {
   float Epsilon(Keys keys, double fallback);
   bool Flag(Keys keys, bool fallback);
   std::string Text(Keys keys, const std::string& fallback);
-  /// Returns `count` numbers in `range`; after an error all of them are range.least.
+  /// Returns `count` numbers in `range`; after an error all of them are range.first.
   std::vector<double> Numbers(const char* key, int64_t count, NumberRange range);
   std::vector<std::string> Texts(const char* key);
   /// Returns an object within this one, with the same status(); it is empty when the key is absent.
@@ -80,11 +73,16 @@ class ModelConfig {
   void Expect(const char* key, bool only);
 
  private:
-  ModelConfig(std::unique_ptr<nlohmann::json> json, std::string source);
-  const nlohmann::json* Find(Keys keys, const char** found) const;
+  ModelConfig(std::shared_ptr<const nlohmann::json> json, JsonObject object)
+      : json_(std::move(json)), object_(std::move(object)) {}
+  /// Returns the first key that is present, or else the first.
+  const char* KeyOf(Keys keys) const;
+  /// Returns what was read; after an error, which it keeps, `fallback`.
+  template <typename Value>
+  Value Keep(absl::StatusOr<Value> read, Value fallback);
 
-  std::unique_ptr<nlohmann::json> json_;
-  std::string source_;
+  std::shared_ptr<const nlohmann::json> json_;  // of the file, which `object_` borrows
+  JsonObject object_;
   absl::Status status_;
 };
 

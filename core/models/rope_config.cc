@@ -112,7 +112,7 @@ double YarnMagnitude(double factor, double scale) {
 }
 
 double YarnMagnitudeOf(ModelConfig& object, double factor) {
-  constexpr ModelConfig::NumberRange kRange{0, kScales.most};
+  constexpr ModelConfig::NumberRange kRange{0, kScales.last};
   const double scale = object.Number({"mscale"}, kRange, 0);
   const double scale_all = object.Number({"mscale_all_dim"}, kRange, 0);
   const double fallback = scale != 0 && scale_all != 0
@@ -129,11 +129,11 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
   const double factor =
       object.Number({"factor"}, kScales, static_cast<double>(rope.max_positions) / original);
   const auto dim = static_cast<double>(rope.width);
-  const auto pair_that_turns = [&](double times) {
+  const auto pair_that_rotates = [&](double times) {
     return dim * std::log(original / (times * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
-  double low = pair_that_turns(object.Number({"beta_fast"}, kScales, 32));
-  double high = pair_that_turns(object.Number({"beta_slow"}, kScales, 1));
+  double low = pair_that_rotates(object.Number({"beta_fast"}, kScales, 32));
+  double high = pair_that_rotates(object.Number({"beta_slow"}, kScales, 1));
   if (object.Flag({"truncate"}, true)) {
     low = std::floor(low);
     high = std::ceil(high);

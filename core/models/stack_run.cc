@@ -164,7 +164,7 @@ absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& 
   LayerCall call{.hidden_states = input,
                  .sequences = sequences,
                  .residual = residual,
-                 .go_on = call_.go_on,
+                 .yield = call_.yield,
                  .rotations = &rotations_};
   if (sublayer.is_cross) {
     call.memory = call_.memory;
@@ -177,9 +177,9 @@ absl::Status StackRun::RunAttention(const Sublayer& sublayer, const MatrixView& 
 absl::Status StackRun::RunFeedForward(const FeedForward& layer, const MatrixView& input,
                                       const std::optional<MatrixView>& residual,
                                       const MutableMatrixView& target) {
-  const int64_t slice = RowsPerSlice(layer.row_flops(), workspace_.pool(), call_.go_on);
+  const int64_t slice = RowsPerSlice(layer.row_flops(), workspace_.pool(), call_.yield);
   for (int64_t row = 0, rows = 0; row < input.rows; row += rows) {
-    RETURN_IF_ERROR(AskToGoOn(call_.go_on));
+    RETURN_IF_ERROR(CallYield(call_.yield));
     rows = std::min(slice, input.rows - row);
     const auto part_of = [&](const MatrixView& view) { return SliceRows(view, row, rows); };
     layer.Run(part_of(input),

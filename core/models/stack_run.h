@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "core/models/model.h"
 #include "core/models/model_parts.h"
+#include "core/runtime/yield.h"
 
 namespace attention {
 
@@ -30,10 +30,10 @@ struct StackCall {
   /// f32: the output of the encoder, for a decoder.
   std::optional<MatrixView> memory = {};
   std::span<const StackSequence> sequences;
-  const std::function<bool()>& go_on;
+  const Yield& yield;
 };
 
-/// Runs the sublayers, then the final norm. CANCELLED when go_on returned false.
+/// Runs the sublayers, then the final norm. CANCELLED when yield returned false.
 absl::Status RunStack(const Model& model, const ModelParts& state, const Stack& stack,
                       const StackCall& call, Workspace& workspace);
 

@@ -151,8 +151,8 @@ void ComputeLogWeights(const Extents& e, const std::vector<double>& query,
       double* row = log_weights.data() + (h * e.query_len + i) * e.kv_len;
       for (int64_t j = 0; j < e.kv_len; ++j) {
         const double* key_row = key.data() + (j * e.num_kv_heads + KvHead(e, h)) * e.head_dim;
-        row[j] = Sees(e, options, h, i, j) ? LogWeight(e, options, query_row, key_row, h, i, j)
-                                           : -std::numeric_limits<double>::infinity();
+        row[j] = AttendsTo(e, options, h, i, j) ? LogWeight(e, options, query_row, key_row, h, i, j)
+                                                : -std::numeric_limits<double>::infinity();
       }
     }
   }
@@ -186,7 +186,7 @@ void ComputeWeightedSums(const Extents& e, const Options& options, const std::ve
       const double* weights_row = result.weights.data() + (h * e.query_len + i) * e.kv_len;
       double* output_row = result.output.data() + (i * e.num_heads + h) * e.value_head_dim;
       for (int64_t j = 0; j < e.kv_len; ++j) {
-        if (!Sees(e, options, h, i, j)) {
+        if (!AttendsTo(e, options, h, i, j)) {
           continue;
         }
         const double* value_row =
@@ -221,7 +221,8 @@ double Norm(const std::vector<double>& values) {
 
 }  // namespace
 
-bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t row, int64_t key) {
+bool AttendsTo(const Extents& extents, const Options& options, int64_t head, int64_t row,
+               int64_t key) {
   if (!options.mask.empty() && ElementOf(extents, options.mask, head, row, key) == 0) {
     return false;
   }

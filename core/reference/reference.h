@@ -78,7 +78,8 @@ struct Extents {
 
 /// Whether row `row` of `head` may attend to `key` by all rules of `options`, except an infinite
 /// bias. It uses only the lengths of `extents`.
-bool Sees(const Extents& extents, const Options& options, int64_t head, int64_t row, int64_t key);
+bool AttendsTo(const Extents& extents, const Options& options, int64_t head, int64_t row,
+               int64_t key);
 
 struct AttentionResult {
   std::vector<double> output;       // [query_len, num_heads, value_head_dim]

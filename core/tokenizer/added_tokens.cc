@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "core/tokenizer/steps.h"
 
 namespace attention {
 namespace {
@@ -64,7 +65,7 @@ absl::Status AddedTokens::Add(const JsonObject& object, const Vocabulary& vocabu
   ASSIGN_OR_RETURN(token.rstrip, object.Bool("rstrip"));
   ASSIGN_OR_RETURN(token.normalized, object.Bool("normalized"));
   RETURN_IF_ERROR(object.Bool("special").status());
-  RETURN_IF_ERROR(object.Id("id").status());
+  RETURN_IF_ERROR(ParseId(object, "id").status());
   if (token.content.empty()) {
     return absl::OkStatus();
   }

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "core/tokenizer/json_object.h"
+#include "core/runtime/json_object.h"
 #include "core/tokenizer/normalizer.h"
 #include "core/tokenizer/piece.h"
 #include "core/tokenizer/trie.h"

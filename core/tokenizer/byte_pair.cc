@@ -12,6 +12,7 @@
 #include "core/tokenizer/merges.h"
 #include "core/tokenizer/subword_model.h"
 #include "core/tokenizer/unicode.h"
+#include "nlohmann/json.hpp"
 
 namespace attention {
 namespace {
@@ -20,7 +21,7 @@ class BytePairModel : public SubwordModel {
  public:
   static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
 
-  absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+  absl::Status Tokenize(std::string_view word, const Yield& yield,
                         std::vector<int32_t>& ids) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   bool has_byte_tokens() const override { return byte_fallback_; }
@@ -130,7 +131,7 @@ absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word)
   return ids;
 }
 
-absl::Status BytePairModel::Tokenize(std::string_view word, const GoOn& go_on,
+absl::Status BytePairModel::Tokenize(std::string_view word, const Yield& yield,
                                      std::vector<int32_t>& ids) const {
   if (ignore_merges_) {
     if (const std::optional<int32_t> id = vocabulary_.Find(word)) {
@@ -139,7 +140,7 @@ absl::Status BytePairModel::Tokenize(std::string_view word, const GoOn& go_on,
     }
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> spelled, Spell(word));
-  RETURN_IF_ERROR(merges_.Apply(go_on, spelled));
+  RETURN_IF_ERROR(merges_.Apply(yield, spelled));
   ids.insert(ids.end(), spelled.begin(), spelled.end());
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace attention {
 namespace {
@@ -19,7 +20,7 @@ using Pair = std::pair<std::string, std::string>;
 
 absl::Status BadMerge(const std::string& place, const std::string& expected, const json& found) {
   return absl::InvalidArgumentError(
-      absl::StrCat(place, ": expected ", expected, ", found ", Describe(&found)));
+      absl::StrCat(place, ": expected ", expected, ", found ", DescribeJson(&found)));
 }
 
 absl::StatusOr<Pair> ParsePair(const json& merge, const std::string& place) {
@@ -59,7 +60,7 @@ class Merges::Word {
     }
   }
 
-  absl::Status MergeAll(const GoOn& go_on) {
+  absl::Status MergeAll(const Yield& yield) {
     constexpr int kMergesBetweenAsks = 1 << 16;
     for (int done = 1; !candidates_.empty(); ++done) {
       const Candidate best = candidates_.front();
@@ -69,7 +70,7 @@ class Merges::Word {
         MergeWithNext(best.place, merge->id);
       }
       if (done % kMergesBetweenAsks == 0) {
-        RETURN_IF_ERROR(Ask(go_on));
+        RETURN_IF_ERROR(CallYield(yield));
       }
     }
     std::erase(ids_, kGone);
@@ -167,8 +168,8 @@ const Merges::Merge* Merges::Find(int32_t left, int32_t right) const {
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-absl::Status Merges::Apply(const GoOn& go_on, std::vector<int32_t>& ids) const {
-  return Word(*this, ids).MergeAll(go_on);
+absl::Status Merges::Apply(const Yield& yield, std::vector<int32_t>& ids) const {
+  return Word(*this, ids).MergeAll(yield);
 }
 
 }  // namespace attention

@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/tokenizer/go_on.h"
-#include "core/tokenizer/json_object.h"
+#include "core/runtime/json_object.h"
+#include "core/runtime/yield.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace attention {
@@ -27,9 +27,9 @@ class Merges {
                                       size_t prefix_bytes);
 
   /// Merges the tokens of a word until no pair can be merged, in O(n log n) time and at most 16
-  /// bytes of memory for each token. CANCELLED, with `ids` in an undefined state, when `go_on`
+  /// bytes of memory for each token. CANCELLED, with `ids` in an undefined state, when `yield`
   /// returned false.
-  absl::Status Apply(const GoOn& go_on, std::vector<int32_t>& ids) const;
+  absl::Status Apply(const Yield& yield, std::vector<int32_t>& ids) const;
 
  private:
   struct Merge {

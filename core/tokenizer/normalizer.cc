@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/pattern.h"
+#include "core/tokenizer/steps.h"
 
 namespace attention {
 namespace {
@@ -28,8 +29,8 @@ void Filter(Piece& piece, Keep keep) {
 }
 
 absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
-  // What comes first is found by normalizing it alone, which composition across its end could make
-  // inexact; no piece begins there then.
+  // The first part is normalized alone. Composition across its end could make its length inexact;
+  // no piece begins there then.
   ASSIGN_OR_RETURN(const std::string first,
                    Normalized(form, std::string_view(piece.text).substr(0, piece.first_bytes)));
   ASSIGN_OR_RETURN(piece.text, Normalized(form, piece.text));

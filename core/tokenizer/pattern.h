@@ -10,8 +10,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "core/runtime/json_object.h"
 #include "core/runtime/status_macros.h"
-#include "core/tokenizer/json_object.h"
 #include "core/tokenizer/unicode.h"
 
 namespace attention {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "core/tokenizer/steps.h"
+#include "nlohmann/json.hpp"
 
 namespace attention {
 namespace {
@@ -58,7 +60,7 @@ absl::StatusOr<PostProcessor::Part> ParsePart(const JsonObject& step, const Json
   ASSIGN_OR_RETURN(const JsonObject object, piece.Object(is_text ? "Sequence" : "SpecialToken"));
   ASSIGN_OR_RETURN(const std::string name, object.String("id"));
   PostProcessor::Part part{.is_text = is_text};
-  ASSIGN_OR_RETURN(part.type_id, object.Id("type_id"));
+  ASSIGN_OR_RETURN(part.type_id, ParseId(object, "type_id"));
   if (!is_text) {
     ASSIGN_OR_RETURN(part.ids, ParseSpecialIds(step, name));
   } else if (name != "A") {

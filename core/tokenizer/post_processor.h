@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/tokenizer/json_object.h"
+#include "core/runtime/json_object.h"
 
 namespace attention {
 

@@ -5,6 +5,7 @@
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/pattern.h"
+#include "core/tokenizer/steps.h"
 
 namespace attention {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/tokenizer/go_on.h"
-#include "core/tokenizer/json_object.h"
+#include "core/runtime/json_object.h"
+#include "core/runtime/yield.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace attention {
@@ -19,9 +19,9 @@ class SubwordModel {
   virtual ~SubwordModel() = default;
 
   /// Appends the ids of one word. INVALID_ARGUMENT when the word needs the unknown token and the
-  /// vocabulary lacks it; CANCELLED when `go_on` returned false. REQUIRES: `word` is not empty, and
+  /// vocabulary lacks it; CANCELLED when `yield` returned false. REQUIRES: `word` is not empty, and
   /// valid UTF-8.
-  virtual absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+  virtual absl::Status Tokenize(std::string_view word, const Yield& yield,
                                 std::vector<int32_t>& ids) const = 0;
 
   virtual const Vocabulary& vocabulary() const = 0;

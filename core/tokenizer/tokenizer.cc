@@ -7,12 +7,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "core/tokenizer/added_tokens.h"
 #include "core/tokenizer/byte_level.h"
-#include "core/tokenizer/json_object.h"
 #include "core/tokenizer/normalizer.h"
 #include "core/tokenizer/post_processor.h"
 #include "core/tokenizer/pre_tokenizer.h"
@@ -159,7 +159,7 @@ class Tokenizer::Encoding {
 };
 
 absl::Status Tokenizer::Encoding::AddText(std::string_view text) {
-  RETURN_IF_ERROR(Ask(options_.go_on));
+  RETURN_IF_ERROR(CallYield(options_.yield));
   return parts_.added_tokens.SplitText(WholeText(text), [this](Segment segment) -> absl::Status {
     if (segment.id != Segment::kText) {
       return AddSegment(std::move(segment));
@@ -182,9 +182,9 @@ absl::Status Tokenizer::Encoding::AddSegment(Segment segment) {
 absl::Status Tokenizer::Encoding::AddWord(const Piece& word) {
   constexpr int kWordsBetweenAsks = 1024;
   if (++words_ % kWordsBetweenAsks == 0) {
-    RETURN_IF_ERROR(Ask(options_.go_on));
+    RETURN_IF_ERROR(CallYield(options_.yield));
   }
-  RETURN_IF_ERROR(parts_.model->Tokenize(word.text, options_.go_on, ids_));
+  RETURN_IF_ERROR(parts_.model->Tokenize(word.text, options_.yield, ids_));
   return CheckCount();
 }
 

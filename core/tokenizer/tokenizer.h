@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/runtime/yield.h"
 
 namespace attention {
 
@@ -29,7 +29,7 @@ struct EncodeOptions {
   std::optional<int64_t> max_tokens = {};
   /// A function that is called between parts of the text; false ends the work with CANCELLED. May
   /// be null.
-  std::function<bool()> go_on = nullptr;
+  Yield yield = nullptr;
 };
 
 /// A tokenizer. Immutable after creation; thread-safe.
@@ -50,7 +50,7 @@ class Tokenizer {
   /// `text`, besides the result. INVALID_ARGUMENT for text that is not UTF-8 (names the byte), that
   /// is longer than 64 MiB or has more than `max_tokens` ids, for a character that is not in the
   /// vocabulary of a model without an unknown token, and for text for which a pattern needs too
-  /// many steps. CANCELLED when `go_on` returned false.
+  /// many steps. CANCELLED when `yield` returned false.
   absl::StatusOr<TokenizedText> Encode(std::string_view text,
                                        const EncodeOptions& options = {}) const;
 

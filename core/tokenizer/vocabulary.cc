@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "core/tokenizer/steps.h"
+#include "nlohmann/json.hpp"
 
 namespace attention {
 

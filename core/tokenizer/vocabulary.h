@@ -9,7 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/tokenizer/json_object.h"
+#include "core/runtime/json_object.h"
 
 namespace attention {
 

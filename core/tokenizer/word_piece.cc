@@ -9,6 +9,7 @@
 #include "core/tokenizer/subword_model.h"
 #include "core/tokenizer/trie.h"
 #include "core/tokenizer/unicode.h"
+#include "nlohmann/json.hpp"
 
 namespace attention {
 namespace {
@@ -19,7 +20,7 @@ class WordPieceModel : public SubwordModel {
  public:
   static absl::StatusOr<std::unique_ptr<SubwordModel>> Parse(const JsonObject& json);
 
-  absl::Status Tokenize(std::string_view word, const GoOn& go_on,
+  absl::Status Tokenize(std::string_view word, const Yield& yield,
                         std::vector<int32_t>& ids) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   bool has_byte_tokens() const override { return false; }
@@ -82,7 +83,7 @@ bool WordPieceModel::AppendPieces(std::string_view word, std::vector<int32_t>& i
   return true;
 }
 
-absl::Status WordPieceModel::Tokenize(std::string_view word, const GoOn&,
+absl::Status WordPieceModel::Tokenize(std::string_view word, const Yield&,
                                       std::vector<int32_t>& ids) const {
   const size_t size = ids.size();
   if (!IsTooLong(word) && AppendPieces(word, ids)) {

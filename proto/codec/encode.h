@@ -28,7 +28,7 @@ class Encoder {
   void Attach(grpc::Slice bytes, v1::Tensor& tensor) {
     Attach(std::move(bytes), *tensor.mutable_data());
   }
-  /// The same for any payload field, including one element of a repeated field.
+  /// Attaches bytes to any payload field, including one element of a repeated field.
   void Attach(grpc::Slice bytes, std::string& payload);
 
   /// Returns the wire form of `message`: its own encoding, with each field once and the attached

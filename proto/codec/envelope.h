@@ -47,7 +47,7 @@ Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
   return ResolvePayload(tensor.data(), bytes);
 }
 
-/// The same for a generated type. The result keeps the slices of `wire` alive, not `wire` itself.
+/// Decodes a generated type. The result keeps the slices of `wire` alive, not `wire` itself.
 template <typename M>
 absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire) {
   Received<M> received;

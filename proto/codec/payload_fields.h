@@ -1,5 +1,4 @@
-// Which fields of a message type carry payload: large `bytes` that are never copied through a
-// std::string.
+// The payload fields of message types: large `bytes` that are never copied through a std::string.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

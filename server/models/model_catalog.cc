@@ -176,7 +176,7 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
 }
 
 void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {
-  if (version.NeedsLoading(occasion) && environment_.go_on()) {
+  if (version.NeedsLoading(occasion) && environment_.yield()) {
     version.SetLoading();
     Post(version.state().name);
     // Frees the version that an earlier load has replaced, so that a folder is never in memory

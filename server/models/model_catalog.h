@@ -47,7 +47,7 @@ class ModelCatalog {
   /// Loads and withdraws versions until the name is as requested.
   absl::Status Refresh(Occasion occasion);
 
-  /// With a version, serves that version whatever the policy says. Without, serves `name` by the
+  /// Serves `version` of `name` whatever the policy says; without a version, serves `name` by the
   /// policy again. Failed versions are tried once more. NOT_FOUND for a name or version that the
   /// folder does not have; FAILED_PRECONDITION for a name that does not belong to the folder;
   /// otherwise the loader's error.

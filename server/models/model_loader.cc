@@ -52,7 +52,7 @@ ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelReposit
   return {.repository = repository,
           .load = options.load,
           .weights_dtype = options.weights_dtype,
-          .go_on = [queue] { return !queue->is_closed(); },
+          .yield = [queue] { return !queue->is_closed(); },
           .share = [queue](std::unique_ptr<Model> model) { return Share(queue, std::move(model)); },
           .free_unused = [queue] { queue->RunUrgent(); }};
 }
@@ -128,7 +128,7 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
 void ModelLoader::Refresh(Occasion occasion) {
   const absl::Status status =
       Contain("the model loader", [&] { return catalog_.Refresh(occasion); });
-  // The same error of the folder is logged once.
+  // An error of the folder that repeats itself is logged once.
   if (!status.ok() && status != last_error_) {
     Log(LogLevel::kError, absl::StrCat("--models: ", std::string(status.message()),
                                        "; models that were loaded before stay in service"));

@@ -102,7 +102,7 @@ absl::StatusOr<Tensor> ProbeStack(const Model& model, ModelOutput wanted, const 
       model.Forward({.hidden_states = Rows(hidden_states),
                      .memory = has_encoder ? std::optional<MatrixView>(Rows(memory)) : std::nullopt,
                      .sequences = {&sequence, 1},
-                     .go_on = probe.go_on},
+                     .yield = probe.yield},
                     workspace));
   return output;
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/status/statusor.h"
 #include "core/models/model.h"
 #include "core/runtime/workspace.h"
+#include "core/runtime/yield.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -15,7 +15,7 @@ struct Probe {
   /// The number of tokens of the one sequence, and of its memory if it has one.
   int64_t num_tokens = 0;
   /// Asked between sublayers whether to continue; may be null.
-  std::function<bool()> go_on = nullptr;
+  Yield yield = nullptr;
 };
 
 /// Returns how many tokens, at most `max_tokens`, the model accepts.

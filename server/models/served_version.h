@@ -9,6 +9,7 @@
 
 #include "core/models/model_folder.h"
 #include "core/models/model_repository.h"
+#include "core/runtime/yield.h"
 #include "server/models/load_version.h"
 #include "server/models/model_state.h"
 
@@ -28,7 +29,7 @@ struct ServingEnvironment {
   LoadFunction load;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
   /// Asked before each load whether to continue.
-  std::function<bool()> go_on;
+  Yield yield;
   /// Makes the owner of a model that is to serve, and so decides which thread destroys it.
   std::function<std::shared_ptr<const Model>(std::unique_ptr<Model>)> share;
   /// Called before each load and when a name is settled: destroys the unused ones of the models

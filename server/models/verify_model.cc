@@ -76,15 +76,15 @@ absl::StatusOr<ModelDifference> CompareStack(const Comparison& models, ModelOutp
 }  // namespace
 
 absl::StatusOr<ModelVerification> CompareModels(const Model& served, const Model& exact,
-                                                const std::function<bool()>& go_on) {
+                                                const Yield& yield) {
   ThreadPool pool(1);
   Workspace workspace(pool);
   const ModelInfo& info = served.info();
-  const Probe probe = {.num_tokens = ProbeLength(info, kMaxTokens), .go_on = go_on};
+  const Probe probe = {.num_tokens = ProbeLength(info, kMaxTokens), .yield = yield};
   const Comparison models = {served, exact, probe, workspace};
   ModelVerification result = {.info = info, .num_tokens = probe.num_tokens};
   for (int64_t layer = 0; layer < std::ssize(info.layers); ++layer) {
-    if (!go_on()) {
+    if (!yield()) {
       return absl::CancelledError("the caller no longer waits for the answer");
     }
     ASSIGN_OR_RETURN(ModelDifference difference, CompareLayer(models, layer));

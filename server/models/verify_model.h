@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/models/model.h"
+#include "core/runtime/yield.h"
 
 namespace attention {
 
@@ -32,9 +32,9 @@ struct ModelVerification {
 };
 
 /// Gives both models the same seeded problems: attention of each layer over N(0, 1)-like rows, then
-/// the stack. CANCELLED when `go_on` returned false. REQUIRES: `exact` is a copy of `served` in
+/// the stack. CANCELLED when `yield` returned false. REQUIRES: `exact` is a copy of `served` in
 /// f32.
 absl::StatusOr<ModelVerification> CompareModels(const Model& served, const Model& exact,
-                                                const std::function<bool()>& go_on);
+                                                const Yield& yield);
 
 }  // namespace attention

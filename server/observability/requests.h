@@ -12,7 +12,7 @@
 
 namespace attention {
 
-/// Which requests have a line in the log.
+/// The requests that have a line in the log.
 enum class LoggedRequests { kNone, kFailed, kAll };
 
 /// Returns the log line of a request.

@@ -29,9 +29,9 @@ bool WantsRows(const Batch& batch) {
 }
 
 // Returns the rows between two calls of on_rows: those of a slice, and of a row block.
-int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const GoOn& go_on) {
+int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const Yield& yield) {
   const auto tokens = static_cast<double>(std::max<int64_t>(1, batch.tokens));
-  int64_t rows = RowsPerSlice(batch.flops / tokens, pool, go_on);
+  int64_t rows = RowsPerSlice(batch.flops / tokens, pool, yield);
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     if (job->description().wants_rows) {
       const int64_t fitting =
@@ -102,17 +102,17 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   outcome.copied_bytes = packed.input_bytes();
   RowBlocks blocks;
   if (batch.is_long || WantsRows(batch)) {
-    blocks.go_on = [&] {
+    blocks.yield = [&] {
       ++steps_;
       return interlude ? Pause(batch, interlude, outcome) : !IsAbandoned(batch);
     };
-    blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.go_on);
+    blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.yield);
     blocks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
       if (job->description().wants_rows) {
         job->OnRows({sequence, rows.first_row, rows.rows});
       }
-      return blocks.go_on();
+      return blocks.yield();
     };
   }
   return packed.Compute(blocks);

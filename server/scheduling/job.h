@@ -73,7 +73,7 @@ struct EarlierRows {
 /// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
 
-/// What the scheduler did with a job. Durations in nanoseconds.
+/// The scheduler's account of a job. Durations in nanoseconds.
 struct BatchStats {
   int64_t queue_ns = 0;    // from arrival until a batch took it
   int64_t compute_ns = 0;  // from then until its last row was computed
@@ -81,8 +81,8 @@ struct BatchStats {
   int64_t batch_requests = 0;
   int64_t batch_sequences = 0;
   int64_t batch_tokens = 0;
-  // What the request took from the prefix cache: tokens that were not computed, the sequences that
-  // begin with them, and the bytes of their keys and values.
+  // The tokens that were not computed because the prefix cache had them, the sequences that begin
+  // with them, and the bytes of their keys and values.
   int64_t cached_tokens = 0;
   int64_t cached_sequences = 0;
   int64_t cached_bytes = 0;

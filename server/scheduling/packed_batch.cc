@@ -155,7 +155,7 @@ absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
   RETURN_IF_ERROR(key_.model->Forward({.hidden_states = RowsOf(Operand::kQuery),
                                        .memory = MemoryOf(Operand::kKey),
                                        .sequences = sequences,
-                                       .go_on = blocks.go_on},
+                                       .yield = blocks.yield},
                                       workspace_));
   for (int64_t i = 0; blocks.on_rows && i < std::ssize(sequences); ++i) {
     blocks.on_rows({i, 0, sequences[i].output.rows});
@@ -190,7 +190,7 @@ absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
                     .sequences = sequences,
                     .on_rows = blocks.on_rows,
                     .block_rows = blocks.block_rows,
-                    .go_on = blocks.go_on},
+                    .yield = blocks.yield},
                    workspace_);
 }
 

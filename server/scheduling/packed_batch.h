@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/runtime/workspace.h"
+#include "core/runtime/yield.h"
 #include "server/scheduling/batcher.h"
 
 namespace attention {
@@ -19,7 +19,7 @@ struct RowBlocks {
   RowsCallback on_rows;
   int64_t block_rows = 0;
   /// Asked by layers and whole stacks between the slices of their work.
-  std::function<bool()> go_on;
+  Yield yield;
 };
 
 class PackedBatch {

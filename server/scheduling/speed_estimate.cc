@@ -7,7 +7,7 @@ namespace {
 
 // The weight of a batch relative to the next one.
 constexpr double kDecay = 0.9;
-// The same weight when the next batch took less than half of the expected time. The older ones then
+// That weight when the next batch took less than half of the expected time. The older ones then
 // met a temporary delay or a slower machine, and their estimate would refuse requests.
 constexpr double kDecayWhenFaster = 0.5;
 // The first batches of a kind, which generate code and touch memory for the first time.

@@ -10,7 +10,7 @@
 
 namespace attention {
 
-/// What the compute threads have done, and whether there is something to do.
+/// The steps of the compute threads so far, and whether there is something to do.
 struct Progress {
   /// Counts batches, and the slices of long ones, that began or ended.
   int64_t steps = 0;

@@ -1,4 +1,4 @@
-// Which callers may call which methods of a listener.
+// The rights of callers to the methods of a listener.
 #pragma once
 
 #include <grpcpp/server_context.h>

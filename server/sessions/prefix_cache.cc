@@ -135,14 +135,15 @@ void PrefixCache::CountUse(int64_t tokens, int64_t bytes) {
 }
 
 bool PrefixCache::EvictFor(const std::string& account,
-                           absl::FunctionRef<int64_t(const std::string&)> had_by) {
+                           absl::FunctionRef<int64_t(const std::string&)> bytes_of) {
   Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   RemoveTreesOfGoneModels();
   if (removed_.is_empty()) {
-    const int64_t own = had_by(account);
+    const int64_t own = bytes_of(account);
     EvictFirst([&](const Owned& owned, const PrefixTree::Node& leaf) {
-      return (owned.account == account || had_by(owned.account) > own) && !owned.tree.IsInUse(leaf);
+      return (owned.account == account || bytes_of(owned.account) > own) &&
+             !owned.tree.IsInUse(leaf);
     });
   }
   removed = std::exchange(removed_, {});

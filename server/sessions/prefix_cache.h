@@ -100,8 +100,9 @@ class PrefixCache {
   void CountUse(int64_t tokens, int64_t bytes);
 
   /// Makes room in the memory that caches share: removes one leaf that nobody uses, of the account
-  /// or of accounts that have more of that memory by `had_by`. Returns false when there is none.
-  bool EvictFor(const std::string& account, absl::FunctionRef<int64_t(const std::string&)> had_by);
+  /// or of accounts that have more of that memory by `bytes_of`. Returns false when there is none.
+  bool EvictFor(const std::string& account,
+                absl::FunctionRef<int64_t(const std::string&)> bytes_of);
   /// Gives back the memory of what has left the cache.
   void DestroyRemoved();
 
@@ -171,7 +172,7 @@ class PrefixCache {
   TenantShares shares_ ABSL_GUARDED_BY(mutex_){max_bytes_};
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   PrefixStatistics counts_ ABSL_GUARDED_BY(mutex_);
-  /// What nobody finds any more, and still has its memory.
+  /// The entries that no request finds any more, and that still have their memory.
   Removed removed_ ABSL_GUARDED_BY(mutex_);
 };
 

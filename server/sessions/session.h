@@ -1,4 +1,4 @@
-// What a session keeps between its steps.
+// The state of a session between its steps.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct SessionSequence {
   std::unique_ptr<FairBudget::Part> tables = nullptr;
 };
 
-/// What a session holds. Memory that forks share counts for each of them.
+/// The use of a session. Memory that forks share counts for each of them.
 struct SessionUse {
   int64_t sequences = 0;
   int64_t tokens = 0;

@@ -125,14 +125,14 @@ bool SessionTable::EvictPrefixFor(const std::string& account) {
 }
 
 bool SessionTable::EndOneParked(const std::string& account,
-                                absl::FunctionRef<int64_t(const std::string&)> had_by) {
+                                absl::FunctionRef<int64_t(const std::string&)> bytes_of) {
   Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
   MutexLock lock(mutex_);
-  const int64_t own = had_by(account);
+  const int64_t own = bytes_of(account);
   auto first = waiting_.end();
   for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
     const std::string& other = waiting->second.parked.place->account();
-    if ((other == account || had_by(other) > own) &&
+    if ((other == account || bytes_of(other) > own) &&
         (first == waiting_.end() || waiting->second.end < first->second.end)) {
       first = waiting;
     }

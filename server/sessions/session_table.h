@@ -115,7 +115,7 @@ class SessionTable {
   void Leave(const std::string& account);
   /// EndOneParkedFor with any measure of what accounts have; the measure is called under the lock.
   bool EndOneParked(const std::string& account,
-                    absl::FunctionRef<int64_t(const std::string&)> had_by);
+                    absl::FunctionRef<int64_t(const std::string&)> bytes_of);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefusePlace(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Ends the parked sessions whose time is over, and gives back the memory of removed prefixes.

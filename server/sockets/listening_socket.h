@@ -45,7 +45,7 @@ Accepted AcceptConnection(const FileDescriptor& listener);
 /// Sockets that listen on one address; none of them blocks.
 struct ListeningSockets {
   std::vector<FileDescriptor> sockets;
-  /// As requested, with the chosen port in the place of port 0.
+  /// The requested address, with the chosen port in the place of port 0.
   std::string address;
 };
 

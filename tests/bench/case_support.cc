@@ -1,7 +1,5 @@
 #include "tests/bench/case_support.h"
 
-#include <numeric>
-
 #include "core/tensor/seeded.h"
 
 namespace attention::bench {
@@ -33,15 +31,6 @@ std::vector<double> Doubles(const std::vector<float>& values) {
 
 void Append(const std::vector<double>& values, std::vector<double>& to) {
   to.insert(to.end(), values.begin(), values.end());
-}
-
-std::vector<int64_t> LengthsOf(const CaseSpec& spec) {
-  return spec.lengths.empty() ? std::vector<int64_t>(spec.batch_size, spec.seq_len) : spec.lengths;
-}
-
-int64_t TokensOf(const CaseSpec& spec) {
-  const std::vector<int64_t> lengths = LengthsOf(spec);
-  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 }
 
 BenchLayer::BenchLayer(const CaseSpec& spec) {

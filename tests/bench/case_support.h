@@ -21,10 +21,6 @@ std::vector<int64_t> SampleRows(int64_t seq_len);
 
 void Append(const std::vector<double>& values, std::vector<double>& to);
 
-/// Lengths of the case's sequences, and their sum.
-std::vector<int64_t> LengthsOf(const CaseSpec& spec);
-int64_t TokensOf(const CaseSpec& spec);
-
 /// A seeded layer, and the reference's.
 struct BenchLayer {
   explicit BenchLayer(const CaseSpec& spec);
@@ -35,10 +31,5 @@ struct BenchLayer {
 double LayerTolerance(const CaseSpec& spec);
 /// 8 bits a number, N(0, 1) inputs.
 inline constexpr double kInt8Tolerance = 2e-2;
-
-std::unique_ptr<Case> MakeAttentionCase(const CaseSpec& spec);
-std::unique_ptr<Case> MakeLayerCase(const CaseSpec& spec);
-std::unique_ptr<Case> MakeDecodeCase(const CaseSpec& spec);
-std::unique_ptr<Case> MakeLayerDecodeCase(const CaseSpec& spec);
 
 }  // namespace attention::bench

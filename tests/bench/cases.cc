@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_cache.h"
-#include "tests/bench/case_support.h"
 
 namespace attention::bench {
 namespace {
@@ -224,6 +223,15 @@ double BytesRead(const CaseSpec& s) {
   }
   const KvCacheShape shape{s.num_kv_heads, s.head_dim, s.head_dim, *s.storage};
   return static_cast<double>(KvCache::SizeBytes(shape, s.seq_len));
+}
+
+std::vector<int64_t> LengthsOf(const CaseSpec& spec) {
+  return spec.lengths.empty() ? std::vector<int64_t>(spec.batch_size, spec.seq_len) : spec.lengths;
+}
+
+int64_t TokensOf(const CaseSpec& spec) {
+  const std::vector<int64_t> lengths = LengthsOf(spec);
+  return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 }
 
 std::unique_ptr<Case> MakeCase(const CaseSpec& spec) {

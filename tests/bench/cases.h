@@ -43,6 +43,10 @@ struct CaseSpec {
 /// The cases for up to `max_threads` threads, in the order they are printed.
 std::vector<CaseSpec> AllCases(int max_threads);
 
+/// The lengths of the case's sequences, and their sum.
+std::vector<int64_t> LengthsOf(const CaseSpec& spec);
+int64_t TokensOf(const CaseSpec& spec);
+
 /// Floating point operations, two for each multiply-add; causal attention counts half of its
 /// products.
 double Flop(const CaseSpec& spec);
@@ -62,6 +66,11 @@ class Case {
   virtual double Tolerance() const = 0;
 };
 
+/// Makes a case of any kind; the functions below each make one of their kind.
 std::unique_ptr<Case> MakeCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeAttentionCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeLayerCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeDecodeCase(const CaseSpec& spec);
+std::unique_ptr<Case> MakeLayerDecodeCase(const CaseSpec& spec);
 
 }  // namespace attention::bench

@@ -78,7 +78,7 @@ TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {
 TEST_F(BenchProgramTest, ARangeIsATableAndAFileOfLines) {
   const std::string path = PathOf("levels.csv");
   const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-c", "1:5:2", "-n",
-                                  "40", "--warmup-requests=5", "--csv", path});
+                                  "40", "--warmup=10ms", "--csv", path});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("3 levels of a closed loop"), HasSubstr("p99.9 ms")));
   std::ifstream file(path);

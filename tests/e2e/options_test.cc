@@ -54,7 +54,7 @@ TEST_F(OptionsTest, EveryKindOfAttentionAgreesWithTheReference) {
         EXPECT_EQ(outcome.exit_code, 0)
             << ::testing::PrintToString(arguments) << outcome.out << outcome.err;
         EXPECT_THAT(outcome.out, AllOf(HasSubstr("agrees with the double-precision reference"),
-                                       HasSubstr("log-sum-exp"), HasSubstr("largest weights")));
+                                       HasSubstr("log-sum-exp"), HasSubstr("top-weights")));
       }
     }
   }

@@ -23,8 +23,8 @@ std::string ContentOf(const std::string& path) {
 TEST_F(ReportCommandTest, ASavedResultIsShownAsTheRunWas) {
   const std::string json = PathOf("saved.json");
   const std::string html = PathOf("saved.html");
-  const Outcome measured = Attend({"bench", "--shape=1x4x512", "-z", "300ms", "--warmup=50ms",
-                                   "--metadata", "key=secret", "--json", json, "--html", html});
+  const Outcome measured = Attend({"bench", "--shape=1x4x512", "-n", "20", "--metadata",
+                                   "key=secret", "--json", json, "--html", html});
   ASSERT_EQ(measured.exit_code, 0) << measured.out << measured.err;
   const std::string page = ContentOf(html);
   EXPECT_THAT(page, AllOf(HasSubstr("<!DOCTYPE html>"), HasSubstr("--metadata key=..."),

@@ -75,7 +75,7 @@ TEST(ShutdownTest, BenchReportsNothingButUnavailable) {
   for (int i = 0; i < 100000 && batch_id < 1000; ++i) {
     const auto result = client->Attend(request);
     ASSERT_THAT(result, IsOk());
-    batch_id = result->batch.id;
+    batch_id = result->summary.batch_id();
   }
   server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().err();

@@ -75,7 +75,7 @@ TEST_F(WatchTest, TopIsTextWhereThereIsNoTerminal) {
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("attend top  " + server_.address()), HasSubstr("\n\nattend top  "),
                     HasSubstr("requests  "), Not(HasSubstr("\x1b"))));
-  const Outcome nobody = RunAttend({"top", "--server=127.0.0.1:1", "--once"});
+  const Outcome nobody = RunAttend({"top", "--server=127.0.0.1:1", "--count=1"});
   EXPECT_EQ(nobody.exit_code, 1);
   EXPECT_THAT(nobody.err, HasSubstr("UNAVAILABLE"));
 }
@@ -93,7 +93,8 @@ TEST_F(WatchTest, OneModelIsShownInDetail) {
 
 TEST_F(WatchTest, RunSpeaksTheOpenInferenceProtocol) {
   const Outcome outcome = Attend({"run", "--protocol=oip", "--random=1x5x64", "--model=small",
-                                  "--verify", "--priority=high", "--tenant=t", "--request-id=r-1"});
+                                  "--verify", "--metadata=attend-priority=high", "-m",
+                                  "attend-tenant=t", "-m", "x-request-id=r-1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("output    [1, 5, 64] FP32"), HasSubstr("timings   total "),

@@ -3,15 +3,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/files/shape_text.h"
 #include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 
@@ -51,22 +51,14 @@ absl::StatusOr<Shape> ParseShapeTuple(const std::string& path, absl::string_view
   if (text.empty() || text[0] != '(' || end == absl::string_view::npos) {
     return WrongNpy(path, "header: expected a tuple as shape");
   }
-  Shape shape;
-  int64_t elements = 1;
-  for (absl::string_view part :
-       absl::StrSplit(text.substr(1, end - 1), ',', absl::SkipWhitespace())) {
-    int64_t extent = 0;
-    if (!absl::SimpleAtoi(part, &extent) || extent < 0) {
-      return WrongNpy(path,
-                      absl::StrCat("header: expected extents of at least 0, found \"", part, "\""));
-    }
-    if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 8 / extent) {
-      return WrongNpy(path, "header: the shape has more elements than memory can hold");
-    }
-    elements *= extent;
-    shape.push_back(extent);
+  const std::vector<std::string> extents =
+      absl::StrSplit(text.substr(1, end - 1), absl::ByAnyChar(", "), absl::SkipEmpty());
+  if (extents.empty()) {
+    return Shape();
   }
-  return shape;
+  absl::StatusOr<Shape> shape = ParseShape(absl::StrJoin(extents, "x"));
+  return shape.ok() ? std::move(shape)
+                    : WrongNpy(path, absl::StrCat("header: shape ", shape.status().message()));
 }
 
 absl::StatusOr<Header> ParseHeader(const std::string& path, absl::string_view dict) {

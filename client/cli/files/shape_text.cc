@@ -12,16 +12,17 @@ namespace attention {
 
 namespace {
 
-absl::StatusOr<std::vector<int64_t>> ParseList(const std::string& text, char separator) {
-  std::vector<int64_t> values;
+/// Parses values that `parse` reads, which are called `name` in errors.
+template <typename Value, typename Parse>
+absl::StatusOr<std::vector<Value>> ParseList(const std::string& text, char separator,
+                                             const char* name, Parse parse) {
+  std::vector<Value> values;
   for (absl::string_view part : absl::StrSplit(text, separator)) {
-    int64_t value = 0;
-    if (!absl::SimpleAtoi(part, &value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", text, "\": expected integers separated by '",
-                       std::string(1, separator), "', found \"", part, "\""));
+    if (!parse(part, &values.emplace_back())) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected ", name,
+                                                     " separated by '", std::string(1, separator),
+                                                     "', found \"", part, "\""));
     }
-    values.push_back(value);
   }
   return values;
 }
@@ -29,7 +30,8 @@ absl::StatusOr<std::vector<int64_t>> ParseList(const std::string& text, char sep
 }  // namespace
 
 absl::StatusOr<Shape> ParseShape(const std::string& text) {
-  ASSIGN_OR_RETURN(Shape shape, ParseList(text, 'x'));
+  ASSIGN_OR_RETURN(Shape shape,
+                   ParseList<int64_t>(text, 'x', "integers", absl::SimpleAtoi<int64_t>));
   int64_t elements = 1;
   for (const int64_t extent : shape) {
     if (extent < 0) {
@@ -49,7 +51,7 @@ absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text) {
   if (text.empty()) {
     return std::vector<int64_t>();
   }
-  return ParseList(text, ',');
+  return ParseList<int64_t>(text, ',', "integers", absl::SimpleAtoi<int64_t>);
 }
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text) {
@@ -61,14 +63,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& 
 }
 
 absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text) {
-  std::vector<double> values;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    if (!absl::SimpleAtod(part, &values.emplace_back())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", text, "\": expected numbers separated by ',', found \"", part, "\""));
-    }
-  }
-  return values;
+  return ParseList<double>(text, ',', "numbers", absl::SimpleAtod);
 }
 
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {

@@ -83,8 +83,10 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
       ->check(Within(0, 1000));
   group.Value("--json", flags.json, "FILE",
               "Write the result as JSON; - is standard output, instead of text");
-  group.Value("-f,--csv", flags.csv, "FILE", "Write a line of CSV for each level; - as above");
-  group.Value("--html", flags.html, "FILE", "Write a page of charts, one file; - as above");
+  group.Value("-f,--csv", flags.csv, "FILE",
+              "Write a line of CSV for each level; - is standard output");
+  group.Value("--html", flags.html, "FILE",
+              "Write a page of charts, one file; - is standard output");
   group.Pairs(
       "--tag",
       [&flags](const std::string& key, const std::string& value) {

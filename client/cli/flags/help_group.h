@@ -61,7 +61,7 @@ class HelpGroup {
                      const std::string& help) {
     return Grouped(command_.add_option(names, target, help)->type_name(type));
   }
-  /// The same; `--help` shows the present value of `target` as the default.
+  /// Adds such a flag; `--help` shows the present value of `target` as the default.
   template <typename T>
   CLI::Option* Default(const std::string& names, T& target, const std::string& type,
                        const std::string& help) {

@@ -1,14 +1,13 @@
 #include "client/cli/flags/server_flags.h"
 
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags/help_group.h"
+#include "core/runtime/text_file.h"
 
 namespace attention {
 namespace {
@@ -45,8 +44,7 @@ void AddTlsFlags(HelpGroup& group, ClientOptions& flags) {
 
 /// Reads a token, without white space around it.
 std::string ReadToken(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = ReadTextFile(path, /*max_bytes=*/1 << 20).value_or("");
   const std::string token(absl::StripAsciiWhitespace(text));
   if (token.empty()) {
     throw CLI::ValidationError("--token-file", path + ": expected a token, found none");
@@ -64,7 +62,8 @@ void AddMetadataFlags(HelpGroup& group, ClientOptions& flags) {
       [&flags](const std::string& key, const std::string& value) {
         flags.connection.metadata.emplace_back(absl::AsciiStrToLower(key), value);
       },
-      "Send with every request; may be repeated");
+      "Send with every request, such as attend-priority=high|normal|low, attend-tenant=NAME or "
+      "x-request-id=ID; may be repeated");
 }
 
 }  // namespace

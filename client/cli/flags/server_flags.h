@@ -23,7 +23,7 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 /// The exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
 /// kExitFailed.
 int ExitCodeOf(const absl::Status& status);
-/// The same; kExitFailed also for false.
+/// Returns the exit code as above; kExitFailed also for false.
 int ExitCodeOf(const absl::StatusOr<bool>& succeeded);
 
 /// Throws CLI::ValidationError for an error, which makes the parser exit with its text and code 2.

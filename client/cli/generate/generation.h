@@ -22,7 +22,7 @@ struct SamplerOptions {
   double temperature = 0;
   /// Only the k likeliest tokens are candidates. At least 1.
   int64_t top_k = 40;
-  /// Of these, only the likeliest that together have this probability are candidates (A. Holtzman
+  /// Only the likeliest of these that together have this probability are candidates (A. Holtzman
   /// et al., "The Curious Case of Neural Text Degeneration", 2020). In (0, 1].
   double top_p = 1;
   uint64_t seed = 0;

@@ -123,9 +123,6 @@ std::string LevelText(const LoadOptions& options) {
 }
 
 void PrintLevel(const LoadOptions& options) {
-  const std::string warmup = options.warmup_requests > 0
-                                 ? absl::StrFormat("%d requests", options.warmup_requests)
-                                 : absl::FormatDuration(options.warmup);
   const std::string length = options.duration == absl::InfiniteDuration() && options.requests > 0
                                  ? absl::StrFormat("%d requests", options.requests)
                              : options.duration == absl::InfiniteDuration() ? "the schedule"
@@ -134,7 +131,7 @@ void PrintLevel(const LoadOptions& options) {
                                                    absl::FormatDuration(options.duration))
                                  : absl::FormatDuration(options.duration);
   std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
-            << warmup << " of warm-up\n";
+            << absl::FormatDuration(options.warmup) << " of warm-up\n";
 }
 
 void PrintProgress(const LoadProgress& progress) {

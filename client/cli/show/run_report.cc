@@ -1,14 +1,14 @@
 #include "client/cli/show/run_report.h"
 
 #include <algorithm>
-#include <span>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/show/top_logits.h"
-#include "client/lib/sequences.h"
+#include "absl/strings/str_replace.h"
 #include "client/load/workload.h"
+#include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kValuesPerRow = 4;
 constexpr int64_t kMaxSequencesShown = 8;
+constexpr int64_t kShownLogits = 5;
 
 std::string Line(const char* name, const std::string& value) {
   return absl::StrFormat("%-9s %s\n", name, value);
@@ -31,6 +32,7 @@ std::string TensorText(const Tensor& tensor) {
 }
 
 double Milliseconds(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+double Milliseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
 
 /// The first values of a row of the output.
 std::string ValuesText(const Tensor& output, int64_t row, int64_t row_elements) {
@@ -67,41 +69,40 @@ std::string OutputText(const AttendResult& result, const std::vector<SequenceSpa
   return text;
 }
 
-/// Whether the server said where the time went, for which the Open Inference Protocol has no words.
-bool HasAccount(const AttendResult& result) { return result.batch.requests > 0; }
+/// Whether the answer has a summary; those of the Open Inference Protocol have none.
+bool HasSummary(const AttendResult& result) { return result.summary.batch_requests() > 0; }
+
+/// Milliseconds of transport, encoding and decoding.
+double WireMs(const AttendResult& result) {
+  return Milliseconds(result.client_total) - Milliseconds(result.summary.total_ns());
+}
 
 std::string TimingsText(const AttendResult& result) {
-  const Timings& timings = result.timings;
-  const std::string total = absl::StrFormat("total %.3f ms", Milliseconds(timings.client_total));
-  return HasAccount(result)
+  const std::string total = absl::StrFormat("total %.3f ms", Milliseconds(result.client_total));
+  return HasSummary(result)
              ? absl::StrFormat("queue %.3f ms   compute %.3f ms   wire %.3f ms   %s",
-                               Milliseconds(timings.queue), Milliseconds(timings.compute),
-                               Milliseconds(timings.wire()), total)
+                               Milliseconds(result.summary.queue_ns()),
+                               Milliseconds(result.summary.compute_ns()), WireMs(result), total)
              : total;
 }
 
-std::string BatchText(const AttendResult& result) {
-  const BatchFacts& batch = result.batch;
+std::string BatchText(const v1::Summary& summary) {
+  const int64_t cached_tokens = summary.cached_tokens();
   const std::string cached =
-      result.cached_tokens == 0
+      cached_tokens == 0
           ? ""
-          : absl::StrCat(", ", Counted(result.cached_tokens, "token", "tokens"), " cached before");
-  return absl::StrCat(Counted(batch.requests, "request, ", "requests, "),
-                      Counted(batch.sequences, "sequence, ", "sequences, "),
-                      Counted(batch.tokens, "token", "tokens"), " computed together", cached);
+          : absl::StrCat(", ", Counted(cached_tokens, "token", "tokens"), " cached before");
+  return absl::StrCat(Counted(summary.batch_requests(), "request, ", "requests, "),
+                      Counted(summary.batch_sequences(), "sequence, ", "sequences, "),
+                      Counted(summary.batch_tokens(), "token", "tokens"), " computed together",
+                      cached);
 }
 
 std::string CheckText(const AnswerCheck& check) {
   std::string text = absl::StrFormat("%s with the double-precision reference: relative L2 %.1e",
                                      check.agreed() ? "agrees" : "DISAGREES", check.relative_l2);
-  if (check.weights_relative_l2.has_value()) {
-    absl::StrAppendFormat(&text, ", weights %.1e", *check.weights_relative_l2);
-  }
-  if (check.log_sum_exp_relative_l2.has_value()) {
-    absl::StrAppendFormat(&text, ", log-sum-exp %.1e", *check.log_sum_exp_relative_l2);
-  }
-  if (check.top_weights_relative_l2.has_value()) {
-    absl::StrAppendFormat(&text, ", largest weights %.1e", *check.top_weights_relative_l2);
+  for (const auto& [name, relative_l2] : check.others_relative_l2) {
+    absl::StrAppendFormat(&text, ", %s %.1e", absl::StrReplaceAll(name, {{"_", "-"}}), relative_l2);
   }
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
 }
@@ -129,20 +130,24 @@ nlohmann::json CheckJson(const AnswerCheck& check) {
   nlohmann::json json = {{"agreed", check.agreed()},
                          {"relative_l2", check.relative_l2},
                          {"tolerance", check.tolerance}};
-  const std::pair<const char*, std::optional<double>> more[] = {
-      {"weights_relative_l2", check.weights_relative_l2},
-      {"log_sum_exp_relative_l2", check.log_sum_exp_relative_l2},
-      {"top_weights_relative_l2", check.top_weights_relative_l2}};
-  for (const auto& [name, value] : more) {
-    if (value.has_value()) {
-      json[name] = *value;
-    }
+  for (const auto& [name, relative_l2] : check.others_relative_l2) {
+    json[name + "_relative_l2"] = relative_l2;
   }
   return json;
 }
 
 nlohmann::json TensorJson(const Tensor& tensor) {
   return {{"shape", tensor.shape()}, {"dtype", std::string(Name(tensor.dtype()))}};
+}
+
+std::map<int64_t, std::string> KnownTokens(const AttendResult& result) {
+  std::map<int64_t, std::string> known;
+  for (const v1::TokenizedText& text : result.tokens) {
+    for (int i = 0; i < text.ids_size(); ++i) {
+      known[text.ids(i)] = text.tokens(i);
+    }
+  }
+  return known;
 }
 
 /// Adds the parts of an answer that only models have.
@@ -165,6 +170,61 @@ void AddModelParts(const RunReport& report, nlohmann::json& json) {
 }
 
 }  // namespace
+
+std::vector<TopLogit> TopLogits(std::span<const float> logits) {
+  std::vector<TopLogit> all;
+  for (const float logit : logits) {
+    all.push_back({std::ssize(all), logit});
+  }
+  const auto end = all.begin() + std::min(kShownLogits, std::ssize(all));
+  std::partial_sort(all.begin(), end, all.end(), [](const TopLogit& a, const TopLogit& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  });
+  all.erase(end, all.end());
+  return all;
+}
+
+nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
+                              std::span<const SequenceSpan> sequences) {
+  nlohmann::json json = nlohmann::json::array();
+  if (request.model_output != v1::LOGITS && request.model_output != v1::LAST_LOGITS) {
+    return json;
+  }
+  const std::map<int64_t, std::string> known = KnownTokens(result);
+  const Tensor logits = result.output.ConvertedTo(Dtype::kF32);
+  const int64_t width = logits.shape().empty() ? 0 : logits.shape().back();
+  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const int64_t end = (sequences[i].first_output_row + sequences[i].output_rows) * width;
+    if (sequences[i].output_rows == 0 || end > logits.num_elements()) {
+      continue;
+    }
+    nlohmann::json top = nlohmann::json::array();
+    for (const auto& [id, logit] :
+         TopLogits({logits.as<float>() + end - width, static_cast<size_t>(width)})) {
+      nlohmann::json& entry = top.emplace_back(nlohmann::json{{"id", id}, {"logit", logit}});
+      if (const auto token = known.find(id); token != known.end()) {
+        entry["token"] = token->second;
+      }
+    }
+    json.push_back({{"sequence", i}, {"top", std::move(top)}});
+  }
+  return json;
+}
+
+std::string NextTokensText(const nlohmann::json& next_tokens) {
+  std::string text;
+  for (const nlohmann::json& next : next_tokens) {
+    absl::StrAppend(&text, "next      after sequence ", next["sequence"].get<int64_t>(), ":");
+    for (const nlohmann::json& entry : next["top"]) {
+      const std::string token = entry.value("token", "");
+      absl::StrAppendFormat(&text, "   %d%s %.4f", entry["id"].get<int64_t>(),
+                            token.empty() ? "" : absl::StrCat(" ", ShownToken(token)),
+                            entry["logit"].get<double>());
+    }
+    text.push_back('\n');
+  }
+  return text;
+}
 
 std::string ToText(const BlockArrival& block) {
   return Line("block",
@@ -190,28 +250,27 @@ absl::StatusOr<std::string> ToText(const RunReport& report) {
                       OutputText(result, sequences, total_rows),
                       NextTokensText(NextTokensJson(report.request, result, sequences)),
                       ScoresText(result), Line("timings", TimingsText(result)),
-                      HasAccount(result) ? Line("batch", BatchText(result)) : "",
+                      HasSummary(result) ? Line("batch", BatchText(result.summary)) : "",
                       report.check.has_value() ? Line("verified", CheckText(*report.check)) : "");
 }
 
 nlohmann::json ToJson(const RunReport& report) {
-  const Timings& timings = report.result.timings;
-  const BatchFacts& batch = report.result.batch;
+  const v1::Summary& summary = report.result.summary;
   nlohmann::json json = {{"server", report.server},
                          {"model", report.request.model},
                          {"request", Describe(report.request)},
                          {"output", TensorJson(report.result.output)},
-                         {"timings_ms", {{"total", Milliseconds(timings.client_total)}}}};
-  if (HasAccount(report.result)) {
-    json["timings_ms"].update({{"queue", Milliseconds(timings.queue)},
-                               {"compute", Milliseconds(timings.compute)},
-                               {"server_total", Milliseconds(timings.server_total)},
-                               {"wire", Milliseconds(timings.wire())}});
-    json["batch"] = {{"id", batch.id},
-                     {"requests", batch.requests},
-                     {"sequences", batch.sequences},
-                     {"tokens", batch.tokens}};
-    json["cached_tokens"] = report.result.cached_tokens;
+                         {"timings_ms", {{"total", Milliseconds(report.result.client_total)}}}};
+  if (HasSummary(report.result)) {
+    json["timings_ms"].update({{"queue", Milliseconds(summary.queue_ns())},
+                               {"compute", Milliseconds(summary.compute_ns())},
+                               {"server_total", Milliseconds(summary.total_ns())},
+                               {"wire", WireMs(report.result)}});
+    json["batch"] = {{"id", summary.batch_id()},
+                     {"requests", summary.batch_requests()},
+                     {"sequences", summary.batch_sequences()},
+                     {"tokens", summary.batch_tokens()}};
+    json["cached_tokens"] = summary.cached_tokens();
   }
   for (const Tensor& weights : report.result.weights) {
     json["weights"].push_back(TensorJson(weights));

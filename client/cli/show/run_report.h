@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/lib/attend_request.h"
+#include "client/lib/sequences.h"
 #include "client/load/answer_check.h"
 
 namespace attention {
@@ -40,6 +42,23 @@ std::string ToText(const AttendRequest& request);
 /// The lines after the request and the blocks, with the shapes of weights. INVALID_ARGUMENT when
 /// the answer does not fit the request.
 absl::StatusOr<std::string> ToText(const RunReport& report);
+
+struct TopLogit {
+  int64_t id = 0;
+  float logit = 0;
+};
+
+/// The five largest logits, largest first; of equal logits, the smaller id first.
+std::vector<TopLogit> TopLogits(std::span<const float> logits);
+
+/// The likeliest tokens after the last row of each sequence, with the text of those that occur in
+/// the texts: [{sequence, top: [{id, logit[, token]}]}]. Empty unless `request` asks for logits.
+/// REQUIRES: `sequences` are those of the answer.
+nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
+                              std::span<const SequenceSpan> sequences);
+
+/// The tokens of NextTokensJson as text, a line for each sequence.
+std::string NextTokensText(const nlohmann::json& next_tokens);
 
 /// Shapes, timings in milliseconds, batch, blocks and check, without the elements of tensors.
 nlohmann::json ToJson(const RunReport& report);

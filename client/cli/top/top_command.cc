@@ -10,7 +10,6 @@
 #include "client/cli/files/terminal_size.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
-#include "client/cli/top/statistics_change.h"
 #include "client/cli/top/top_text.h"
 #include "client/page/escape.h"
 #include "core/runtime/status_macros.h"
@@ -19,14 +18,14 @@ namespace attention {
 namespace {
 
 constexpr char kTopExamples[] =
-    R"(On a terminal each update takes the place of the last, until Ctrl-C. Elsewhere, or with --once or
---count, it is printed below the last.
+    R"(On a terminal each update takes the place of the last, until Ctrl-C. Elsewhere, or with --count,
+it is printed below the last.
 Times are means of the requests answered since the last update; a batch is computed together.
 
 Examples:
   attend top
   attend top --interval 5s
-  attend top --once
+  attend top --count 1
 
 Exit codes: 0 done, 1 the server did not answer (on a terminal it keeps trying), 2 wrong usage.)";
 
@@ -39,7 +38,6 @@ struct TopFlags {
   ClientOptions server;
   absl::Duration interval = absl::Seconds(1);
   int64_t count = 0;  // 0: until Ctrl-C
-  bool once = false;
 };
 
 void Show(const std::string& text, bool is_first) {
@@ -54,11 +52,10 @@ void Show(const std::string& text, bool is_first) {
 absl::Status RunTop(const TopFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
                    AttentionClient::Connect(flags.server));
-  const int64_t count = flags.once ? 1 : flags.count;
-  const bool keeps_trying = count == 0 && SizeOfTerminal().has_value();
+  const bool keeps_trying = flags.count == 0 && SizeOfTerminal().has_value();
   TopView view{.server = flags.server.connection.server};
   bool is_known = false;  // the statistics of the view
-  for (int64_t shown = 0; (count == 0 || shown < count) && std::cout.good();) {
+  for (int64_t shown = 0; (flags.count == 0 || shown < flags.count) && std::cout.good();) {
     absl::StatusOr<v1::ServerStatistics> now = client->GetStatistics();
     view.time = absl::FormatTime("%H:%M:%S", absl::Now(), absl::LocalTimeZone());
     if (!now.ok() && !keeps_trying) {
@@ -75,7 +72,7 @@ absl::Status RunTop(const TopFlags& flags) {
       view.statistics = *std::move(now);
       is_known = true;
     }
-    if (count == 0 || shown < count) {
+    if (flags.count == 0 || shown < flags.count) {
       absl::SleepFor(shown == 0 && keeps_trying ? std::min(flags.interval, kFirstInterval)
                                                 : flags.interval);
     }
@@ -93,10 +90,8 @@ void AddFlags(CLI::App& command, TopFlags& flags) {
       ->check([](const std::string& text) {
         return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
       });
-  CLI::Option* const count =
-      group.Value("--count", flags.count, "N", "Print this many updates, then exit");
-  count->check(CLI::PositiveNumber.description(""));
-  group.Switch("--once", flags.once, "Print one update, then exit")->excludes(count);
+  group.Value("--count", flags.count, "N", "Print this many updates, then exit")
+      ->check(CLI::PositiveNumber.description(""));
 }
 
 }  // namespace

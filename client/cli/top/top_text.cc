@@ -1,5 +1,7 @@
 #include "client/cli/top/top_text.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,6 +21,21 @@
 
 namespace attention {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+
+template <typename Message>
+void Subtract(const Message& before, Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < Message::descriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = Message::descriptor()->field(i);
+    if (!field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 &&
+        field->name() != "version") {
+      reflection.SetInt64(&message, field,
+                          reflection.GetInt64(message, field) - reflection.GetInt64(before, field));
+    }
+  }
+}
 
 /// `value` with three digits: "0.12", "12.3", "1234"; "-" if absent.
 std::string NumberText(std::optional<double> value) {
@@ -122,6 +139,23 @@ std::string ModelsTable(const TopView& view) {
 }
 
 }  // namespace
+
+v1::ServerStatistics ChangeBetween(const v1::ServerStatistics& before,
+                                   const v1::ServerStatistics& after) {
+  v1::ServerStatistics change = after;
+  if (after.uptime_ns() < before.uptime_ns()) {
+    return change;
+  }
+  Subtract(before, change);
+  for (v1::ModelStatistics& model : *change.mutable_models()) {
+    for (const v1::ModelStatistics& old : before.models()) {
+      if (old.model() == model.model() && old.version() == model.version()) {
+        Subtract(old, model);
+      }
+    }
+  }
+  return change;
+}
 
 std::string TopText(const TopView& view) {
   const absl::Duration uptime = absl::Nanoseconds(view.statistics.uptime_ns());

@@ -1,4 +1,4 @@
-// The output of `attend top`.
+// The change between two readings of statistics, and the output of `attend top`.
 #pragma once
 
 #include <string>
@@ -7,6 +7,12 @@
 #include "proto/attention/v1/attention.pb.h"
 
 namespace attention {
+
+/// `after` with each number less that of `before`, which makes counts and times those of the time
+/// between the two; a model keeps its version, and one that `before` does not have its numbers. If
+/// the server was restarted in between, `after` itself.
+v1::ServerStatistics ChangeBetween(const v1::ServerStatistics& before,
+                                   const v1::ServerStatistics& after);
 
 struct TopView {
   std::string server;

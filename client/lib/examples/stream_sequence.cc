@@ -38,5 +38,5 @@ int main(int argc, char** argv) {
     std::cerr << result.status() << "\n";
     return 1;
   }
-  std::cout << received << " rows, computed in " << result->timings.compute << "\n";
+  std::cout << received << " rows, computed in " << result->summary.compute_ns() / 1e6 << " ms\n";
 }

@@ -30,16 +30,7 @@ import type {
 
 const ATTEND = method<WireRequest, AttendResponse__Output>("Attend");
 const ATTEND_STREAM = method<WireRequest, AttendStreamResponse__Output>("AttendStream");
-const LIST_MODELS = method<object, ListModelsResponse__Output>("ListModels");
-const GET_MODEL = method<object, Model>("GetModel");
-const STATISTICS = method<object, ServerStatistics>("GetStatistics");
-const LIST_STATES = method<object, ModelStates__Output>("ListModelStates");
-const LOAD = method<object, ModelStates__Output>("LoadModel");
-const UNLOAD = method<object, ModelStates__Output>("UnloadModel");
-const RELOAD = method<object, ModelStates__Output>("ReloadModels");
-const VERIFY = method<object, Verification>("VerifyModel");
-const SET_LOGGING = method<SetLoggingRequest, Logging>("SetLogging");
-const HEALTH = method<object, HealthCheckResponse__Output>("Check", "grpc.health.v1.Health");
+const CHECK = method<object, HealthCheckResponse__Output>("Check", "grpc.health.v1.Health");
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
@@ -90,22 +81,23 @@ export class Client {
 
   /** Returns the models that the caller may use, in the order of name, then version. */
   async listModels(call: CallOptions = {}): Promise<Model[]> {
-    return (await this.unary(LIST_MODELS, {}, call)).models;
+    return (await this.ask<ListModelsResponse__Output>("ListModels", {}, call)).models;
   }
 
   /** Returns a model, of the highest version unless `version` names one. NOT_FOUND if the server does not have it. */
   async getModel(name: string, version?: number, call: CallOptions = {}): Promise<Model> {
-    return this.unary(GET_MODEL, { model: name, version }, call);
+    return this.ask<Model>("GetModel", { model: name, version }, call);
   }
 
   /** Returns the counters of the server since its start, and its present load. */
   async getStatistics(call: CallOptions = {}): Promise<ServerStatistics> {
-    return this.unary(STATISTICS, {}, call);
+    return this.ask<ServerStatistics>("GetStatistics", {}, call);
   }
 
   /** Returns whether the server, or `service` ("model/NAME" for a model), is serving. NOT_FOUND for an unknown service. */
   async checkHealth(service = "", call: CallOptions = {}): Promise<boolean> {
-    return (await this.unary(HEALTH, { service }, call)).status === "SERVING";
+    const { status } = await this.unary(CHECK, { service }, call);
+    return status === "SERVING";
   }
 
   /** Waits until the server, or `service`, is serving. DEADLINE_EXCEEDED if it is not before the deadline. */
@@ -130,7 +122,7 @@ export class Client {
 
   /** Returns the state of each model of the server's folder (--models). */
   async listModelStates(call: CallOptions = {}): Promise<ModelState[]> {
-    return (await this.unary(LIST_STATES, {}, call)).states;
+    return (await this.ask<ModelStates__Output>("ListModelStates", {}, call)).states;
   }
 
   /**
@@ -138,27 +130,31 @@ export class Client {
    * model is loaded. A server with --admin-listen takes this and the calls below only there.
    */
   async loadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
-    return (await this.unary(LOAD, { model: name, version }, call)).states;
+    return (await this.ask<ModelStates__Output>("LoadModel", { model: name, version }, call)).states;
   }
 
   /** Stops serving a model until loadModel(). Returns the states of its versions. */
   async unloadModel(name: string, version?: number, call: CallOptions = {}): Promise<ModelState[]> {
-    return (await this.unary(UNLOAD, { model: name, version }, call)).states;
+    return (await this.ask<ModelStates__Output>("UnloadModel", { model: name, version }, call)).states;
   }
 
   /** Loads new and changed models, and stops serving those that have disappeared. Returns all states, with errors. */
   async reloadModels(call: CallOptions = {}): Promise<ModelState[]> {
-    return (await this.unary(RELOAD, {}, call)).states;
+    return (await this.ask<ModelStates__Output>("ReloadModels", {}, call)).states;
   }
 
   /** Measures the loss of accuracy by the element type in which the model's weights are served. */
   async verifyModel(name: string, version?: number, call: CallOptions = {}): Promise<Verification> {
-    return this.unary(VERIFY, { model: name, version }, call);
+    return this.ask<Verification>("VerifyModel", { model: name, version }, call);
   }
 
   /** Sets the minimum level of the server's log, and which requests it logs; absent: unchanged. Returns both settings. */
   async setLogging(logging: SetLoggingRequest, call: CallOptions = {}): Promise<Logging> {
-    return this.unary(SET_LOGGING, logging, call);
+    return this.ask<Logging>("SetLogging", logging, call);
+  }
+
+  private ask<A>(name: string, request: object, call: CallOptions): Promise<A> {
+    return this.unary(method<object, A>(name), request, call);
   }
 
   private async unary<Q, A>(kind: Method<Q, A>, request: Q, call: CallOptions): Promise<A> {

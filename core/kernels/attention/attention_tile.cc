@@ -267,7 +267,7 @@ int64_t AttentionTile::NearestKey(int64_t row) const {
   return std::clamp<int64_t>(position, 0, std::max<int64_t>(sequence_.kv_len() - 1, 0));
 }
 
-/// What must be subtracted from the row's logits, because NearestKey is not its position.
+/// Returns the number to subtract from the row's logits, because NearestKey is not its position.
 double AttentionTile::LogitShift(int64_t row) const {
   if (options_.alibi_slopes.empty()) {
     return 0;
@@ -284,7 +284,7 @@ double AttentionTile::LogitExponent(int64_t row) const {
                                         : 0;
 }
 
-/// What the sink of the row's head adds to the row's sum.
+/// Returns the term that the sink of the row's head adds to the row's sum.
 float AttentionTile::SinkTerm(int64_t row) const {
   if (options_.sinks.empty() || row_max_[row] == kMinusInfinity) {
     return 0;

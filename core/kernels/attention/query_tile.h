@@ -23,7 +23,7 @@ struct FlashSequence {
   /// The operand type of the products, a result of ComputeDtype.
   Dtype compute = Dtype::kF32;
 
-  /// With `scale` and `query_offset` set, and no window beyond kFarthestKey.
+  /// The options with `scale` and `query_offset` set, and no window beyond kFarthestKey.
   AttentionOptions options;
 
   float* weights = nullptr;

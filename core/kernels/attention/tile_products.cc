@@ -46,7 +46,7 @@ const std::byte* TileProducts::Keys(int64_t key) const {
          setup_.KeysBefore(key) * plan_.depth() * ElementBytes(setup_.tile.packed.storage);
 }
 
-/// The same for values, which are contiguous up to the next multiple of kSumChain.
+/// Returns the values of `key` likewise; they are contiguous up to the next multiple of kSumChain.
 const std::byte* TileProducts::Values(int64_t key) const {
   if (setup_.expands()) {
     return reinterpret_cast<const std::byte*>(buffers_.expanded_values +

@@ -1,4 +1,4 @@
-// What a thread needs to compute a query tile: the way it computes the tile, and the memory.
+// The setup and the memory with which a thread computes a query tile.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,7 @@ StackDescription EncoderStack(const EncoderNames& names, const EncoderExtents& e
 struct BertDefaults {
   std::string prefix;
   int64_t vocab_size = 0;
-  /// With a padding_id, positions are counted by RoBERTa's rule.
+  /// A padding_id means that positions are counted by RoBERTa's rule.
   std::optional<int64_t> padding_id = {};
 };
 ModelDescription BertModel(ModelConfig& config, const BertDefaults& defaults);

@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the softcap of a key; 0: none.
 float SoftcapOf(ModelConfig& config, const char* key, double fallback) {
-  constexpr ModelConfig::NumberRange kRange{0, ModelConfig::kScales.most};
+  constexpr ModelConfig::NumberRange kRange{0, ModelConfig::kScales.last};
   return config.IsNull(key) ? 0.0f : static_cast<float>(config.Number({key}, kRange, fallback));
 }
 

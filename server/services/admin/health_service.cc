@@ -211,7 +211,7 @@ HealthService::HealthService(const Dependencies& dependencies)
           CheckCall::AtOnce([&registry = dependencies.registry](const HealthCheckRequest& request) {
             return Check(registry, request);
           }),
-          everybody_,
+          any_caller_,
           dependencies.observer,
           nullptr,
           dependencies.live_calls,

@@ -37,7 +37,7 @@ class HealthService {
                               grpc::health::v1::HealthCheckResponse>;
 
   AsyncHealth service_;
-  const Access everybody_ = Access({});
+  const Access any_caller_ = Access({});
   const Dependencies dependencies_;
   CheckCall::Method check_;
 };

@@ -38,7 +38,7 @@ struct WeightsExtents {
   int64_t keys = 0;
 };
 
-/// What a sequence takes from the prefix cache.
+/// The prefix that a sequence takes from the prefix cache.
 struct TakenPrefix {
   /// The number of tokens that are not computed. They stay in the cache until the plan ends.
   int64_t length = 0;
@@ -49,7 +49,7 @@ struct TakenPrefix {
   HiddenChunks hidden;
 };
 
-/// What a request takes from the prefix cache, and whose prefixes it shares.
+/// The prefixes that a request takes from the prefix cache, and the owner of such prefixes.
 struct PlannedPrefix {
   /// The table of the cache; null: the request has nothing to do with it.
   SessionTable* table = nullptr;

@@ -1,4 +1,4 @@
-// What a request takes from the prefix cache, and what it adds.
+// The prefixes that a request takes from the prefix cache, and those that it adds.
 #pragma once
 
 #include <vector>

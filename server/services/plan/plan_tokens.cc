@@ -120,7 +120,7 @@ class TextCutter {
     absl::Status wanted;
     absl::StatusOr<TokenizedText> text = tokenizer_.Encode(
         input.texts(i),
-        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = kMaxTokens, .go_on = [&] {
+        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = kMaxTokens, .yield = [&] {
            wanted = terms_.Check();
            return wanted.ok();
          }});

@@ -16,7 +16,7 @@
 namespace attention {
 namespace {
 
-// Of a small field, with its tag, in the encoded message and in the copies that encoding makes.
+// The bytes of a small field, with its tag, in the encoded message and in the copies of encoding.
 constexpr size_t kFieldBytes = 32;
 
 // The memory of a table in a message: the protobuf objects of shape and reference, their encoding,

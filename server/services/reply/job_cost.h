@@ -1,4 +1,4 @@
-// What a planned request costs, from its shapes: its memory while it waits, and its computation.
+// The cost of a planned request, from its shapes: its memory while it waits, and its computation.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct ReplyPart {
 std::vector<RowRange> SplitRows(const AttendReply& reply, const RowRange& rows);
 /// Returns the range that follows `last`; the first follows ScoreRange(); null at the end.
 std::optional<ScoreRange> NextScores(const AttendReply& reply, const ScoreRange& last);
-/// The same for tokens.
+/// Returns the range of tokens after `last`; absent after the last one.
 std::optional<TokenRange> NextTokens(const AttendReply& reply, const TokenRange& last);
 
 }  // namespace attention

@@ -32,7 +32,7 @@ TEST(ExtremesTest, ABiasOfMinusInfinityHidesItsKey) {
   for (int64_t i = 0; i < 2 * 10; ++i) {
     bias[i * 20 + 3] = -std::numeric_limits<float>::infinity();
   }
-  std::fill_n(bias, 20, -std::numeric_limits<float>::infinity());  // row 0 of head 0 sees nothing
+  std::fill_n(bias, 20, -std::numeric_limits<float>::infinity());  // row 0 of head 0: no keys
   std::fill_n(problem.value.as<float>() + 3 * 32, 32, std::numeric_limits<float>::infinity());
   const std::vector<double> output = RunAlone(problem);
   for (int64_t i = 0; i < std::ssize(output); ++i) {
@@ -61,7 +61,7 @@ TEST(ExtremesTest, ANaNQueryGivesNaNAndHarmsNoOtherRow) {
     const std::vector<double> expected = RunAlone(clean);
     AttentionProblem dirty(30, Dtype::kF32, {20, 600, 2, 2, 16, 16},
                            {.causal = true, .query_offset = -1, .similarity = similarity});
-    for (const int64_t row : {0, 7}) {  // row 0 sees no key
+    for (const int64_t row : {0, 7}) {  // row 0 attends to no key
       std::fill_n(dirty.query.as<float>() + row * 32, 32, std::numeric_limits<float>::quiet_NaN());
     }
     const std::vector<double> output = RunAlone(dirty);

@@ -99,7 +99,7 @@ TEST(MergeTest, PartsWithoutVisibleKeysHaveNoSay) {
   const float outputs[] = {nan, 7, nan, nan};
   float output[2] = {};
   float merged_lse[2] = {};
-  // Two parts of one head and two rows: row 0 sees keys of the second part only, row 1 of none.
+  // Two parts of one head and two rows: row 0 has keys in the second part only, row 1 none.
   const PartialResult parts[] = {{outputs + 2, lse + 2}, {outputs + 1, lse + 1}};
   MergePartials({2, 1, 1}, parts, {}, {output, merged_lse});
   EXPECT_EQ(output[0], 7);

@@ -122,7 +122,7 @@ TEST(PackedLayerMemoryTest, IsASmallMultipleOfTheRowsWhenSequencesHaveOneRow) {
   for (const bool is_streamed : {false, true}) {
     const AllocationMeter meter;
     int asked = 0;
-    Batch::Listeners listeners{.go_on = [&] { return ++asked > 0; }};
+    Batch::Listeners listeners{.yield = [&] { return ++asked > 0; }};
     if (is_streamed) {
       listeners.on_rows = [](const RowRange&) { return true; };
     }

@@ -302,18 +302,18 @@ class Subject {
 
   void Run(const Way& way, LayerCall& call, Workspace& workspace, bool is_cancelled) const {
     int asked = 0;
-    const auto go_on = [&] { return ++asked < 5 || !is_cancelled; };
+    const auto yield = [&] { return ++asked < 5 || !is_cancelled; };
     if (way.block_rows > 0) {
-      call.on_rows = [&](const RowRange&) { return go_on(); };
+      call.on_rows = [&](const RowRange&) { return yield(); };
       call.block_rows = way.block_rows;
     }
     if (way.slice_rows > 0) {
       call.slice_flops = StageFlops(layer()) * way.slice_rows / kStageRows / way.threads;
-      call.go_on = [&] {
+      call.yield = [&] {
         if (way.is_interrupted && asked % 3 == 0) {
           RunAnother(workspace.pool());
         }
-        return go_on();
+        return yield();
       };
     }
     EXPECT_THAT(layer().Run(call, workspace),
@@ -422,7 +422,7 @@ TEST(LongLinearContractTest, SlicesOfACausalSequenceFollowEachOther) {
     whole.sequences[0].options.similarity = Similarity::kLinear;
     sliced.sequences[0].options.similarity = Similarity::kLinear;
     ASSERT_THAT(whole.Run(workspace, {}), IsOk());
-    ASSERT_THAT(sliced.Run(workspace, {.go_on = [] { return true; }}), IsOk());
+    ASSERT_THAT(sliced.Run(workspace, {.yield = [] { return true; }}), IsOk());
     ASSERT_TRUE(Bytes(sliced.output) == Bytes(whole.output)) << length << " rows";
   }
 }

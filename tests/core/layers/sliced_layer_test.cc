@@ -67,8 +67,8 @@ TEST_P(SlicedLayerTest, IsAskedAfterEverySliceAndChangesNoBit) {
   ASSERT_THAT(whole.Run(workspace_, {}), IsOk());
   Batch sliced = MakeBatch();
   int asked = 0;
-  const auto go_on = [&] { return ++asked > 0; };
-  ASSERT_THAT(sliced.Run(workspace_, {.go_on = go_on}), IsOk());
+  const auto yield = [&] { return ++asked > 0; };
+  ASSERT_THAT(sliced.Run(workspace_, {.yield = yield}), IsOk());
   EXPECT_EQ(Bytes(sliced.output), Bytes(whole.output));
   EXPECT_GT(Flops(), 2 * kSliceFlops);
   EXPECT_GE(asked, Flops() / kSliceFlops);
@@ -88,7 +88,7 @@ TEST_P(SlicedLayerTest, RowBlocksAndThreadsBesideItChangeNoBit) {
     return true;
   };
   ASSERT_THAT(
-      sliced.Run(workspace, {.on_rows = on_rows, .block_rows = 192, .go_on = [] { return true; }}),
+      sliced.Run(workspace, {.on_rows = on_rows, .block_rows = 192, .yield = [] { return true; }}),
       IsOk());
   EXPECT_EQ(next_row, GetParam().lengths);
   EXPECT_EQ(Bytes(sliced.output), Bytes(whole.output));
@@ -104,13 +104,13 @@ TEST_P(SlicedLayerTest, AnotherComputationMayRunOnThePoolWhenAsked) {
   Workspace workspace(two);
   Workspace other_workspace(two);
   Batch sliced = MakeBatch();
-  const auto go_on = [&] {
+  const auto yield = [&] {
     Batch other(other_layer, Dtype::kF32, {90, 3}, /*causal=*/true);
     EXPECT_THAT(other.Run(other_workspace, {}), IsOk());
     EXPECT_EQ(Bytes(other.output), Bytes(other_whole.output));
     return true;
   };
-  ASSERT_THAT(sliced.Run(workspace, {.go_on = go_on}), IsOk());
+  ASSERT_THAT(sliced.Run(workspace, {.yield = yield}), IsOk());
   EXPECT_EQ(Bytes(sliced.output), Bytes(whole.output));
 }
 
@@ -118,7 +118,7 @@ TEST_P(SlicedLayerTest, NoEndsItAtOnce) {
   for (const int last : {1, 2, 4}) {
     Batch sliced = MakeBatch();
     int asked = 0;
-    EXPECT_THAT(sliced.Run(workspace_, {.go_on = [&] { return ++asked < last; }}),
+    EXPECT_THAT(sliced.Run(workspace_, {.yield = [&] { return ++asked < last; }}),
                 StatusIs(absl::StatusCode::kCancelled, ::testing::Eq("cancelled between slices")));
     EXPECT_EQ(asked, last);
   }
@@ -136,7 +136,7 @@ TEST(SlicedCachedLayerTest, ATruncatedCacheForgetsACancelledCall) {
     Batch cancelled(layer, Dtype::kF32, {7, 1033}, /*causal=*/true);
     cancelled.sequences[1].cache = &cache;
     int asked = 0;
-    EXPECT_THAT(cancelled.Run(workspace, {.go_on = [&] { return ++asked < last; }}),
+    EXPECT_THAT(cancelled.Run(workspace, {.yield = [&] { return ++asked < last; }}),
                 StatusIs(absl::StatusCode::kCancelled, ::testing::_));
     EXPECT_EQ(cache.length() > 0, last > 1);
     ASSERT_THAT(cache.Truncate(0), IsOk());
@@ -145,7 +145,7 @@ TEST(SlicedCachedLayerTest, ATruncatedCacheForgetsACancelledCall) {
   again.sequences[1].options.causal = true;
   again.sequences[1].cache = &cache;
   int asked = 0;
-  ASSERT_THAT(again.Run(workspace, {.go_on = [&] { return ++asked > 0; }}), IsOk());
+  ASSERT_THAT(again.Run(workspace, {.yield = [&] { return ++asked > 0; }}), IsOk());
   EXPECT_GE(asked, 4);
   EXPECT_EQ(Bytes(again.output), Bytes(whole.output));
 }
@@ -162,7 +162,7 @@ TEST(SlicedCachedLayerTest, ALongCacheIsMoreWork) {
   Batch step(layer, Dtype::kF32, {640}, /*causal=*/true);
   step.sequences[0].cache = &cache;
   int asked = 0;
-  ASSERT_THAT(step.Run(workspace, {.go_on = [&] { return ++asked > 0; }}), IsOk());
+  ASSERT_THAT(step.Run(workspace, {.yield = [&] { return ++asked > 0; }}), IsOk());
   EXPECT_GE(asked, layer.layer->Flops(640, 640.0 * 20640) / kSliceFlops);
 }
 

@@ -128,7 +128,7 @@ struct Batch {
   struct Listeners {
     RowsCallback on_rows = nullptr;
     int64_t block_rows = 256;
-    std::function<bool()> go_on = nullptr;
+    std::function<bool()> yield = nullptr;
   };
   absl::Status Run(Workspace& workspace, const Listeners& listeners) {
     std::optional<MatrixView> memory_view;
@@ -140,7 +140,7 @@ struct Batch {
                              .sequences = sequences,
                              .on_rows = listeners.on_rows,
                              .block_rows = listeners.block_rows,
-                             .go_on = listeners.go_on},
+                             .yield = listeners.yield},
                             workspace);
   }
 

@@ -106,7 +106,7 @@ TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
       {"rope_scaling", {{"rope_type", "spiral"}}, "rope_type: expected one of default, linear"},
       {"rope_scaling",
        {{"rope_type", "linear"}, {"factor", 0}},
-       "factor: expected a number of 1e-06 to 1e+06, found 0"},
+       "config.json: rope_scaling.factor: expected a number of 1e-06 to 1e+06, found 0"},
       {"rope_scaling",
        {{"type", "llama3"}, {"low_freq_factor", 5}},
        "high_freq_factor: expected more than"},
@@ -298,7 +298,7 @@ TEST(ForwardTest, StopsBetweenLayersWhenNobodyWaits) {
   int asked = 0;
   const ModelCall call{.hidden_states = {rows.data(), Dtype::kF32, 3, width, width},
                        .sequences = {&sequence, 1},
-                       .go_on = [&] { return ++asked < 3; }};
+                       .yield = [&] { return ++asked < 3; }};
   EXPECT_THAT(gpt2.model().Forward(call, workspace),
               StatusIs(absl::StatusCode::kCancelled, ::testing::_));
   EXPECT_EQ(asked, 3);

@@ -30,7 +30,7 @@ class SlicedStackTest : public ::testing::TestWithParam<std::string> {
   bool has_memory() const { return loaded_.info().has_encoder; }
 
   /// The first rows of the batch, as many as `output` has.
-  absl::Status Run(Tensor& output, Workspace& workspace, const std::function<bool()>& go_on) const {
+  absl::Status Run(Tensor& output, Workspace& workspace, const std::function<bool()>& yield) const {
     const int64_t width = loaded_.info().d_model;
     const MatrixView rows{rows_.data(), Dtype::kF32, output.shape()[0], width, width};
     std::vector<ModelSequence> sequences;
@@ -46,7 +46,7 @@ class SlicedStackTest : public ::testing::TestWithParam<std::string> {
         {.hidden_states = rows,
          .memory = has_memory() ? std::optional<MatrixView>(rows) : std::nullopt,
          .sequences = sequences,
-         .go_on = go_on},
+         .yield = yield},
         workspace);
   }
 
@@ -68,13 +68,13 @@ TEST_P(SlicedStackTest, IsAskedAfterEverySliceAndChangesNoBit) {
   Tensor sliced(Dtype::kF32, rows_.shape());
   Tensor inner(Dtype::kF32, {256, loaded_.info().d_model});
   int asked = 0;
-  const auto go_on = [&] {
+  const auto yield = [&] {
     if (++asked == 3) {
       EXPECT_THAT(Run(inner, inner_workspace, nullptr), IsOk());
     }
     return true;
   };
-  ASSERT_THAT(Run(sliced, workspace, go_on), IsOk());
+  ASSERT_THAT(Run(sliced, workspace, yield), IsOk());
   EXPECT_TRUE(equals_whole(sliced));
   EXPECT_TRUE(equals_whole(inner));
   const double flops = loaded_.model().Flops(num_rows_, 128.0 * static_cast<double>(num_rows_), 0,
@@ -113,7 +113,7 @@ TEST(SlicedLogitsTest, IsAskedForEveryPart) {
     EXPECT_THAT(
         gpt2.model().Forward({.hidden_states = {rows.data(), Dtype::kF32, 640, width, width},
                               .sequences = {&sequence, 1},
-                              .go_on = [&] { return ++asked > 0; }},
+                              .yield = [&] { return ++asked > 0; }},
                              workspace),
         IsOk());
     return asked;

@@ -36,7 +36,7 @@ TEST(TokenizerJsonTest, AModelThatIsWrongIsRefused) {
   ExpectRefusals({
       {"/model", "null", "model: expected an object, found null"},
       {"/model", "[]", "model: expected an object, found a list of 0"},
-      {"/model", "{}", "model.type: expected BPE or WordPiece, found nothing"},
+      {"/model", "{}", "model.type: expected BPE or WordPiece, found none"},
       {"/model/type", "\"Unigram\"", "model.type: expected BPE or WordPiece, found \"Unigram\""},
       {"/model/type", "1", "model.type: expected a string, found 1"},
       {"/model/vocab", "[]",
@@ -86,14 +86,14 @@ TEST(TokenizerJsonTest, StepsThatAreWrongAreRefused) {
        "BertNormalizer, Replace, Prepend, Strip, found \"Precompiled\""},
       {"/normalizer",
        R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]})",
-       "normalizer.normalizers[1].strip_left: expected true or false, found nothing"},
+       "normalizer.normalizers[1].strip_left: expected true or false, found none"},
       {"/normalizer", R"({"type": "Replace", "pattern": "a", "content": "b"})",
        "normalizer.pattern: expected an object, found \"a\""},
       {"/pre_tokenizer", R"({"type": "UnicodeScripts"})",
        "pre_tokenizer.type: expected one of Sequence, ByteLevel, BertPreTokenizer, Whitespace, "
        "WhitespaceSplit, Split, Metaspace, Digits, Punctuation, found \"UnicodeScripts\""},
       {"/pre_tokenizer", R"({"type": "Sequence"})",
-       "pre_tokenizer.pretokenizers: expected a list, found nothing"},
+       "pre_tokenizer.pretokenizers: expected a list, found none"},
       {"/pre_tokenizer", R"({"type": "Punctuation", "behavior": "Merged"})",
        "pre_tokenizer.behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext or "
        "Contiguous, found \"Merged\""},
@@ -133,7 +133,7 @@ TEST(TokenizerJsonTest, PostProcessorsThatAreWrongAreRefused) {
       {"/post_processor",
        R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "X", "type_id": 0}}],
            "special_tokens": {}})",
-       "post_processor.special_tokens.X: expected an object, found nothing"},
+       "post_processor.special_tokens.X: expected an object, found none"},
       {"/post_processor",
        R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}]})",
        "post_processor.single[0].Sequence.id: expected \"A\", the one text there is, found \"B\""},
@@ -155,7 +155,7 @@ TEST(TokenizerJsonTest, AddedTokensThatAreWrongAreRefused) {
   };
   EXPECT_EQ(refusal("7"), "added_tokens[0]: expected an object, found 7");
   EXPECT_EQ(refusal(R"({"id": 8, "content": "x"})"),
-            "added_tokens[0].single_word: expected true or false, found nothing");
+            "added_tokens[0].single_word: expected true or false, found none");
   EXPECT_EQ(refusal(R"({"id": -8, "content": "x", )" + rest),
             "added_tokens[0].id: expected an id below 16777216, found -8");
   EXPECT_EQ(refusal(R"({"id": 8, "content": ")" + std::string(1025, 'x') + "\", " + rest),
@@ -186,7 +186,7 @@ TEST(TokenizerJsonTest, AFileIsNamedInItsErrors) {
               StatusIs(kInvalid, HasSubstr(folder.path() + ": tokenizer: expected JSON")));
   const std::string path = folder.Write("tokenizer.json", "{}");
   EXPECT_THAT(Tokenizer::Load(path),
-              StatusIs(kInvalid, path + ": model: expected an object, found nothing"));
+              StatusIs(kInvalid, path + ": model: expected an object, found none"));
   folder.Write("tokenizer.json", SmallTokenizer().dump());
   EXPECT_THAT(Tokenizer::Load(path), IsOk());
 }

@@ -199,7 +199,7 @@ TEST(TokenizerTest, ATextThatIsTooLongForItsTokensIsRefusedByItsLengthAlone) {
                 ->MaxTextBytes(96),
             96 * 800);
   int asked = 0;
-  const EncodeOptions options{.max_tokens = 96, .go_on = [&] { return ++asked > 0; }};
+  const EncodeOptions options{.max_tokens = 96, .yield = [&] { return ++asked > 0; }};
   EXPECT_THAT(tokenizer->Encode(std::string(96 * 256 + 1, '\xff'), options),
               StatusIs(kInvalid, HasSubstr("text: expected at most 24576 bytes, found 24577")));
   EXPECT_EQ(asked, 0);
@@ -223,11 +223,11 @@ TEST(TokenizerTest, TheCallersPatienceIsAskedForBetweenWordsAndWithinALongOne) {
        {Case{whole.get(), Repeated("ab", 1 << 18)}, Case{words.get(), Repeated("ab ", 1 << 18)}}) {
     for (const int times : {0, 1, 2}) {
       Patience patience{.times = times};
-      EXPECT_THAT(tokenizer->Encode(text, {.go_on = std::ref(patience)}),
+      EXPECT_THAT(tokenizer->Encode(text, {.yield = std::ref(patience)}),
                   StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
       EXPECT_EQ(patience.asked, times + 1);
     }
-    EXPECT_THAT(tokenizer->Encode(text, {.go_on = Patience{.times = 1 << 20}}), IsOk());
+    EXPECT_THAT(tokenizer->Encode(text, {.yield = Patience{.times = 1 << 20}}), IsOk());
   }
 }
 
@@ -237,7 +237,7 @@ TEST(TokenizerTest, ATextOfTooManyTokensIsNotCutToItsEnd) {
   const std::string text = Repeated("a ", 100 * 128);
   ASSERT_LE(std::ssize(text), tokenizer->MaxTextBytes(100));
   Patience patience{.times = 1 << 20};
-  EXPECT_THAT(tokenizer->Encode(text, {.max_tokens = 100, .go_on = std::ref(patience)}),
+  EXPECT_THAT(tokenizer->Encode(text, {.max_tokens = 100, .yield = std::ref(patience)}),
               StatusIs(kInvalid, HasSubstr("at most 100 tokens")));
   EXPECT_EQ(patience.asked, 1) << "at the beginning";
 }

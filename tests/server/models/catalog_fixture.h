@@ -63,7 +63,7 @@ class ModelCatalogTest : public ::testing::Test {
             ++loads_;
             return LoadFakeModel(source, dtype);
           },
-      .go_on = [this] { return go_on_; },
+      .yield = [this] { return go_on_; },
       .share = [](std::unique_ptr<Model> model) { return model; }};
 };
 

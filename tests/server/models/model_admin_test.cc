@@ -85,7 +85,7 @@ class HeldLoader {
       return LoadFakeModel(source, dtype);
     };
   }
-  void GoOn() { go_on_.set_value(); }
+  void Yield() { go_on_.set_value(); }
 
  private:
   std::promise<void> go_on_;
@@ -125,7 +125,7 @@ TEST(ModelAdminTest, ServesWhileItLoadsAndIsReadyWhenAllIsLoaded) {
   EXPECT_EQ(health("attention.v1.AttentionService"), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health(""), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(health("model/*"), HealthCheckResponse::NOT_SERVING);
-  loader.GoOn();
+  loader.Yield();
   EXPECT_TRUE((*server)->WaitUntilReady(absl::Minutes(5)));
   for (const char* name : {"", "attention.v1.AttentionService", "model/a", "model/*"}) {
     EXPECT_EQ(health(name), HealthCheckResponse::SERVING) << name;
@@ -157,7 +157,7 @@ TEST(ModelAdminTest, CallsThatWaitForTheLoaderKeepTheirDeadlineAndHoldNoThread) 
     caller.join();
   }
   EXPECT_THAT(Lines(client.List()), ElementsAre("a:1 LOADING"));
-  loader.GoOn();
+  loader.Yield();
   EXPECT_THAT(Lines(running.get()), ElementsAre("a:1 READY+"));
 }
 
@@ -189,7 +189,7 @@ TEST(ModelAdminTest, DrainingRefusesWhatWaitsForTheLoader) {
     num_drained += call.get() == absl::UnavailableError("the server is draining") ? 1 : 0;
   }
   EXPECT_EQ(num_drained, kMayWait);
-  loader.GoOn();
+  loader.Yield();
   EXPECT_THAT(Lines(running.get()), ElementsAre("a:1 READY+")) << "it was under way";
   shutdown.get();
 }

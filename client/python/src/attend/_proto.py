@@ -33,6 +33,11 @@ def message_class(name: str) -> Any:
     return message_factory.MessageFactory(_pool()).GetPrototype(descriptor)  # protobuf before 4.22
 
 
+def service_method(name: str) -> Any:
+    """Returns the descriptor of a method of AttentionService: its input_type and output_type."""
+    return _pool().FindServiceByName(f"{PACKAGE}.AttentionService").methods_by_name[name]
+
+
 @functools.lru_cache(maxsize=None)
 def _enum(name: str) -> Any:
     return _pool().FindEnumTypeByName(f"{PACKAGE}.{name}")

@@ -141,15 +141,15 @@ class Client:
 
     def list_models(self, *, timeout: Optional[float] = None) -> List[Model]:
         """Returns the models that the caller may use, in the order of name, then version."""
-        return self._run(_calls.list_models(), timeout)
+        return self._run(_calls.call(list, "ListModels"), timeout)
 
     def get_model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
         """Returns a model, of the highest version unless `version` names one. NotFound if the server does not have it."""
-        return self._run(_calls.get_model(name, version), timeout)
+        return self._run(_calls.call(Model, "GetModel", model=name, version=version), timeout)
 
     def get_statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
         """Returns the counters of the server since its start, and its present load."""
-        return self._run(_calls.statistics(), timeout)
+        return self._run(_calls.call(ServerStatistics, "GetStatistics"), timeout)
 
     def check_health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
         """Returns whether the server, or `service` ("model/NAME" for a model), is serving. NotFound for an unknown service."""
@@ -171,7 +171,7 @@ class Client:
 
     def list_model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         """Returns the state of each model of the server's folder (--models)."""
-        return self._run(_calls.list_model_states(), timeout)
+        return self._run(_calls.call(list, "ListModelStates"), timeout)
 
     def load_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
@@ -179,25 +179,25 @@ class Client:
         """Loads a model of the folder that is not loaded or has changed. Returns the states of its versions.
 
         The call lasts until the model is loaded. A server with --admin-listen takes this and the calls below only there."""
-        return self._run(_calls.load_model(name, version), timeout)
+        return self._run(_calls.call(list, "LoadModel", model=name, version=version), timeout)
 
     def unload_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
     ) -> List[ModelState]:
         """Stops serving a model until load_model(). Returns the states of its versions."""
-        return self._run(_calls.unload_model(name, version), timeout)
+        return self._run(_calls.call(list, "UnloadModel", model=name, version=version), timeout)
 
     def reload_models(self, *, timeout: Optional[float] = None) -> List[ModelState]:
         """Loads new and changed models of the folder, and stops serving those that have disappeared.
 
         Returns the states of all, with the errors of those that failed."""
-        return self._run(_calls.reload_models(), timeout)
+        return self._run(_calls.call(list, "ReloadModels"), timeout)
 
     def verify_model(
         self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
     ) -> Verification:
         """Measures the loss of accuracy by the element type in which the model's weights are served."""
-        return self._run(_calls.verify_model(name, version), timeout)
+        return self._run(_calls.call(Verification, "VerifyModel", model=name, version=version), timeout)
 
     def set_logging(
         self, level: Optional[str] = None, requests: Optional[str] = None, *, timeout: Optional[float] = None

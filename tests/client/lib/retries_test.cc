@@ -1,0 +1,177 @@
+// Which calls are made again, and when.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/lib/attention_client.h"
+#include "client/lib/channel.h"
+#include "client/lib/decode_stream.h"
+#include "client/lib/retry_policy.h"
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "tests/client/lib/scripted_server.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const grpc::Status kUnavailable(grpc::StatusCode::UNAVAILABLE, "going away");
+const grpc::Status kExhausted(grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full");
+
+std::unique_ptr<AttentionClient> ClientOf(const std::string& server,
+                                          absl::Duration timeout = absl::Minutes(2),
+                                          bool retries = true) {
+  return *AttentionClient::Connect(
+      {.connection = {.server = server, .retries = retries}, .timeout = timeout});
+}
+
+absl::Status AskModel(const ScriptedServer& server, absl::Duration timeout = absl::Minutes(2)) {
+  return ClientOf(server.address(), timeout)->GetModel("demo").status();
+}
+
+absl::Status Stream(const ScriptedServer& server) {
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {1, 2, 8});
+  AttendRequest request;
+  request.input = HiddenStatesInput{&rows};
+  return ClientOf(server.address())->AttendStream(request, {}).status();
+}
+
+TEST(RetriesTest, AServerThatCannotNowIsAskedAgain) {
+  const ScriptedServer server({{kUnavailable}, {kExhausted, "0"}, {kUnavailable}});
+  EXPECT_THAT(AskModel(server), IsOk());
+  EXPECT_THAT(server.calls(), SizeIs(4));
+}
+
+TEST(RetriesTest, FiveAttemptsAreAllAndTheLastErrorIsTold) {
+  const ScriptedServer server(std::vector<Answer>(9, {kUnavailable}));
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr(server.address()), HasSubstr("going away"))));
+  EXPECT_THAT(server.calls(), SizeIs(5));
+}
+
+TEST(RetriesTest, TheyAreOffWhenSwitchedOff) {
+  const ScriptedServer server({{kUnavailable}});
+  EXPECT_THAT(ClientOf(server.address(), absl::Minutes(2), /*retries=*/false)->GetModel("demo"),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("going away")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, TheServerSaysHowLongToWait) {
+  const ScriptedServer server({{kExhausted, "2000"}, {kExhausted, "0"}});
+  EXPECT_THAT(AskModel(server), IsOk());
+  const std::vector<absl::Time> calls = server.calls();
+  ASSERT_THAT(calls, SizeIs(3));
+  EXPECT_GE(calls[1] - calls[0], absl::Milliseconds(1990));
+}
+
+TEST(RetriesTest, AServerMayForbidThem) {
+  const ScriptedServer server({{kExhausted, "-1"}});
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, AFullServerThatDoesNotSayWhenIsNotAskedAgain) {
+  const ScriptedServer server({{kExhausted}});
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, APauseThatEndsAfterTheDeadlineIsNotMade) {
+  const ScriptedServer server({{kExhausted, "600000"}});
+  EXPECT_THAT(AskModel(server),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, TheyEndWhileMostCallsFail) {
+  RetryBudget budget;
+  for (int i = 0; i < 499; ++i) {
+    ASSERT_TRUE(budget.Count(/*succeeded=*/false));
+  }
+  EXPECT_FALSE(budget.Count(/*succeeded=*/false));
+  EXPECT_TRUE(budget.Count(/*succeeded=*/true));
+}
+
+TEST(RetriesTest, OtherErrorsAreFinal) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::ABORTED,
+        grpc::StatusCode::INTERNAL, grpc::StatusCode::CANCELLED, grpc::StatusCode::UNKNOWN,
+        grpc::StatusCode::UNAUTHENTICATED, grpc::StatusCode::DEADLINE_EXCEEDED}) {
+    const ScriptedServer server({{{code, "final"}}});
+    EXPECT_THAT(AskModel(server),
+                StatusIs(static_cast<absl::StatusCode>(code), HasSubstr("final")));
+    EXPECT_THAT(server.calls(), SizeIs(1));
+  }
+}
+
+TEST(RetriesTest, AStreamIsAskedForAgainUntilItHasBegun) {
+  const ScriptedServer early({{kUnavailable}});
+  EXPECT_THAT(Stream(early), IsOk());
+  EXPECT_THAT(early.calls(), SizeIs(2));
+  const ScriptedServer late({{kUnavailable, "", /*begins=*/true}});
+  EXPECT_THAT(Stream(late), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("going away")));
+  EXPECT_THAT(late.calls(), SizeIs(1));
+}
+
+TEST(RetriesTest, SessionsAndWhatChangesTheServerAreNeverRepeated) {
+  const ScriptedServer server({{kUnavailable}, {kUnavailable}});
+  EXPECT_THAT(DecodeStream::Open({.connection = {.server = server.address()}}, {}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("going away")));
+  EXPECT_THAT(server.calls(), SizeIs(1));
+  EXPECT_THAT(ClientOf(server.address())->LoadModel("demo"),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("going away")));
+  EXPECT_THAT(server.calls(), SizeIs(2));
+}
+
+TEST(RetriesTest, RequestsOfAnySizeAreSentAgain) {
+  const ScriptedServer server({{kUnavailable}});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {1, 1500, 512});  // 3 MB
+  AttendRequest request;
+  request.input = HiddenStatesInput{&rows};
+  EXPECT_THAT(ClientOf(server.address())->AttendStream(request, {}), IsOk());
+  EXPECT_THAT(server.calls(), SizeIs(2));
+}
+
+TEST(RetriesTest, AnotherServerAnswersForOneThatIsGoing) {
+  const ScriptedServer going(std::vector<Answer>(99, {kUnavailable})), staying;
+  const auto client = ClientOf(absl::StrCat(going.address(), ",", staying.address()));
+  std::vector<absl::Status> answers;
+  for (int i = 0; i < 6; ++i) {
+    answers.push_back(client->GetModel("demo").status());
+  }
+  EXPECT_THAT(answers, Each(IsOk()));
+  EXPECT_THAT(staying.calls(), SizeIs(6));
+}
+
+TEST(RetriesTest, ANameIsAskedAsItsAddressesAre) {
+  const ScriptedServer server({{kUnavailable}});
+  const std::string port = server.address().substr(server.address().rfind(':'));
+  EXPECT_THAT(ClientOf(absl::StrCat("dns:///localhost", port))->GetModel("demo"), IsOk());
+  EXPECT_THAT(server.calls(), SizeIs(2));
+}
+
+TEST(RetriesTest, AServerThatIsNotThereIsPassedOver) {
+  std::string absent;
+  {
+    const ScriptedServer gone;
+    absent = gone.address();
+  }
+  const ScriptedServer server;
+  const auto client = ClientOf(absl::StrCat(absent, ",", server.address()), absl::Minutes(2),
+                               /*retries=*/false);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(client->GetModel("demo"), IsOk());
+  }
+}
+
+}  // namespace
+}  // namespace attention

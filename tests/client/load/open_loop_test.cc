@@ -1,0 +1,143 @@
+// What open loops alone do.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/load/load_generator_fixture.h"
+
+namespace attention {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Key;
+
+using OpenLoopTest = LoadGeneratorTest;
+
+/// A port that takes connections and never says a word.
+class SilentListener {
+ public:
+  SilentListener() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, generic, size), 0);
+    EXPECT_EQ(listen(socket_, 8), 0);
+    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  ~SilentListener() { close(socket_); }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string address_;
+};
+
+TEST_F(OpenLoopTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
+  for (const bool is_streaming : {false, true}) {
+    const auto report = Run(is_streaming, OpenOptions());
+    ASSERT_THAT(report, IsOk());
+    EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
+    const LoadResult& result = report->levels[0].result;
+    ASSERT_TRUE(result.pace.has_value());
+    EXPECT_EQ(result.pace->due, 40);
+    EXPECT_EQ(result.pace->not_sent, 0);
+    EXPECT_EQ(result.pace->lag_ns.count(), 40);
+    // Of all that were due within the window, whenever they were answered.
+    EXPECT_EQ(result.latency_ns.count(), 40);
+    EXPECT_EQ(result.service_ns.count(), 40);
+    EXPECT_GT(result.client_cpu_share, 0.0);
+    EXPECT_GE(result.latency_ns.max(), result.service_ns.min());
+    EXPECT_GE(result.latency_ns.mean(), result.service_ns.mean());
+    EXPECT_EQ(result.first_message_ns.count(), is_streaming ? 40 : 0);
+    EXPECT_EQ(report->levels[0].verification->sampled, 3);
+    EXPECT_EQ(report->levels[0].verification->identical, 3);
+    int64_t due = 0, sent = 0, latencies = 0;
+    for (const TimeSlice& slice : result.series.slices()) {
+      due += slice.due;
+      sent += slice.sent;
+      latencies += slice.latency_ns.count();
+    }
+    EXPECT_EQ(due, 40);
+    EXPECT_LE(sent, 40);
+    EXPECT_EQ(latencies, 40);
+  }
+}
+
+TEST_F(OpenLoopTest, AnOpenLoopGoesOnWhenRequestsAreRefused) {
+  request_.model = "absent";
+  const LoadResult result = Send(/*is_streaming=*/false, OpenOptions());
+  EXPECT_FALSE(result.gave_up);
+  EXPECT_EQ(result.answers, 0);
+  ASSERT_THAT(result.failures, ElementsAre(Key("NOT_FOUND")));
+  const FailureTally& failure = result.failures.at("NOT_FOUND");
+  EXPECT_EQ(failure.count, 45);  // warm-up included
+  EXPECT_EQ(failure.latency_ns.count(), 40);
+  EXPECT_EQ(result.latency_ns.count(), 0);
+}
+
+TEST_F(OpenLoopTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
+  // Two connections that nobody accepts: the listening socket's queue takes them, so that every
+  // call waits for its deadline.
+  const SilentListener listener;
+  LoadOptions options = OpenOptions();
+  options.connection.server = listener.address();
+  options.timeout = absl::Seconds(2);
+  options.open_loop->max_in_flight = 2;
+  const LoadResult result = Send(/*is_streaming=*/false, options);
+  EXPECT_EQ(result.pace->due, 40);
+  EXPECT_EQ(result.pace->not_sent, 40);  // the two of the warm-up are under way
+  EXPECT_EQ(result.failures.at(kNotSent).count, 43);
+  EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were in flight (--max-in-flight)");
+  EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
+}
+
+TEST_F(OpenLoopTest, AnOpenLoopEndsAfterSoManyRequestsThatAreDueAfterItsWarmup) {
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::Milliseconds(50);
+  options.duration = absl::InfiniteDuration();
+  options.requests = 12;
+  const LoadResult result = Send(/*is_streaming=*/false, options);
+  EXPECT_EQ(result.pace->due, 12);
+  EXPECT_EQ(result.latency_ns.count(), 12);
+  EXPECT_EQ(result.window, absl::Milliseconds(120));
+}
+
+TEST_F(OpenLoopTest, AScheduleIsSentWithItsLengths) {
+  ArrivalTrace trace{.path = "trace",
+                     .times = {std::chrono::milliseconds(0), std::chrono::milliseconds(5),
+                               std::chrono::milliseconds(1000)},
+                     .kinds = {1, 0, 1},
+                     .lengths = {"schedule:trace", {2, 5}, {1.0, 2.0}}};
+  Workload longest;
+  longest.request = request_;
+  const auto mix = RequestMix::OfLengths(std::move(longest), trace.lengths);
+  ASSERT_THAT(mix, IsOk());
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::InfiniteDuration();
+  options.open_loop->arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
+  const auto report = Run(*mix, NativeProtocol(false), options);
+  ASSERT_THAT(report, IsOk());
+  EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
+  const LoadResult& result = report->levels[0].result;
+  EXPECT_EQ(result.pace->due, 3);
+  EXPECT_EQ(result.latency_ns.count(), 3);
+  // Of the two sequences of each: all that came within the window, which ends with the last's
+  // sending.
+  EXPECT_LE(result.tokens, 2 * (5 + 2 + 5));
+  EXPECT_EQ(result.window, absl::Seconds(1) + absl::Nanoseconds(1));
+}
+
+}  // namespace
+}  // namespace attention

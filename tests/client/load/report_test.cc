@@ -1,0 +1,200 @@
+#include "client/load/report.h"
+
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "tests/client/load/sample_reports.h"
+
+namespace attention {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(ReportTest, ComputesRatesOverTheWindow) {
+  const nlohmann::json json = ToJson(Report());
+  EXPECT_EQ(json["answers"], 1000);
+  EXPECT_DOUBLE_EQ(json["requests_per_s"], 100.0);
+  EXPECT_DOUBLE_EQ(json["tokens_per_s"], 12800.0);
+  EXPECT_DOUBLE_EQ(json["gigabytes_per_s"], 0.1);
+  EXPECT_DOUBLE_EQ(json["phases_ms"]["queue"]["mean"], 2.0);
+  EXPECT_DOUBLE_EQ(json["phases_ms"]["compute"]["mean"], 8.0);
+  EXPECT_DOUBLE_EQ(json["requests_per_batch"], 1.5);
+  EXPECT_NEAR(json["latency_ms"]["p50"], 500.0, 500.0 / 128);
+  EXPECT_NEAR(json["latency_ms"]["p99.9"], 999.0, 999.0 / 128);
+  EXPECT_DOUBLE_EQ(json["latency_ms"]["p99.99"], 1000.0);
+  EXPECT_DOUBLE_EQ(json["latency_ms"]["max"], 1000.0);
+  EXPECT_DOUBLE_EQ(json["latency_ms"]["mean"], 500.5);
+  EXPECT_EQ(json["machine"]["cpu"], "a cpu");
+}
+
+TEST(ReportTest, SucceedsWithAnswersAndWithoutErrors) {
+  EXPECT_TRUE(Succeeded(Report()));
+  BenchReport none = Report();
+  none.levels[0].result.answers = none.levels[0].result.accounts = 0;
+  EXPECT_FALSE(Succeeded(none));
+  EXPECT_DOUBLE_EQ(ToJson(none)["requests_per_s"], 0.0);
+}
+
+TEST(ReportTest, AnyErrorFailsIt) {
+  BenchReport report = Report();
+  report.levels[0].result.failures["UNAVAILABLE"] = {
+      .count = 3, .first_text = "draining", .latency_ns = {}};
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("3 x UNAVAILABLE: draining"));
+  EXPECT_EQ(ToJson(report)["errors"]["UNAVAILABLE"], 3);
+}
+
+TEST(ReportTest, ASampleThatDiffersFailsIt) {
+  BenchReport report = Report();
+  report.levels[0].verification =
+      LoadVerification{.reference = std::nullopt, .sampled = 4, .identical = 4};
+  EXPECT_TRUE(Succeeded(report));
+  report.levels[0].verification->identical = 3;
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("3 of 4 samples"));
+}
+
+TEST(ReportTest, DisagreementWithTheReferenceFailsIt) {
+  BenchReport report = Report();
+  report.levels[0].verification.emplace();
+  report.levels[0].verification->reference = {.relative_l2 = 1e-3, .tolerance = 1e-6};
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("DISAGREES"));
+}
+
+TEST(ReportTest, OfAnOpenLoopTellsWhatWasOfferedSentAndAnswered) {
+  const nlohmann::json json = ToJson(OpenReport());
+  EXPECT_DOUBLE_EQ(json["offered_per_s"], 120.0);
+  EXPECT_DOUBLE_EQ(json["sent_per_s"], 110.0);
+  EXPECT_DOUBLE_EQ(json["goodput_per_s"], 100.0);
+  EXPECT_DOUBLE_EQ(json["service_ms"]["max"], 1.0);
+  EXPECT_DOUBLE_EQ(json["lag_ms"]["max"], 0.1);
+  EXPECT_EQ(json["errors"]["NOT_SENT"], 100);
+  EXPECT_EQ(json["error_texts"]["RESOURCE_EXHAUSTED"], "queue full");
+  EXPECT_DOUBLE_EQ(json["error_latency_ms"]["RESOURCE_EXHAUSTED"]["p50"], 2.0);
+  EXPECT_FALSE(json["error_latency_ms"].contains("NOT_SENT"));
+  EXPECT_EQ(json["options"]["arrivals"], "poisson");
+  EXPECT_EQ(json["options"]["max_in_flight"], 50);
+  EXPECT_FALSE(json["options"].contains("concurrency"));
+  EXPECT_THAT(ToText(OpenReport()),
+              AllOf(HasSubstr("open loop of 120 requests/s, poisson arrivals, on 1 connection to"),
+                    HasSubstr("offered 120.0/s   sent 110.0/s   goodput 100.0/s"),
+                    HasSubstr("100 x RESOURCE_EXHAUSTED: queue full\n            after mean 2.000"),
+                    HasSubstr("100 x NOT_SENT: 50 in flight\n")));
+}
+
+TEST(ReportTest, OfAClosedLoopHasNothingOfAnOpenOne) {
+  const nlohmann::json json = ToJson(Report());
+  for (const char* key : {"offered_per_s", "goodput_per_s", "service_ms", "lag_ms"}) {
+    EXPECT_FALSE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["options"]["concurrency"], 1);
+  EXPECT_THAT(ToText(Report()), AllOf(HasSubstr("closed loop of 1, on 1 connection"),
+                                      Not(HasSubstr("goodput")), Not(HasSubstr("sent late"))));
+}
+
+TEST(ReportTest, LeavesOutTheServersAccountWhereThereIsNone) {
+  BenchReport report = Report();
+  EXPECT_THAT(ToText(report), HasSubstr("\nserver "));
+  report.levels[0].result.accounts = 0;
+  EXPECT_THAT(ToText(report), Not(HasSubstr("\nserver ")));
+  EXPECT_FALSE(ToJson(report).contains("phases_ms"));
+}
+
+TEST(ReportTest, WarnsWhenTheClientSentLate) {
+  BenchReport report = OpenReport();
+  EXPECT_EQ(ClientWarning(report.levels[0]), "");
+  for (int i = 0; i < 20; ++i) {
+    report.levels[0].result.pace->lag_ns.Record(5'000'000);
+  }
+  EXPECT_EQ(ClientWarning(report.levels[0]),
+            "the client itself may be the limit: one request of a hundred was sent more than 5.0 "
+            "ms late");
+}
+
+TEST(ReportTest, WarnsWhenTheClientWasBusy) {
+  BenchReport report = Report();
+  report.levels[0].result.client_cpu_share = 0.5;
+  EXPECT_THAT(ToText(report), Not(HasSubstr("limit")));
+  report.levels[0].result.client_cpu_share = 0.98;
+  EXPECT_THAT(ToText(report),
+              HasSubstr("98% of one core: the client itself may be the limit: it was busy\n"));
+  report.levels[0].result.client_wait_share = 0.3;
+  EXPECT_THAT(ToText(report), HasSubstr("it was busy, and it waited 30% of the time for a core"));
+}
+
+TEST(ReportTest, APercentileOfTooFewAnswersIsLeftOut) {
+  // 1000 answers back p99.9 with one, p99.99 with none.
+  EXPECT_THAT(ToText(Report()), HasSubstr("   1000.000          -   1000.000\n"));
+}
+
+TEST(ReportTest, AMissedTargetFailsAndIsSaid) {
+  BenchReport report = Report();
+  report.slo = {*ParseSlo("p50=100ms")};
+  report.levels[0].slo = {CheckSlo(report.slo[0], report.levels[0].result)};
+  EXPECT_TRUE(Succeeded(report.levels[0]));
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("p50=100ms MISSED: 50"));
+  EXPECT_EQ(ToJson(report)["slo"][0]["met"], false);
+}
+
+TEST(ReportTest, ErrorsFailUnlessATargetAllowsThem) {
+  BenchReport report = Report();
+  LoadResult& result = report.levels[0].result;
+  result.failures["UNAVAILABLE"] = {.count = 3, .first_text = "draining", .latency_ns = {}};
+  EXPECT_FALSE(Succeeded(report));
+  report.levels[0].slo = {CheckSlo(*ParseSlo("errors=1%"), result)};
+  EXPECT_TRUE(Succeeded(report));
+  report.levels[0].slo = {CheckSlo(*ParseSlo("errors=0.1%"), result)};
+  EXPECT_FALSE(Succeeded(report));
+}
+
+TEST(ReportTest, ALoadThatDidNotSettleFailsOnlyWhenItHasTo) {
+  BenchReport report = Report();
+  BenchLevel& level = report.levels[0];
+  level.options.stability = StabilityRule{};
+  level.stability.is_stable = false;
+  level.stability.windows.resize(3);
+  EXPECT_TRUE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("NOT STABLE"));
+  level.options.stability->is_required = true;
+  EXPECT_FALSE(Succeeded(report));
+}
+
+TEST(ReportTest, ARangeIsATableAndSucceedsWhenOneLevelMetItsTargets) {
+  BenchReport report = RangeReport();
+  EXPECT_TRUE(Succeeded(report));
+  EXPECT_THAT(ToText(report), AllOf(HasSubstr("at 8        target p99=995ms MISSED"),
+                                    HasSubstr("1 in flight is the highest level found that meets "
+                                              "p99=995ms (8 missed)")));
+  const nlohmann::json json = ToJson(report);
+  ASSERT_EQ(json["levels"].size(), 2u);
+  EXPECT_EQ(json["levels"][1]["options"]["concurrency"], 8);
+  EXPECT_EQ(json["levels"][1]["met"], false);
+  EXPECT_EQ(json["search"]["highest_met"], 1.0);
+  report.search->highest_met.reset();
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("NO level meets p99=995ms"));
+}
+
+TEST(ReportTest, CsvHasALineForEachLevelInMicroseconds) {
+  const std::vector<std::string> lines = absl::StrSplit(ToCsv(RangeReport()), '\n');
+  ASSERT_EQ(lines.size(), 4u);  // the last is empty
+  EXPECT_THAT(lines[0], StartsWith("Concurrency,Request Rate,Inferences/Second,Client Send,"));
+  const std::vector<std::string> names = absl::StrSplit(lines[0], ',');
+  const std::vector<std::string> cells = absl::StrSplit(lines[2], ',');
+  ASSERT_EQ(cells.size(), names.size());
+  EXPECT_EQ(cells[0], "8");
+  EXPECT_EQ(cells[1], "");
+  EXPECT_EQ(cells[2], "100.000");
+  EXPECT_EQ(cells[5], "2000");      // queue
+  EXPECT_EQ(cells[14], "2000000");  // max
+  EXPECT_EQ(cells.back(), "0");
+}
+
+}  // namespace
+}  // namespace attention
