@@ -24,7 +24,7 @@ COPY --from=build /src/deploy/sbom.sh /src/build/compiled-in /tmp/sbom/
 ARG SOURCE=
 LABEL org.opencontainers.image.title="attend-server" \
       org.opencontainers.image.description="Attention over gRPC" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.source="$SOURCE"
 # The packages in the image: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # release.sh BUILD DIST: makes what is published of the commit that is checked out, which BUILD holds, in the empty folder DIST:
-# source archive, two Debian packages, wheel, npm package, Helm chart, image (where buildah is), bill of materials, checksums. All but
-# the chart are installed into folders of their own and asked once, so that DIST is complete only when they work. ./dev release runs
-# it.
+# source archive, two Debian packages, wheel, npm package, Helm chart, image (where buildah is), bill of materials, checksums. Each
+# is installed into a folder of its own and asked once (the chart is rendered), so that DIST is complete only when they work.
+# ./dev release runs it. ATTEND_SOURCE_URL, the public address of the sources, goes into the metadata of the packages and the image.
 #
-# Needs cmake cpack dpkg-dev git g++ ninja node npm pkg-config, and Python with pip, setuptools, wheel, grpcio and numpy.
+# Needs cmake cpack dpkg-dev git g++ ninja node npm pkg-config; helm, or go with Debian's packages of what helm renders with; and
+# Python with pip, setuptools, wheel, grpcio and numpy.
 set -euo pipefail
 build=$(readlink -f "$1")
 mkdir -p "$2"
@@ -52,7 +53,8 @@ tar -xzf "$dist/attend-$version.tar.gz" -C "$work"
 source=$work/attend-$version
 
 say "Debian packages"
-quietly cpack --config "$build/CPackConfig.cmake" -B "$work/cpack"
+quietly cpack --config "$build/CPackConfig.cmake" -B "$work/cpack" \
+  -D "CPACK_DEBIAN_PACKAGE_HOMEPAGE=${ATTEND_SOURCE_URL:-}"
 cp "$work"/cpack/*.deb "$dist"
 
 say "wheel"
@@ -134,7 +136,7 @@ mkdir "$work/node"
 (cd "$work/node" && quietly npm install --no-audit --no-fund --prefer-offline "$dist"/attend-client-*.tgz)
 cat >"$work/node/ask.mjs" <<'END'
 import { Client, Tensor } from "@attend/client";
-const client = new Client({ servers: process.argv[2] });
+const client = new Client({ server: process.argv[2] });
 const rows = Tensor.fp32(new Float32Array(5 * 512).fill(1), [1, 5, 512]);
 console.log((await client.attend({ model: "demo", hiddenStates: rows })).output.shape.join());
 client.close();
@@ -150,6 +152,17 @@ quietly cmake -S "$source/tests/client/consumer" -B "$work/consumer" -G Ninja -D
   "-DATTEND_WANTED=$version"
 quietly cmake --build "$work/consumer"
 quietly "$work/consumer/consumer" "$address"
+
+say "rendering the Helm chart"
+tar -xzf "$dist/attend-$version.tgz" -C "$work"
+render=(helm template --kube-version=1.36.0)
+if ! command -v helm >/dev/null; then
+  render=("$work/chart_template" template) # of tests/deploy
+  quietly env GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE="$work/go" CGO_ENABLED=0 go build -o "${render[0]}" \
+    "$source/tests/deploy/chart_template.go"
+fi
+quietly "${render[@]}" attend "$work/attend"
+grep -qE "^ +image: \"?attend:$version\"?$" "$work/log" || fail "expected the image attend:$version in what the chart renders"
 
 if [ -e "$dist/attend-$version-image.tar" ]; then
   say "asking the image"

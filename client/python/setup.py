@@ -1,6 +1,7 @@
 """Compiles the published .proto to the descriptor set from which the package makes its messages, and makes aio.py,
-aio_session.py and models.py."""
+aio_session.py and models.py. The variable ATTEND_SOURCE_URL is the address of the sources in the package's metadata."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -60,4 +61,5 @@ class Sdist(sdist):
         super().run()
 
 
-setup(cmdclass={"build_py": BuildPy, "sdist": Sdist})
+source = os.environ.get("ATTEND_SOURCE_URL")
+setup(cmdclass={"build_py": BuildPy, "sdist": Sdist}, project_urls={"Source": source} if source else {})

@@ -224,7 +224,7 @@ test('the defaults are those of the base', () => {
   const base = overlay('base').map((object) => ({ ...object, metadata: { ...object.metadata, namespace: 'elsewhere' } }));
   assert.deepEqual(compared(base, byDefault), [
     ...renamed(base),
-    'Deployment attend.spec.template.spec.containers.attend.image: "attend" -> "attend:0.1.0"',
+    'Deployment attend.spec.template.spec.containers.attend.image: "attend" -> "attend:0.2.0"',
     // Without a metric that the cluster serves, the autoscaler would never scale down.
     'HorizontalPodAutoscaler attend.spec.metrics.Pods.pods.metric.name: "attend_queued_work_seconds" -> undefined',
     'HorizontalPodAutoscaler attend.spec.metrics.Pods.pods.target.averageValue: "250m" -> undefined',
@@ -238,7 +238,7 @@ test('values-dev.yaml is the overlay dev', () => {
   assert.deepEqual(compared(expected, dev), ['ConfigMap.data.attend.json.log_format: undefined -> "text"', ...renamed(expected)].sort());
 });
 
-const labelled = (what) => ['part-of: undefined -> "attend"', 'version: undefined -> "0.1.0"'].map((label) => `${what}.metadata.labels.app.kubernetes.io/${label}`);
+const labelled = (what) => ['part-of: undefined -> "attend"', 'version: undefined -> "0.2.0"'].map((label) => `${what}.metadata.labels.app.kubernetes.io/${label}`);
 
 test('values-prod.yaml is the overlay prod, whose PriorityClass belongs to the cluster', () => {
   const expected = overlay('overlays/prod');

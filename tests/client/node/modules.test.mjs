@@ -26,9 +26,16 @@ test("both kinds of modules export the same, and CommonJS asks a server", async 
   }
 });
 
+const folder = join(dirname(require.resolve("@attend/client")), "../..");
+const { exports, license, repository } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+
+test("the package says its licence and where its sources are", () => {
+  assert.equal(license, "Apache-2.0");
+  assert.ok(existsSync(join(folder, "LICENSE")));
+  assert.deepEqual(repository, { type: "git", url: process.env.ATTEND_SOURCE_URL, directory: "client/node" });
+});
+
 test("both have their types", () => {
-  const folder = join(dirname(require.resolve("@attend/client")), "../..");
-  const { exports } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   for (const kind of ["import", "require"]) {
     assert.ok(existsSync(join(folder, exports["."][kind].types)));
   }

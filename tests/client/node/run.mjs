@@ -10,6 +10,7 @@ const [verb, work, program] = process.argv.slice(2);
 const here = dirname(fileURLToPath(import.meta.url));
 const repository = join(here, "../../..");
 const app = join(work, "app");
+process.env.ATTEND_SOURCE_URL = "https://sources.invalid/attend"; // the tests look for it in the package
 
 if (verb === "install") {
   const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "inherit", timeout: 1_200_000 });

@@ -15,6 +15,7 @@ from typing import List
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2]
+SOURCE = "https://sources.invalid/attend"
 
 
 def install(work: pathlib.Path) -> int:
@@ -23,7 +24,8 @@ def install(work: pathlib.Path) -> int:
         print(f"{sys.executable} has no {', '.join(missing)}: ./dev test installs what tests need", file=sys.stderr)
         return 1
     shutil.rmtree(work, ignore_errors=True)
-    subprocess.run([str(REPOSITORY / "deploy/client_packages.sh"), "python", str(work), sys.executable], check=True, timeout=1200)
+    subprocess.run([str(REPOSITORY / "deploy/client_packages.sh"), "python", str(work), sys.executable], check=True, timeout=1200,
+                   env={**os.environ, "ATTEND_SOURCE_URL": SOURCE})
     (wheel,) = work.glob("attend_client-*.whl")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(work / "site")]
     environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}

@@ -24,7 +24,7 @@ from attend.results import (
 from attend.session import Session
 from attend.sharded_session import ShardedSession, ShardRange
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Aborted", "AlreadyExists", "AsyncAttendStream", "AsyncClient", "AsyncSession", "AttendError", "AttendResult",
     "AttendStream", "Block", "Cancelled", "Client", "DataLoss", "DeadlineExceeded", "Difference", "FailedPrecondition",
