@@ -10,6 +10,7 @@
 
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/mutex.h"
+#include "core/runtime/numa.h"
 
 namespace attention {
 namespace {
@@ -91,7 +92,10 @@ ThreadPool::State::State(int num_threads) : may_spin(AffinityCpus() > 1) {
   threads.reserve(num_threads - 1);
   try {
     for (int worker = 1; worker < num_threads; ++worker) {
-      threads.emplace_back([this, worker] { WorkLoop(worker); });
+      threads.emplace_back([this, worker, num_threads] {
+        PinToNumaNode(worker, num_threads);
+        WorkLoop(worker);
+      });
     }
   } catch (...) {
     Stop();

@@ -10,7 +10,8 @@ namespace attention {
 
 /// A fixed set of threads. `num_threads` counts the thread that calls ParallelFor: a pool of 1
 /// starts no thread. Between computations the workers spin briefly and then sleep, so that losing a
-/// core to another process costs one wake-up, not a stall.
+/// core to another process costs one wake-up, not a stall. Started threads are pinned to NUMA nodes
+/// (PinToNumaNode), of which the calling thread is worker 0.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t index, int worker)>;

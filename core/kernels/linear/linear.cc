@@ -95,7 +95,10 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   if (format_.is_gated) {
     columns_.pop_back();
   }
-  packed_ = MappedBuffer(num_blocks() * BlockBytes());
+  const int copies = CurrentNumaUse().weight_copies;
+  for (int node = 0; node < copies; ++node) {
+    copies_.emplace_back(num_blocks() * BlockBytes(), copies > 1 ? node : kAllNumaNodes);
+  }
   bias_ = AlignedBuffer(num_blocks() * kColumnBlock * sizeof(float));
   auto* bias = reinterpret_cast<float*>(bias_.data());
   std::fill_n(bias, num_blocks() * kColumnBlock, 0.0f);
@@ -117,6 +120,9 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
         std::copy_n(part.weights.bias + first, count, bias + block * kColumnBlock);
       }
     }
+  }
+  for (size_t copy = 1; copy < copies_.size(); ++copy) {
+    std::copy_n(copies_.front().data(), copies_.front().size_bytes(), copies_[copy].data());
   }
   if (format_.weights == WeightsDtype::kBf16) {
     std::transform(bias, bias + num_blocks() * kColumnBlock, bias,
