@@ -9,12 +9,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/runtime/numa.h"
 #include "server/command_line.h"
 #include "server/library_log.h"
 #include "server/log/log.h"
@@ -88,6 +90,28 @@ void NotifyManagerWhenReady(Server& server) {
   }).detach();  // the process never ends before its server: see Serve
 }
 
+// Logs the processor in use, and a warning when memory is not placed as --numa says.
+void LogMachine() {
+  const Abilities& abilities = CurrentAbilities();
+  const NumaUse& numa = CurrentNumaUse();
+  Log({.level = LogLevel::kInfo,
+       .text = "the server uses this processor",
+       .fields = {{"instruction_set", std::string(Name(abilities.isa))},
+                  {"vector_bits", absl::StrCat(abilities.vector_bits)},
+                  {"bf16_products", std::string(Name(abilities.bf16))},
+                  {"int8_products", std::string(Name(abilities.int8))},
+                  {"numa_nodes", absl::StrCat(numa.nodes)},
+                  {"weight_copies", absl::StrCat(numa.weight_copies)}}});
+  if (numa.memory_error != 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the system does not let the server choose the NUMA nodes of its memory "
+                     "(mbind: ",
+                     std::generic_category().message(numa.memory_error),
+                     "); allow it (CAP_SYS_NICE in a container), or start one server on each "
+                     "node"));
+  }
+}
+
 int Serve(const ServerOptions& options) {
   const sigset_t signals = BlockSignals();  // before any thread is started
   StartAsyncLog();
@@ -96,19 +120,17 @@ int Serve(const ServerOptions& options) {
   }
   TakeOverLibraryLogs();
   AllowManyFiles();
+  if (options.numa != NumaMode::kOff) {
+    UseNuma({.nodes = ReadNumaNodes("/", AllowedCpus()),
+             .copies_weights = options.numa == NumaMode::kCopies});
+  }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   if (!server.ok()) {
     Log(LogLevel::kError, std::string(server.status().message()));
     FlushLog();
     return EXIT_FAILURE;
   }
-  const Abilities& abilities = CurrentAbilities();
-  Log({.level = LogLevel::kInfo,
-       .text = "the server uses this processor",
-       .fields = {{"instruction_set", std::string(Name(abilities.isa))},
-                  {"vector_bits", absl::StrCat(abilities.vector_bits)},
-                  {"bf16_products", std::string(Name(abilities.bf16))},
-                  {"int8_products", std::string(Name(abilities.int8))}}});
+  LogMachine();
   for (const std::string& address : (*server)->listening_addresses()) {
     PrintAddress(options.log_format, "listening", address);
   }

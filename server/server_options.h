@@ -30,6 +30,13 @@ struct ConnectionLimits {
   absl::Duration max_idle = absl::Minutes(30);
 };
 
+/// What the server does on a machine of several NUMA nodes.
+enum class NumaMode {
+  kAuto,    // threads are pinned to nodes, large memory comes from all nodes in turn
+  kCopies,  // the same, but each node has a copy of the weights
+  kOff,     // threads and memory are left to the system
+};
+
 struct ServerOptions {
   /// HOST:PORT (port 0: any free port) or unix:/PATH.
   std::vector<std::string> listen = {"127.0.0.1:8001"};
@@ -73,6 +80,7 @@ struct ServerOptions {
   /// Settings of the process, which the program applies.
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+  NumaMode numa = NumaMode::kAuto;
   /// HOST:PORT of /metrics; empty: none. The default of the flag is an address.
   std::string metrics_listen = {};
   /// Whether other machines may reach /metrics, which has no TLS.

@@ -23,12 +23,13 @@ std::byte* MapHugePages(size_t size_bytes) {
   }
   munmap(first + skipped + size_bytes, kHugePageBytes - skipped);
   madvise(first + skipped, size_bytes, MADV_HUGEPAGE);
+  PlaceMemory(first + skipped, size_bytes, kAllNumaNodes);
   return first + skipped;
 }
 
 void UnmapHugePages(std::byte* data, size_t size_bytes) { munmap(data, size_bytes); }
 
-MappedBuffer::MappedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
+MappedBuffer::MappedBuffer(size_t size_bytes, int node) : size_bytes_(size_bytes) {
   if (size_bytes == 0) {
     return;
   }
@@ -38,6 +39,7 @@ MappedBuffer::MappedBuffer(size_t size_bytes) : size_bytes_(size_bytes) {
     throw std::bad_alloc();
   }
   madvise(mapped, size_bytes, MADV_HUGEPAGE);
+  PlaceMemory(mapped, size_bytes, node);
   data_ = static_cast<std::byte*>(mapped);
 }
 

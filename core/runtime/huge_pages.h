@@ -4,13 +4,15 @@
 
 #include <cstddef>
 
+#include "core/runtime/numa.h"
+
 namespace attention {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-/// Maps zeroed memory and asks the system to back it with huge pages. The memory is always fresh,
-/// since memory that was used before would keep its small pages. `size_bytes` is a multiple of
-/// kHugePageBytes, and so is the address. Throws std::bad_alloc.
+/// Maps zeroed memory and asks the system to back it with huge pages, on all NUMA nodes in turn.
+/// The memory is always fresh, since memory that was used before would keep its small pages.
+/// `size_bytes` is a multiple of kHugePageBytes, and so is the address. Throws std::bad_alloc.
 std::byte* MapHugePages(size_t size_bytes);
 void UnmapHugePages(std::byte* data, size_t size_bytes);
 
@@ -19,7 +21,8 @@ void UnmapHugePages(std::byte* data, size_t size_bytes);
 class MappedBuffer {
  public:
   MappedBuffer() = default;
-  explicit MappedBuffer(size_t size_bytes);
+  /// Its pages come from `node`, or from all NUMA nodes in turn.
+  explicit MappedBuffer(size_t size_bytes, int node = kAllNumaNodes);
   MappedBuffer(MappedBuffer&& other) noexcept;
   MappedBuffer& operator=(MappedBuffer&& other) noexcept;
   ~MappedBuffer();

@@ -1,6 +1,7 @@
 #include "core/runtime/thread_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -10,6 +11,8 @@
 
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/mutex.h"
+#include "core/runtime/numa.h"
+#include "core/runtime/task_ranges.h"
 
 namespace attention {
 namespace {
@@ -45,6 +48,7 @@ struct ThreadPool::State {
   void Run(int64_t num_tasks, Task to_run);
   void WorkLoop(int worker);
   void ClaimTasks(int worker);
+  void RunTask(int64_t index, int worker);
   /// Keeps the exception that is being handled. No further task is begun.
   void Fail(int64_t index);
   void ThrowFailure();
@@ -62,10 +66,15 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint64_t> epoch{
       0};  // counts the jobs and the end; idle workers wait for a change
   alignas(64) std::atomic<uint32_t> entry{0};
-  alignas(64) std::atomic<int64_t> next_index{0};
+  /// A range of the current job's tasks.
+  struct alignas(64) Range {
+    std::atomic<int64_t> next{0};  // the first task that nobody has claimed
+    int64_t end = 0;
+  };
+  std::array<Range, TaskRanges::kMostRanges> ranges;
 
   // The current job.
-  alignas(64) int64_t count = 0;
+  alignas(64) TaskRanges division;
   const Task* task = nullptr;
 
   // Written under `mutex`, and read without it to save a system call when no thread sleeps. A
@@ -91,7 +100,10 @@ ThreadPool::State::State(int num_threads) : may_spin(AffinityCpus() > 1) {
   threads.reserve(num_threads - 1);
   try {
     for (int worker = 1; worker < num_threads; ++worker) {
-      threads.emplace_back([this, worker] { WorkLoop(worker); });
+      threads.emplace_back([this, worker, num_threads] {
+        PinToNumaNode(worker, num_threads);
+        WorkLoop(worker);
+      });
     }
   } catch (...) {
     Stop();
@@ -146,18 +158,30 @@ void ThreadPool::State::Leave() {
 }
 
 void ThreadPool::State::ClaimTasks(int worker) {
-  for (int64_t i = next_index.fetch_add(1); i < count; i = next_index.fetch_add(1)) {
-    try {
-      (*task)(i, worker);
-    } catch (...) {
-      Fail(i);
+  for (int turn = 0; turn < division.count; ++turn) {
+    Range& range = ranges[division.Next(worker, turn)];
+    // Only reads of an exhausted range, so that threads do not wait for each other's writes.
+    while (range.next.load(std::memory_order_relaxed) < range.end) {
+      const int64_t index = range.next.fetch_add(1);
+      if (index < range.end) {
+        RunTask(index, worker);
+      }
     }
   }
 }
 
-// All indices below `index` have been claimed, so the lowest failure is always found.
+void ThreadPool::State::RunTask(int64_t index, int worker) {
+  try {
+    (*task)(index, worker);
+  } catch (...) {
+    Fail(index);
+  }
+}
+
 void ThreadPool::State::Fail(int64_t index) {
-  next_index = count;
+  for (int i = 0; i < division.count; ++i) {
+    ranges[i].next = ranges[i].end;
+  }
   MutexLock lock(mutex);
   if (failure == nullptr || index < failed_index) {
     failure = std::current_exception();
@@ -236,9 +260,12 @@ void ThreadPool::State::WaitForEmptyGate() {
 }
 
 void ThreadPool::State::Run(int64_t num_tasks, Task to_run) {
-  count = num_tasks;
+  division = TaskRanges(num_tasks, static_cast<int>(threads.size()) + 1);
   task = &to_run;
-  next_index = 0;
+  for (int i = 0; i < division.count; ++i) {
+    ranges[i].next.store(division.Begin(i), std::memory_order_relaxed);
+    ranges[i].end = division.Begin(i + 1);
+  }
   entry = kOpen;
   ++epoch;
   WakeWorkers(num_tasks - 1);

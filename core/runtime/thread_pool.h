@@ -10,7 +10,8 @@ namespace attention {
 
 /// A fixed set of threads. `num_threads` counts the thread that calls ParallelFor: a pool of 1
 /// starts no thread. Between computations the workers spin briefly and then sleep, so that losing a
-/// core to another process costs one wake-up, not a stall.
+/// core to another process costs one wake-up, not a stall. Started threads are pinned to NUMA nodes
+/// (PinToNumaNode), of which the calling thread is worker 0.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t index, int worker)>;
@@ -23,13 +24,13 @@ class ThreadPool {
 
   virtual int num_threads() const;
 
-  /// Calls task(index, worker) once for every index in [0, count), worker in [0, num_threads());
-  /// indices are claimed in increasing order, at most one task runs per worker at a time. Returns
-  /// when all are done; everything they wrote is visible. One caller at a time; tasks may not call
-  /// it.
+  /// Calls task(index, worker) once for every index in [0, count), worker in [0, num_threads()); at
+  /// most one task runs per worker at a time. Which worker gets which task, and in which order,
+  /// TaskRanges says. Returns when all are done; everything they wrote is visible. One caller at a
+  /// time; tasks may not call it.
   ///
-  /// When tasks throw, those that have begun are finished, later ones are not begun, and the
-  /// exception of the lowest index is thrown here. The pool can be used again.
+  /// When tasks throw, those that have begun are finished, others are not begun, and the exception
+  /// of the lowest index is thrown here. The pool can be used again.
   virtual void ParallelFor(int64_t count, Task task);
 
  private:

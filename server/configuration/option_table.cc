@@ -151,6 +151,12 @@ OptionSection Scheduling() {
       {IntegerOption("threads", &ServerOptions::threads, {0, 4096},
                      "Number of compute threads; 0: as many as this process may use cores (cgroup, "
                      "affinity)"),
+       ChoiceOption<NumaMode ServerOptions::*, NumaMode>(
+           "numa", &ServerOptions::numa,
+           {{"auto", NumaMode::kAuto}, {"copies", NumaMode::kCopies}, {"off", NumaMode::kOff}},
+           "On a machine of several NUMA nodes, auto pins compute threads to nodes and takes the "
+           "memory of weights and sessions from all nodes in turn; copies gives each node a copy "
+           "of the weights; off leaves both to the system"),
        IntegerOption("max-batch-tokens", &ServerOptions::max_batch_tokens, kAtLeastOne,
                      "Maximum rows of one batch; a larger request is computed alone"),
        IntegerOption("max-batch-delay-us", &ServerOptions::max_batch_delay_us, {0, 1'000'000},

@@ -10,6 +10,7 @@
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/version.h"
 #include "core/runtime/cpu_budget.h"
+#include "core/runtime/numa.h"
 #include "server/log/log.h"
 #include "server/observability/metrics_text.h"
 #include "server/observability/process_usage.h"
@@ -267,6 +268,8 @@ void WriteTraces(const TraceStatistics& traces, MetricsText& text) {
 
 void WriteCpu(const Executor& executor, MetricsText& text) {
   text.Gauge("attend_compute_threads", "Compute threads (--threads).", executor.num_threads());
+  text.Gauge("attend_numa_nodes", "NUMA nodes to which compute threads are pinned; 1: not pinned.",
+             CurrentNumaUse().nodes);
   text.Gauge("attend_cpu_budget_cores",
              "Cores that the process may use according to cgroup and affinity.", CpuBudget());
   const CpuThrottling throttling = CgroupThrottling("/");

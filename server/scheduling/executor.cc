@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
+#include "core/runtime/numa.h"
 #include "server/log/log.h"
 #include "server/scheduling/refusal.h"
 
@@ -141,6 +142,7 @@ void Executor::Stop() {
 }
 
 void Executor::Dispatch() {
+  PinToNumaNode(0, pool_.num_threads());
   bool is_open = true;
   while (is_open) {
     const absl::Status status = ContainVoid("the dispatcher", [&] { is_open = RunNextBatch(); });

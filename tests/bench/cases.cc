@@ -234,6 +234,21 @@ int64_t TokensOf(const CaseSpec& spec) {
   return std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
 }
 
+double BytesTouched(const CaseSpec& s) {
+  const auto element_bytes = static_cast<double>(SizeOf(s.dtype));
+  const auto columns = static_cast<double>(2 * (s.num_heads + s.num_kv_heads) * s.head_dim);
+  const double weights = static_cast<double>(s.d_model) * columns;
+  const auto rows =
+      static_cast<double>(s.storage.has_value() ? s.batch_size * s.rows : TokensOf(s));
+  double bytes =
+      weights * (s.has_int8_weights ? 1 : element_bytes) + rows * columns * element_bytes;
+  if (s.storage.has_value()) {
+    const KvCacheShape shape{s.num_kv_heads, s.head_dim, s.head_dim, *s.storage};
+    bytes += static_cast<double>(s.batch_size * KvCache::SizeBytes(shape, s.seq_len));
+  }
+  return bytes;
+}
+
 std::unique_ptr<Case> MakeCase(const CaseSpec& spec) {
   if (spec.storage.has_value()) {
     return spec.d_model > 0 ? MakeLayerDecodeCase(spec) : MakeDecodeCase(spec);

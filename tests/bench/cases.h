@@ -54,6 +54,10 @@ double Flop(const CaseSpec& spec);
 /// Bytes of the cache that attention's decode cases read; 0 for the others.
 double BytesRead(const CaseSpec& spec);
 
+/// Bytes that a layer of the case, or its call of attention, reads: weights, caches, and the rows
+/// of its products.
+double BytesTouched(const CaseSpec& spec);
+
 /// A case with its inputs, ready to run.
 class Case {
  public:

@@ -80,7 +80,7 @@ class PlainRead {
   }
 
  private:
-  static constexpr int64_t kChunk = 1 << 20;
+  static constexpr int64_t kChunk = 1 << 18;
 
   __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) static uint64_t Sum(
       const uint64_t* words) {
@@ -99,6 +99,17 @@ class PlainRead {
 };
 
 }  // namespace
+
+double ReadNs(double bytes, int threads) {
+  PlainRead read(bytes, threads);
+  read.Run();
+  std::vector<double> times_ns;
+  const auto end = Clock::now() + std::chrono::milliseconds(100);
+  while (Clock::now() < end || times_ns.size() < kLeastTimes) {
+    times_ns.push_back(NanosecondsOf([&] { read.Run(); }));
+  }
+  return Median(times_ns);
+}
 
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation) {
   std::optional<PlainRead> read;

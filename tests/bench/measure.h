@@ -37,4 +37,7 @@ struct MeasureOptions {
 /// until `seconds` have passed (at least 7 times each).
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation);
 
+/// The median time of a plain read of so many bytes of the same memory by so many threads.
+double ReadNs(double bytes, int threads);
+
 }  // namespace attention::bench

@@ -9,6 +9,7 @@
 
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/simulated_pool.h"
 
 namespace attention::bench {
@@ -82,6 +83,28 @@ int64_t MeasureStart() {
   return MedianOf(0.05, run, std::less<>());
 }
 
+/// A plain read of the memory of a case, by one thread and by several.
+struct SharedRead {
+  SharedRead(const CaseSpec& spec, int count)
+      : threads(count),
+        repeats(spec.layers),
+        bytes(BytesTouched(spec)),
+        alone_ns(ReadNs(bytes, 1)),
+        together_ns(count == 1 ? alone_ns : ReadNs(bytes, count)) {}
+
+  /// What the threads wait longer for memory than if each had the bandwidth of one thread; below 0
+  /// when it is less, since their caches hold more together.
+  int64_t SharingNs() const {
+    return static_cast<int64_t>(repeats * (together_ns - alone_ns / threads));
+  }
+
+  int threads;
+  int repeats;
+  double bytes;
+  double alone_ns;
+  double together_ns;
+};
+
 double Share(int64_t part_ns, double of_ns) { return 100 * static_cast<double>(part_ns) / of_ns; }
 
 void Print(const char* name, int threads, const Schedule& one, const Schedule& s) {
@@ -108,10 +131,14 @@ void PrintSchedules(const std::regex& filter, const std::vector<int>& threads, d
     const std::string name = spec.name.substr(0, spec.name.rfind("/threads"));
     const Schedule one = Simulate(spec, 1, start_ns, seconds);
     for (const int count : threads) {
-      Print(name.c_str(), count, one, count == 1 ? one : Simulate(spec, count, start_ns, seconds));
-      if (count <= 2 && count <= CpuBudget()) {
-        std::printf("   measured %.3f ms",
-                    static_cast<double>(MeasureThreads(spec, count, seconds)) / 1e6);
+      const Schedule schedule = count == 1 ? one : Simulate(spec, count, start_ns, seconds);
+      Print(name.c_str(), count, one, schedule);
+      if (count <= CpuBudget()) {
+        const SharedRead read(spec, count);
+        std::printf("   sharing memory %.3f ms, measured %.3f ms; %.1f MB at %.1f, %.1f GB/s",
+                    static_cast<double>(schedule.total_ns() + read.SharingNs()) / 1e6,
+                    static_cast<double>(MeasureThreads(spec, count, seconds)) / 1e6,
+                    read.bytes / 1e6, read.bytes / read.alone_ns, read.bytes / read.together_ns);
       }
       std::printf("\n");
       std::fflush(stdout);

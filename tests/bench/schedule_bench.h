@@ -7,8 +7,10 @@
 namespace attention::bench {
 
 /// Prints for each case that `filter` matches, and each number of threads, the simulated time, the
-/// efficiency, and what the threads did instead of working; for two threads also the measured time,
-/// where the machine has them. `seconds`: for each simulation.
+/// efficiency, and what the threads did instead of working. For as many threads as the machine has,
+/// it also prints the simulated time when threads share the bandwidth of memory, as plain reads of
+/// the case's bytes by one and by all of them show, and the measured time. `seconds`: for each
+/// simulation.
 void PrintSchedules(const std::regex& filter, const std::vector<int>& threads, double seconds);
 
 }  // namespace attention::bench

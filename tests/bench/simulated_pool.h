@@ -26,8 +26,8 @@ struct Schedule {
 };
 
 /// Runs every task on the calling thread, and gives it to the simulated thread that would have
-/// claimed it: the one that is free first, as ThreadPool's rule is. What threads do to each other,
-/// in caches and in the bandwidth of memory, is not simulated.
+/// claimed it: the one that is free first takes the next of TaskRanges, as in ThreadPool. What
+/// threads do to each other, in caches and in the bandwidth of memory, is not simulated.
 class SimulatedPool final : public ThreadPool {
  public:
   /// `start_ns`: what a call of ParallelFor costs beside its tasks.

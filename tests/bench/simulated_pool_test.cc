@@ -13,6 +13,7 @@ class SimulatedPoolTest : public ::testing::Test {
   void Run(ThreadPool& pool, const std::vector<int64_t>& durations) {
     pool.ParallelFor(std::ssize(durations), [&](int64_t i, int worker) {
       now_ += durations[i];
+      tasks_.push_back(i);
       workers_.push_back(worker);
     });
   }
@@ -21,18 +22,21 @@ class SimulatedPoolTest : public ::testing::Test {
   }
 
   int64_t now_ = 1000;
+  std::vector<int64_t> tasks_;
   std::vector<int> workers_;
 };
 
 TEST_F(SimulatedPoolTest, TheThreadThatIsFreeFirstClaimsTheNextTask) {
   SimulatedPool pool = Pool(2);
   pool.Begin();
-  Run(pool, {30, 10, 10, 20, 5});
+  Run(pool, {30, 20, 10, 5, 5});
   const Schedule s = pool.End();
-  EXPECT_EQ(workers_, (std::vector<int>{0, 1, 1, 1, 0}));
+  // Tasks 0 and 1 are the first thread's, the others the second's, which then takes task 1.
+  EXPECT_EQ(tasks_, (std::vector<int64_t>{0, 2, 3, 4, 1}));
+  EXPECT_EQ(workers_, (std::vector<int>{0, 1, 1, 1, 1}));
   EXPECT_EQ(s.parallel_ns, 40);
-  EXPECT_EQ(s.work_ns, 75);
-  EXPECT_EQ(s.waiting_ns, 5);
+  EXPECT_EQ(s.work_ns, 70);
+  EXPECT_EQ(s.waiting_ns, 10);
   EXPECT_EQ(s.start_ns, 10);
   EXPECT_EQ(s.total_ns(), 50);
 }

@@ -45,6 +45,14 @@ TEST(CommandLineTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
   EXPECT_EQ(Parsed({"--log-level=debug"}).log_level, LogLevel::kDebug);
 }
 
+TEST(CommandLineTest, ReadsWhatToDoWithNumaNodes) {
+  EXPECT_EQ(Parsed({}).numa, NumaMode::kAuto);
+  EXPECT_EQ(Parsed({"--numa=copies"}).numa, NumaMode::kCopies);
+  EXPECT_EQ(Parsed({"--numa=off"}).numa, NumaMode::kOff);
+  EXPECT_THAT(ParseCommandLine({"--numa=on"}),
+              IsRefused("--numa: expected one of auto|copies|off, found on"));
+}
+
 TEST(CommandLineTest, TracesAreSampledByAShare) {
   const std::string endpoint = "--otlp-endpoint=http://collector:4318";
   EXPECT_EQ(Parsed({endpoint, "--trace-sample-ratio=0.25"}).trace_sample_ratio, 0.25);

@@ -44,20 +44,23 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
 }
 
 void FlashAttention::MakeRotations(RotaryTables& tables) {
-  std::vector<SequenceRotations*> rotated;
+  std::vector<const RotaryTable**> wanted;
   std::vector<RotaryTables::Range> ranges;
   for (Prepared& prepared : prepared_) {
     const FlashSequence& s = prepared.sequence;
     if (s.options.rotary.has_value()) {
       const Rotary* rotary = &*s.options.rotary;
-      rotated.push_back(&prepared.rotations);
+      wanted.push_back(&prepared.rotations.query);
       ranges.push_back({rotary, s.query.head_dim, *s.options.query_offset, s.query.tokens});
-      ranges.push_back({rotary, s.query.head_dim, 0, prepared.is_cached() ? 0 : s.kv_len()});
+      if (!prepared.is_cached()) {
+        wanted.push_back(&prepared.rotations.key);
+        ranges.push_back({rotary, s.query.head_dim, 0, s.kv_len()});
+      }
     }
   }
   const std::vector<const RotaryTable*> made = tables.Get(ranges, workspace_.pool());
-  for (size_t i = 0; i < rotated.size(); ++i) {
-    *rotated[i] = {made[2 * i], made[2 * i + 1]};
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    *wanted[i] = made[i];
   }
 }
 

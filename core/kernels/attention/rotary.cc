@@ -98,10 +98,7 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
   }
 }
 
-RotaryTables::Kind& RotaryTables::KindOf(const Rotary& rotary, int64_t head_dim) {
-  Rotary wanted = rotary;
-  wanted.dim = rotary.dim == 0 ? head_dim : rotary.dim;
-  wanted.position_offset = 0;
+RotaryTables::Kind& RotaryTables::KindOf(const Rotary& wanted) {
   const bool is_given = wanted.frequencies != nullptr;
   std::vector<Kind*>& kinds = kinds_by_hash_[HashOf(wanted)];
   for (Kind* const kind : kinds) {
@@ -129,13 +126,21 @@ std::vector<const RotaryTable*> RotaryTables::Get(std::span<const Range> ranges,
   std::vector<Missing> missing;
   std::vector<const RotaryTable*> result;
   result.reserve(ranges.size());
+  Rotary last;
+  Kind* kind = nullptr;
   for (const Range& range : ranges) {
-    Kind& kind = KindOf(*range.rotary, range.head_dim);
+    Rotary wanted = *range.rotary;
+    wanted.dim = wanted.dim == 0 ? range.head_dim : wanted.dim;
+    wanted.position_offset = 0;
+    if (kind == nullptr || wanted != last) {  // the sequences of a model have equal rotations
+      kind = &KindOf(wanted);
+      last = wanted;
+    }
     const int64_t first = range.first_position + range.rotary->position_offset;
-    std::unique_ptr<RotaryTable>& table = kind.tables[{first, range.count}];
+    std::unique_ptr<RotaryTable>& table = kind->tables[{first, range.count}];
     if (table == nullptr) {
       table = std::make_unique<RotaryTable>();
-      missing.push_back({&kind.rotary, first, range.count, table.get()});
+      missing.push_back({&kind->rotary, first, range.count, table.get()});
     }
     result.push_back(table.get());
   }

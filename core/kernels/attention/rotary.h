@@ -67,7 +67,8 @@ class RotaryTables {
         tables = {};
   };
 
-  Kind& KindOf(const Rotary& rotary, int64_t head_dim);
+  /// REQUIRES: `wanted` has a dim and no position_offset.
+  Kind& KindOf(const Rotary& wanted);
 
   std::list<Kind> kinds_;
   std::unordered_map<size_t, std::vector<Kind*>> kinds_by_hash_;

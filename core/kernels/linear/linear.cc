@@ -95,7 +95,10 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   if (format_.is_gated) {
     columns_.pop_back();
   }
-  packed_ = MappedBuffer(num_blocks() * BlockBytes());
+  const int copies = CurrentNumaUse().weight_copies;
+  for (int node = 0; node < copies; ++node) {
+    copies_.emplace_back(num_blocks() * BlockBytes(), copies > 1 ? node : kAllNumaNodes);
+  }
   bias_ = AlignedBuffer(num_blocks() * kColumnBlock * sizeof(float));
   auto* bias = reinterpret_cast<float*>(bias_.data());
   std::fill_n(bias, num_blocks() * kColumnBlock, 0.0f);
@@ -117,6 +120,9 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
         std::copy_n(part.weights.bias + first, count, bias + block * kColumnBlock);
       }
     }
+  }
+  for (size_t copy = 1; copy < copies_.size(); ++copy) {
+    std::copy_n(copies_.front().data(), copies_.front().size_bytes(), copies_[copy].data());
   }
   if (format_.weights == WeightsDtype::kBf16) {
     std::transform(bias, bias + num_blocks() * kColumnBlock, bias,
@@ -279,8 +285,11 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const int64_t first_block = columns_[call.first_part] / kColumnBlock;
   const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
   const int64_t widened_count = (format_.is_gated ? 2 : 1) * in_features_ * kColumnBlock;
+  // The input is read again for every block, or the weights for every row tile: the smaller of
+  // them, which the cache holds.
+  const bool goes_by_rows = row_tiles > blocks && !whole.widens_before;
   const auto run_tile = [&](int64_t i, bool is_first, int worker) {
-    const int64_t row_tile = i % row_tiles;
+    const int64_t row_tile = goes_by_rows ? i / blocks : i % row_tiles;
     Tile tile{row_tile + 1 == row_tiles ? tail : whole, row_tile * kRowTile};
     if (is_int8()) {
       tile.rows = quantised.values + tile.first_row * Int8Depth(in_features_);
@@ -289,7 +298,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
       tile.rows =
           ElementAt(call.input.data, format_.compute, tile.first_row * call.input.row_stride);
     }
-    const int64_t block = first_block + i / row_tiles;
+    const int64_t block = first_block + (goes_by_rows ? i % blocks : i / row_tiles);
     if (tile.kernels.widens_before) {
       tile.widened =
           reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));

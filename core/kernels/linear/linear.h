@@ -2,6 +2,7 @@
 // same pass over the result.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 #include "core/kernels/linear/linear_weights.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/huge_pages.h"
+#include "core/runtime/numa.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/tensor.h"
 
@@ -52,7 +54,10 @@ class PackedLinear {
   /// for all parts.
   int64_t num_columns() const { return columns_.back(); }
   int64_t ColumnOf(int64_t part) const { return columns_[part]; }
-  size_t size_bytes() const { return packed_.size_bytes() + bias_.size_bytes(); }
+  /// The size of the weights, all copies counted.
+  size_t size_bytes() const {
+    return copies_.size() * copies_.front().size_bytes() + bias_.size_bytes();
+  }
 
   struct Call {
     /// [rows, in_features] of the compute type.
@@ -91,8 +96,13 @@ class PackedLinear {
   int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
   size_t BlockBytes() const;
-  std::byte* Block(int64_t block) { return packed_.data() + block * BlockBytes(); }
-  const std::byte* Block(int64_t block) const { return packed_.data() + block * BlockBytes(); }
+  /// The first copy, while it is packed.
+  std::byte* Block(int64_t block) { return copies_.front().data() + block * BlockBytes(); }
+  /// The copy that the calling thread reads.
+  const std::byte* Block(int64_t block) const {
+    const size_t copy = std::min<size_t>(CurrentNumaNode(), copies_.size() - 1);
+    return copies_[copy].data() + block * BlockBytes();
+  }
   const float* Bias(int64_t block) const;
   Kernels FindKernels(int64_t rows, int64_t row_stride) const;
   void Multiply(const Tile& tile, int64_t block, float* product) const;
@@ -104,8 +114,8 @@ class PackedLinear {
   Packing packing_;
   std::vector<int64_t> columns_;  // [parts + 1]
   /// [blocks], each [in_features][kColumnBlock]: f32 or bf16, bf16 as pairs of rows, or int8 as
-  /// fours, then f32 scales and offsets [kColumnBlock].
-  MappedBuffer packed_;
+  /// fours, then f32 scales and offsets [kColumnBlock]. One copy, or one for each NUMA node.
+  std::vector<MappedBuffer> copies_;
   AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };
 

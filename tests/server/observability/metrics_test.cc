@@ -122,6 +122,7 @@ TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
   EXPECT_THAT(Lines("attend_all_models_served "), ElementsAre("attend_all_models_served 1"));
   EXPECT_THAT(Lines("attend_compute_stalled "), ElementsAre("attend_compute_stalled 0"));
   EXPECT_THAT(Lines("attend_compute_threads "), ElementsAre("attend_compute_threads 1"));
+  EXPECT_THAT(Lines("attend_numa_nodes "), ElementsAre("attend_numa_nodes 1"));
   EXPECT_THAT(Lines("attend_models_loaded "), ElementsAre("attend_models_loaded 1"));
   EXPECT_THAT(Lines("attend_model_info"),
               ElementsAre("attend_model_info{model=\"demo\",version=\"1\",type=\"seeded\","

@@ -11,6 +11,7 @@
 #include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
 #include "tests/support/eventually.h"
+#include "tests/support/fake_numa.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -64,6 +65,18 @@ TEST(ExecutorTest, FinishesEveryJobOnceWithItsOwnAnswer) {
     }
   }
   EXPECT_GT(together, 0);
+}
+
+TEST(ExecutorTest, PinsEveryComputeThreadToANumaNode) {
+  FakeNuma numa({{.id = 0, .cpus = {0, 1}}, {.id = 1, .cpus = {2, 3}}});
+  ExecutorOptions options = kOptions;
+  options.num_threads = 4;
+  const Executor executor(options);
+  ASSERT_TRUE(Eventually([&] { return numa.pins().size() >= 4; }));
+  EXPECT_THAT(numa.pins(),
+              ::testing::UnorderedElementsAre(std::vector<int>{0, 1}, std::vector<int>{0, 1},
+                                              std::vector<int>{2, 3}, std::vector<int>{2, 3}))
+      << "the dispatcher is one of them";
 }
 
 TEST(ExecutorTest, AJobWithoutMemoryIsComputedWithoutIt) {

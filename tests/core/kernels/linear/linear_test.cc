@@ -33,15 +33,16 @@ struct SeededMap {
     return {part(0, kOutputs), part(kOutputs, 70)};
   }
 
-  /// Rows [first, first + count) of the result, padding included.
-  std::vector<float> Run(int num_threads, int64_t first, int64_t count) const {
-    std::vector<float> result(count * linear.num_columns());
+  /// Rows [first, first + count) of the result from a part on, padding included.
+  std::vector<float> Run(int num_threads, int64_t first, int64_t count, int first_part = 0) const {
+    const int64_t columns = linear.num_columns() - linear.ColumnOf(first_part);
+    std::vector<float> result(count * columns);
     ThreadPool pool(num_threads);
     Workspace workspace(pool);
-    const OutputRows output{
-        0, {result.data(), Dtype::kF32, count, linear.num_columns(), linear.num_columns()}};
+    const OutputRows output{0, {result.data(), Dtype::kF32, count, columns, columns}};
     linear.Run({.input = {ElementAt(rows.data(), rows_dtype, first * kInputs), rows_dtype, count,
                           kInputs, kInputs},
+                .first_part = first_part,
                 .end_part = 2,
                 .outputs = {&output, 1}},
                workspace);
@@ -95,6 +96,22 @@ TEST_P(PackedLinearTest, ARowHasTheSameBitsWhateverIsComputedWithIt) {
     const std::vector<float> some = map.Run(1, 70, count);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 70 * map.linear.num_columns()))
         << count << " rows";
+  }
+}
+
+// More rows than columns are computed row by row, fewer column by column.
+TEST_P(PackedLinearTest, APartHasTheSameBitsAsAmongOthers) {
+  const SeededMap map(GetParam());
+  const std::vector<float> all = map.Run(1, 0, kMostRows);
+  const int64_t columns = map.linear.num_columns() - map.linear.ColumnOf(1);
+  ASSERT_LT(columns, kMostRows);
+  for (const int threads : {1, 2, 3}) {
+    const std::vector<float> part = map.Run(threads, 0, kMostRows, 1);
+    for (int64_t row = 0; row < kMostRows; ++row) {
+      ASSERT_TRUE(std::equal(part.begin() + row * columns, part.begin() + (row + 1) * columns,
+                             all.begin() + row * map.linear.num_columns() + map.linear.ColumnOf(1)))
+          << threads << " threads, row " << row;
+    }
   }
 }
 
