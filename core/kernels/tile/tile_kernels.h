@@ -115,9 +115,10 @@ struct LogitTile {
   const LogitRow* terms = nullptr;  // [rows]
 };
 
-/// The scores of kernel regression for one key block, computed in double precision. For kGaussian a
-/// score is -|query - key|^2. For kBox and kTriangular it is the weight itself, since f32 would
-/// lose the digits of 1 - |query - key| / bandwidth near the edge.
+/// The scores of kernel regression for one key block. For kGaussian a score is -|query - key|^2,
+/// wrong by some 4e-8 of itself. For kBox and kTriangular it is the weight itself. Where f32 would
+/// decide on the wrong side of the edge, or lose the digits of 1 - |query - key| / bandwidth near
+/// it, the weight is computed in double precision.
 struct DistanceTile {
   Similarity similarity = Similarity::kGaussian;
   double bandwidth = 0;
