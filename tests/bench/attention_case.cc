@@ -19,13 +19,15 @@ class AttentionCase final : public Case {
     std::memset(output_.data(), 0, output_.size_bytes());  // the system's pages are there
     int64_t first = 0;
     for (const int64_t length : LengthsOf(spec)) {
-      sequences_.push_back({.query = SliceTokens(Heads(query_), first, length),
-                            .key = SliceTokens(Heads(key_), first, length),
-                            .value = SliceTokens(Heads(value_), first, length),
-                            .output = SliceTokens(DenseHeads(output_.data(), spec.dtype, Tokens(),
-                                                             spec.num_heads, spec.head_dim),
-                                                  first, length),
-                            .options = {.causal = spec.causal}});
+      sequences_.push_back(
+          {.query = SliceTokens(Heads(query_), first, length),
+           .key = SliceTokens(Heads(key_), first, length),
+           .value = SliceTokens(Heads(value_), first, length),
+           .output = SliceTokens(
+               DenseHeads(output_.data(), spec.dtype, Tokens(), spec.num_heads, spec.head_dim),
+               first, length),
+           .options = {
+               .causal = spec.causal, .similarity = spec.similarity, .bandwidth = spec.bandwidth}});
       first += length;
     }
   }
@@ -47,7 +49,10 @@ class AttentionCase final : public Case {
       const auto result = reference::Attention(
           {1, length, spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
           Doubles(query_, (last + row) * width, width), key, value,
-          {.causal = spec_.causal, .query_offset = row});
+          {.causal = spec_.causal,
+           .query_offset = row,
+           .similarity = static_cast<reference::Similarity>(spec_.similarity),
+           .bandwidth = spec_.bandwidth});
       const auto got = Doubles(output_, (last + row) * width, width);
       Append(result.output, expected);
       Append(got, actual);

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_cache.h"
 
@@ -44,6 +45,12 @@ std::string CaseName(const CaseSpec& s) {
   }
   if (s.layers > 1) {
     absl::StrAppend(&name, "_L", s.layers);
+  }
+  if (s.similarity != Similarity::kDotProduct) {
+    absl::StrAppend(&name, "/", absl::AsciiStrToLower(std::string(Name(s.similarity))));
+    if (s.bandwidth > 0) {
+      absl::StrAppend(&name, s.bandwidth);
+    }
   }
   return absl::StrCat(name, s.causal ? "/causal" : "", s.is_rotary ? "/rotary" : "", "/threads",
                       s.threads);
@@ -140,6 +147,26 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
   return cases;
 }
 
+/// Kernel regression and linear attention. At D 64 the distances of N(0, 1) rows are about 11.
+std::vector<CaseSpec> OtherSimilarityCases() {
+  struct Kind {
+    Similarity similarity;
+    double bandwidth;
+    bool causal;
+  };
+  std::vector<CaseSpec> cases;
+  for (const Kind& kind :
+       {Kind{Similarity::kGaussian, 64, false}, Kind{Similarity::kGaussian, 64, true},
+        Kind{Similarity::kBox, 11, false}, Kind{Similarity::kTriangular, 16, false},
+        Kind{Similarity::kTriangular, 11, false}, Kind{Similarity::kLinear, 0, false},
+        Kind{Similarity::kLinear, 0, true}}) {
+    cases.push_back(Attention(Dtype::kF32, 1, 512, 12, kind.causal));
+    cases.back().similarity = kind.similarity;
+    cases.back().bandwidth = kind.bandwidth;
+  }
+  return cases;
+}
+
 /// Layers with 8-bit weights.
 std::vector<CaseSpec> Int8LayerCases() {
   std::vector<CaseSpec> cases = {
@@ -191,8 +218,8 @@ std::vector<CaseSpec> DecodeCases() {
 std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
   for (const std::vector<CaseSpec>& group :
-       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), Int8LayerCases(), CachedPrefillCases(),
-        DecodeCases()}) {
+       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), OtherSimilarityCases(), Int8LayerCases(),
+        CachedPrefillCases(), DecodeCases()}) {
     for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
         cases.push_back(spec);
@@ -211,8 +238,9 @@ double Flop(const CaseSpec& s) {
   }
   double flop = 0;
   for (const int64_t length : LengthsOf(s)) {
-    const double attention = 4.0 * length * length * s.num_heads * s.head_dim;
-    flop += attention * (s.causal ? 0.5 : 1.0) + 8.0 * length * s.d_model * s.d_model;
+    const bool is_linear = s.similarity == Similarity::kLinear;
+    const double keys = is_linear ? s.head_dim : length * (s.causal ? 0.5 : 1.0);
+    flop += 4.0 * length * keys * s.num_heads * s.head_dim + 8.0 * length * s.d_model * s.d_model;
   }
   return flop;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/kernels/attention/packed_layout.h"
+#include "core/kernels/tile/similarity.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/dtype.h"
 
@@ -27,6 +28,9 @@ struct CaseSpec {
   int64_t seq_len = 0;
   int64_t head_dim = 0;
   bool causal = false;
+  /// Of attention calls.
+  Similarity similarity = Similarity::kDotProduct;
+  double bandwidth = 0;
   /// In place of batch_size times seq_len, under this label.
   std::vector<int64_t> lengths = {};
   std::string label = {};
@@ -48,7 +52,8 @@ std::vector<int64_t> LengthsOf(const CaseSpec& spec);
 int64_t TokensOf(const CaseSpec& spec);
 
 /// Floating point operations, two for each multiply-add; causal attention counts half of its
-/// products.
+/// products. A squared difference counts as one multiply-add. Linear attention counts key times
+/// value and query times their sum.
 double Flop(const CaseSpec& spec);
 
 /// Bytes of the cache that attention's decode cases read; 0 for the others.

@@ -45,8 +45,7 @@ class AttentionTile {
   void Score(const KeyTile& keys) const;
   void ShapeLogits(const KeyTile& keys, const Rectangle& part) const;
   bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
-  void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum,
-                 uint16_t* bf16_probabilities);
+  void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum, bool rounds);
   void AddValues(const KeyTile& keys) const;
 
   int64_t NearestKey(int64_t row) const;
@@ -132,7 +131,7 @@ void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
       continue;
     }
     for (const RowGroup& group : keys.groups()) {
-      Normalise(keys, group, row_sum_, setup_.bf16() ? keys.probabilities : nullptr);
+      Normalise(keys, group, row_sum_, /*rounds=*/true);
     }
     AddValues(keys);
     is_first_ = false;
@@ -192,9 +191,10 @@ bool AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
 }
 
 /// Raw scores of the group's rows become probabilities relative to the running maximum, or weights.
-/// Adds them to `row_sum`. Rounded probabilities go to `bf16_probabilities` if that is not null.
+/// Adds them to `row_sum`. With `rounds` they are written as the product with the values needs
+/// them.
 void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum,
-                              uint16_t* bf16_probabilities) {
+                              bool rounds) {
   const Rectangle& part = group.part;
   const int64_t r = part.first_row;
   float* scores = keys.ScoreRow(r) + part.begin;
@@ -218,6 +218,8 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
                                    .visible_end = visible_end,
                                    .row_sum = row_sum + r});
   }
+  const int64_t key = keys.first_key + part.begin;
+  const bool scales_values = rounds && setup_.int8() && part.begin < part.end;
   setup_.kernels.softmax(
       {.scores = scores,
        .stride = kScoreStride,
@@ -231,9 +233,11 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
        .accumulator = buffers_.accumulator + r * setup_.plan.value_width(),
        .accumulator_cols = setup_.plan.value_width(),
        .is_first = is_first_,
-       .bf16_probabilities = bf16_probabilities == nullptr
-                                 ? nullptr
-                                 : bf16_probabilities + r * kScoreStride + part.begin});
+       .bf16_probabilities =
+           rounds && setup_.bf16() ? keys.probabilities + r * kScoreStride + part.begin : nullptr,
+       .value_scales =
+           scales_values ? setup_.PageOf(key).value_scales + setup_.KeysBefore(key) : nullptr,
+       .largest = buffers_.largest + r});
 }
 
 /// Adds the values of the key tile, weighted by the probabilities, to the accumulator.
@@ -325,7 +329,7 @@ void AttentionTile::WriteWeights() {
     }
     Score(keys);
     for (const RowGroup& group : keys.groups()) {
-      Normalise(keys, group, row_sum, /*bf16_probabilities=*/nullptr);
+      Normalise(keys, group, row_sum, /*rounds=*/false);
     }
     weights.Take(keys);
   }

@@ -7,6 +7,7 @@
 #include "core/kernels/attention/tile_products.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/gemm/gemm.h"
+#include "core/kernels/tile/vec16.h"
 
 namespace attention {
 namespace {
@@ -20,18 +21,22 @@ const HeadPage& PageOfBlock(const PackedHead& packed, int64_t block) {
   return packed.pages[block / packed.blocks_per_page * packed.page_stride];
 }
 
+/// Returns the sum of `count` numbers, a multiple of 16.
+float Sum(const float* values, int64_t count) {
+  Vec sum = {};
+  for (int64_t i = 0; i < count; i += 16) {
+    sum += Load(values + i);
+  }
+  return ReduceSum(sum);
+}
+
+/// The same of the products of two rows.
 float Dot(const float* a, const float* b, int64_t count) {
-  float lanes[16] = {};
-  for (int64_t i = 0; i < count; i += 16) {  // widths are padded to it
-    for (int64_t lane = 0; lane < 16; ++lane) {
-      lanes[lane] += a[i + lane] * b[i + lane];
-    }
+  Vec sum = {};
+  for (int64_t i = 0; i < count; i += 16) {
+    sum = MulAdd(Load(a + i), Load(b + i), sum);
   }
-  float sum = 0;
-  for (const float lane : lanes) {
-    sum += lane;
-  }
-  return sum;
+  return ReduceSum(sum);
 }
 
 }  // namespace
@@ -55,11 +60,7 @@ void LinearState::AddBlock(const float* keys, const float* values) {
         .Run(keys + d * kKeyBlock, values, sums_ + d * plan_.value_width());
   }
   for (int64_t d = 0; d < plan_.depth(); ++d) {
-    float sum = 0;
-    for (int64_t key = 0; key < kKeyBlock; ++key) {
-      sum += keys[d * kKeyBlock + key];
-    }
-    key_sums[d] += sum;
+    key_sums[d] += Sum(keys + d * kKeyBlock, kKeyBlock);
   }
 }
 

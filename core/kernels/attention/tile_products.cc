@@ -89,11 +89,26 @@ void TileProducts::Score(const KeyTile& keys, const Rectangle& part) const {
   }
 }
 
+/// Prefetches the scales of a key block. They lie apart from the keys and values, where the
+/// processor would begin to read them only when they are needed.
+void TileProducts::PrefetchScales(int64_t key) const {
+  const HeadPage& page = setup_.PageOf(key);
+  const int64_t before = setup_.KeysBefore(key);
+  for (const float* scales : {page.key_scales, page.key_offsets, page.value_scales}) {
+    for (int64_t i = 0; i < kKeyBlock; i += 16) {
+      __builtin_prefetch(scales + before + i);
+    }
+  }
+}
+
 void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const {
   const FewRowTypes types = TypesOfFewRows();
   const int64_t chunk = setup_.int8() ? plan_.depth() : kScoreChain;
   const std::byte* query = QueryRow(part.first_row);
   const std::byte* block = Keys(keys.first_key + col);
+  if (setup_.int8()) {
+    PrefetchScales(keys.first_key + col);
+  }
   for (int64_t depth = 0; depth < plan_.depth(); depth += chunk) {
     const int64_t taken = std::min(chunk, plan_.depth() - depth);
     setup_.kernels.few_row_product({.operands = types.operands,
@@ -232,14 +247,13 @@ void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
   }
   auto* probabilities =
       reinterpret_cast<uint8_t*>(keys.probabilities) + part.first_row * kScoreStride;
-  const int64_t key = keys.first_key + part.begin;
   float row_scales[kQueryTile];
   setup_.kernels.quantise_probabilities(
       {.probabilities = keys.ScoreRow(part.first_row) + part.begin,
        .stride = kScoreStride,
        .rows = part.rows,
        .cols = part.end - part.begin,
-       .value_scales = setup_.PageOf(key).value_scales + setup_.KeysBefore(key),
+       .largest = buffers_.largest + part.first_row,
        .target = probabilities + part.begin,
        .row_scales = row_scales});
   const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);

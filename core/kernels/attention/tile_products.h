@@ -48,6 +48,7 @@ class TileProducts {
   }
 
   FewRowTypes TypesOfFewRows() const;
+  void PrefetchScales(int64_t key) const;
   void ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const;
   void DotProducts(const KeyTile& keys, const Rectangle& part) const;
   void Distances(const KeyTile& keys, const Rectangle& part) const;

@@ -122,6 +122,7 @@ TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
       values_copy(
           Take<float>(scratch, kKeyTile * std::max(setup.plan.value_width(), setup.plan.depth()))),
       query_scales(Take<float>(scratch, kQueryTile)),
+      largest(Take<float>(scratch, kQueryTile)),
       integer_sums(Take<int32_t>(scratch, kQueryTile * setup.plan.value_width())),
       expanded_keys(Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.depth() : 0)),
       expanded_values(
@@ -129,11 +130,11 @@ TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
 
 size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage) {
   const int64_t row_floats = kScoreStride + 2 * plan.value_width() +
-                             TileSums::Floats(1, plan.value_width()) + plan.depth() + 1;
+                             TileSums::Floats(1, plan.value_width()) + plan.depth() + 2;
   const int64_t expanded = IsComputeType(plan, storage) ? 0 : plan.depth() + plan.value_width();
   const int64_t floats =
       kQueryTile * row_floats + kKeyTile * (std::max(plan.value_width(), plan.depth()) + expanded);
-  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 11 * 64;
+  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 12 * 64;
 }
 
 void ReadQuery(const TileSetup& setup, const TileBuffers& buffers) {

@@ -74,6 +74,7 @@ struct TileBuffers {
   void* query;              // [kQueryTile, depth] of the compute type, or u8
   void* values_copy;        // [kKeyTile, value_width] of the compute type
   float* query_scales;      // [kQueryTile], of u8 queries
+  float* largest;           // [kQueryTile]: SoftmaxTile::largest of the key tile, with kInt8
   int32_t* integer_sums;    // [kQueryTile, value_width]
   float* expanded_keys;     // the key blocks of the current key tile, with KeyOperands::kExpanded
   float* expanded_values;   // the same

@@ -131,8 +131,12 @@ inline void MultiplyRows(const FewRowProduct& p, const StepRange& part, int64_t 
   }
 }
 
-template <typename Chain>
+/// With Chain of registers of 512 bits, or the same chain of 256 bits for one row.
+template <typename Chain, typename ChainOfOneRow>
 inline void MultiplyAllRows(const FewRowProduct& p) {
+  if (p.rows == 1) {
+    return pairs::MultiplyAllRows<ChainOfOneRow>(p);
+  }
   alignas(64) char sums[kFewRows * 512 * 4];
   const int64_t most_rows = p.cols <= 64 ? 4 : 2;
   const int64_t most_steps = kCachedBytes / p.b_stride;
@@ -282,7 +286,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
   switch (p.operands) {
     case FewRowProduct::kF32:
 #ifdef __AVX512F__
-      return MultiplyAllRows<F32Chain>(p);
+      return MultiplyAllRows<F32Chain, pairs::F32Chain>(p);
 #else
       return pairs::MultiplyAllRows<pairs::F32Chain>(p);
 #endif
@@ -290,7 +294,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
       return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
     case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
-      return MultiplyAllRows<Bf16Chain>(p);
+      return MultiplyAllRows<Bf16Chain, pairs::Bf16Chain>(p);
 #else
       return;  // ComputeDtype never chooses bf16 then
 #endif
@@ -302,7 +306,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #endif
     case FewRowProduct::kInt8:
 #ifdef __AVX512F__
-      return MultiplyAllRows<Int8Chain>(p);
+      return MultiplyAllRows<Int8Chain, pairs::Int8Chain>(p);
 #else
       return pairs::MultiplyAllRows<pairs::Int8Chain>(p);
 #endif

@@ -41,28 +41,159 @@ inline void Logits(const LogitTile& tile) {
   }
 }
 
-inline float RegressionScore(const DistanceTile& tile, double squared_distance) {
-  if (tile.similarity == Similarity::kGaussian) {
-    return static_cast<float>(-squared_distance);
+/// The number of dimensions in one chain of squares. The chains are added up. Short chains round
+/// less.
+constexpr int64_t kSquareChain = 16;
+
+/// The number of rows, and of vectors of keys, whose chains stay in registers.
+constexpr int kSquareRows = sizeof(Register) == 64 ? 4 : 2;
+constexpr int kSquareVecs = sizeof(Register) == 64 ? 4 : sizeof(Register) == 32 ? 2 : 1;
+
+/// Writes |query - key|^2 of kRows rows from `row` on and some keys from `col` on to the scores.
+/// Only squares are added, so nothing cancels, however far query and key are from 0.
+template <int kRows>
+inline void SquaredDistances(const DistanceTile& tile, int64_t row, int64_t col) {
+  const float* query = tile.query + row * tile.depth;
+  for (int64_t first = 0; first < tile.depth; first += kSquareChain) {
+    Vec sums[kRows][kSquareVecs] = {};
+    for (int64_t d = first; d < first + kSquareChain; ++d) {
+      Vec keys[kSquareVecs];
+#pragma GCC unroll 4
+      for (int v = 0; v < kSquareVecs; ++v) {
+        keys[v] = Load(tile.keys + d * kKeyBlock + col + 16 * v);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const Vec element = Set(query[r * tile.depth + d]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kSquareVecs; ++v) {
+          const Vec difference = keys[v] - element;
+          sums[r][v] = MulAdd(difference, difference, sums[r][v]);
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      float* scores = tile.scores + (row + r) * tile.stride + col;
+#pragma GCC unroll 4
+      for (int v = 0; v < kSquareVecs; ++v) {
+        float* sum = scores + 16 * v;
+        Store(first == 0 ? sums[r][v] : Load(sum) + sums[r][v], sum);
+      }
+    }
   }
-  const double distance = __builtin_sqrt(squared_distance);
-  return tile.similarity == Similarity::kBox ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
-                                             : static_cast<float>(1.0 - distance / tile.bandwidth);
+}
+
+/// The squared distances from `begin` to `end` are computed in double precision instead.
+struct ExactSquares {
+  float begin;
+  float end;
+
+  // Without branches, so that loops become vector code.
+  bool Holds(float square) const {
+    return (static_cast<int>(begin <= square) & static_cast<int>(square <= end)) != 0;
+  }
+};
+
+/// f32 is wrong by less than 2^-18 of a square (D 512), and usually by 4e-8 (D 64). That decides on
+/// the wrong side of a box's edge, and leaves few digits of a triangular weight below 1/8. Squares
+/// of distances near such a bandwidth neither overflow nor underflow.
+inline ExactSquares ExactSquaresOf(const DistanceTile& tile) {
+  if (!(tile.bandwidth > 0x1p-40 && tile.bandwidth < 0x1p40)) {
+    return {0, __builtin_inff()};
+  }
+  if (tile.similarity == Similarity::kGaussian) {
+    return {1, 0};
+  }
+  const auto edge = static_cast<float>(tile.bandwidth * tile.bandwidth);
+  const float near = tile.similarity == Similarity::kBox ? 1 - 0x1p-17f : 0.875f * 0.875f;
+  return {edge * near, edge * (1 + 0x1p-17f)};
+}
+
+inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
+  const Vec edge = Set(static_cast<float>(tile.bandwidth * tile.bandwidth));
+  for (int64_t i = 0; i < kKeyBlock; i += 16) {
+    const Vec square = Load(row + i);
+    Store(tile.similarity == Similarity::kGaussian ? -square
+          : tile.similarity == Similarity::kBox    ? IfLess(square, edge, Set(1.0f), Vec{})
+                                                   : 1.0f - Sqrt(square / edge),
+          row + i);
+  }
+}
+
+/// The number of keys whose sums, for two rows, stay in registers.
+constexpr int64_t kExactKeys = 2 * kRegisterLanes;
+
+/// Computes the scores of two rows, which may be the same, from differences in double precision.
+inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
+                        float (&scores)[2][kKeyBlock]) {
+  const float* first = tile.query + rows[0] * tile.depth;
+  const float* second = tile.query + rows[1] * tile.depth;
+  for (int64_t col = 0; col < kKeyBlock; col += kExactKeys) {
+    double squares[2][kExactKeys] = {};
+    for (int64_t d = 0; d < tile.depth; ++d) {
+      for (int64_t j = 0; j < kExactKeys; ++j) {
+        const double key = tile.keys[d * kKeyBlock + col + j];
+        squares[0][j] += (key - first[d]) * (key - first[d]);
+        squares[1][j] += (key - second[d]) * (key - second[d]);
+      }
+    }
+    for (int64_t r = 0; r < 2; ++r) {
+      for (int64_t j = 0; j < kExactKeys; ++j) {
+        const double square = squares[r][j];
+        const double distance = __builtin_sqrt(square);
+        scores[r][col + j] = tile.similarity == Similarity::kGaussian ? static_cast<float>(-square)
+                             : tile.similarity == Similarity::kBox
+                                 ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
+                                 : static_cast<float>(1.0 - distance / tile.bandwidth);
+      }
+    }
+  }
+}
+
+/// Turns the squared distances of two rows, which may be the same, into their scores. A square
+/// alone decides whether its score is computed exactly, so that a score depends on nothing but its
+/// query and key.
+inline void FinishDistances(const DistanceTile& tile, const ExactSquares& exact,
+                            const int64_t (&rows)[2]) {
+  int32_t is_exact[2][kKeyBlock];
+  int32_t any = 0;
+  for (int64_t r = 0; r < 2; ++r) {
+    const float* row = tile.scores + rows[r] * tile.stride;
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      is_exact[r][j] = exact.Holds(row[j]) ? 1 : 0;
+      any |= is_exact[r][j];
+    }
+  }
+  for (int64_t r = rows[0]; r <= rows[1]; ++r) {
+    ScoresOfSquares(tile, tile.scores + r * tile.stride);
+  }
+  if (any == 0) {
+    return;
+  }
+  float scores[2][kKeyBlock];
+  ExactScores(tile, rows, scores);
+  for (int64_t r = 0; r < 2; ++r) {
+    float* row = tile.scores + rows[r] * tile.stride;
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      row[j] = is_exact[r][j] != 0 ? scores[r][j] : row[j];
+    }
+  }
 }
 
 inline void Distances(const DistanceTile& tile) {
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* query = tile.query + r * tile.depth;
-    double sums[kKeyBlock] = {};
-    for (int64_t d = 0; d < tile.depth; ++d) {
-      for (int64_t j = 0; j < kKeyBlock; ++j) {
-        const double difference = static_cast<double>(tile.keys[d * kKeyBlock + j]) - query[d];
-        sums[j] += difference * difference;
-      }
+  const ExactSquares exact = ExactSquaresOf(tile);
+  for (int64_t col = 0; col < kKeyBlock; col += 16 * kSquareVecs) {
+    int64_t r = 0;
+    for (; r + kSquareRows <= tile.rows; r += kSquareRows) {
+      SquaredDistances<kSquareRows>(tile, r, col);
     }
-    for (int64_t j = 0; j < kKeyBlock; ++j) {
-      tile.scores[r * tile.stride + j] = RegressionScore(tile, sums[j]);
+    for (; r < tile.rows; ++r) {
+      SquaredDistances<1>(tile, r, col);
     }
+  }
+  for (int64_t r = 0; r < tile.rows; r += 2) {
+    FinishDistances(tile, exact, {r, r + 1 < tile.rows ? r + 1 : r});
   }
 }
 

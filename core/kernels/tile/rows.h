@@ -229,25 +229,10 @@ inline void DequantiseScores(const DequantisedScores& tile) {
   }
 }
 
-/// Multiplies each probability of a row by the scale of its value, in place. A probability of 0
-/// stays 0 whatever the scale is. Returns the largest product, or NaN when one is not finite.
-inline float ScaleProbabilities(const QuantisedProbabilities& tile, float* row) {
-  Vec best = {};
-  Vec check = {};
-  for (int64_t i = 0; i < tile.cols; i += 16) {
-    const Vec p = Load(row + i);
-    const Vec scaled = IfLess(Vec{}, p, p * Load(tile.value_scales + i), Vec{});
-    best = Max(scaled, best);
-    check += scaled * 0.0f;
-    Store(scaled, row + i);
-  }
-  return ReduceMax(best) + ReduceSum(check);
-}
-
 inline void QuantiseProbabilities(const QuantisedProbabilities& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.probabilities + r * tile.stride;
-    const float largest = ScaleProbabilities(tile, row);
+    const float* row = tile.probabilities + r * tile.stride;
+    const float largest = tile.largest[r];
     tile.row_scales[r] = largest / 255.0f;
     const bool is_usable = largest > 0x1p-100f && largest <= __FLT_MAX__;
     const Vec to_integer = Set(is_usable ? 255.0f / largest : 0.0f);

@@ -45,8 +45,31 @@ struct ToFloats {
   }
 };
 
+/// Does the same, multiplied by the scales of 8-bit values. A probability of 0 stays 0 whatever the
+/// scale is.
+struct ToScaledFloats {
+  float* target;
+  const float* scales;
+  Vec best = {};
+  Vec check = {};  // becomes NaN with a product that is not finite
+
+  // The compiler would call it on AVX2.
+  __attribute__((always_inline)) void Put(int64_t i, Vec p) {
+    const Vec scaled = IfLess(Vec{}, p, p * Load(scales + i), Vec{});
+    best = Max(scaled, best);
+    check = MulAdd(scaled, Vec{}, check);
+    Store(scaled, target + i);
+  }
+  __attribute__((always_inline)) void PutTwo(int64_t i, Vec p, Vec q) {
+    Put(i, p);
+    Put(i + 16, q);
+  }
+  /// The largest product so far, or NaN.
+  float Largest() const { return ReduceMax(best) + ReduceSum(check); }
+};
+
 #ifdef __AVX512BF16__
-/// Does the same, rounded to bf16.
+/// Does the same as ToFloats, rounded to bf16.
 struct ToBf16 {
   uint16_t* target;
   void Put(int64_t i, Vec p) const { StoreBf16(p, target + i); }
@@ -92,7 +115,7 @@ constexpr int kSums = sizeof(Register) == 64 ? 4 : 2;
 /// power is 0.
 template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline float Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
-                          Target target) {
+                          Target& target) {
   const auto power = [&](Vec scores) {
     const Vec t = exponent.Of(scores);
     return kHides || Exponent::kMayOverflow ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
@@ -150,7 +173,7 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r) {
 }
 
 template <typename Exp2, typename Target>
-inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target target) {
+inline void SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, Target&& target) {
   const float* row = tile.scores + r * tile.stride;
   if (tile.row_max[r] == kMinusInfinity) {  // all scores so far are -infinity or NaN
     for (int64_t i = 0; i < tile.visible_end[r]; ++i) {
@@ -185,7 +208,14 @@ inline void Softmax(const SoftmaxTile& tile) {
         continue;
       }
 #endif
-      SoftmaxTileRow<Exp2Degree5>(tile, r, ToFloats{tile.scores + r * tile.stride});
+      float* row = tile.scores + r * tile.stride;
+      if (tile.value_scales != nullptr) {
+        ToScaledFloats target{row, tile.value_scales};
+        SoftmaxTileRow<Exp2Degree3>(tile, r, target);
+        tile.largest[r] = target.Largest();
+        continue;
+      }
+      SoftmaxTileRow<Exp2Degree5>(tile, r, ToFloats{row});
     }
   }
 }

@@ -41,6 +41,10 @@ struct SoftmaxTile {
   bool is_first = false;         // the accumulator holds nothing yet
   /// [rows, cols], row stride `stride`, or null.
   uint16_t* bf16_probabilities = nullptr;
+  /// [cols], or null: the scales of 8-bit values. The probabilities in `scores` are then multiplied
+  /// by them; a probability of 0 stays 0 whatever the scale is.
+  const float* value_scales = nullptr;
+  float* largest = nullptr;  // [rows], written: the largest such product, NaN if one is not finite
 };
 
 /// The last step of a linear map on 64 columns, in place:
@@ -115,9 +119,10 @@ struct LogitTile {
   const LogitRow* terms = nullptr;  // [rows]
 };
 
-/// The scores of kernel regression for one key block, computed in double precision. For kGaussian a
-/// score is -|query - key|^2. For kBox and kTriangular it is the weight itself, since f32 would
-/// lose the digits of 1 - |query - key| / bandwidth near the edge.
+/// The scores of kernel regression for one key block. For kGaussian a score is -|query - key|^2,
+/// wrong by some 4e-8 of itself. For kBox and kTriangular it is the weight itself. Where f32 would
+/// decide on the wrong side of the edge, or lose the digits of 1 - |query - key| / bandwidth near
+/// it, the weight is computed in double precision.
 struct DistanceTile {
   Similarity similarity = Similarity::kGaussian;
   double bandwidth = 0;
@@ -171,15 +176,16 @@ struct DequantisedScores {
   const float* key_offsets = nullptr;   // [cols]: 128 * sum of the key's integers
 };
 
-/// The rounding of probability * value_scales[j] to 8-bit integers, with one scale for each row.
+/// The rounding of probabilities, which softmax has multiplied by value_scales, to 8-bit integers,
+/// with one scale for each row.
 struct QuantisedProbabilities {
-  float* probabilities = nullptr;  // [rows, cols]; multiplied by the scales in place
-  int64_t stride = 0;              // of the rows of `probabilities` and of `target`
+  const float* probabilities = nullptr;  // [rows, cols]
+  int64_t stride = 0;                    // of the rows of `probabilities` and of `target`
   int64_t rows = 0;
-  int64_t cols = 0;                     // a multiple of 16
-  const float* value_scales = nullptr;  // [cols]
-  uint8_t* target = nullptr;            // [rows, cols]
-  float* row_scales = nullptr;          // [rows], written
+  int64_t cols = 0;                // a multiple of 16
+  const float* largest = nullptr;  // [rows], of SoftmaxTile
+  uint8_t* target = nullptr;       // [rows, cols]
+  float* row_scales = nullptr;     // [rows], written
 };
 
 /// Integer sums that are added to f32 sums: target += row_scales[r] * sums.

@@ -253,26 +253,42 @@ TEST_P(ConversionTest, QuantisingFindsWhatIsNotFinite) {
 // The row's largest product becomes 255; what is 0 stays 0 whatever its value's scale is.
 TEST_P(ConversionTest, QuantisingProbabilitiesIsWithinHalfAStep) {
   for (int64_t cols = 16; cols <= kThreeVectors; cols += 16) {
-    GuardedArray<float> probabilities(cols);
+    GuardedArray<float> scores(cols);
     GuardedArray<float> scales(cols);
     std::vector<float> products(cols);
     for (int64_t i = 0; i < cols; ++i) {
-      probabilities[i] = i == 5 ? 0 : static_cast<float>(i * 37 % 64) / 64.0f;
+      scores[i] = i == 5 ? -Limits::infinity() : -static_cast<float>(i * 37 % 13);
       scales[i] = i == 5 ? Limits::quiet_NaN() : 0.5f + static_cast<float>(i % 3);
-      products[i] = i == 5 ? 0 : probabilities[i] * scales[i];
+      products[i] = i == 5 ? 0 : std::exp2(scores[i]) * scales[i];
     }
     GuardedArray<uint8_t> target(cols);
+    float row_max = -Limits::infinity();
+    float row_sum = 0;
+    float largest = 0;
     float row_scale = 0;
-    kernels().quantise_probabilities({.probabilities = probabilities.data(),
+    kernels().softmax({.scores = scores.data(),
+                       .stride = cols,
+                       .rows = 1,
+                       .cols = cols,
+                       .visible_end = &cols,
+                       .hides = true,
+                       .scale_log2e = 1,
+                       .row_max = &row_max,
+                       .row_sum = &row_sum,
+                       .is_first = true,
+                       .value_scales = scales.data(),
+                       .largest = &largest});
+    EXPECT_EQ(largest, *std::max_element(products.begin(), products.end()));
+    kernels().quantise_probabilities({.probabilities = scores.data(),
                                       .stride = cols,
                                       .rows = 1,
                                       .cols = cols,
-                                      .value_scales = scales.data(),
+                                      .largest = &largest,
                                       .target = target.data(),
                                       .row_scales = &row_scale});
-    const float largest = *std::max_element(products.begin(), products.end());
     EXPECT_FLOAT_EQ(row_scale * 255, largest);
     for (int64_t i = 0; i < cols; ++i) {
+      ASSERT_EQ(scores[i], products[i]);
       ASSERT_NEAR(row_scale * static_cast<float>(target[i]), products[i], 0.5001f * row_scale) << i;
     }
   }
