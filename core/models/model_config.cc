@@ -46,7 +46,7 @@ const char* ModelConfig::KeyOf(Keys keys) const {
 template <typename Value>
 Value ModelConfig::Keep(absl::StatusOr<Value> read, Value fallback) {
   status_.Update(read.status());
-  return read.ok() ? *std::move(read) : fallback;
+  return read.ok() ? *std::move(read) : std::move(fallback);
 }
 
 int64_t ModelConfig::WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback) {
