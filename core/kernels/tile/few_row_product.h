@@ -74,7 +74,8 @@ inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPl
   const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + at.col * 4;
   char* kept = part.sums + (at.row * p.cols + at.col) * 4;
   // The columns are computed in strips, which read memory out of order, so the processor does not
-  // prefetch it. The next steps are prefetched here, in order.
+  // prefetch it. The next steps are prefetched here, in order, into the L2 cache: into the L1
+  // cache, they take more time than they save on Zen 4 (tests/bench/RESULTS.md).
   const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
                       at.col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -86,7 +87,7 @@ inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPl
   }
   for (int64_t step = 0; step < part.steps; ++step) {
     for (int v = 0; v < kVecs; ++v) {
-      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T0);
+      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T1);
     }
     __m512i row_of_b[kVecs];
     for (int v = 0; v < kVecs; ++v) {
