@@ -30,7 +30,7 @@ class ThreadPool {
   /// time; tasks may not call it.
   ///
   /// When tasks throw, those that have begun are finished, others are not begun, and the exception
-  /// of the lowest index is thrown here. The pool can be used again.
+  /// of the lowest index that has failed is thrown here. The pool can be used again.
   virtual void ParallelFor(int64_t count, Task task);
 
  private:
