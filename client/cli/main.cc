@@ -4,10 +4,12 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags/help.h"
 
 int main(int argc, char** argv) {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // see server/main.cc
   // Errors have the messages of gRPC; its own log would repeat them.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
