@@ -101,8 +101,7 @@ std::string DescribeOptions(const AttendRequest& request) {
   printer.SetSingleLineMode(true);
   printer.SetUseShortRepeatedPrimitives(true);
   std::string text;
-  printer.PrintToString(options, &text);
-  if (!text.empty()) {
+  if (printer.PrintToString(options, &text) && !text.empty()) {
     text = absl::StrCat(", ", absl::StripAsciiWhitespace(text).substr(0, kMaxOptionsShown),
                         text.size() > kMaxOptionsShown ? "..." : "");
   }
