@@ -206,22 +206,11 @@ TEST_F(AccessTest, AnAdministratorsModelsMayBeFew) {
   EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), IsOk());
 }
 
-v1::DecodeRequest OpenToResume(const std::string& model) {
-  v1::DecodeRequest request = OpenModel(model);
-  request.mutable_open()->set_resume_ttl_ms(60'000);
-  return request;
-}
-v1::DecodeRequest Resuming(const std::string& token) {
-  v1::DecodeRequest request;
-  request.mutable_open()->set_resume_token(token);
-  return request;
-}
-
 TEST_F(AccessTest, ASessionIsResumedByItsTenantAlone) {
   std::string token;
   {
     DecodeStream stream(channel_, "some");
-    token = stream.Must(OpenToResume("demo")).result.resume_token();
+    token = stream.Must(OpenToResume()).result.resume_token();
     stream.Cancel();
   }
   EXPECT_TRUE(Eventually([&] {
@@ -233,7 +222,7 @@ TEST_F(AccessTest, ASessionIsResumedByItsTenantAlone) {
 
 TEST_F(AccessTest, ATokenThatIsTakenBackEndsItsStreams) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   folder_.Write("tokens.json", R"({"tokens": []})");
   EXPECT_TRUE(Eventually([&] {
     stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
@@ -251,7 +240,7 @@ std::string OnlyAll(const std::string& tenant, const std::string& more = "") {
 
 TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   const Tensor row = SeededTensor(1, Dtype::kF32, {1, kDemoWidth});
   stream.Must(RowsStep(row, 0, 1));
   folder_.Write("tokens.json", OnlyAll("one", R"(, "models": ["small"])"));
@@ -268,7 +257,7 @@ TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
 
 TEST_F(AccessTest, ATokenThatBecomesAnothersEndsItsStreams) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   folder_.Write("tokens.json", OnlyAll("somebody else"));
   EXPECT_TRUE(Eventually([&] {
     stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
