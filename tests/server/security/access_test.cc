@@ -1,6 +1,4 @@
 // Who may call what, and where.
-#include <grpcpp/generic/generic_stub.h>
-
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/inference/open_inference.grpc.pb.h"
@@ -264,71 +262,6 @@ TEST_F(AccessTest, ATokenThatBecomesAnothersEndsItsStreams) {
     return !stream.Read().has_value();
   }));
   EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
-}
-
-// Headers of an Attend, and no message.
-class Upload {
- public:
-  explicit Upload(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
-    context_.AddMetadata("authorization", "Bearer all");
-    call_ = stub_.PrepareCall(&context_, "/attention.v1.AttentionService/Attend", &queue_);
-    call_->StartCall(this);
-    Await();
-  }
-  ~Upload() {
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
-  }
-
-  void Cancel() {
-    context_.TryCancel();
-    Finish();
-  }
-  void End() {
-    call_->WritesDone(this);
-    Await();
-    Finish();
-  }
-
- private:
-  void Await() {
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue_.Next(&tag, &ok));
-  }
-  void Finish() {
-    grpc::Status status;
-    call_->Finish(&status, this);
-    Await();
-  }
-
-  grpc::GenericStub stub_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
-};
-
-TEST_F(AccessTest, ACancelledUploadIsNoInvalidArgument) {
-  ::testing::internal::CaptureStderr();
-  {
-    Upload upload(channel_);
-    EXPECT_THAT(Attend(channel_, "all"), IsOk()) << "later on the same connection: it is there";
-    upload.Cancel();
-  }
-  server_.server().Drain(absl::Minutes(5));
-  const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("code=CANCELLED"));
-  EXPECT_THAT(log, ::testing::Not(HasSubstr("code=INVALID_ARGUMENT")));
-}
-
-TEST_F(AccessTest, AnUploadThatEndsWithoutAMessageIs) {
-  ::testing::internal::CaptureStderr();
-  Upload(channel_).End();
-  server_.server().Drain(absl::Minutes(5));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("code=INVALID_ARGUMENT"));
 }
 
 TEST_F(AccessTest, TheLocalAdminListenerTrustsWhoReachesIt) {
