@@ -29,6 +29,8 @@ fail() {
   exit 1
 }
 say() { echo "release: $*"; }
+# shellcheck source=tests/support/server_address.sh
+. tests/support/server_address.sh
 # Runs a command with its output in the log, whose end is shown if it fails.
 quietly() { "$@" >"$work/log" 2>&1; }
 
@@ -106,13 +108,7 @@ cp /var/lib/dpkg/status "$work/system/var/lib/dpkg/"
 quietly "${as_root[@]}" dpkg --root="$work/system" --force-script-chrootless --install "${debs[@]}"
 "$work/system/usr/bin/attend-server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$work/server.log" 2>&1 &
 server=$!
-for ((tries = 0; tries < 3000; tries++)); do
-  address=$(sed -n 's/^attend-server listening on //p' "$work/server.log")
-  [ -z "$address" ] || break
-  kill -0 "$server" 2>/dev/null || break
-  sleep 0.1
-done
-[ -n "$address" ] || fail "the server did not start: $(cat "$work/server.log")"
+address=$(server_address "$work/server.log" "$server")
 
 # expect WHAT OUTPUT
 expect() { [ "$2" = "1,5,512" ] || fail "$1: expected an output of the shape 1,5,512, found $2"; }

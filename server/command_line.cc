@@ -20,13 +20,14 @@ constexpr char kVersion[] = ATTEND_VERSION;
 constexpr char kDescription[] =
     R"(attend-server: multi-head attention as a service (gRPC, attention.v1.AttentionService).
 
-The server offers the models of a folder (--models), the built-in model "demo", attention over your
-own query, key and value, the same by the Open Inference Protocol v2
-(inference.GRPCInferenceService), health (grpc.health.v1) and reflection. When it listens, it prints
-a line "attend-server listening on ADDRESS" per address on standard output, and a line
-"attend-server admin on ADDRESS". It loads models while it serves; health is SERVING when all models
-are loaded. It logs to standard error. On SIGTERM or SIGINT it refuses new requests, finishes
-running ones and exits with 0; on a second signal it exits at once.)";
+The server offers the models of a folder (--models), the built-in model "demo", and attention over
+your own query, key and value. All of these can also be called by the Open Inference Protocol v2
+(inference.GRPCInferenceService). Health (grpc.health.v1) and reflection are served, too.
+
+When the server listens, it prints a line "attend-server listening on ADDRESS" for each address on
+standard output, and a line "attend-server admin on ADDRESS". It loads models while it serves;
+health is SERVING when all models are loaded. It logs to standard error. On SIGTERM or SIGINT it
+refuses new requests, finishes running ones and exits with 0; on a second signal it exits at once.)";
 
 constexpr char kExamples[] =
     R"(Every option can also be set in the environment and in a file: --max-queue-wait is

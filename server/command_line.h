@@ -31,7 +31,7 @@ class CommandLine {
 
   CLI::App& app() { return app_; }
   const CLI::App& app() const { return app_; }
-  /// The actions that the parsed flags ask for.
+  /// Returns the actions that the parsed flags ask for.
   const Actions& actions() const { return actions_; }
 
  private:

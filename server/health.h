@@ -20,8 +20,8 @@ inline constexpr char kAllModels[] = "model/*";
 class HealthListener {
  public:
   virtual ~HealthListener() = default;
-  /// Called when the status of a name has changed, or when the registry was closed. Any thread;
-  /// must not block.
+  /// The registry calls this, on any thread, when the status of a name has changed or when it was
+  /// closed. It must not block.
   virtual void OnHealthChange() = 0;
 };
 

@@ -42,14 +42,14 @@ class Listener {
   /// REQUIRES: no operation is started any more.
   ~Listener();
 
-  /// The addresses as given, with the chosen port in the place of port 0.
+  /// Returns the addresses as given, with the chosen port in the place of port 0.
   const std::vector<std::string>& addresses() const { return addresses_; }
   grpc::ServerCompletionQueue* queue() { return threads_->queue(); }
   /// Starts to accept connections, and to deliver the calls that the queue is asked for. Called
   /// once.
   void StartThreads(int num_threads);
-  /// The number of open connections of clients, and of those that were refused because of the
-  /// limit. Called after StartThreads.
+  /// Returns the number of open connections of clients, and of those that were refused because of
+  /// the limit. Called after StartThreads.
   int64_t CountConnections() const { return acceptor_->CountOpen(); }
   int64_t refused_connections() const { return acceptor_->refused(); }
   /// Accepts no further connections: the system refuses them. Open ones are served as before.

@@ -26,14 +26,15 @@ class Server {
   static absl::Status Check(const ServerOptions& options);
   ~Server();
 
-  /// The addresses as given, with the chosen port in the place of port 0.
+  /// Returns the addresses as given, with the chosen port in the place of port 0.
   const std::vector<std::string>& listening_addresses() const;
-  /// The addresses of the listeners for administrators, for health and for /metrics; empty when the
-  /// listener does not exist.
+  /// Returns the addresses of the listeners for administrators, for health and for /metrics; empty
+  /// when the listener does not exist.
   std::string admin_address() const;
   std::string health_address() const;
   std::string metrics_address() const;
-  /// The time at which the certificate in use expires; the infinite future without a certificate.
+  /// Returns the time at which the certificate in use expires; the infinite future without a
+  /// certificate.
   absl::Time CertificateExpiry() const;
 
   /// Waits until every model that was found at the start is loaded or has failed. Until then the

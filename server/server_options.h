@@ -63,7 +63,7 @@ struct ServerOptions {
   std::vector<SeededModelSpec> random_models = {};
   /// The folder of models; `path` is empty if there is none.
   ModelLoaderOptions models = {};
-  /// The number of compute threads; 0: as many as this process may use cores.
+  /// The number of compute threads; 0: one for each core that this process may use.
   int threads = 0;
   int64_t max_message_bytes = int64_t{256} << 20;
   int64_t max_queue_bytes = int64_t{1} << 30;

@@ -26,15 +26,15 @@ struct ServerState {
   void SetReady(bool is_ready);
   std::unique_ptr<ServiceSet> MakeServices(bool is_trusted);
   absl::Status Listen();
-  /// The options of the listener of a flag, without its addresses.
+  /// Returns the options of the listener of a flag, without its addresses.
   ListenerOptions ListenerOptionsOf(const std::string& flag);
   absl::Status ListenForHealth();
   absl::Status ListenForAdmins();
   /// Starts the listener of /metrics after all others, since it reads all parts.
   absl::Status ListenForMetrics();
-  /// The listeners that exist.
+  /// Returns the listeners that exist.
   std::vector<std::unique_ptr<Listener>*> Listeners();
-  /// The sum over all listeners. REQUIRES: they serve.
+  /// Returns the sum over all listeners. REQUIRES: they serve.
   int64_t SumOf(int64_t (Listener::*count)() const);
   MetricsSources Sources();
 

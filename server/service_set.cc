@@ -3,18 +3,33 @@
 #include "core/runtime/status_macros.h"
 
 namespace attention {
+namespace {
+
+CallEnvironment CallsOf(const ServiceSet::Shared& shared, const Access& access) {
+  return {.queue = nullptr,
+          .models = shared.models,
+          .executor = shared.executor,
+          .sessions = shared.sessions,
+          .admission = shared.admission,
+          .live_calls = shared.live_calls,
+          .receiving = shared.receiving,
+          .idle = shared.idle,
+          .access = access,
+          .observer = shared.observer,
+          .unary_limit = {},
+          .stream_limit = {}};
+}
+
+}  // namespace
 
 ServiceSet::ServiceSet(const Shared& shared, const Access::Rules& rules,
                        const v1::ModelLimits& limits)
     : shared_(shared),
       access_(rules),
-      attention_({shared.models, shared.executor, shared.loader, shared.observer, shared.sessions,
-                  shared.admission, shared.live_calls, shared.receiving, shared.idle, access_},
-                 limits),
-      open_inference_({shared.models, shared.executor, shared.loader, shared.observer,
-                       shared.sessions, shared.health, shared.admission, shared.live_calls,
-                       shared.receiving, shared.idle, access_, shared.shared_memory},
-                      limits.max_message_bytes()),
+      attention_({CallsOf(shared, access_), shared.loader}, limits),
+      open_inference_(
+          {CallsOf(shared, access_), shared.loader, shared.health, shared.shared_memory},
+          limits.max_message_bytes()),
       health_({shared.health, shared.observer, shared.open_streams, shared.live_calls,
                shared.receiving}) {}
 

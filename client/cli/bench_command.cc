@@ -31,7 +31,7 @@ Examples:
   attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token
   attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0
   attend bench --rate 500 -z 30s --html report.html       charts, as one file
-  attend bench -c 4 -s 5 --json a.json                    for attend report
+  attend bench -c 4 -z 30s --json a.json                  for attend report
 
 Exit codes: 0 every request was answered, every checked answer agreed, and every target was met
 (of a range or a search: by one level); 1 otherwise; 2 wrong usage.)";

@@ -81,9 +81,9 @@ struct AttendRequest {
 /// The next tokens of a session's sequence. Tensors are borrowed until the call returns.
 struct StepRequest {
   /// The input of one packed sequence: [n, E]; ids; one text; query [n, H, D] with key and value of
-  /// as many rows. Lengths and memory must not be set. With one value of query_offsets, the
-  /// position of the first query row, query and key may have different numbers of rows, and either
-  /// may have none.
+  /// as many rows. Lengths and memory must not be set. With one value of query_offsets,
+  /// the position of the first query row, query and key may have different numbers of rows, and
+  /// either may have none.
   decltype(AttendRequest::input) input = {};
   v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
   /// k > 0: the answer has the k largest logits after the last token instead of an output.

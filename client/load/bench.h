@@ -35,7 +35,8 @@ struct BenchPlan {
   std::vector<SloTarget> slo = {};
 };
 
-/// Called before and after each level.
+/// What a caller wants to know while a bench runs: on_level is called before each level, on_result
+/// after it.
 struct BenchWatch {
   LoadControl control;
   std::function<void(const LoadOptions&)> on_level = nullptr;

@@ -77,22 +77,22 @@ struct BenchReport {
   std::optional<SearchVerdict> search;
 };
 
-/// The level of a load: its rate, or its requests in flight.
+/// Returns the level of a load: its rate, or its requests in flight.
 double LevelValue(const LoadOptions& options);
 
-/// Whether answers came, all checked ones agreed, no request failed (unless a target allows some
-/// failures), and the load became stable if that is required.
+/// Returns whether answers came, all checked ones agreed, no request failed (unless a target allows
+/// some failures), and the load became stable if that is required.
 bool Succeeded(const BenchLevel& level);
 
-/// Whether the level succeeded and all targets were met.
+/// Returns whether the level succeeded and all targets were met.
 bool MeetsTargets(const BenchLevel& level);
 
-/// Whether every level met its targets; for a search or a range with targets, whether one level did
-/// and all checked answers of all levels agreed.
+/// Returns whether every level met its targets; for a search or a range with targets, whether one
+/// level did and all checked answers of all levels agreed.
 bool Succeeded(const BenchReport& report);
 
-/// Why the client may have limited the results: it was busy, waited for a core, or sent late; empty
-/// if there is no such reason.
+/// Returns why the client may have limited the results: it was busy, waited for a core, or sent
+/// late; empty if there is no such reason.
 std::string ClientWarning(const BenchLevel& level);
 
 }  // namespace attention

@@ -24,8 +24,8 @@ class BenchRunner {
                                          const LoadControl& control) = 0;
 };
 
-/// A runner for requests. Sends one request of the mix (the kind that a load draws first), and
-/// checks its answer against the reference (if options.num_samples > 0, and the model can be
+/// Returns a runner for requests. Sends one request of the mix (the kind that a load draws first),
+/// and checks its answer against the reference (if options.num_samples > 0, and the model can be
 /// reproduced). Without samples the server is only asked by the method of the protocol. Borrows all
 /// but the options. Errors are those of that request.
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeRequestRunner(AttentionClient& client,
@@ -33,8 +33,8 @@ absl::StatusOr<std::unique_ptr<BenchRunner>> MakeRequestRunner(AttentionClient& 
                                                                const Protocol& protocol,
                                                                const LoadOptions& options);
 
-/// A runner for sessions. Runs one alone, and checks its answers as above. Borrows the plan. Errors
-/// are those of that session.
+/// Returns a runner for sessions. Runs one alone, and checks its answers as above. Borrows the
+/// plan. Errors are those of that session.
 absl::StatusOr<std::unique_ptr<BenchRunner>> MakeDecodeRunner(AttentionClient& client,
                                                               const DecodePlan& plan,
                                                               const LoadOptions& options);

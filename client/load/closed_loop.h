@@ -43,7 +43,7 @@ class ClosedLoop {
   /// Takes an event of a lane, and starts it again unless the load is over.
   virtual void Take(AnyLane& lane, bool ok) = 0;
 
-  /// To be called after an answer or a failure.
+  /// Notes that an answer or a failure came.
   void Advance(Clock::time_point now) {
     window_.Advance(now, recorder_.num_measured());
     gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;

@@ -25,7 +25,7 @@ class CpuMeter {
   /// Borrows the window.
   explicit CpuMeter(const MeasuredWindow& window) : window_(window) {}
 
-  /// To be called often, also after the window.
+  /// Looks whether the window begins or ends. REQUIRES: called often, also after the window.
   void Look(Clock::time_point now) {
     if (!start_.has_value()) {
       if (now >= window_.start()) {

@@ -52,16 +52,16 @@ class DecodeLane {
   /// messages of the answer.
   void Go(bool stop, bool keep);
 
-  /// The number of the last answer within its session; 0 for the answer to the prompt.
+  /// Returns the number of the last answer within its session; 0 for the answer to the prompt.
   int64_t index() const { return num_sent_ - 2; }
   Clock::time_point session_started() const { return session_started_; }
   Clock::time_point action_started() const { return action_started_; }
-  /// The summary of the last action.
+  /// Returns the summary of the last action.
   const v1::Summary& summary() const { return result_.summary(); }
   int64_t answered_bytes() const { return answered_bytes_; }
   bool keeps() const { return keep_; }
   const std::vector<grpc::ByteBuffer>& messages() const { return messages_; }
-  /// Why the session ended early; OK if it did not.
+  /// Returns why the session ended early; OK if it did not.
   const absl::Status& failure() const { return failure_; }
 
  private:

@@ -22,7 +22,8 @@ struct DecodeOptions {
 
 std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors);
 
-/// The rows of all parts, one after the other. REQUIRES: at least one; rows of one shape and dtype.
+/// Returns the rows of all parts, one after the other. REQUIRES: at least one; rows of one shape
+/// and dtype.
 Tensor JoinRows(const std::vector<const Tensor*>& parts);
 
 /// Some tokens of one sequence; which member holds them depends on the kind of input.
@@ -48,15 +49,16 @@ class DecodePlan {
 
   const DecodeOptions& options() const { return options_; }
   const v1::OpenSession& open() const { return open_; }
-  /// The prompt and the steps, which borrow from this object.
+  /// Returns the prompt and the steps, which borrow from this object.
   StepRequest Prefill() const { return StepOf(prefill_); }
   StepRequest Step(int64_t index) const { return StepOf(steps_[index % num_different_steps()]); }
   /// After so many steps the tokens repeat.
   int64_t num_different_steps() const { return std::ssize(steps_); }
-  /// One request for all tokens of a session, causal unless the options say otherwise.
+  /// Returns one request for all tokens of a session, causal unless the options say otherwise.
   Workload AtOnce() const;
 
-  /// A description: "64 steps of 1 after prompts of 128, each of hidden states [1, 512] FP32".
+  /// Returns a description: "64 steps of 1 after prompts of 128, each of hidden states [1, 512]
+  /// FP32".
   std::string Describe() const;
 
  private:

@@ -23,11 +23,12 @@ class Histogram {
   int64_t max() const { return max_; }
   double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
 
-  /// The smallest bucket's upper end, at most max(), that at least `percent` (0..100) of the values
-  /// do not exceed; 0 when empty.
+  /// Returns the smallest bucket's upper end, at most max(), that at least `percent` (0..100) of
+  /// the values do not exceed; 0 when empty.
   int64_t Percentile(double percent) const;
 
-  /// The buckets that hold values, ascending, each with its upper end and count: "1023:5 1031:17".
+  /// Returns the buckets that hold values, ascending, each with its upper end and count: "1023:5
+  /// 1031:17".
   std::string Counts() const;
 
  private:

@@ -54,11 +54,11 @@ class Lane {
   const grpc::Status& status() const { return status_; }
   Clock::time_point started() const { return started_; }
   Clock::time_point due() const { return call_.due.value_or(started_); }
-  /// The time at which the first message of a stream came.
+  /// Returns the time at which the first message of a stream came.
   std::optional<Clock::time_point> first_message() const { return first_message_; }
-  /// The time from each message of a stream to the next.
+  /// Returns the time from each message of a stream to the next.
   const std::vector<int64_t>& message_gaps_ns() const { return message_gaps_ns_; }
-  /// The bytes of all messages of the answer.
+  /// Returns the bytes of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
   const LoadAnswer& answer() const { return answer_; }
 
@@ -104,8 +104,8 @@ class LanePool {
   LanePool(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels,
            grpc::CompletionQueue& queue);
 
-  /// A lane without a call: one that was given back, or else a new one, which lives as long as the
-  /// pool; null if there are `max_lanes` already.
+  /// Returns a lane without a call: one that was given back, or else a new one, which lives as long
+  /// as the pool; null if there are `max_lanes` already.
   Lane* Take(int max_lanes);
   /// REQUIRES: `lane` was taken, and its call has ended.
   void GiveBack(Lane& lane);

@@ -27,7 +27,7 @@ struct LengthMix {
 /// is wrong; NOT_FOUND names a file that cannot be read.
 absl::StatusOr<LengthMix> ParseLengthMix(const std::string& text);
 
-/// A mix of the lengths that `counts` has, each as likely as it is frequent.
+/// Returns a mix of the lengths that `counts` has, each as likely as it is frequent.
 LengthMix MixOf(const std::string& text, const std::map<int64_t, double>& counts);
 
 /// Parses a length of 1 to kMaxLength.
@@ -52,7 +52,7 @@ class WeightedDraw {
   std::mt19937_64 generator_;
 };
 
-/// A number in [0, 1), from the upper 53 bits of the next draw.
+/// Returns a number in [0, 1), from the upper 53 bits of the next draw.
 inline double DrawUniform(std::mt19937_64& generator) {
   return static_cast<double>(generator() >> 11) * 0x1p-53;
 }

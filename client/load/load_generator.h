@@ -8,20 +8,21 @@
 
 namespace attention {
 
-/// A closed loop: a fixed number of requests is always in flight, and each answer starts the next.
-/// It therefore slows down with the server, and its latencies say nothing about users who arrive
-/// independently of the server. Runs on the calling thread, which drives all calls through one
-/// completion queue; returns when every call has ended, soon after nothing but errors came, because
-/// a server that is gone refuses calls as fast as they are made. REQUIRES: concurrency, connections
-/// > 0; a positive duration, or a number of requests. Errors of MakeChannels.
+/// Runs a closed loop: a fixed number of requests is always in flight, and each answer starts
+/// the next. It therefore slows down with the server, and its latencies say nothing about users who
+/// arrive independently of the server. Runs on the calling thread, which drives all calls through
+/// one completion queue; returns when every call has ended, soon after nothing but errors came,
+/// because a server that is gone refuses calls as fast as they are made. REQUIRES: concurrency,
+/// connections > 0; a positive duration, or a number of requests. Errors of MakeChannels.
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control);
 
-/// An open loop: each request is sent when it is due, however many are in flight, by a thread that
-/// does nothing else; the calling thread takes the answers. Latencies run from when a request was
-/// due, so that a server, or a client, that falls behind cannot hide it. Returns when every call
-/// has ended, which is at most the timeout after the window. REQUIRES: `options.open_loop`;
-/// connections > 0; a positive duration or a number of requests. Errors of MakeChannels.
+/// Runs an open loop: each request is sent when it is due, however many are in flight, by a
+/// thread that does nothing else; the calling thread takes the answers. Latencies run from when a
+/// request was due, so that a server, or a client, that falls behind cannot hide it. Returns when
+/// every call has ended, which is at most the timeout after the window. REQUIRES:
+/// `options.open_loop`; connections > 0; a positive duration or a number of requests. Errors of
+/// MakeChannels.
 absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
                                        const LoadControl& control);
 

@@ -56,9 +56,10 @@ struct LoadProgress {
 
 /// Watches a load and stops it from outside. Both members are optional.
 struct LoadControl {
-  /// Once true, nothing more is sent, and the window ends there. Set by any thread, or a signal.
+  /// Once it is true, nothing more is sent, and the window ends there. Any thread, or a signal, may
+  /// set it.
   const std::atomic<bool>* stop = nullptr;
-  /// Called a few times a second by the thread that takes the answers.
+  /// The thread that takes the answers calls this a few times a second.
   std::function<void(const LoadProgress&)> on_progress = nullptr;
 };
 

@@ -100,7 +100,7 @@ struct LoadResult {
   std::vector<LoadSample> samples;
 };
 
-/// The number of failures in the whole run.
+/// Returns the number of failures in the whole run.
 int64_t NumFailures(const Failures& failures);
 
 inline double Milliseconds(double nanoseconds) { return nanoseconds / 1e6; }

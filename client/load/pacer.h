@@ -65,7 +65,7 @@ struct PacerClock {
   std::function<Steady::time_point()> now = Steady::now;
   std::function<void(Steady::time_point)> sleep_until;
 
-  /// The clock of the machine. A thread that sleeps wakes as soon as the kernel allows.
+  /// Returns the clock of the machine. A thread that sleeps wakes as soon as the kernel allows.
   static PacerClock Real();
 };
 
@@ -74,8 +74,8 @@ class Schedule {
  public:
   Schedule(const ArrivalOptions& options, PacerClock::Steady::time_point start);
 
-  /// When the next request is due; the end of time when a trace has no more. The first is due at
-  /// the start when arrivals are constant.
+  /// Returns when the next request is due; the end of time when a trace has no more. The first is
+  /// due at the start when arrivals are constant.
   PacerClock::Steady::time_point due() const { return due_; }
   void Advance();
 

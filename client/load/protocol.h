@@ -22,9 +22,9 @@ class Protocol {
  public:
   virtual ~Protocol() = default;
 
-  /// The name: "native" or "oip".
+  /// Returns the name: "native" or "oip".
   virtual std::string name() const = 0;
-  /// The method: "/package.Service/Method".
+  /// Returns the method: "/package.Service/Method".
   virtual std::string method() const = 0;
   virtual bool is_streaming() const { return false; }
 

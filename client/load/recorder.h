@@ -50,16 +50,16 @@ class Recorder {
   void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point now);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
 
-  /// The number of ended calls that count.
+  /// Returns the number of ended calls that count.
   int64_t num_measured() const { return num_measured_; }
   /// Failures since the last answer.
   int64_t failures_in_a_row() const { return failures_in_a_row_; }
 
-  /// To be called often: reports progress, and asks the window to end if the load was stopped or is
-  /// stable.
+  /// Reports progress, and asks the window to end if the load was stopped or is stable. REQUIRES:
+  /// called often.
   void Watch(Clock::time_point now, int64_t in_flight);
 
-  /// The result. REQUIRES: called once, at the end.
+  /// Returns the result. REQUIRES: called once, at the end.
   LoadResult Finish();
 
  private:
@@ -91,7 +91,7 @@ class SampleSchedule {
   SampleSchedule(const LoadOptions& options, const MeasuredWindow& window)
       : options_(options), window_(window) {}
 
-  /// Whether to keep the answer to the request that is sent at `now`.
+  /// Returns whether to keep the answer to the request that is sent at `now`.
   bool Take(std::chrono::steady_clock::time_point now) {
     if (num_taken_ >= options_.num_samples) {
       return false;

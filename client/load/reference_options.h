@@ -19,8 +19,8 @@ struct AttentionExtents {
   bool is_causal = false;
 };
 
-/// The options for sequence `index`, whose rows are `span`. INVALID_ARGUMENT for options that do
-/// not fit the request, which a correct server would have refused.
+/// Returns the options for sequence `index`, whose rows are `span`. INVALID_ARGUMENT for options
+/// that do not fit the request, which a correct server would have refused.
 absl::StatusOr<reference::Options> ReferenceOptionsOf(const AttendRequest& request,
                                                       const AttentionExtents& extents,
                                                       int64_t index, const SequenceSpan& span);

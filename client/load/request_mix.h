@@ -28,24 +28,26 @@ class RequestMix {
   static absl::StatusOr<RequestMix> OfLengths(Workload longest, LengthMix lengths);
 
   size_t num_kinds() const { return lengths_.weights.size(); }
-  /// How often each kind comes, relative to the others.
+  /// Returns how often each kind comes, relative to the others.
   const std::vector<double>& weights() const { return lengths_.weights; }
-  /// The mix of lengths as it was written; empty when there is one kind.
+  /// Returns the mix of lengths as it was written; empty when there is one kind.
   const std::string& lengths_text() const { return lengths_.text; }
-  /// The request that all kinds are cut from.
+  /// Returns the request that all kinds are cut from.
   const AttendRequest& request() const { return base_->request; }
 
-  /// The request of one kind. A cut request has tensors of its own; others borrow from this object.
+  /// Returns the request of one kind. A cut request has tensors of its own; others borrow from this
+  /// object.
   Workload Make(size_t kind) const;
   /// Encodes one kind. Tensors are not copied: the bytes of all kinds share them and keep them
   /// alive.
   absl::StatusOr<grpc::ByteBuffer> Encode(size_t kind, const Protocol& protocol) const;
 
-  /// The query rows of one kind; for texts, those of their answer `first`. Errors of QueryRows.
+  /// Returns the query rows of one kind; for texts, those of their answer `first`. Errors of
+  /// QueryRows.
   absl::StatusOr<int64_t> CountTokens(size_t kind, const AttendResult& first) const;
 
-  /// The description of the request, the longest of a mix, and the mix: "hidden states [1, 512,
-  /// 512] FP32, lengths uniform:8..512".
+  /// Returns the description of the request, the longest of a mix, and the mix: "hidden states [1,
+  /// 512, 512] FP32, lengths uniform:8..512".
   std::string Describe() const;
 
  private:

@@ -34,8 +34,8 @@ class TimeSeries {
  public:
   static constexpr int kMaxSlices = 600;
 
-  /// A length that divides `duration` into 50 to 120 slices of at most 1 s, or up to kMaxSlices
-  /// longer ones; 10 ms for an infinite duration.
+  /// Returns a length that divides `duration` into 50 to 120 slices of at most 1 s, or up to
+  /// kMaxSlices longer ones; 10 ms for an infinite duration.
   static absl::Duration SliceFor(absl::Duration duration);
 
   /// REQUIRES: slice > 0.
@@ -44,7 +44,7 @@ class TimeSeries {
   absl::Duration slice() const { return slice_; }
   const std::vector<TimeSlice>& slices() const { return slices_; }
 
-  /// The slice that contains `since_start` >= 0.
+  /// Returns the slice that contains `since_start` >= 0.
   TimeSlice& At(absl::Duration since_start);
 
   /// Adds the counts of `other`, which began at the same time.

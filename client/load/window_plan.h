@@ -20,12 +20,12 @@ class ClosedWindow {
 
   MeasuredWindow& window() { return window_; }
 
-  /// To be called after a request ended. So many that count have ended by now.
+  /// Notes that a request ended: by now `num_measured` that count have.
   void Advance(Time now, int64_t num_measured);
   void EndIfRequested(Time now);
-  /// Whether requests are still to be sent.
+  /// Returns whether requests are still to be sent.
   bool IsOpen(Time now) const { return now < window_.end(); }
-  /// Whether so many measured requests are enough; false before the window begins.
+  /// Returns whether so many measured requests are enough; false before the window begins.
   bool IsEnough(Time now, int64_t num_measured) const;
 
  private:

@@ -18,8 +18,8 @@ struct Workload {
   AttendRequest request;
 };
 
-/// The query rows of a request, without padding; for texts, the tokens of their `answer`. Errors of
-/// SequencesOf.
+/// Returns the query rows of a request, without padding; for texts, the tokens of their `answer`.
+/// Errors of SequencesOf.
 absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResult& answer);
 
 /// Describes the input: "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens",
@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResu
 /// ", layer 3, window: 4 sinks: [0.5, -1], bias [1, 1, 5, 5]".
 std::string Describe(const AttendRequest& request);
 
-/// The name of a field in words: "window right" for "window_right".
+/// Returns the name of a field in words: "window right" for "window_right".
 std::string WordsOf(const std::string& field);
 
 }  // namespace attention

@@ -14,13 +14,13 @@ struct Rgb {
   bool operator==(const Rgb&) const = default;
 };
 
-/// The colour in hexadecimal: "#0a141e".
+/// Returns the colour in hexadecimal: "#0a141e".
 std::string Hex(Rgb color);
 
-/// The colour at `position`, clamped to [0, 1], of a scale from dark blue by way of teal and green
-/// to light yellow. Even steps look even: in the colour space Oklab (Ottosson 2020) lightness rises
-/// evenly and hue changes evenly, so the scale reads in greyscale and for colour-blind people as
-/// well.
+/// Returns the colour at `position`, clamped to [0, 1], of a scale from dark blue by way of teal
+/// and green to light yellow. Even steps look even: in the colour space Oklab (Ottosson 2020)
+/// lightness rises evenly and hue changes evenly, so the scale reads in greyscale and for
+/// colour-blind people as well.
 Rgb SequentialColor(double position);
 
 }  // namespace attention

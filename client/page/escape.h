@@ -15,8 +15,8 @@ struct Character {
   size_t num_bytes = 0;
 };
 
-/// The first character of `text`; absent if its bytes are not valid UTF-8 (RFC 3629: no surrogates,
-/// no overlong forms). REQUIRES: `text` is not empty.
+/// Returns the first character of `text`; absent if its bytes are not valid UTF-8 (RFC 3629: no
+/// surrogates, no overlong forms). REQUIRES: `text` is not empty.
 std::optional<Character> FirstCharacter(absl::string_view text);
 
 /// `text` as valid UTF-8 that does not affect its surroundings: bytes that are not UTF-8, control

@@ -23,8 +23,9 @@ struct Page {
   nlohmann::json data;
 };
 
-/// The HTML of `page`, light or dark as the reader prefers, readable on a phone and on paper. Its
-/// Content-Security-Policy allows no requests, and only the scripts of `page`, by their hash.
+/// Returns the HTML of `page`, light or dark as the reader prefers, readable on a phone and on
+/// paper. Its Content-Security-Policy allows no requests, and only the scripts of `page`, by their
+/// hash.
 std::string PageHtml(const Page& page);
 
 }  // namespace attention

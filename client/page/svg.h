@@ -35,12 +35,12 @@ class Svg {
 
   Svg& Open(const char* element, Attributes attributes = {});
   Svg& Close();
-  /// An element without content.
+  /// Adds an element without content.
   Svg& Add(const char* element, Attributes attributes);
-  /// A <text> element.
+  /// Adds a <text> element.
   Svg& Text(const std::string& text, Attributes attributes);
 
-  /// The picture as a file; `style` is CSS. REQUIRES: all elements are closed.
+  /// Returns the picture as a file; `style` is CSS. REQUIRES: all elements are closed.
   std::string File(const std::string& style) const;
 
  private:

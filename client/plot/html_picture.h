@@ -8,9 +8,9 @@
 
 namespace attention {
 
-/// A self-contained HTML file: an overview of all layers and heads, a large map of one of them with
-/// tokens on both axes, and lists of which token attends to which. REQUIRES: CheckPicture, and a
-/// sequence with a layer.
+/// Returns a self-contained HTML file: an overview of all layers and heads, a large map of one of
+/// them with tokens on both axes, and lists of which token attends to which. REQUIRES:
+/// CheckPicture, and a sequence with a layer.
 std::string HtmlPicture(const AttentionPicture& picture);
 
 /// PictureFacts with {colors}, and `weights` in each layer; both in base64: colors are 256 times

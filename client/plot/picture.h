@@ -49,17 +49,17 @@ struct WeightGrid {
   int64_t keys_each = 1;
 };
 
-/// The grid of `head`, an index into `layer.heads`; if absent, the mean of all heads.
+/// Returns the grid of `head`, an index into `layer.heads`; if absent, the mean of all heads.
 WeightGrid GridOf(const LayerPicture& layer, std::optional<int64_t> head);
 
 /// `grid` reduced to at most `max_rows` and `max_keys`. Each cell has the largest weight of the
 /// cells that it combines, and is hidden if all of them are. REQUIRES: both at least 1.
 WeightGrid Pooled(const WeightGrid& grid, int64_t max_rows, int64_t max_keys);
 
-/// The largest weight; 0 for a grid without cells.
+/// Returns the largest weight; 0 for a grid without cells.
 float LargestWeight(const WeightGrid& grid);
 
-/// The name of a head: "head 5", or "mean of 12 heads".
+/// Returns the name of a head: "head 5", or "mean of 12 heads".
 std::string HeadName(const LayerPicture& layer, std::optional<int64_t> head);
 
 /// One map of a picture.
@@ -68,24 +68,24 @@ struct Panel {
   std::optional<int64_t> head;          // an index into layer->heads; absent: their mean
 };
 
-/// The maps of `sequence`, layer by layer: one for each head, or with `mean` one for the mean of
-/// each layer's heads. Borrows `sequence`.
+/// Returns the maps of `sequence`, layer by layer: one for each head, or with `mean` one for the
+/// mean of each layer's heads. Borrows `sequence`.
 std::vector<Panel> PanelsOf(const SequencePicture& sequence, bool mean);
 
-/// The place of a weight, 0..1, on a scale of colours that ends at `top`. The scale is a square
-/// root, so that small weights are told apart even if one row gives all its weight to one key, as
-/// the first row of causal attention does.
+/// Returns the place of a weight, 0..1, on a scale of colours that ends at `top`. The scale is a
+/// square root, so that small weights are told apart even if one row gives all its weight to one
+/// key, as the first row of causal attention does.
 double ScaledShare(float weight, float top);
-/// The weight at the place `share` of that scale.
+/// Returns the weight at the place `share` of that scale.
 double WeightAt(double share, float top);
 
 /// `share` in percent, with three digits: "12.5%".
 std::string PercentText(double share);
 
-/// The largest weight of all panels, where their common scale of colours ends.
+/// Returns the largest weight of all panels, where their common scale of colours ends.
 float LargestWeight(const std::vector<Panel>& panels);
 
-/// The number of weights of all heads, layers and sequences.
+/// Returns the number of weights of all heads, layers and sequences.
 int64_t NumCells(const AttentionPicture& picture);
 
 /// Keeps only these layers, and of them only these heads, by number; an empty list keeps all.

@@ -20,8 +20,8 @@ inline constexpr char kPictureFacts[] = "attend.picture";
 /// (CheckPicture).
 nlohmann::json PictureFacts(const AttentionPicture& picture);
 
-/// The picture that `facts` describe, with weights from `tensors`. INVALID_ARGUMENT says what does
-/// not fit.
+/// Returns the picture that `facts` describe, with weights from `tensors`. INVALID_ARGUMENT says
+/// what does not fit.
 absl::StatusOr<AttentionPicture> PictureFrom(const std::string& facts, NamedTensors tensors);
 
 }  // namespace attention

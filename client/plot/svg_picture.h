@@ -13,9 +13,9 @@ struct StillOptions {
   bool mean = false;     // one map for each layer, the mean of its heads
 };
 
-/// A standalone SVG file, dark on light: up to 4 maps have tokens on both axes; more maps form a
-/// grid, layers down and heads across. All maps share one scale of colours. REQUIRES: CheckPicture,
-/// and `options.sequence` exists.
+/// Returns a standalone SVG file, dark on light: up to 4 maps have tokens on both axes; more maps
+/// form a grid, layers down and heads across. All maps share one scale of colours. REQUIRES:
+/// CheckPicture, and `options.sequence` exists.
 std::string SvgPicture(const AttentionPicture& picture, const StillOptions& options);
 
 }  // namespace attention

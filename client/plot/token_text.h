@@ -16,8 +16,8 @@ namespace attention {
 /// U+2205.
 std::string ShownToken(absl::string_view token);
 
-/// The columns that valid UTF-8 takes in a terminal, by wcwidth: 2 for wide East Asian characters
-/// and emoji, 0 for combining marks.
+/// Returns the columns that valid UTF-8 takes in a terminal, by wcwidth: 2 for wide East Asian
+/// characters and emoji, 0 for combining marks.
 int64_t ColumnsOf(absl::string_view text);
 
 /// `text` cut to `columns`, the last an ellipsis where something was cut.

@@ -16,9 +16,10 @@ struct NamedReport {
   nlohmann::json result;
 };
 
-/// A self-contained HTML file (PageHtml). It shows for each report whether it passed, the text that
-/// `attend bench` prints, and how it was measured; then charts, which scripts draw from the JSON in
-/// the page. INVALID_ARGUMENT names a report that lacks a member. REQUIRES: at least one report.
+/// Returns a self-contained HTML file (PageHtml). It shows for each report whether it passed, the
+/// text that `attend bench` prints, and how it was measured; then charts, which scripts draw from
+/// the JSON in the page. INVALID_ARGUMENT names a report that lacks a member. REQUIRES: at least
+/// one report.
 absl::StatusOr<std::string> ReportPage(const std::vector<NamedReport>& reports);
 
 }  // namespace attention

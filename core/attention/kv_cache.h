@@ -45,17 +45,17 @@ class KvCache {
   ~KvCache();
 
   const KvCacheShape& shape() const { return shape_; }
-  /// The number of tokens.
+  /// Returns the number of tokens.
   int64_t length() const { return length_; }
-  /// The size of the cache's pages, shared pages included.
+  /// Returns the size of the cache's pages, shared pages included.
   size_t size_bytes() const;
-  /// The size of the cache besides its pages: those of a fork have as many entries as the
+  /// Returns the size of the cache besides its pages: those of a fork have as many entries as the
   /// original's.
   size_t table_bytes() const {
     return sizeof(*this) + pages_.size() * sizeof(pages_[0]) +
            head_pages_.size() * sizeof(HeadPage);
   }
-  /// The size of the pages of a cache of `length` tokens.
+  /// Returns the size of the pages of a cache of `length` tokens.
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
   /// Makes room for `tokens` more tokens, so that appending them cannot run out of memory before
@@ -99,7 +99,7 @@ class KvCache {
   /// Returns how many caches have the page of a token. Other threads may change it at any time.
   int64_t NumSharing(int64_t token) const { return pages_[token / page_tokens()].use_count(); }
 
-  /// The packed keys and values; valid until the cache changes.
+  /// Returns the packed keys and values; valid until the cache changes.
   CachedKeyValues View() const;
 
  private:
@@ -108,7 +108,7 @@ class KvCache {
   void SetPage(int64_t index, std::shared_ptr<KvPage> page);
   void SharePage(KvCache& other, int64_t index);
   int64_t page_tokens() const { return shape_.page_tokens; }
-  /// The page of the next token, which has earlier tokens unless this is its first.
+  /// Returns the page of the next token, which has earlier tokens unless this is its first.
   int64_t next_page() const { return length_ / page_tokens(); }
   int64_t num_used_pages() const { return (length_ + page_tokens() - 1) / page_tokens(); }
 

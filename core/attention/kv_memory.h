@@ -32,7 +32,7 @@ class KvMemory {
 
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
-  /// The unused bytes of the whole budget.
+  /// Returns the unused bytes of the whole budget.
   size_t free_bytes() const;
 
  private:

@@ -12,8 +12,8 @@
 
 namespace attention {
 
-/// The shape of the cache that a sequence of such a layer may have. INVALID_ARGUMENT for a layer
-/// whose keys are not computed from its own rows alone.
+/// Returns the shape of the cache that a sequence of such a layer may have. INVALID_ARGUMENT for a
+/// layer whose keys are not computed from its own rows alone.
 absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& shape, int64_t extra_keys,
                                           KeyValueStorage storage);
 
@@ -28,7 +28,8 @@ class CachedKeys {
   /// valid. Errors: INVALID_ARGUMENT for a cache that does not fit, RESOURCE_EXHAUSTED.
   absl::Status Reserve() const;
 
-  /// The number of tokens that the sequence's cache held before the call; 0 without a cache.
+  /// Returns the number of tokens that the sequence's cache held before the call; 0 without a
+  /// cache.
   int64_t Held(int64_t sequence) const { return held_[sequence]; }
 
   /// The keys and values of a row range of one sequence.

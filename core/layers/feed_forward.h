@@ -25,10 +25,10 @@ class FeedForward {
   /// Packs the weights. The borrowed weights are not needed afterwards.
   FeedForward(const FeedForwardWeights& weights, WeightsDtype dtype);
 
-  /// The dtype of the rows that Run reads.
+  /// Returns the dtype of the rows that Run reads.
   Dtype compute() const { return up_.compute(); }
   size_t size_bytes() const { return up_.size_bytes() + down_.size_bytes(); }
-  /// The number of floating point operations for one row.
+  /// Returns the number of floating point operations for one row.
   double row_flops() const { return row_flops_; }
 
   /// Computes output [rows, d_model] of any dtype = residual + layer(input), with input [rows,
@@ -44,8 +44,8 @@ class FeedForward {
   PackedLinear down_;
 };
 
-/// The dtype of the rows between the products of a layer. bf16 products work on pairs, so they need
-/// even widths: `has_even_widths` says whether all widths of the layer are even.
+/// Returns the dtype of the rows between the products of a layer. bf16 products work on pairs, so
+/// they need even widths: `has_even_widths` says whether all widths of the layer are even.
 Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths);
 
 }  // namespace attention

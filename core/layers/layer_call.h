@@ -28,7 +28,8 @@ struct MultiHeadAttentionShape {
   int64_t value_head_dim = 0;  // d_v
   int64_t d_memory_value = 0;  // 0: d_memory
 
-  /// Whether keys and values are computed from rows of different widths, and so from two inputs.
+  /// Returns whether keys and values are computed from rows of different widths, and so from two
+  /// inputs.
   bool has_memory_values() const { return d_memory_value != 0 && d_memory_value != d_memory; }
 };
 

@@ -34,7 +34,7 @@ struct LayerState {
   LayerState(const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
              WeightsDtype dtype);
 
-  /// Whether one product computes queries, keys and values, which then stay in its result.
+  /// Returns whether one product computes queries, keys and values, which then stay in its result.
   bool is_fused() const { return key.linear == projection.get(); }
 
   MultiHeadAttentionShape shape;
@@ -60,7 +60,7 @@ class LayerRun {
  private:
   MatrixView ToCompute(const MatrixView& rows, const BufferName& name);
   MutableMatrixView Reserve(const BufferName& name, int64_t rows, int64_t cols);
-  /// The number of rows from which the sequence's keys are computed.
+  /// Returns the number of rows from which the sequence's keys are computed.
   int64_t KeyRows(const LayerSequence& sequence) const;
   int64_t FirstKey(int64_t sequence) const { return first_keys_[sequence]; }
   void PlaceKeys();
@@ -73,7 +73,7 @@ class LayerRun {
   Stage RowRangesOf(int64_t first, int64_t end) const;
   /// Appends the keys and values of the row ranges to the caches of their sequences.
   absl::Status CacheKeys(const Stage& ranges);
-  /// Whether the whole call fits into one slice.
+  /// Returns whether the whole call fits into one slice.
   bool FitsOneSlice() const;
   absl::Status RunInOneStage();
   absl::Status RunInStages();
@@ -81,12 +81,12 @@ class LayerRun {
   absl::Status PackMemoryKeys();
   /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);
-  /// The largest number of keys that a row of the sequence attends to.
+  /// Returns the largest number of keys that a row of the sequence attends to.
   int64_t KeysSeen(int64_t sequence) const;
-  /// The largest number of floating point operations to project a row of the sequence and attend
-  /// with it.
+  /// Returns the largest number of floating point operations to project a row of the sequence and
+  /// attend with it.
   double RowFlops(int64_t sequence) const;
-  /// The end of the rows that must be projected before `stage` can attend.
+  /// Returns the end of the rows that must be projected before `stage` can attend.
   int64_t NeededRows(const Stage& stage) const;
   void ProjectOutput(const Stage& stage);
 

@@ -24,20 +24,21 @@ class MultiHeadAttention {
   ~MultiHeadAttention();
 
   const MultiHeadAttentionShape& shape() const;
-  /// The dtype of hidden_states and memory that needs no conversion.
+  /// Returns the dtype of hidden_states and memory that needs no conversion.
   Dtype dtype() const;
-  /// The dtype of the operands of the products.
+  /// Returns the dtype of the operands of the products.
   Dtype compute() const;
-  /// The number of keys that the layer adds behind the keys of each sequence.
+  /// Returns the number of keys that the layer adds behind the keys of each sequence.
   int64_t extra_keys() const;
   size_t size_bytes() const;
 
-  /// The shape of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose keys are
-  /// not computed from its own rows alone: one with extra keys, or with a memory of other widths.
+  /// Returns the shape of the cache that a sequence may have. INVALID_ARGUMENT for a layer whose
+  /// keys are not computed from its own rows alone: one with extra keys, or with a memory of other
+  /// widths.
   absl::StatusOr<KvCacheShape> CacheShape(KeyValueStorage storage) const;
 
-  /// The number of floating point operations of a call, without norms and softmax. `rows` rows of
-  /// hidden states attend to `attended_pairs` keys in total. The keys are computed from
+  /// Returns the number of floating point operations of a call, without norms and softmax. `rows`
+  /// rows of hidden states attend to `attended_pairs` keys in total. The keys are computed from
   /// `memory_rows` rows; 0: from the rows themselves (self-attention).
   double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
 

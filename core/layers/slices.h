@@ -14,14 +14,14 @@ namespace attention {
 /// The number of floating point operations of a slice for each thread: about 10 ms of a core.
 inline constexpr double kSliceFlops = 1e9;
 
-/// The number of floating point operations of a slice for all threads of the pool, with
+/// Returns the number of floating point operations of a slice for all threads of the pool, with
 /// `thread_flops` for each.
 inline double SliceFlops(const ThreadPool& pool, double thread_flops = kSliceFlops) {
   return thread_flops * pool.num_threads();
 }
 
-/// The number of rows of a slice, each of `row_flops`: a multiple of the key block, at least one
-/// block. Without `yield`: all rows.
+/// Returns the number of rows of a slice, each of `row_flops`: a multiple of the key block, at
+/// least one block. Without `yield`: all rows.
 inline int64_t RowsPerSlice(double row_flops, const ThreadPool& pool, const Yield& yield,
                             double thread_flops = kSliceFlops) {
   if (!yield || row_flops == 0) {

@@ -1,40 +1,19 @@
 #include "core/layers/validate_call.h"
 
 #include <optional>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "core/attention/check_options.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-/// A field of the call, which is named in an error.
-struct Place {
-  const char* name = nullptr;
-  const char* part = "";
-  /// The sequence of the field; -1: the field belongs to the call.
-  int64_t sequence = -1;
-};
-
-absl::Status Expect(const Place& place, const absl::AlphaNum& expected,
-                    const absl::AlphaNum& found) {
-  const std::string sequence =
-      place.sequence < 0 ? "" : absl::StrCat("sequence ", place.sequence, ": ");
-  return absl::InvalidArgumentError(absl::StrCat(sequence, place.name, place.part, ": expected ",
-                                                 expected.Piece(), ", found ", found.Piece()));
-}
-
-absl::Status ExpectEqual(const Place& what, int64_t expected, int64_t found) {
-  return expected == found ? absl::OkStatus() : Expect(what, expected, found);
-}
-
 /// Checks one of the packed inputs of the call.
 absl::Status CheckInput(const char* what, const std::optional<MatrixView>& rows, bool is_wanted,
                         int64_t width) {
   if (rows.has_value() != is_wanted) {
-    return Expect({what}, is_wanted ? "rows" : "none", is_wanted ? "none" : "some");
+    return WrongField({what}, is_wanted ? "rows" : "none", is_wanted ? "none" : "some");
   }
   return rows.has_value() ? ExpectEqual({what, " columns"}, width, rows->cols) : absl::OkStatus();
 }
@@ -81,9 +60,7 @@ class SequenceChecker {
 absl::Status SequenceChecker::CheckRows(int64_t index, const LayerSequence& s) {
   RETURN_IF_ERROR(ExpectEqual({"first_row", "", index}, next_row_, s.first_row));
   const int64_t rows_left = call_.hidden_states.rows - next_row_;
-  if (s.query_len < 0 || s.query_len > rows_left) {
-    return Expect({"query_len", "", index}, absl::StrCat("0 to ", rows_left), s.query_len);
-  }
+  RETURN_IF_ERROR(ExpectWithin({"query_len", "", index}, 0, rows_left, s.query_len));
   next_row_ += s.query_len;
   if (!call_.memory.has_value()) {
     return absl::OkStatus();
@@ -91,9 +68,7 @@ absl::Status SequenceChecker::CheckRows(int64_t index, const LayerSequence& s) {
   RETURN_IF_ERROR(
       ExpectEqual({"first_memory_row", "", index}, next_memory_row_, s.first_memory_row));
   const int64_t memory_left = call_.memory->rows - next_memory_row_;
-  if (s.memory_len < 0 || s.memory_len > memory_left) {
-    return Expect({"memory_len", "", index}, absl::StrCat("0 to ", memory_left), s.memory_len);
-  }
+  RETURN_IF_ERROR(ExpectWithin({"memory_len", "", index}, 0, memory_left, s.memory_len));
   next_memory_row_ += s.memory_len;
   return absl::OkStatus();
 }

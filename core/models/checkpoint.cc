@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/models/model_folder.h"
+#include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
@@ -51,19 +52,10 @@ absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxIndexBytes));
   ASSIGN_OR_RETURN(const json index, ParseJsonObject(text, path));
-  const auto weights = index.find("weight_map");
-  if (weights == index.end() || !weights->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected an object with a \"weight_map\" object, found none"));
-  }
+  ASSIGN_OR_RETURN(const auto shards, JsonObject::OfFile(index, path).StringsByName("weight_map"));
   std::map<std::string, std::vector<std::string>> files;
-  for (const auto& [tensor, shard] : weights->items()) {
-    if (!shard.is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor \"", tensor,
-                                                     "\": expected the name of a file, found ",
-                                                     shard.type_name()));
-    }
-    files[shard.get<std::string>()].push_back(tensor);
+  for (const auto& [tensor, shard] : shards) {
+    files[shard].push_back(tensor);
     if (files.size() > kMaxShards) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": expected at most ", kMaxShards, " files, found more"));

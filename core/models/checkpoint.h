@@ -29,16 +29,16 @@ class Checkpoint {
 
   void set_prefix(const std::string& prefix) { prefix_ = prefix; }
   bool Has(const std::string& name) const { return Locate(name) != nullptr; }
-  /// The shape of a tensor; empty when there is no such tensor.
+  /// Returns the shape of a tensor; empty when there is no such tensor.
   Shape ShapeOf(const std::string& name) const;
   /// Returns the tensor and marks it as used. INVALID_ARGUMENT names the file when there is no such
   /// tensor, when it is not a floating point tensor, or when its shape is not `shape`. An extent of
   /// -1 matches any extent.
   absl::StatusOr<StoredTensor> Take(const std::string& name, const Shape& shape);
 
-  /// The names of the tensors that were not taken, as stored, in order.
+  /// Returns the names of the tensors that were not taken, as stored, in order.
   std::vector<std::string> UnusedTensors() const;
-  /// The size of the tensors that were taken.
+  /// Returns the size of the tensors that were taken.
   int64_t used_bytes() const { return used_bytes_; }
 
  private:

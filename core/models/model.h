@@ -76,8 +76,8 @@ struct ModelCall {
   /// such a model runs its encoder over hidden_states and returns the encoder's output.
   std::optional<MatrixView> memory = {};
   std::span<const ModelSequence> sequences;
-  /// Called between sublayers, and within them as LayerCall::yield; returns whether to continue.
-  /// May be null.
+  /// The model calls this between sublayers, and within them as LayerCall::yield. It returns
+  /// whether to continue. May be null.
   Yield yield = nullptr;
 };
 
@@ -102,7 +102,7 @@ class Model {
   AttentionOptions LayerOptions(int64_t layer, const AttentionOptions& requested,
                                 int64_t kv_len) const;
 
-  /// The tokenizer; null when the model takes no text.
+  /// Returns the tokenizer; null when the model takes no text.
   const Tokenizer* tokenizer() const;
 
   /// Checks the tokens. INVALID_ARGUMENT, which names `token_ids`, for an id out of range or too
@@ -117,7 +117,8 @@ class Model {
     int64_t width = 0;
   };
   OutputExtents OutputOf(ModelOutput wanted, int64_t seq_len) const;
-  /// The number of columns of a layer's weights for a sequence. `seq_len` includes cached tokens.
+  /// Returns the number of columns of a layer's weights for a sequence. `seq_len` includes cached
+  /// tokens.
   int64_t NumKeys(int64_t layer, int64_t seq_len, int64_t memory_len) const;
 
   /// Makes one cache for each layer, for a sequence that the stack continues. With `memory` null
@@ -140,10 +141,10 @@ class Model {
   /// which need position embeddings.
   absl::Status CheckGrowth(int64_t cached_len, int64_t new_tokens) const;
 
-  /// The number of floating point operations of Forward, counted as in MultiHeadAttention::Flops:
-  /// `rows` rows of hidden states attend to `attended_pairs` keys in total in each attention layer,
-  /// and `logit_rows` rows have logits. A model with an encoder runs it over `memory_rows` rows; 0:
-  /// it runs the encoder over the rows, and nothing else.
+  /// Returns the number of floating point operations of Forward, counted as in
+  /// MultiHeadAttention::Flops: `rows` rows of hidden states attend to `attended_pairs` keys in
+  /// total in each attention layer, and `logit_rows` rows have logits. A model with an encoder runs
+  /// it over `memory_rows` rows; 0: it runs the encoder over the rows, and nothing else.
   double Flops(int64_t rows, double attended_pairs, int64_t logit_rows,
                int64_t memory_rows = 0) const;
 

@@ -36,7 +36,7 @@ class ModelConfig {
   void Adopt(const absl::Status& status) { status_.Update(status); }
 
   bool Has(const char* key) const { return object_.Find(key) != nullptr; }
-  /// Whether the key is present and null.
+  /// Returns whether the key is present and null.
   bool IsNull(const char* key) const { return object_.IsNull(key); }
   using Range = JsonObject::Range<int64_t>;
   /// Returns a whole number in `range`; the default must be in `range` too. Without a default an

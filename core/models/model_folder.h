@@ -18,7 +18,7 @@ namespace attention {
 /// "..", as an absolute path or by a link), or when it is neither a regular file nor a folder.
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file);
 
-/// A version's number: a decimal of 1 to 2^63 - 1. False when it is none.
+/// Parses the number of a version: a decimal of 1 to 2^63 - 1. Returns false when it is none.
 bool ParseVersion(const std::string& text, int64_t& version);
 
 /// One version of a model, as far as names and sizes tell.

@@ -8,8 +8,8 @@
 
 namespace attention {
 
-/// The model served under the name `demo`: d_model 512, 8 heads, vocabulary 1000, 2048 learned
-/// positions, not causal.
+/// Returns the model served under the name `demo`: d_model 512, 8 heads, vocabulary 1000, 2048
+/// learned positions, not causal.
 SeededModelSpec DemoModelSpec();
 
 /// `NAME:d_model=768,num_heads=12[,num_kv_heads=..][,head_dim=..][,value_head_dim=..][,vocab_size=..]

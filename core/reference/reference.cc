@@ -66,9 +66,9 @@ void Rotate(const Rotary& rotary, int64_t position, int64_t head_dim, double* ro
                          InverseFrequency(rotary, dim, pair);
     double& a = row[rotary.interleaved ? 2 * pair : pair];
     double& b = row[rotary.interleaved ? 2 * pair + 1 : pair + dim / 2];
-    const double turned = a * std::cos(angle) - b * std::sin(angle);
+    const double rotated = a * std::cos(angle) - b * std::sin(angle);
     b = b * std::cos(angle) + a * std::sin(angle);
-    a = turned;
+    a = rotated;
   }
 }
 

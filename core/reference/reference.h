@@ -76,8 +76,8 @@ struct Extents {
   int64_t value_head_dim = 0;
 };
 
-/// Whether row `row` of `head` may attend to `key` by all rules of `options`, except an infinite
-/// bias. It uses only the lengths of `extents`.
+/// Returns whether row `row` of `head` may attend to `key` by all rules of `options`, except an
+/// infinite bias. It uses only the lengths of `extents`.
 bool AttendsTo(const Extents& extents, const Options& options, int64_t head, int64_t row,
                int64_t key);
 

@@ -22,10 +22,10 @@ struct CpuThrottling {
 /// created.
 CpuThrottling CgroupThrottling(const std::string& root);
 
-/// The number of CPUs in the affinity mask of the calling thread, at least 1.
+/// Returns the number of CPUs in the affinity mask of the calling thread, at least 1.
 int AffinityCpus();
 
-/// The default number of compute threads: min(AffinityCpus(), cgroup quota), at least 1.
+/// Returns the default number of compute threads: min(AffinityCpus(), cgroup quota), at least 1.
 int CpuBudget();
 
 }  // namespace attention

@@ -24,6 +24,21 @@ std::string RangeText(JsonObject::Range<double> range) {
   return absl::StrCat("a number of ", range.first, " to ", range.last);
 }
 
+std::string RangeText(JsonObject::Range<int64_t> range) {
+  return absl::StrCat("a whole number of ", range.first, " to ", range.last);
+}
+
+/// Returns a whole number in `range`; absent for any other value.
+std::optional<int64_t> NumberIn(JsonObject::Range<int64_t> range, const json* value) {
+  // The parser gives numbers of 2^63 and more as unsigned.
+  const bool is_whole = value != nullptr && value->is_number_integer() &&
+                        (!value->is_number_unsigned() ||
+                         value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
+  const int64_t number = is_whole ? value->get<int64_t>() : range.first;
+  return is_whole && number >= range.first && number <= range.last ? std::optional(number)
+                                                                   : std::nullopt;
+}
+
 /// Returns a number in `range`; absent for any other value.
 std::optional<double> NumberIn(JsonObject::Range<double> range, const json* value) {
   const double number =
@@ -96,16 +111,8 @@ absl::StatusOr<std::string> JsonObject::String(const std::string& member) const 
 
 absl::StatusOr<int64_t> JsonObject::WholeNumber(const std::string& member,
                                                 Range<int64_t> range) const {
-  const json* value = Find(member);
-  // The parser gives numbers of 2^63 and more as unsigned.
-  const bool is_whole = value != nullptr && value->is_number_integer() &&
-                        (!value->is_number_unsigned() ||
-                         value->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
-  const int64_t number = is_whole ? value->get<int64_t>() : range.first;
-  if (!is_whole || number < range.first || number > range.last) {
-    return Wrong(member, absl::StrCat("a whole number of ", range.first, " to ", range.last));
-  }
-  return number;
+  const std::optional<int64_t> number = NumberIn(range, Find(member));
+  return number.has_value() ? absl::StatusOr<int64_t>(*number) : Wrong(member, RangeText(range));
 }
 
 absl::StatusOr<double> JsonObject::Number(const std::string& member, Range<double> range) const {
@@ -151,6 +158,34 @@ absl::StatusOr<std::vector<std::string>> JsonObject::Strings(const std::string& 
     strings.push_back(value.get<std::string>());
   }
   return strings;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> JsonObject::StringsByName(
+    const std::string& member) const {
+  ASSIGN_OR_RETURN(const JsonObject object, Object(member));
+  std::map<std::string, std::string> strings;
+  for (const auto& [name, value] : object.value_->items()) {
+    if (!value.is_string()) {
+      return object.Wrong(name, "a string");
+    }
+    strings.emplace_hint(strings.end(), name, value.get<std::string>());
+  }
+  return strings;
+}
+
+absl::StatusOr<std::vector<int64_t>> JsonObject::WholeNumbers(const std::string& member,
+                                                              Range<int64_t> range) const {
+  ASSIGN_OR_RETURN(const json* list, List(member));
+  std::vector<int64_t> numbers;
+  for (const json& value : *list) {
+    const std::optional<int64_t> number = NumberIn(range, &value);
+    if (!number.has_value()) {
+      return Wrong(absl::StrCat(member, "[", numbers.size(), "]"), RangeText(range),
+                   DescribeJson(&value));
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
 }
 
 absl::StatusOr<std::vector<double>> JsonObject::Numbers(const std::string& member, int64_t count,

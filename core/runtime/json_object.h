@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,11 @@ class JsonObject {
   absl::StatusOr<const nlohmann::json*> List(const std::string& member) const;
   absl::StatusOr<std::vector<JsonObject>> Objects(const std::string& member) const;
   absl::StatusOr<std::vector<std::string>> Strings(const std::string& member) const;
+  /// Returns an object whose members are all strings, by their names.
+  absl::StatusOr<std::map<std::string, std::string>> StringsByName(const std::string& member) const;
+  /// Returns a list of whole numbers, each in `range`.
+  absl::StatusOr<std::vector<int64_t>> WholeNumbers(const std::string& member,
+                                                    Range<int64_t> range) const;
   /// Returns a list of `count` numbers.
   absl::StatusOr<std::vector<double>> Numbers(const std::string& member, int64_t count,
                                               Range<double> range) const;

@@ -14,8 +14,8 @@ struct NumaNode {
   std::vector<int> cpus;  // on which this process may run
 };
 
-/// The CPUs on which the calling thread may run, in ascending order; none on machines with more
-/// than 1024 CPUs.
+/// Returns the CPUs on which the calling thread may run, in ascending order; none on machines with
+/// more than 1024 CPUs.
 std::vector<int> AllowedCpus();
 
 /// Reads the nodes of the machine and their CPUs below `root` ("/" outside tests), in ascending
@@ -60,7 +60,7 @@ const NumaUse& CurrentNumaUse();
 /// Lets the calling thread, which is `worker` of `num_workers` threads that compute together, run
 /// on the CPUs of one node. Each node gets as large a share of the threads as it has of the CPUs.
 void PinToNumaNode(int worker, int num_workers);
-/// The node to which the calling thread was pinned; 0 for other threads.
+/// Returns the node to which the calling thread was pinned; 0 for other threads.
 int CurrentNumaNode();
 
 inline constexpr int kAllNumaNodes = -1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/runtime/cache_line.h"
 #include "core/runtime/huge_pages.h"
 
 namespace attention {
@@ -9,16 +10,13 @@ namespace {
 
 constexpr size_t kSlabBytes = 8 * kHugePageBytes;
 
-constexpr size_t RoundUpTo(size_t bytes, size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
-
 }  // namespace
 
 SlabArena::SlabArena(size_t slot_bytes)
-    : slot_bytes_(RoundUpTo(slot_bytes, 64)),
+    : slot_bytes_(RoundUpToLine(slot_bytes)),
       slots_per_slab_(std::max<size_t>(1, kSlabBytes / slot_bytes_)),
-      slab_bytes_(RoundUpTo(slots_per_slab_ * slot_bytes_, kHugePageBytes)) {}
+      slab_bytes_((slots_per_slab_ * slot_bytes_ + kHugePageBytes - 1) / kHugePageBytes *
+                  kHugePageBytes) {}
 
 SlabArena::~SlabArena() {
   for (const std::list<Slab>* slabs : {&full_, &with_room_}) {

@@ -21,9 +21,9 @@ struct TaskRanges {
         threads(num_threads),
         count(static_cast<int>(std::min<int64_t>(num_tasks, std::min(num_threads, kMostRanges)))) {}
 
-  /// The first task of a range, which is the end of the range before; range may be `count`.
+  /// Returns the first task of a range, which is the end of the range before; range may be `count`.
   int64_t Begin(int range) const { return tasks * range / count; }
-  /// The `turn`-th range from which a thread takes tasks, turn in [0, count).
+  /// Returns the `turn`-th range from which a thread takes tasks, turn in [0, count).
   int Next(int worker, int turn) const { return (worker * count / threads + turn) % count; }
 
   int64_t tasks = 0;

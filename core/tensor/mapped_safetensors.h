@@ -25,7 +25,7 @@ class MappedSafetensors {
 
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  /// The bytes of an entry, with no particular alignment.
+  /// Returns the bytes of an entry, with no particular alignment.
   const std::byte* DataOf(const SafetensorsEntry& entry) const { return data_ + entry.begin; }
 
  private:

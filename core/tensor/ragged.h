@@ -35,7 +35,7 @@ class Stage {
   std::vector<RowRange>::const_iterator end() const { return ranges_.end(); }
   /// REQUIRES: not empty.
   const RowRange& front() const { return ranges_.front(); }
-  /// The number of rows of all row ranges.
+  /// Returns the number of rows of all row ranges.
   int64_t rows() const { return rows_; }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -45,36 +46,14 @@ absl::Status TensorError(const std::string& name, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\": ", args...));
 }
 
-absl::StatusOr<StoredDtypeInfo> ParseDtype(const std::string& name, const json& entry) {
-  const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string()) {
-    return TensorError(name, "expected a string \"dtype\", found none");
-  }
-  const auto& text = dtype->get_ref<const std::string&>();
+absl::StatusOr<StoredDtypeInfo> ParseDtype(const JsonObject& tensor) {
+  ASSIGN_OR_RETURN(const std::string name, tensor.String("dtype"));
   for (const StoredDtypeInfo& known : kStoredDtypes) {
-    if (text == known.name) {
+    if (name == known.name) {
       return known;
     }
   }
-  return TensorError(name, "expected a dtype of safetensors such as F32, found \"", text, "\"");
-}
-
-// Reads a member that is a list of numbers in [0, 2^63).
-absl::StatusOr<Shape> ParseNumbers(const std::string& name, const json& entry, const char* member) {
-  const auto list = entry.find(member);
-  if (list == entry.end() || !list->is_array()) {
-    return TensorError(name, "expected a list \"", member, "\", found none");
-  }
-  Shape numbers;
-  for (const json& number : *list) {
-    if (!number.is_number_unsigned() ||
-        number.get<uint64_t>() > std::numeric_limits<int64_t>::max()) {
-      return TensorError(name, "expected whole numbers below 2^63 in \"", member, "\", found ",
-                         number.dump());
-    }
-    numbers.push_back(number.get<int64_t>());
-  }
-  return numbers;
+  return tensor.Wrong("dtype", "a dtype of safetensors such as F32");
 }
 
 absl::StatusOr<uint64_t> DenseBytes(const SafetensorsEntry& entry) {
@@ -89,16 +68,16 @@ absl::StatusOr<uint64_t> DenseBytes(const SafetensorsEntry& entry) {
 }
 
 absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json& json_entry) {
-  if (!json_entry.is_object()) {
-    return TensorError(name, "expected an object in the header, found ", json_entry.type_name());
-  }
+  ASSIGN_OR_RETURN(const JsonObject tensor,
+                   JsonObject::Create(json_entry, absl::StrCat("tensor \"", name, "\"")));
   SafetensorsEntry entry{.name = name, .dtype = {}, .shape = {}};
-  ASSIGN_OR_RETURN(entry.dtype, ParseDtype(name, json_entry));
-  ASSIGN_OR_RETURN(entry.shape, ParseNumbers(name, json_entry, "shape"));
-  ASSIGN_OR_RETURN(const Shape offsets, ParseNumbers(name, json_entry, "data_offsets"));
+  constexpr JsonObject::Range<int64_t> kSizes = {0, std::numeric_limits<int64_t>::max()};
+  ASSIGN_OR_RETURN(entry.dtype, ParseDtype(tensor));
+  ASSIGN_OR_RETURN(entry.shape, tensor.WholeNumbers("shape", kSizes));
+  ASSIGN_OR_RETURN(const Shape offsets, tensor.WholeNumbers("data_offsets", kSizes));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return TensorError(name, "expected data_offsets [begin, end] with begin <= end, found [",
-                       absl::StrJoin(offsets, ", "), "]");
+    return tensor.Wrong("data_offsets", "[begin, end] with begin <= end",
+                        absl::StrCat("[", absl::StrJoin(offsets, ", "), "]"));
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
@@ -195,20 +174,9 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(const std::
 absl::StatusOr<std::map<std::string, std::string>> ParseSafetensorsMetadata(
     const std::string& text) {
   ASSIGN_OR_RETURN(const json header, ParseHeader(text));
-  const json metadata = header.value(kMetadataName, json::object());
-  if (!metadata.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        kMetadataName, ": expected an object of strings, found ", metadata.type_name()));
-  }
-  std::map<std::string, std::string> texts;
-  for (const auto& [name, value] : metadata.items()) {
-    if (!value.is_string()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kMetadataName, ".", name, ": expected a string, found ", value.type_name()));
-    }
-    texts[name] = value.get<std::string>();
-  }
-  return texts;
+  ASSIGN_OR_RETURN(const JsonObject object, JsonObject::Create(header, ""));
+  return object.Find(kMetadataName) == nullptr ? std::map<std::string, std::string>()
+                                               : object.StringsByName(kMetadataName);
 }
 
 }  // namespace attention

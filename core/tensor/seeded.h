@@ -16,10 +16,11 @@ namespace attention {
 /// change a bit.
 void FillSeeded(uint64_t seed, float stddev, float* values, int64_t count);
 
-/// A tensor of N(0, 1)-like values, rounded to `dtype`.
+/// Returns a tensor of N(0, 1)-like values, rounded to `dtype`.
 Tensor SeededTensor(uint64_t seed, Dtype dtype, Shape shape);
 
-/// The seed of the part of a model that is called `part`. It is derived from the model's seed.
+/// Returns the seed of the part of a model that is called `part`. It is derived from the model's
+/// seed.
 uint64_t SeedOf(uint64_t model_seed, std::string_view part);
 
 /// Weights and biases of a seeded attention layer, f32, as `MultiHeadAttentionWeights` documents

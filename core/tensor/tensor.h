@@ -38,7 +38,7 @@ class Tensor {
     return reinterpret_cast<const T*>(buffer_.data());
   }
 
-  /// A dense copy with another element type.
+  /// Returns a dense copy with another element type.
   Tensor ConvertedTo(Dtype dtype) const;
 
  private:

@@ -26,7 +26,7 @@ class Normalizer {
   /// becomes longer than 16 times its size plus 1 KiB, which no known normalizer does.
   absl::Status Apply(Piece& piece) const;
 
-  /// The text that replaces a space; empty when a space stays a space.
+  /// Returns the text that replaces a space; empty when a space stays a space.
   const std::string& space() const { return space_; }
 
  private:

@@ -42,7 +42,7 @@ class Pattern {
   /// stack.
   absl::Status Find(std::string_view text, SpanSink spans) const;
 
-  /// The plain string; empty for a regular expression.
+  /// Returns the plain string; empty for a regular expression.
   const std::string& literal() const { return literal_; }
 
  private:

@@ -31,9 +31,9 @@ class PreTokenizer {
     return ApplyFrom(0, std::move(piece), words);
   }
 
-  /// Whether words are written in the alphabet of byte_level.h.
+  /// Returns whether words are written in the alphabet of byte_level.h.
   bool is_byte_level() const { return is_byte_level_; }
-  /// The text that replaces a space; empty when a space stays a space.
+  /// Returns the text that replaces a space; empty when a space stays a space.
   const std::string& space() const { return space_; }
 
  private:

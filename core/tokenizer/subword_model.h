@@ -25,7 +25,7 @@ class SubwordModel {
                                 std::vector<int32_t>& ids) const = 0;
 
   virtual const Vocabulary& vocabulary() const = 0;
-  /// Whether tokens <0x00> to <0xFF> represent bytes.
+  /// Returns whether tokens <0x00> to <0xFF> represent bytes.
   virtual bool has_byte_tokens() const = 0;
 };
 

@@ -65,7 +65,7 @@ class Tokenizer {
   /// within a character. It is empty for an id without a token.
   std::string_view BytesOf(int32_t id) const;
 
-  /// The size of the vocabulary: the largest id + 1, added tokens included.
+  /// Returns the size of the vocabulary: the largest id + 1, added tokens included.
   int64_t vocab_size() const;
 
  private:

@@ -41,7 +41,7 @@ class EnvelopeFields {
 
   /// Returns null for a number that the type does not have.
   const Field* Find(uint32_t number) const;
-  /// The number of counters of this type and of all types below it.
+  /// Returns the number of counters of this type and of all types below it.
   int num_counters() const { return static_cast<int>(counted_.size()); }
   /// Returns the field that a counter counts.
   const Field& counted(int counter) const { return *counted_[static_cast<size_t>(counter)]; }

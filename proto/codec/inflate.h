@@ -25,8 +25,8 @@ struct InflateLimit {
   int64_t max_bytes = 0;
   /// The flag that sets the maximum, for errors: "--max-message-bytes"; empty: none.
   std::string flag = {};
-  /// Called before each block of memory is allocated, with its size; an error ends the inflation.
-  /// May be null.
+  /// The inflation calls this with the size of each block of memory before it allocates the block;
+  /// an error ends it. May be null.
   std::function<absl::Status(int64_t bytes)> begin_block = nullptr;
 };
 

@@ -63,8 +63,8 @@ OptionSection Listening() {
            "listen", &ServerOptions::listen, "ADDRESS",
            "Serve on this address: HOST:PORT (port 0: any free port) or unix:/PATH; repeatable"),
        AddressOption("admin-listen", &ServerOptions::admin_listen,
-                     "Serve administrators too on this address: loading of models, logging and the "
-                     "like; none: disabled")
+                     "Serve on this address too, with the admin RPCs, which load models and change "
+                     "what is logged; none: disabled")
            .WithDefault("127.0.0.1:8003"),
        AddressOption(
            "health-listen", &ServerOptions::health_listen,
@@ -149,8 +149,8 @@ OptionSection Scheduling() {
   return {
       "Scheduling",
       {IntegerOption("threads", &ServerOptions::threads, {0, 4096},
-                     "Number of compute threads; 0: as many as this process may use cores (cgroup, "
-                     "affinity)"),
+                     "Number of compute threads; 0: one for each core that this process may use "
+                     "(cgroup, affinity)"),
        ChoiceOption<NumaMode ServerOptions::*, NumaMode>(
            "numa", &ServerOptions::numa,
            {{"auto", NumaMode::kAuto}, {"copies", NumaMode::kCopies}, {"off", NumaMode::kOff}},
@@ -187,7 +187,7 @@ OptionSection Limits() {
                       "further requests and tells their callers when to retry"),
        IntegerOption("max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
                      "Maximum memory of replies, from the acceptance of their requests until they "
-                     "are sent. A larger reply is computed while there is no other"),
+                     "are sent. A larger reply is accepted only while there is no other"),
        DurationOption(
            "reply-patience", &ServerOptions::reply_patience,
            "How long a caller may leave a reply unread while other replies need its memory"),

@@ -125,6 +125,8 @@ absl::StatusOr<std::vector<std::string>> ToTexts(const Option& option, const jso
   return texts;
 }
 
+// Parses the file. Unlike ParseJsonObject it takes comments, refuses a key that is given twice, and
+// says where the text is no JSON: people write this file.
 absl::StatusOr<json> ParseFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
   RETURN_IF_ERROR(CheckJsonText(text, path));

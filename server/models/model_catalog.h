@@ -39,9 +39,9 @@ class ModelCatalog {
                HealthRegistry& health);
 
   /// Makes the names in the folder known to States and to health, before any of them is loaded.
-  /// Called once: the health of kAllModels is SERVING when each of these, or each required name,
-  /// has served or was unloaded on request; a name that is not required may also be gone. Returns
-  /// an error for a folder that cannot be read.
+  /// REQUIRES: it was not called before. The health of kAllModels is SERVING when each of these, or
+  /// each required name, has served or was unloaded on request; a name that is not required may
+  /// also be gone. Returns an error for a folder that cannot be read.
   absl::Status Discover();
 
   /// Loads and withdraws versions until the name is as requested.

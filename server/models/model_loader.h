@@ -78,7 +78,7 @@ class ModelLoader {
   /// Shared with the models, which are destroyed through it.
   const std::shared_ptr<TaskQueue> queue_;
   ModelCatalog catalog_;
-  /// Used by the loader's thread only.
+  /// The loader's thread alone uses this.
   absl::Status last_error_;
   std::thread thread_;
 };

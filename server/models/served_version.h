@@ -32,8 +32,8 @@ struct ServingEnvironment {
   Yield yield;
   /// Makes the owner of a model that is to serve, and so decides which thread destroys it.
   std::function<std::shared_ptr<const Model>(std::unique_ptr<Model>)> share;
-  /// Called before each load and when a name is settled: destroys the unused ones of the models
-  /// that `share` was given.
+  /// The loader calls this before each load and when a name is settled. It destroys the unused ones
+  /// of the models that `share` was given.
   std::function<void()> free_unused = [] {};
 };
 
@@ -47,14 +47,14 @@ class ServedVersion {
   /// Returns the model that serves, or served last.
   const std::weak_ptr<const Model>& model() const { return model_; }
 
-  /// Whether a request wants it; empty: the policy decides.
+  /// Returns whether a request asked to load or to unload the version; empty: the policy decides.
   std::optional<bool> is_wanted() const { return is_wanted_; }
   void set_wanted(std::optional<bool> is_wanted) { is_wanted_ = is_wanted; }
 
   void set_found(const FoundVersion& found) { found_ = found; }
   /// Returns whether the files that were found neither serve nor are known to fail.
   bool NeedsLoading(Occasion occasion) const;
-  /// Called before Load, for callers that ask for the state meanwhile.
+  /// Makes the state "loading" for those who ask meanwhile. Load follows.
   void SetLoading() { state_.phase = ModelPhase::kLoading; }
   /// Loads the files that were found, and serves them. If that fails, the model that served before
   /// continues. Both are logged.

@@ -40,7 +40,7 @@ class HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  /// The address as given, with the chosen port in the place of port 0.
+  /// Returns the address as given, with the chosen port in the place of port 0.
   const std::string& address() const { return address_; }
 
  private:

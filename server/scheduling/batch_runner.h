@@ -39,7 +39,7 @@ class BatchRunner {
   using Interlude = std::function<bool(int64_t used_ns)>;
   BatchOutcome Run(const Batch& batch, const Interlude& interlude = nullptr);
 
-  /// The number of batches and slices that began or ended. Any thread.
+  /// Returns the number of batches and slices that began or ended. Any thread.
   int64_t steps() const { return steps_; }
 
   /// Stops the running batch at its next slice, and keeps later batches from starting. Any thread.

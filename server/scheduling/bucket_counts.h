@@ -37,8 +37,8 @@ class BucketCounts {
   }
 
   std::span<const int64_t> bounds() const { return bounds_; }
-  /// The counts, one more than there are bounds: counts()[i] counts the values above bounds[i - 1]
-  /// up to bounds[i], and the last one counts all larger values.
+  /// Returns the counts, one more than there are bounds: counts()[i] counts the values above
+  /// bounds[i - 1] up to bounds[i], and the last one counts all larger values.
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t sum() const { return sum_; }
 

@@ -81,11 +81,11 @@ class Executor {
   absl::StatusOr<std::unique_ptr<HeldBytes>> Reserve(const RequestClass& request_class,
                                                      int64_t bytes);
 
-  /// The pool for long work besides computing.
+  /// Returns the pool for long work besides computing.
   SidePool& side() { return side_; }
 
   ExecutorStatistics statistics() const;
-  /// How far the compute threads are, for a StallWatch.
+  /// Returns how far the compute threads are, for a StallWatch.
   Progress progress() const;
   int num_threads() const { return pool_.num_threads(); }
 

@@ -128,7 +128,7 @@ class Job {
   /// Returns whether the caller no longer waits for the answer.
   virtual bool is_cancelled() const = 0;
 
-  /// The size of the reply's memory.
+  /// Returns the size of the reply's memory.
   virtual int64_t reply_bytes() const { return 0; }
   /// Keeps `part` as long as the reply's memory exists or may exist, and notifies it when the reply
   /// has been computed. Called before the job is queued.
@@ -157,15 +157,15 @@ class Job {
   virtual EarlierRows Earlier(size_t /*sequence*/) { return {}; }
   /// Returns the options of the sequence, except for a whole stack. They borrow from the job.
   virtual AttentionOptions Options(size_t sequence) const = 0;
-  /// Called with wants_rows when these rows are final. Does not block. Does not throw: a failure to
-  /// send them fails this job only.
+  /// The runner calls this, if the job wants_rows, when these rows are final. It does not block,
+  /// and does not throw: a failure to send them fails this job only.
   virtual void OnRows(const RowRange& rows) = 0;
   /// Ends the job; called exactly once and last, possibly without any other call before it. Does
   /// not throw.
   virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
 
  protected:
-  /// Used by TakeMemory only.
+  /// Returns the description for TakeMemory, which alone may change it.
   JobDescription& description_to_change() { return description_; }
 
  private:

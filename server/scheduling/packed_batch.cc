@@ -2,8 +2,8 @@
 
 #include "core/attention/attention.h"
 #include "core/layers/multi_head_attention.h"
+#include "core/runtime/cache_line.h"
 #include "core/runtime/status_macros.h"
-#include "core/tensor/cache_line.h"
 
 namespace attention {
 namespace {

@@ -32,9 +32,9 @@ class PackedBatch {
   absl::Status Compute(const RowBlocks& blocks);
 
   int64_t num_rows() const { return num_rows_; }
-  /// The size of the operands, each rounded up to whole cache lines.
+  /// Returns the size of the operands, each rounded up to whole cache lines.
   int64_t input_bytes() const { return static_cast<int64_t>(input_bytes_); }
-  /// The job of a sequence of the batch, and the sequence's index within it.
+  /// Returns the job of a sequence of the batch, and the sequence's index within it.
   std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
 
  private:

@@ -59,7 +59,7 @@ class ReplyBudget {
 
 class HeldReply {
  public:
-  /// Called by Take, which gives the part its bytes.
+  /// Take calls this, and gives the part its bytes.
   HeldReply(std::shared_ptr<ReplyBudget::State> state, std::string account,
             std::function<void()> give_up);
   ~HeldReply();

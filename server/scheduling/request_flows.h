@@ -34,7 +34,7 @@ class RequestFlows {
   using Key = std::tuple<Priority, std::string, std::string>;  // ..., account, tenant
   using Iterator = std::map<Key, RequestFlow>::iterator;
 
-  /// The tag that the running batch has reached.
+  /// Returns the tag that the running batch has reached.
   double virtual_time() const { return virtual_time_; }
   void set_virtual_time(double tag) { virtual_time_ = tag; }
   /// Forgets all tags when nothing waits and nothing runs.

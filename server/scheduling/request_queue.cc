@@ -4,7 +4,6 @@
 #include <chrono>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -12,161 +11,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// The share of the free amount that a tenant may hold. It is less than an account's, so that one
-// tenant of an account leaves room for another.
-constexpr double kShareOfTenant = 4;
-
 // The weight of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
-int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
-
 }  // namespace
-
-int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
-  const bool is_short = candidate.work.added_ns <= kShortNs;
-  const RequestFlows::Place place = flows_.PlaceOf(candidate.request_class, is_short);
-  const auto wait_ns = static_cast<int64_t>(place.waiting_ns);
-  const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(running_.until - candidate.now));
-  if (running_ns <= kShortNs || !running_.passable.has_value()) {
-    return running_ns + wait_ns;
-  }
-  if (is_short && candidate.request_class.priority <= *running_.passable) {
-    return kShortNs + 2 * wait_ns;  // the running batch gets its half
-  }
-  // The job passes the running batch when that has reached the end of the job: see
-  // Batcher::NextBefore.
-  const double ahead =
-      place.start - flows_.virtual_time() +
-      static_cast<double>(candidate.work.added_ns) / ShareOf(candidate.request_class.priority);
-  const double passing_ns = static_cast<double>(kShortNs) + ahead * ShareOf(*running_.passable);
-  return wait_ns + std::min(running_ns, static_cast<int64_t>(std::min(passing_ns, 1e18)));
-}
-
-absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason reason,
-                                     const std::string& text) const {
-  const int64_t wait_ns = WaitOf(candidate);
-  const int64_t half_ns = std::min(limits_.max_wait_ns, work_ns_.used()) / 2;
-  return Refuse(absl::StatusCode::kResourceExhausted, text,
-                {.reason = reason,
-                 .retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
-                 .estimated_wait_ms = Milliseconds(wait_ns)});
-}
-
-absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
-  if (is_closed_) {
-    return absl::UnavailableError("the server is draining");
-  }
-  if (requests_.used() >= limits_.max_requests) {
-    return RefuseFor(
-        candidate, RefusalReason::kQueueRequests,
-        absl::StrCat("the queue is full: ", requests_.used(), " requests wait; the maximum is ",
-                     limits_.max_requests, " (--max-queue-requests)"));
-  }
-  if (bytes_.used() > 0 && bytes_.used() + candidate.bytes > limits_.max_bytes) {
-    return RefuseFor(candidate, RefusalReason::kQueueBytes,
-                     absl::StrCat("the queue is full: ", bytes_.used(), " bytes wait, ",
-                                  candidate.bytes, " more would exceed the limit of ",
-                                  limits_.max_bytes, " (--max-queue-bytes)"));
-  }
-  if (requests_.used() > 0 && work_ns_.used() + candidate.work.added_ns > limits_.max_wait_ns) {
-    return RefuseFor(
-        candidate, RefusalReason::kQueueWait,
-        absl::StrCat("the queue is full: the waiting requests take about ",
-                     Milliseconds(work_ns_.used()), " ms, this request ",
-                     Milliseconds(candidate.work.added_ns), " ms more; the maximum is ",
-                     Milliseconds(limits_.max_wait_ns), " ms (--max-queue-wait)"));
-  }
-  return absl::OkStatus();
-}
-
-QueueState RequestQueue::HeldBy(const RequestClass& request_class) const {
-  QueueState held;
-  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
-    const RequestFlow* const flow = flows_.Find(
-        {.priority = priority, .tenant = request_class.tenant, .account = request_class.account});
-    if (flow != nullptr) {
-      held.requests += flow->requests;
-      held.bytes += flow->bytes;
-      held.work_ns += flow->work_ns;
-    }
-  }
-  return held;
-}
-
-absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
-  const std::string& account = candidate.request_class.account;
-  const QueueState named =
-      candidate.request_class.tenant.empty() ? QueueState() : HeldBy(candidate.request_class);
-  const auto allows = [](const TenantShares& shares, int64_t own, int64_t more) {
-    return TenantShares::Allows(own, more, shares.used(), shares.limit(), kShareOfTenant);
-  };
-  if (requests_.Allows(account, 1) && bytes_.Allows(account, candidate.bytes) &&
-      work_ns_.Allows(account, candidate.work.added_ns) && allows(requests_, named.requests, 1) &&
-      allows(bytes_, named.bytes, candidate.bytes) &&
-      allows(work_ns_, named.work_ns, candidate.work.added_ns)) {
-    return absl::OkStatus();
-  }
-  return RefuseFor(
-      candidate, RefusalReason::kTenantShare,
-      absl::StrCat(account, " has used its share of the queue: ", requests_.HeldBy(account),
-                   " requests of ", bytes_.HeldBy(account), " bytes and about ",
-                   Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
-}
-
-absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
-  if (candidate.deadline == TimePoint::max()) {
-    return absl::OkStatus();
-  }
-  const int64_t left_ns = Nanoseconds(candidate.deadline - candidate.now);
-  const int64_t wait_ns = WaitOf(candidate);
-  if (candidate.work.alone_ns > left_ns) {
-    return Refuse(absl::StatusCode::kDeadlineExceeded,
-                  absl::StrCat("the request takes about ", Milliseconds(candidate.work.alone_ns),
-                               " ms, its deadline is in ", Milliseconds(left_ns), " ms"),
-                  {.reason = RefusalReason::kDeadline,
-                   .retry_after_ms = Milliseconds(wait_ns),
-                   .estimated_wait_ms = Milliseconds(wait_ns)});
-  }
-  if (wait_ns + candidate.work.alone_ns > left_ns) {
-    return RefuseFor(candidate, RefusalReason::kDeadline,
-                     absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
-                                  " ms and take ", Milliseconds(candidate.work.alone_ns),
-                                  " ms, its deadline is in ", Milliseconds(left_ns), " ms"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RequestQueue::CheckLive(const Candidate& candidate) const {
-  RETURN_IF_ERROR(CheckFit(candidate));
-  RETURN_IF_ERROR(CheckShare(candidate));
-  return CheckDeadline(candidate);
-}
-
-absl::Status RequestQueue::Check(const Candidate& candidate) {
-  absl::Status status = CheckLive(candidate);
-  return !status.ok() && Sweep(candidate.now) ? CheckLive(candidate) : status;
-}
-
-absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoint deadline,
-                                     TimePoint now) {
-  MutexLock lock(mutex_);
-  Candidate mean = {.request_class = request_class,
-                    .bytes = 1,
-                    .work = {.added_ns = 1},
-                    .deadline = TimePoint::max(),
-                    .now = now};
-  if (const RequestFlow* const own = flows_.Find(request_class); own != nullptr) {
-    mean.bytes = std::max<int64_t>(1, static_cast<int64_t>(own->mean_bytes));
-    mean.work.added_ns = std::max<int64_t>(1, static_cast<int64_t>(own->mean_ns));
-  }
-  RETURN_IF_ERROR(Check(mean));
-  Candidate shortest = mean;
-  shortest.work = {};
-  shortest.deadline = deadline;
-  const absl::Status in_time = CheckDeadline(shortest);
-  return !in_time.ok() && Sweep(now) ? CheckDeadline(shortest) : in_time;
-}
 
 absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestClass& request_class,
                                                                  int64_t bytes, TimePoint now) {

@@ -64,7 +64,7 @@ class RequestQueue;
 /// Bytes of a queue's budget, held until this is destroyed. The queue outlives it.
 class HeldBytes {
  public:
-  /// Called by RequestQueue::Reserve, which has counted them.
+  /// RequestQueue::Reserve calls this; it has counted the bytes.
   HeldBytes(RequestQueue& queue, const std::string& account, int64_t bytes)
       : queue_(queue), account_(account), bytes_(bytes) {}
   ~HeldBytes();
@@ -163,12 +163,12 @@ class RequestQueue {
   absl::Status CheckLive(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Returns the waiting jobs, in all priorities, of the tenant that a job names.
   QueueState HeldBy(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Checks whether it fits, besides the account's other jobs, and in time.
+  /// Check that the job fits, beside the other jobs of its account, and in time.
   absl::Status CheckFit(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckShare(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckDeadline(const Candidate& candidate) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// The time until it would be taken.
+  /// Returns the time until the job would be taken.
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -35,11 +35,11 @@ class SidePool {
 
   void Run(SideTask task);
 
-  /// Called by a long task between its steps. Runs tasks that were given meanwhile, precede it by
+  /// A long task calls this between its steps. Runs tasks that were given meanwhile, precede it by
   /// their tags and are at most half as large. Has no effect on other threads.
   void Yield();
 
-  /// The number of waiting tasks.
+  /// Returns the number of waiting tasks.
   int64_t waiting() const;
 
  private:

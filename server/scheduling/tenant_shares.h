@@ -18,7 +18,7 @@ class TenantShares {
 
   static constexpr double kShareOfFree = 8;
 
-  /// The rule: returns whether an account that holds `own` may have `more`, where all accounts
+  /// Returns whether, by the rule, an account that holds `own` may have `more`, where all accounts
   /// together hold `used` of `limit`. An account that holds nothing may.
   static bool Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
                      double share_of_free = kShareOfFree);

@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLookInterval{1};
 constexpr size_t kMaxKeyBytes = 20;
 
 // Returns the type of a value without its contents: the value may be a token in the wrong place,
-// and errors are logged.
+// and errors are logged. So this file is not read by JsonObject, whose errors quote values.
 std::string KindOf(const json& value) {
   if (value.is_string()) {
     return absl::StrCat("a text of ", value.get_ref<const std::string&>().size(), " bytes");

@@ -19,20 +19,11 @@ constexpr int kPostedAttends = 16;
 NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
                                   const AttentionService::Dependencies& dependencies,
                                   const v1::ModelLimits& limits) {
-  return {.service = service,
-          .calls = {.queue = nullptr,
-                    .models = dependencies.models,
-                    .executor = dependencies.executor,
-                    .sessions = dependencies.sessions,
-                    .admission = dependencies.admission,
-                    .live_calls = dependencies.live_calls,
-                    .receiving = dependencies.receiving,
-                    .idle = dependencies.idle,
-                    .access = dependencies.access,
-                    .observer = dependencies.observer,
-                    .unary_limit = {limits.max_message_bytes(),
-                                    "--max-message-bytes; AttendStream may send more"},
-                    .stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"}}};
+  NativeEnvironment native = {.service = service, .calls = dependencies.calls};
+  native.calls.unary_limit = {limits.max_message_bytes(),
+                              "--max-message-bytes; AttendStream may send more"};
+  native.calls.stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"};
+  return native;
 }
 
 absl::StatusOr<v1::ListModelsResponse> ListModels(const ModelRepository& models,
@@ -64,61 +55,63 @@ absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::Mode
 
 AttentionService::AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits)
     : native_(MakeEnvironment(service_, dependencies, limits)),
-      decode_{service_, native_.calls, dependencies.sessions},
+      decode_{service_, native_.calls, dependencies.calls.sessions},
       list_models_{service_,
                    "ListModels",
                    Right::kCall,
-                   ListModelsCall::AtOnce([&models = dependencies.models, limits](
+                   ListModelsCall::AtOnce([&models = dependencies.calls.models, limits](
                                               const v1::ListModelsRequest&, const Caller& caller) {
                      return ListModels(models, limits, caller);
                    }),
-                   dependencies.access,
-                   dependencies.observer,
+                   dependencies.calls.access,
+                   dependencies.calls.observer,
                    nullptr,
-                   dependencies.live_calls,
-                   dependencies.receiving},
+                   dependencies.calls.live_calls,
+                   dependencies.calls.receiving},
       get_model_{
           service_,
           "GetModel",
           Right::kCall,
-          GetModelCall::AtOnce([&models = dependencies.models, limits](
+          GetModelCall::AtOnce([&models = dependencies.calls.models, limits](
                                    const v1::GetModelRequest& request, const Caller& caller) {
             return GetModel(models, limits, request, caller);
           }),
-          dependencies.access,
-          dependencies.observer,
+          dependencies.calls.access,
+          dependencies.calls.observer,
           nullptr,
-          dependencies.live_calls,
-          dependencies.receiving},
+          dependencies.calls.live_calls,
+          dependencies.calls.receiving},
       get_statistics_{
           service_,
           "GetStatistics",
           Right::kCall,
           GetStatisticsCall::AtOnce([dependencies, start = std::chrono::steady_clock::now()](
                                         const v1::GetStatisticsRequest&, const Caller& caller) {
-            return absl::StatusOr<v1::ServerStatistics>(DescribeStatistics(
-                {dependencies.observer, dependencies.executor, dependencies.sessions, start},
-                caller));
+            return absl::StatusOr<v1::ServerStatistics>(
+                DescribeStatistics({dependencies.calls.observer, dependencies.calls.executor,
+                                    dependencies.calls.sessions, start},
+                                   caller));
           }),
-          dependencies.access,
-          dependencies.observer,
+          dependencies.calls.access,
+          dependencies.calls.observer,
           nullptr,
-          dependencies.live_calls,
-          dependencies.receiving},
+          dependencies.calls.live_calls,
+          dependencies.calls.receiving},
       set_logging_{service_,
                    "SetLogging",
                    Right::kAdmin,
-                   SetLoggingCall::AtOnce(
-                       [&observer = dependencies.observer](const v1::SetLoggingRequest& request) {
-                         return SetLogging(request, observer);
-                       }),
-                   dependencies.access,
-                   dependencies.observer,
+                   SetLoggingCall::AtOnce([&observer = dependencies.calls.observer](
+                                              const v1::SetLoggingRequest& request) {
+                     return SetLogging(request, observer);
+                   }),
+                   dependencies.calls.access,
+                   dependencies.calls.observer,
                    nullptr,
-                   dependencies.live_calls,
-                   dependencies.receiving},
-      model_admin_({service_, dependencies.loader, dependencies.access, dependencies.observer,
-                    dependencies.admission, dependencies.live_calls, dependencies.receiving}) {
+                   dependencies.calls.live_calls,
+                   dependencies.calls.receiving},
+      model_admin_({service_, dependencies.loader, dependencies.calls.access,
+                    dependencies.calls.observer, dependencies.calls.admission,
+                    dependencies.calls.live_calls, dependencies.calls.receiving}) {
   for (const char* const method : {"Attend", "AttendStream", "Decode", "ListModels", "GetModel",
                                    "GetStatistics", "SetLogging"}) {
     service_.Serve(method);

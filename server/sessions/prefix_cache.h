@@ -82,7 +82,7 @@ class PrefixCache {
 
   bool is_on() const { return max_bytes_ > 0; }
   int64_t max_bytes() const { return max_bytes_; }
-  /// The tokens of a page of caches that may share prefixes with others.
+  /// Returns the tokens of a page of caches that may share prefixes with others.
   int64_t page_tokens() const { return is_on() ? kPageTokens : kDefaultPageTokens; }
 
   /// Holds the longest prefix of the tokens, of at most `most`.

@@ -95,9 +95,9 @@ class PrefixTree {
   /// its removal gains no memory.
   bool IsInUse(const Node& leaf) const;
 
-  /// The size of the tree's pages and chunks, each counted once, and of its ids.
+  /// Returns the size of the tree's pages and chunks, each counted once, and of its ids.
   int64_t size_bytes() const { return size_bytes_; }
-  /// The number of nodes besides the root.
+  /// Returns the number of nodes besides the root.
   int64_t num_nodes() const { return num_nodes_; }
 
  private:

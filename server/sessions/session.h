@@ -66,7 +66,7 @@ class Session {
   explicit Session(SessionPlan plan, std::unique_ptr<FairBudget::Part> memory = nullptr)
       : plan_(std::move(plan)), memory_(std::move(memory)) {}
 
-  /// Any thread.
+  /// Returns the plan. Any thread may call it.
   const SessionPlan& plan() const { return plan_; }
 
   /// Makes an empty sequence. REQUIRES: the number is free.

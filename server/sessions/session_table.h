@@ -56,7 +56,7 @@ class SessionTable {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    /// The account in whose shares the session counts.
+    /// Returns the account in whose shares the session counts.
     const std::string& account() const { return account_; }
 
    private:
@@ -72,16 +72,16 @@ class SessionTable {
   /// at most the account's share.
   std::shared_ptr<KvMemory> memory(const std::string& account);
 
-  /// The tokens that sequences began with. Their pages come from the memories above.
+  /// Returns the tokens that sequences began with. Their pages come from the memories above.
   PrefixCache& prefixes() { return prefixes_; }
   const PrefixCache& prefixes() const { return prefixes_; }
   /// Makes room in the memory: removes a part of a prefix that nobody uses, of the account or of
   /// accounts that have more memory, in sessions and prefixes. Returns false when there is none.
   bool EvictPrefixFor(const std::string& account);
 
-  /// The memory of the actions of all sessions that wait for another on their sequence.
+  /// Returns the memory of the actions of all sessions that wait for another on their sequence.
   FairBudget& waiting_bytes() { return waiting_bytes_; }
-  /// The memory of all sessions besides their pages.
+  /// Returns the memory of all sessions besides their pages.
   FairBudget& table_bytes() { return table_bytes_; }
 
   /// A session with its place, and what is needed to resume it.

@@ -16,7 +16,7 @@ namespace attention {
 /// are open is closed at once. Thread-safe.
 class ConnectionAcceptor {
  public:
-  /// Called by that thread with a connection that does not block. The callee closes it later.
+  /// The thread calls this with a connection that does not block. The callee closes it later.
   using Take = std::function<void(int listener, int connection)>;
 
   ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections, Take take);
@@ -30,9 +30,9 @@ class ConnectionAcceptor {
   /// itself.
   void Stop();
 
-  /// The number of connections that were passed on and are still open.
+  /// Returns the number of connections that were passed on and are still open.
   int64_t CountOpen();
-  /// The number of connections that were closed at once, since the start.
+  /// Returns the number of connections that were closed at once, since the start.
   int64_t refused() const;
 
  private:
@@ -48,7 +48,7 @@ class ConnectionAcceptor {
   bool Accept(const FileDescriptor& listener);
   bool HasRoom();
 
-  /// Used by the thread until it ends.
+  /// The thread alone uses the listeners, until it ends.
   std::vector<FileDescriptor> listeners_;
   const int64_t max_connections_;
   const Take take_;

@@ -23,12 +23,12 @@ struct ListenAddress {
 /// Parses the text. INVALID_ARGUMENT says what was expected and what was found.
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
 
-/// The errors of ParseListenAddress, which begin with the name of the flag.
+/// Returns the errors of ParseListenAddress, which begin with the name of the flag.
 absl::Status CheckAddress(const std::string& flag, const std::string& text);
 
-/// Whether only processes of this machine can reach the address: unix:/PATH, localhost,
-/// 127.0.0.0/8, [::1]. Other names are not resolved, and count as reachable from elsewhere.
-/// Returns false for a text that is no address.
+/// Returns whether only processes of this machine can reach the address: unix:/PATH, localhost,
+/// 127.0.0.0/8, [::1]. Other names are not resolved, and count as reachable from elsewhere. Returns
+/// false for a text that is no address.
 bool IsLocal(const std::string& text);
 
 }  // namespace attention

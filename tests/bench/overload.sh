@@ -5,7 +5,10 @@
 #   tests/bench/overload.sh 1x512x512 60
 set -euo pipefail
 shape=${1:?usage: overload.sh SHAPE [SECONDS]} seconds=${2:-60}
-bin=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../build/release/bin
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+bin=$here/../../build/release/bin
+# shellcheck source=tests/support/server_address.sh
+. "$here/../support/server_address.sh"
 folder=$(mktemp -d)
 server=
 finish() {
@@ -17,11 +20,7 @@ trap finish EXIT
 taskset -c 0 "$bin/attend-server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none --threads=1 \
   >"$folder/out" 2>"$folder/log" &
 server=$!
-for ((tries = 0; tries < 100; tries++)); do
-  address=$(sed -n 's/^attend-server listening on //p' "$folder/out")
-  [ -z "$address" ] || break
-  sleep 0.1
-done
+address=$(server_address "$folder/out" "$server")
 bench=(taskset -c 1 "$bin/attend" bench "--server=$address" "--shape=$shape" --json=-)
 peak=$("${bench[@]}" -c 4 --connections=4 -z 4s 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["requests_per_s"])')
 

@@ -85,23 +85,14 @@ done
 
 # shellcheck source=tests/release/tree.sh
 . tests/release/tree.sh
-log=build/log/current_grpc.log machine=
-# shellcheck disable=SC2317 # called by the trap
-finish() {
-  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
-  [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
-  rm -rf --one-file-system "$work"
-}
-trap finish EXIT
+log=build/log/current_grpc.log
+trap end_tree EXIT
 trap 'exit 130' INT TERM
 
 mkdir -p "${log%/*}"
 make_tree sid
 echo "A current gRPC: $*, into $log"
 status=0
-in_tree tests/compat/current_grpc.sh --inside "$@" >"$log" 2>&1 </dev/null &
-machine=$!
-wait "$machine" || status=$?
-machine=
+run_in_tree "$log" tests/compat/current_grpc.sh --inside "$@" || status=$?
 cat "$tree/tmp/table" 2>/dev/null || tail -n 30 "$log"
 exit "$status"

@@ -4,6 +4,8 @@
 # system call but those that the unit's filter allows.
 set -euo pipefail
 build=$1
+# shellcheck source=tests/support/server_address.sh
+. "$(dirname "$(readlink -f "$0")")/../support/server_address.sh"
 root=$(mktemp -d)
 server=
 finish() {
@@ -69,18 +71,11 @@ command=$(sed -n 's/^ExecStart=//p' "$root/tree/$unit")
 sed 's/:800[0-9]"/:0"/' "$root/tree/etc/attend/attend.json" >"$root/attend.json"
 chmod -R go+rX "$root"
 install -m 666 /dev/null "$root/trace"
-: >"$root/server.log" # read before the server writes it
 as_service=()
 [ "$(id -u)" != 0 ] || as_service=(setpriv --reuid=61184 --regid=61184 --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all)
 (cd / && exec env -i PATH=/usr/bin:/bin "${as_service[@]}" strace -D -f -qq -o "$root/trace" "$root/tree/usr/bin/attend-server" --config="$root/attend.json") >"$root/server.log" 2>&1 &
 server=$!
-for ((tries = 0; tries < 1200; tries++)); do
-  address=$(sed -n 's/^attend-server listening on //p' "$root/server.log")
-  [ -z "$address" ] || break
-  kill -0 "$server" 2>/dev/null || break
-  sleep 0.05
-done
-[ -n "$address" ] || fail "the server did not start: $(cat "$root/server.log")"
+address=$(server_address "$root/server.log" "$server")
 "$root/tree/usr/bin/attend" run --server="$address" --random=1x4x512 --verify >"$root/run.log" 2>&1 || fail "attend run: $(cat "$root/run.log")"
 kill -TERM "$server"
 wait "$server" || fail "the server ended with $?: $(cat "$root/server.log")"

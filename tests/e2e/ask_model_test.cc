@@ -1,13 +1,10 @@
 // `attend run` and `attend bench` on loaded models: texts, layers, logits, and what cannot be
 // asked.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "client/cli/files/tensor_file.h"
-#include "tests/e2e/programs.h"
-#include "tests/support/eventually.h"
+#include "tests/e2e/loaded_models.h"
 #include "tests/support/matchers.h"
-#include "tests/support/word_tokenizer.h"
 
 namespace attention {
 namespace {
@@ -16,26 +13,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class AskModelTest : public ::testing::Test {
- protected:
-  AskModelTest() {
-    for (const std::string model : {"gpt2", "torch_transformer"}) {
-      std::filesystem::copy(std::string(kCheckpoints) + model, models_.path() + "/" + model);
-    }
-    models_.Write("gpt2/tokenizer.json", kWordTokenizer);
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
-    EXPECT_TRUE(Eventually([this] { return Attend({"health"}).exit_code == 0; }));
-  }
-
-  Outcome Attend(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin() + 1, "--server=" + server_->address());
-    return RunAttend(std::move(arguments));
-  }
-
-  const TempFolder models_;
-  const TempFolder answers_;
-  std::unique_ptr<ServerProcess> server_;
-};
+using AskModelTest = LoadedModelsTest;
 
 TEST_F(AskModelTest, ShowsTheTokensOfATextBesideTheirWeights) {
   const Outcome outcome =
@@ -57,7 +35,7 @@ TEST_F(AskModelTest, OneLayerAttendsOnItsOwn) {
 }
 
 TEST_F(AskModelTest, WritesAndReportsWhatWasAsked) {
-  const std::string path = answers_.path() + "/answer.safetensors";
+  const std::string path = PathOf("answer.safetensors");
   const Outcome outcome = Attend({"run", "--model=gpt2", "--text=the cat", "--text=on", "--json",
                                   "--logits=all", "--weights-layers=1", "--output", path});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

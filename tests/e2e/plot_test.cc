@@ -1,12 +1,9 @@
 // `attend plot`: of a live server, of what `attend run` wrote, and of files from elsewhere.
-#include <filesystem>
 #include <fstream>
 
 #include "client/cli/files/npy.h"
-#include "tests/e2e/programs.h"
-#include "tests/support/eventually.h"
+#include "tests/e2e/loaded_models.h"
 #include "tests/support/matchers.h"
-#include "tests/support/word_tokenizer.h"
 
 namespace attention {
 namespace {
@@ -16,30 +13,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class PlotTest : public ::testing::Test {
+class PlotTest : public LoadedModelsTest {
  protected:
-  PlotTest() {
-    for (const std::string model : {"gpt2", "torch_transformer"}) {
-      std::filesystem::copy(ATTEND_TEST_DATA "/models/" + model, models_.path() + "/" + model);
-    }
-    models_.Write("gpt2/tokenizer.json", kWordTokenizer);
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
-    EXPECT_TRUE(Eventually([this] { return Attend({"health"}).exit_code == 0; }));
-  }
-
-  Outcome Attend(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin() + 1, "--server=" + server_->address());
-    return RunAttend(std::move(arguments));
-  }
-  std::string PathOf(const std::string& name) const { return folder_.path() + "/" + name; }
   static std::string Read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-
-  const TempFolder models_;
-  const TempFolder folder_;
-  std::unique_ptr<ServerProcess> server_;
 };
 
 TEST_F(PlotTest, DrawsAWholeModelInTheTerminal) {

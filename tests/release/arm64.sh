@@ -19,16 +19,12 @@ fail() {
 emulate() { qemu-aarch64 "$BIN/$1" "${@:2}"; }
 
 serve() {
-  local out=/tmp/server.log server address='' tries
+  local out=/tmp/server.log server address
+  # shellcheck source=tests/support/server_address.sh
+  . tests/support/server_address.sh
   qemu-aarch64 "$BIN/attend-server" --listen=127.0.0.1:0 --admin-listen=none --metrics-listen=none >"$out" 2>&1 &
   server=$!
-  for ((tries = 0; tries < 600 && ${#address} == 0; tries++)); do
-    sleep 0.1
-    kill -0 "$server" || break
-    address=$(sed -n 's/^attend-server listening on \(.*\)$/\1/p' "$out")
-  done
-  cat "$out"
-  [ -n "$address" ] || return 1
+  address=$(server_address "$out" "$server") || return 1
   emulate attend run "--server=$address" --model=demo --random=2x5x512 --seed=1 --stream --verify &&
     emulate attend run "--server=$address" --model=demo '--tokens=11,42,7,42,3;5,900,11' --weights --causal --verify &&
     kill -TERM "$server" && wait "$server"
@@ -79,23 +75,14 @@ done
 
 # shellcheck source=tests/release/tree.sh
 . tests/release/tree.sh
-log=build/log/arm64.log machine=
-# shellcheck disable=SC2317 # called by the trap
-finish() {
-  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
-  [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
-  rm -rf --one-file-system "$work"
-}
-trap finish EXIT
+log=build/log/arm64.log
+trap end_tree EXIT
 trap 'exit 130' INT TERM
 
 mkdir -p "${log%/*}"
 make_tree trixie
 echo "ARM64 in emulation: $*, into $log"
 status=0
-in_tree tests/release/arm64.sh --inside "$@" >"$log" 2>&1 </dev/null &
-machine=$!
-wait "$machine" || status=$?
-machine=
+run_in_tree "$log" tests/release/arm64.sh --inside "$@" || status=$?
 cat "$tree/tmp/table" 2>/dev/null || tail -n 30 "$log"
 exit "$status"

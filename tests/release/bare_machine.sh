@@ -29,13 +29,11 @@ done
 # shellcheck source=tests/release/tree.sh
 . tests/release/tree.sh
 table=$work/table logs=build/log
-loops=() machine=
+loops=()
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   stop_loops
-  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
-  [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
-  rm -rf --one-file-system "$work"
+  end_tree
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -63,10 +61,7 @@ try() {
   fi
   echo "bare $1: ${command[*]}, into $log"
   start=$SECONDS
-  in_tree "${command[@]}" >"$log" 2>&1 </dev/null &
-  machine=$!
-  wait "$machine" || status=$?
-  machine=
+  run_in_tree "$log" "${command[@]}" || status=$?
   stop_loops
   [ "$status" = 0 ] || result="FAILED ($status), see $log"
   printf '%-10s%-8s%8s  %s\n' "$1" "$2" "$((SECONDS - start))" \

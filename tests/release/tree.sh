@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced: bare Debian trees, each with what is committed in /project.
-# REQUIRES: the checkout as working directory; fail TEXT, which ends the script. Whoever sources it removes $work at its end.
+# REQUIRES: the checkout as working directory; fail TEXT, which ends the script. Whoever sources it calls end_tree at its end.
 
 # shellcheck source=core/kernels/onednn/debian_13.sh
 . core/kernels/onednn/debian_13.sh
@@ -14,6 +14,7 @@ mirror=${ATTEND_DEBIAN_MIRROR:-$(debian_mirror)}
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/attend-tree.XXXXXX")
 tree=$work/tree
+machine= # the process that runs in the tree
 
 # make_tree SUITE: a bare machine with what is committed in /project.
 make_tree() {
@@ -39,4 +40,22 @@ in_tree() {
   exec env -i "${variables[@]}" unshare --mount --pid --fork --kill-child sh -c 'cd "$0" || exit
     mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev || exit
     chroot . sh -c "cd /project && exec \"\$@\"" sh "$@"' "$tree" "$@"
+}
+
+# run_in_tree LOG COMMAND...: runs it in the tree, with its output in LOG, and returns its status.
+run_in_tree() {
+  local log=$1 status=0
+  shift
+  in_tree "$@" >"$log" 2>&1 </dev/null &
+  machine=$!
+  wait "$machine" || status=$?
+  machine=
+  return "$status"
+}
+
+# end_tree: ends what runs in the tree, and removes the tree.
+end_tree() {
+  [ -z "$machine" ] || kill "$machine" 2>/dev/null || true
+  [ -z "$machine" ] || wait "$machine" 2>/dev/null || true
+  rm -rf --one-file-system "$work"
 }

@@ -181,12 +181,7 @@ TEST(StreamCostTest, ALargeMessageThatFindsNoRoomEndsItsStream) {
     client.Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {30, kDemoWidth})), &response);
   });
   AttendClient other(server->NewChannel());
-  EXPECT_TRUE(Eventually([&] {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    return other.stub().GetStatistics(&context, {}, &statistics).ok() &&
-           statistics.waiting_requests() == 1;
-  }));
+  EXPECT_TRUE(Eventually([&] { return other.Statistics().waiting_requests() == 1; }));
   DecodeStream stream(server->NewChannel());
   stream.Must(OpenModel("demo"));
   stream.Send(TokensStep(std::vector<int32_t>(25'000, 500)));

@@ -36,24 +36,9 @@ v1::AttendRequest LongTextRequest(int64_t words) {
 class HonestCallerTest : public CostServerTest {
  protected:
   /// The server has begun with it: memory is reserved.
-  bool HasReserved() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics.waiting_bytes() > 0;
-  }
-  int64_t NumBatches() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics.batches();
-  }
-  v1::AttendResponse Attend(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
+  bool HasReserved() { return client_.Statistics().waiting_bytes() > 0; }
+  int64_t NumBatches() { return client_.Statistics().batches(); }
+  v1::AttendResponse Attend(const v1::AttendRequest& request) { return client_.Must(request); }
 
   AttendClient client_{server_->NewChannel()};
 };

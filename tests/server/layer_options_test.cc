@@ -16,12 +16,7 @@ using ::testing::ElementsAre;
 
 class LayerOptionsTest : public ::testing::Test {
  protected:
-  v1::AttendResponse Attend(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
+  v1::AttendResponse Attend(const v1::AttendRequest& request) { return client_.Must(request); }
 
   InProcessServer server_{{.threads = 2}};
   AttendClient client_{server_.NewChannel()};

@@ -39,12 +39,7 @@ v1::AttendRequest ShortRequest() { return DemoRequest(SeededTensor(2, Dtype::kF3
 
 ServerOptions OneThread() { return {.threads = 1}; }
 
-int64_t WaitingRequests(AttendClient& client) {
-  grpc::ClientContext context;
-  v1::ServerStatistics statistics;
-  EXPECT_TRUE(client.stub().GetStatistics(&context, {}, &statistics).ok());
-  return statistics.waiting_requests();
-}
+int64_t WaitingRequests(AttendClient& client) { return client.Statistics().waiting_requests(); }
 
 // Streams LongRequest, and is past the first block when constructed.
 class LongCall {

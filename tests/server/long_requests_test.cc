@@ -67,12 +67,7 @@ class LongRequestsTest : public ::testing::Test {
     }
   }
 
-  v1::ServerStatistics Statistics() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics;
-  }
+  v1::ServerStatistics Statistics() { return client_.Statistics(); }
   void WaitUntilRunning(int64_t requests) {
     EXPECT_TRUE(Eventually([&] { return Statistics().running_requests() == requests; }));
   }

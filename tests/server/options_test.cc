@@ -35,12 +35,7 @@ class OptionsTest : public ::testing::Test {
     return request;
   }
 
-  v1::AttendResponse Attend(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
+  v1::AttendResponse Attend(const v1::AttendRequest& request) { return client_.Must(request); }
 
   reference::AttentionResult Expected(int64_t sequence, reference::Options options) const {
     const int64_t kv_len = kv_lens_[sequence];

@@ -195,8 +195,7 @@ TEST_F(PrefixTest, AnswersSayWhatWasSaved) {
   EXPECT_EQ(answer->parameters().at("cached_tokens").int64_param(), 49);
   v1::ServerStatistics statistics;
   EXPECT_TRUE(Eventually([&] {  // a request is counted when its answer was sent
-    grpc::ClientContext context;
-    EXPECT_TRUE(caching_client_.stub().GetStatistics(&context, {}, &statistics).ok());
+    statistics = caching_client_.Statistics();
     return statistics.succeeded() == 3;
   }));
   EXPECT_EQ(statistics.cached_tokens(), 2 * 49);

@@ -66,13 +66,6 @@ class SlowUploads {
   const int socket_;
 };
 
-v1::ServerStatistics StatisticsOf(AttendClient& client) {
-  grpc::ClientContext context;
-  v1::ServerStatistics statistics;
-  EXPECT_TRUE(client.stub().GetStatistics(&context, {}, &statistics).ok());
-  return statistics;
-}
-
 class SlowUploadTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SlowUploadTest, EndsWhenItsTimeIsOverAndHoldsNobodyUp) {
@@ -83,7 +76,7 @@ TEST_P(SlowUploadTest, EndsWhenItsTimeIsOverAndHoldsNobodyUp) {
   EXPECT_TRUE(Eventually([&] {
     v1::AttendResponse response;
     EXPECT_TRUE(client.Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, 512})), &response).ok());
-    return StatisticsOf(client).refused() >= kStreams;
+    return client.Statistics().refused() >= kStreams;
   }));
 }
 

@@ -64,12 +64,7 @@ class StreamTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return Assemble(parts);
   }
-  v1::AttendResponse Whole(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
+  v1::AttendResponse Whole(const v1::AttendRequest& request) { return client_.Must(request); }
 
   InProcessServer server_;
   AttendClient client_{server_.NewChannel()};

@@ -15,6 +15,7 @@
 #include "core/reference/reference.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
+#include "gtest/gtest.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
 #include "proto/codec/tensor.h"
 
@@ -108,6 +109,13 @@ class AttendClient {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
     return stub_->Attend(&context, request, response);
   }
+  /// Returns the answer to a request that must succeed.
+  v1::AttendResponse Must(const v1::AttendRequest& request) {
+    v1::AttendResponse response;
+    const grpc::Status status = Attend(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
 
   /// All messages of a stream.
   grpc::Status AttendStream(const v1::AttendRequest& request,
@@ -119,6 +127,15 @@ class AttendClient {
       parts->push_back(part);
     }
     return reader->Finish();
+  }
+
+  v1::ServerStatistics Statistics() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(5));
+    v1::ServerStatistics statistics;
+    const grpc::Status status = stub_->GetStatistics(&context, {}, &statistics);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return statistics;
   }
 
  private:

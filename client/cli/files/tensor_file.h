@@ -21,8 +21,8 @@ absl::Status SaveTensors(const std::string& path,
                          const std::map<std::string, const Tensor*>& tensors,
                          const SafetensorsMetadata& metadata = {});
 
-/// Whether a file exists; false also for a text that cannot be a path, such as a name that is too
-/// long.
+/// Returns whether a file exists; false also for a text that cannot be a path, such as a name that
+/// is too long.
 bool FileExists(const std::string& path);
 
 /// OK if SaveTensors knows the extension of `path`.

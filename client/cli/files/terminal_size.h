@@ -14,7 +14,7 @@ struct TerminalSize {
   int64_t rows = 24;
 };
 
-/// The size of the terminal; absent if standard output is not a terminal.
+/// Returns the size of the terminal; absent if standard output is not a terminal.
 inline std::optional<TerminalSize> SizeOfTerminal() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {

@@ -91,7 +91,7 @@ void AddKindFlags(CLI::App& command, v1::AttentionOptions& options) {
       "Attend only to keys up to the row's own position; default: as the model does");
   group.Setter<double>(
       "--scale", [&options](double x) { options.set_scale(x); }, "X",
-      "Factor of query . key; default 1 / sqrt(D)");
+      "Factor of the scores (query . key); default 1 / sqrt(D)");
   group
       .Setter<std::string>(
           "--similarity",

@@ -21,7 +21,7 @@ struct AttentionFlags {
   std::optional<double> norm_epsilon;
   std::string bias, mask;  // tensors
 
-  /// Whether any of the flags was given.
+  /// Returns whether any of the flags was given.
   bool is_given() const;
 };
 

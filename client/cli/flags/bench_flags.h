@@ -44,8 +44,8 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckBenchFlags(const BenchFlags& flags);
 
-/// The plan that the flags describe. Errors of PlanOf(LoadFlags). REQUIRES, as the functions below:
-/// CheckBenchFlags is OK.
+/// Returns the plan that the flags describe. Errors of PlanOf(LoadFlags). REQUIRES, as the
+/// functions below: CheckBenchFlags is OK.
 absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags);
 
 std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
@@ -56,7 +56,7 @@ std::unique_ptr<const Protocol> ProtocolOf(const BenchFlags& flags);
 absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPlan& plan,
                                           AttentionClient& client);
 
-/// The sessions of --decode. Their input has the kind and the widths of the request without
+/// Returns the sessions of --decode. Their input has the kind and the widths of the request without
 /// --decode.
 absl::StatusOr<DecodePlan> MakeDecodePlan(const BenchFlags& flags, const BenchPlan& plan,
                                           AttentionClient& client);

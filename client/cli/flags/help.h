@@ -56,8 +56,8 @@ class HelpFormatter : public CLI::Formatter {
   mutable bool shows_expert_ = false;
 };
 
-/// The text of a usage error, for CLI::App::failure_message: the subcommand, what is wrong, what
-/// may have been meant, and where to read more.
+/// Returns the text of a usage error, for CLI::App::failure_message: the subcommand, what is wrong,
+/// what may have been meant, and where to read more.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace attention

@@ -67,12 +67,12 @@ class HelpGroup {
                        const std::string& help) {
     return Value(names, target, type, help)->capture_default_str();
   }
-  /// A flag whose value is one of `choices`, "native|oip".
+  /// Adds a flag whose value is one of `choices`, "native|oip".
   CLI::Option* Choice(const std::string& names, std::string& target, const std::string& choices,
                       const std::string& help) {
     return Value(names, target, choices, help)->check(OneOf(choices));
   }
-  /// A flag that may be repeated, each time with one value.
+  /// Adds a flag that may be repeated, each time with one value.
   CLI::Option* List(const std::string& names, std::vector<std::string>& target,
                     const std::string& type, const std::string& help) {
     return Value(names, target, type, help)->expected(1)->take_all();
@@ -119,7 +119,7 @@ class HelpGroup {
     return Grouped(command_.add_flag_function(names, take, help));
   }
 
-  /// A check for one of `choices`, "native|oip".
+  /// Returns a check for one of `choices`, "native|oip".
   static CLI::Validator OneOf(const std::string& choices) {
     const std::vector<std::string> words = absl::StrSplit(choices, '|');
     return CLI::IsMember(words).description("");

@@ -20,7 +20,7 @@ struct LevelRange {
   std::optional<double> step = std::nullopt;
 
   bool is_one() const { return start == end; }
-  /// All levels, in steps of `default_step` if `step` is absent.
+  /// Returns all levels, in steps of `default_step` if `step` is absent.
   std::vector<double> Levels(double default_step) const;
 };
 
@@ -66,8 +66,8 @@ void AddLoadFlags(CLI::App& command, LoadFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckLoadFlags(const LoadFlags& flags);
 
-/// The plan that the flags describe, without the connection, the timeout and the samples. Reads the
-/// schedule; errors are those of ReadArrivalTrace. REQUIRES: CheckLoadFlags is OK.
+/// Returns the plan that the flags describe, without the connection, the timeout and the samples.
+/// Reads the schedule; errors are those of ReadArrivalTrace. REQUIRES: CheckLoadFlags is OK.
 absl::StatusOr<BenchPlan> PlanOf(const LoadFlags& flags, uint64_t seed);
 
 }  // namespace attention

@@ -18,7 +18,7 @@ struct ModelFlags {
   v1::ModelOutput output = v1::LAST_HIDDEN_STATES;
   std::vector<int64_t> weights_layers, weights_heads;
 
-  /// Whether a flag is given that only fits a run of the whole stack.
+  /// Returns whether a flag is given that only fits a run of the whole stack.
   bool has_stack_flags() const {
     return output != v1::LAST_HIDDEN_STATES || !weights_layers.empty() || !weights_heads.empty();
   }

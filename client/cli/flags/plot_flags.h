@@ -31,7 +31,8 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags);
 /// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
 absl::Status CheckPlotFlags(const PlotFlags& flags);
 
-/// The format of the picture: "terminal", "svg" or "html"; empty if the output's name says none.
+/// Returns the format of the picture: "terminal", "svg" or "html"; empty if the output's name says
+/// none.
 std::string FormatOf(const PlotFlags& flags);
 
 /// Options for the terminal at standard output. Colours and width are those of the terminal, unless

@@ -147,9 +147,10 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
   add("--lengths", flags.lengths, "Tokens of each sequence; a packed input is cut by them");
   add("--memory-lengths", flags.memory_lengths, "Tokens of each sequence of --memory");
   add("--kv-lengths", flags.kv_lengths, "Tokens of each sequence of --key and --value");
-  add("--query-offsets", flags.query_offsets, "Key position of each sequence's first query row");
+  add("--query-offsets", flags.query_offsets,
+      "Position of each sequence's first query row among its keys");
   group.Choice("--dtype", flags.dtype, "fp32|bf16|fp16",
-               "On the wire; default: as the tensors are (random: fp32)");
+               "Element type on the wire; default: that of the tensors (random: fp32)");
   group.Default("--seed", flags.seed, "N", "Seed of random tensors and tokens")
       ->check(CLI::NonNegativeNumber.description(""));
 }

@@ -62,7 +62,8 @@ void AddMetadataFlags(HelpGroup& group, ClientOptions& flags) {
       [&flags](const std::string& key, const std::string& value) {
         flags.connection.metadata.emplace_back(absl::AsciiStrToLower(key), value);
       },
-      "Send with every request, such as attend-priority=high|normal|low, attend-tenant=NAME or "
+      "Send this metadata with every request, such as attend-priority=high|normal|low, "
+      "attend-tenant=NAME or "
       "x-request-id=ID; may be repeated");
 }
 

@@ -14,13 +14,14 @@ namespace attention {
 /// that `options` has now. The parser reads the file of a token.
 void AddServerFlags(CLI::App& command, ClientOptions& options);
 
-/// A check that a duration is more than 0. REQUIRES: ParseDuration accepts `text`.
+/// Returns an error text unless the duration is more than 0. REQUIRES: ParseDuration accepts
+/// `text`.
 std::string IsPositiveDuration(const std::string& text);
 
 /// Parses "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 
-/// The exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
+/// Returns the exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
 /// kExitFailed.
 int ExitCodeOf(const absl::Status& status);
 /// Returns the exit code as above; kExitFailed also for false.

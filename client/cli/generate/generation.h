@@ -34,10 +34,10 @@ class TokenSampler {
   explicit TokenSampler(const SamplerOptions& options)
       : options_(options), generator_(options.seed) {}
 
-  /// The number of logits that Choose needs.
+  /// Returns the number of logits that Choose needs.
   int64_t num_logits() const { return options_.temperature > 0 ? options_.top_k : 1; }
 
-  /// The index of the chosen token in `top`. REQUIRES: `top` has logits, largest first.
+  /// Returns the index of the chosen token in `top`. REQUIRES: `top` has logits, largest first.
   int Choose(const v1::TopLogits& top);
 
  private:
@@ -65,7 +65,7 @@ struct Generated {
   /// The time from the prompt to the first token, and from there to the last.
   absl::Duration first_after, others_took;
 
-  /// A line with the number of tokens and their times.
+  /// Returns a line with the number of tokens and their times.
   std::string Timing() const;
 };
 
@@ -76,8 +76,8 @@ class Generation {
   Generation(DecodeStream& stream, const GenerationOptions& options)
       : stream_(stream), options_(options), sampler_(options.sampler) {}
 
-  /// Called with the id of each token and the text that can be shown by then; at the end with id -1
-  /// and the rest of the text.
+  /// Takes the id of each token and the text that can be shown by then; at the end id -1 and the
+  /// rest of the text.
   using OnToken = std::function<void(int32_t id, const std::string& text)>;
 
   /// Generates tokens until an end. REQUIRES: called once; `prompt` is TokenIdsInput or TextInput.
@@ -107,7 +107,7 @@ class StopTexts {
   /// are held back.
   std::string Add(const std::string& bytes);
 
-  /// Whether a stop text was found. From there on nothing is shown.
+  /// Returns whether a stop text was found. From there on nothing is shown.
   bool is_over() const { return is_over_; }
 
   /// Returns the bytes that are held back, at the end of the text.

@@ -27,8 +27,8 @@ absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 /// `word` as a shell reads it back.
 std::string ShellQuoted(const std::string& word);
 
-/// The command line of this program, quoted for a shell, without the values of --metadata; empty if
-/// unknown.
+/// Returns the command line of this program, quoted for a shell, without the values of --metadata;
+/// empty if unknown.
 std::string CommandLine();
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.

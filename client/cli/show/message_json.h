@@ -7,9 +7,9 @@
 
 namespace attention {
 
-/// An object with the fields of `message` under their names in the .proto: numbers as numbers
-/// (unlike protobuf's own JSON, which quotes 64-bit integers), enumerations by name. An optional
-/// field that is absent is left out.
+/// Returns an object with the fields of `message` under their names in the .proto: numbers as
+/// numbers (unlike protobuf's own JSON, which quotes 64-bit integers), enumerations by name. An
+/// optional field that is absent is left out.
 nlohmann::json ToJson(const google::protobuf::Message& message);
 
 /// An array with the JSON of each message.

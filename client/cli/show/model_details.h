@@ -8,10 +8,11 @@
 
 namespace attention {
 
-/// The number of heads: "12", or "12 / 4" with fewer key/value heads.
+/// Returns the number of heads: "12", or "12 / 4" with fewer key/value heads.
 std::string HeadsText(int64_t num_heads, int64_t num_kv_heads);
 
-/// A warning about dtypes that the processor of the server only emulates; empty if there are none.
+/// Returns a warning about dtypes that the processor of the server only emulates; empty if there
+/// are none.
 std::string EmulationWarning(const v1::Model& model);
 
 /// Aligned lines about inputs, outputs, weights and limits, and about loading if `state` is known;

@@ -33,14 +33,14 @@ struct RunReport {
   std::optional<AnswerCheck> check;
 };
 
-/// A line: "block       sequence 0   rows 0 to 255   after 3.210 ms".
+/// Returns a line: "block       sequence 0   rows 0 to 255   after 3.210 ms".
 std::string ToText(const BlockArrival& block);
 
-/// The first line, which describes the request.
+/// Returns the first line, which describes the request.
 std::string ToText(const AttendRequest& request);
 
-/// The lines after the request and the blocks, with the shapes of weights. INVALID_ARGUMENT when
-/// the answer does not fit the request.
+/// Returns the lines after the request and the blocks, with the shapes of weights. INVALID_ARGUMENT
+/// when the answer does not fit the request.
 absl::StatusOr<std::string> ToText(const RunReport& report);
 
 struct TopLogit {
@@ -48,16 +48,16 @@ struct TopLogit {
   float logit = 0;
 };
 
-/// The five largest logits, largest first; of equal logits, the smaller id first.
+/// Returns the five largest logits, largest first; of equal logits, the smaller id first.
 std::vector<TopLogit> TopLogits(std::span<const float> logits);
 
-/// The likeliest tokens after the last row of each sequence, with the text of those that occur in
-/// the texts: [{sequence, top: [{id, logit[, token]}]}]. Empty unless `request` asks for logits.
-/// REQUIRES: `sequences` are those of the answer.
+/// Returns the likeliest tokens after the last row of each sequence, with the text of those that
+/// occur in the texts: [{sequence, top: [{id, logit[, token]}]}]. Empty unless `request` asks for
+/// logits. REQUIRES: `sequences` are those of the answer.
 nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& result,
                               std::span<const SequenceSpan> sequences);
 
-/// The tokens of NextTokensJson as text, a line for each sequence.
+/// Returns the tokens of NextTokensJson as text, a line for each sequence.
 std::string NextTokensText(const nlohmann::json& next_tokens);
 
 /// Shapes, timings in milliseconds, batch, blocks and check, without the elements of tensors.

@@ -18,8 +18,8 @@ namespace attention {
 absl::Status SaveAnswer(const std::string& path, AttentionClient& client,
                         const AttendRequest& request, const AttendResult& result);
 
-/// The picture of the weights in a FILE.safetensors that SaveAnswer wrote. INVALID_ARGUMENT for
-/// another file.
+/// Returns the picture of the weights in a FILE.safetensors that SaveAnswer wrote. INVALID_ARGUMENT
+/// for another file.
 absl::StatusOr<AttentionPicture> PictureOfFile(const std::string& path);
 
 }  // namespace attention

@@ -7,11 +7,11 @@
 
 namespace attention {
 
-/// One line for each row of UTF-8: the first column aligned left, the others right. REQUIRES: all
-/// rows have as many cells.
+/// Returns one line for each row of UTF-8: the first column aligned left, the others right.
+/// REQUIRES: all rows have as many cells.
 std::string TextTable(const std::vector<std::vector<std::string>>& rows);
 
-/// A number of bytes as text: "12.3 MiB".
+/// Returns a number of bytes as text: "12.3 MiB".
 std::string Mebibytes(int64_t bytes);
 
 }  // namespace attention

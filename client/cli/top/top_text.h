@@ -26,7 +26,7 @@ struct TopView {
 /// control the terminal.
 std::string TopText(const TopView& view);
 
-/// The lines of `text` that fit the terminal, each cut to its width.
+/// Returns the lines of `text` that fit the terminal, each cut to its width.
 std::string FitTo(const TerminalSize& size, const std::string& text);
 
 }  // namespace attention

@@ -45,19 +45,19 @@ class AttentionPlan {
   void ForgetKernels();
 
   Dtype compute() const { return compute_; }
-  /// The widths in packed memory, rounded up so that few kernels serve all widths. The padding is
-  /// zero.
+  /// Returns the widths in packed memory, rounded up so that few kernels serve all widths. The
+  /// padding is zero.
   int64_t depth() const { return depth_; }
   int64_t value_width() const { return value_width_; }
 
-  /// The number of elements of a packed block of kKeyBlock keys, and of their values.
+  /// Returns the number of elements of a packed block of kKeyBlock keys, and of their values.
   int64_t key_block_elements() const { return depth_ * kKeyBlock; }
   int64_t value_block_elements() const { return value_width_ * kKeyBlock; }
 
-  /// The width of a head in packed memory.
+  /// Returns the width of a head in packed memory.
   static int64_t PaddedWidth(int64_t width) { return RoundUp(width, kWidthMultiple); }
 
-  /// The smallest number of tile rows, >= rows, for which kernels exist.
+  /// Returns the smallest number of tile rows, >= rows, for which kernels exist.
   static int64_t PaddedRows(int64_t rows);
 
   /// scores[rows, keys] (row stride kScoreStride) (+)= query[rows, first_depth...]
@@ -69,7 +69,7 @@ class AttentionPlan {
   /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChain.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
-  /// The products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
+  /// Returns the products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
   /// kScoreStride), int32 results; Score takes all dimensions and kKeyBlock keys at once.
   const Gemm& Int8Score(int64_t padded_rows) const;
   const Gemm& Int8WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;

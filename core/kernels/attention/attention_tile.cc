@@ -6,10 +6,10 @@
 #include <span>
 
 #include "core/kernels/attention/key_tile.h"
+#include "core/kernels/attention/tile_logits.h"
 #include "core/kernels/attention/tile_products.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/weight_rows.h"
-#include "core/kernels/tile/row_exponent.h"
 
 namespace attention {
 namespace {
@@ -43,15 +43,11 @@ class AttentionTile {
   void AttendTo(int64_t first_key, int64_t end_key);
 
   void Score(const KeyTile& keys) const;
-  void ShapeLogits(const KeyTile& keys, const Rectangle& part) const;
   bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
   void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum, bool rounds);
   void AddValues(const KeyTile& keys) const;
 
-  int64_t NearestKey(int64_t row) const;
-  double LogitShift(int64_t row) const;
-  double LogitExponent(int64_t row) const;
-  float SinkTerm(int64_t row) const;
+  float SinkTerm(int64_t row) const { return logits_.SinkTerm(row, row_max_[row]); }
 
   // Fixed for the tile.
   const TileSetup setup_;
@@ -60,6 +56,7 @@ class AttentionTile {
   const TileBuffers buffers_;
   const RowKeys row_keys_;
   const TileProducts products_;
+  const TileLogits logits_;
   // The key tiles that are computed now.
   KeyTile key_tiles_[kMostTilesAhead];
   // Over the keys of the section so far: of each row, the maximum of its scores and the sum of its
@@ -77,6 +74,7 @@ AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
       buffers_(setup_, scratch),
       row_keys_(setup_),
       products_(setup_, buffers_),
+      logits_(setup_),
       sums_{buffers_.accumulator, row_max_, row_sum_} {
   for (int64_t i = 0; i < kMostTilesAhead; ++i) {
     const int64_t offset = i * kFewRows * kScoreStride;
@@ -150,29 +148,6 @@ void AttentionTile::Score(const KeyTile& keys) const {
                 [&](const Rectangle& part) { products_.Score(keys, part); });
 }
 
-/// Computes logits from raw scores, where that is more than a factor.
-void AttentionTile::ShapeLogits(const KeyTile& keys, const Rectangle& part) const {
-  const int64_t first_key = keys.first_key + part.begin;
-  LogitRow terms[kQueryTile];
-  for (int64_t i = 0; i < part.rows; ++i) {
-    const int64_t row = part.first_row + i;
-    const int64_t head = setup_.HeadOf(row);
-    const Bias& bias = options_.bias;
-    terms[i] = {
-        .alibi_slope = options_.alibi_slopes.empty() ? 0 : options_.alibi_slopes[head],
-        .first_distance = static_cast<float>(NearestKey(row) - first_key),
-        .bias = bias.data == nullptr ? nullptr : bias.Row(head, setup_.RowOf(row)) + first_key};
-  }
-  setup_.kernels.logits(
-      {.scores = keys.ScoreRow(part.first_row) + part.begin,
-       .stride = kScoreStride,
-       .rows = part.rows,
-       .cols = std::min(part.end, sequence_.kv_len() - keys.first_key) - part.begin,
-       .scale = std::abs(*options_.scale),
-       .softcap = options_.softcap,
-       .terms = terms});
-}
-
 /// Sets the scores of keys that are hidden from the group's rows to -infinity, but for columns from
 /// visible_end on. Returns whether a score may be -infinity.
 bool AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
@@ -199,7 +174,7 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
   const int64_t r = part.first_row;
   float* scores = keys.ScoreRow(r) + part.begin;
   if (setup_.shapes_logits) {
-    ShapeLogits(keys, part);
+    logits_.Shape(keys, part);
   }
   const bool hides = HideKeys(keys, group);
   int64_t counted_from_begin[kQueryTile];
@@ -264,39 +239,6 @@ void AttentionTile::AddValues(const KeyTile& keys) const {
   });
 }
 
-/// The position from which ALiBi's distances are counted: the row's own, or the nearest that has a
-/// key. A distance that all keys share would only cost digits.
-int64_t AttentionTile::NearestKey(int64_t row) const {
-  const int64_t position = *options_.query_offset + setup_.RowOf(row);
-  return std::clamp<int64_t>(position, 0, std::max<int64_t>(sequence_.kv_len() - 1, 0));
-}
-
-/// Returns the number to subtract from the row's logits, because NearestKey is not its position.
-double AttentionTile::LogitShift(int64_t row) const {
-  if (options_.alibi_slopes.empty()) {
-    return 0;
-  }
-  const int64_t position = *options_.query_offset + setup_.RowOf(row);
-  return options_.alibi_slopes[setup_.HeadOf(row)] *
-         std::abs(static_cast<double>(position - NearestKey(row)));
-}
-
-/// The logit, as an exponent of 2, that the row's probabilities are relative to.
-double AttentionTile::LogitExponent(int64_t row) const {
-  return IsSoftmax(options_.similarity) ? RowExponent(row_max_[row], setup_.scale_log2e) -
-                                              LogitShift(row) * std::numbers::log2e
-                                        : 0;
-}
-
-/// Returns the term that the sink of the row's head adds to the row's sum.
-float AttentionTile::SinkTerm(int64_t row) const {
-  if (options_.sinks.empty() || row_max_[row] == kMinusInfinity) {
-    return 0;
-  }
-  const double sink = options_.sinks[setup_.HeadOf(row)];
-  return static_cast<float>(std::exp2(sink * std::numbers::log2e - LogitExponent(row)));
-}
-
 void AttentionTile::WriteOutput() const {
   float denominators[kQueryTile];
   for (int64_t r = 0; r < setup_.rows; ++r) {
@@ -307,7 +249,8 @@ void AttentionTile::WriteOutput() const {
 
 void AttentionTile::WriteLogSumExp() const {
   for (int64_t r = 0; r < setup_.rows; ++r) {
-    const double log2_sum = LogitExponent(r) + std::log2(static_cast<double>(row_sum_[r]));
+    const double log2_sum =
+        logits_.ExponentOf(r, row_max_[r]) + std::log2(static_cast<double>(row_sum_[r]));
     sequence_.log_sum_exp[setup_.HeadOf(r) * sequence_.query.tokens + setup_.RowOf(r)] =
         row_sum_[r] == 0 ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
   }

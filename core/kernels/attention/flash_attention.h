@@ -51,7 +51,7 @@ class FlashAttention {
   /// keys. Without Expect it does nothing, and need not be called.
   void Attend(const Stage& stage);
 
-  /// The number n such that the rows of `range` attend to keys [0, n) only.
+  /// Returns the number n such that the rows of `range` attend to keys [0, n) only.
   int64_t KeysNeeded(const RowRange& range) const;
 
   /// Computes all rows as one stage.

@@ -16,7 +16,7 @@ namespace attention {
 /// The sums over the first key blocks of a key/value head of one sequence.
 class LinearState {
  public:
-  /// The size of the sums, a multiple of 64.
+  /// Returns the size of the sums, a multiple of 64.
   static int64_t SizeBytes(const AttentionPlan& plan) {
     return plan.depth() * (plan.value_width() + 1) * static_cast<int64_t>(sizeof(float));
   }

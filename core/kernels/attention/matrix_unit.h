@@ -10,9 +10,9 @@ namespace attention {
 /// `depth` up to 32, as found in oneDNN 3.7. REQUIRES: depth is even.
 int64_t MatrixTileSteps(int64_t depth);
 
-/// Whether FewRowProduct::kBf16Matrix has the bits of oneDNN's kernels on this processor. The first
-/// call computes some small products both ways, in less than a millisecond; false without a matrix
-/// unit. Thread-safe. Throws as FindGemm does. REQUIRES: a KernelLease lives.
+/// Returns whether FewRowProduct::kBf16Matrix has the bits of oneDNN's kernels on this processor.
+/// The first call computes some small products both ways, in less than a millisecond; false without
+/// a matrix unit. Thread-safe. Throws as FindGemm does. REQUIRES: a KernelLease lives.
 bool HasMatrixUnitBits();
 
 }  // namespace attention

@@ -23,10 +23,10 @@ struct KeysToPack {
   HeadPage page;
 };
 
-/// The format in which keys are packed that no cache holds.
+/// Returns the format in which keys are packed that no cache holds.
 KeyValueStorage StorageOf(const AttentionPlan& plan);
 
-/// The layout of a head of `keys` keys, which is rounded up to whole key blocks.
+/// Returns the layout of a head of `keys` keys, which is rounded up to whole key blocks.
 HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys);
 
 /// Packs them, the keys after their norm, rotation and feature map. `scratch` has room for

@@ -35,7 +35,7 @@ struct FlashSequence {
   int64_t kv_len() const { return key.tokens; }
   /// Borrows from this sequence.
   Visibility visibility() const { return {options, kv_len()}; }
-  /// The number of query heads that share a key/value head.
+  /// Returns the number of query heads that share a key/value head.
   int64_t group() const { return query.num_heads / key.num_heads; }
   bool wants_weights() const { return weights != nullptr || top_k > 0; }
 };

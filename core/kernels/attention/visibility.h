@@ -36,16 +36,16 @@ class Visibility {
       : options_(options), kv_len_(kv_len), query_offset_(*options.query_offset) {}
 
   int64_t query_offset() const { return query_offset_; }
-  /// The smallest range that holds every key the row may attend to by its position.
+  /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
     return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
                                                                   : RangeWithExceptions(row);
   }
-  /// Whether the range of a row may contain keys that are hidden from it.
+  /// Returns whether the range of a row may contain keys that are hidden from it.
   bool has_holes() const;
-  /// Whether the row attends to the key. REQUIRES: 0 <= key < kv_len.
+  /// Returns whether the row attends to the key. REQUIRES: 0 <= key < kv_len.
   bool AttendsTo(int64_t head, int64_t row, int64_t key) const;
-  /// Whether the row attends to at least one key of `keys`.
+  /// Returns whether the row attends to at least one key of `keys`.
   bool AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const;
   /// Sets scores[j - keys.begin] to -infinity for every j of `keys` that is hidden from the row.
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;

@@ -26,7 +26,7 @@ class WeightRows {
     float weight;
     int32_t key;
   };
-  /// The heap order: the top is the first candidate to be replaced.
+  /// Orders the heap: its top is the first candidate to be replaced.
   static bool IsBetter(const Candidate& a, const Candidate& b) {
     return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
   }

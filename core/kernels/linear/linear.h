@@ -50,11 +50,11 @@ class PackedLinear {
 
   int64_t in_features() const { return in_features_; }
   Dtype compute() const { return format_.compute; }
-  /// The number of columns of the whole result, padding included. It is the row stride of a buffer
-  /// for all parts.
+  /// Returns the number of columns of the whole result, padding included. It is the row stride of a
+  /// buffer for all parts.
   int64_t num_columns() const { return columns_.back(); }
   int64_t ColumnOf(int64_t part) const { return columns_[part]; }
-  /// The size of the weights, all copies counted.
+  /// Returns the size of the weights, all copies counted.
   size_t size_bytes() const {
     return copies_.size() * copies_.front().size_bytes() + bias_.size_bytes();
   }
@@ -96,9 +96,9 @@ class PackedLinear {
   int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
   size_t BlockBytes() const;
-  /// The first copy, while it is packed.
+  /// Returns the first copy, while it is packed.
   std::byte* Block(int64_t block) { return copies_.front().data() + block * BlockBytes(); }
-  /// The copy that the calling thread reads.
+  /// Returns the copy that the calling thread reads.
   const std::byte* Block(int64_t block) const {
     const size_t copy = std::min<size_t>(CurrentNumaNode(), copies_.size() - 1);
     return copies_[copy].data() + block * BlockBytes();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/kernels/onednn/gemm_kernel.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/aligned_buffer.h"
 #include "core/tensor/tensor.h"
@@ -114,16 +115,16 @@ void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, 
                                          target);
     return;
   }
-  // pack_rows always writes kKeyBlock inputs, and the last chunk may have fewer: it writes to a
+  // pack_rows always writes kKeyBlock inputs, of which the last call may have fewer: it writes to a
   // buffer first.
-  AlignedBuffer chunk(kKeyBlock * kColumnBlock * SizeOf(compute));
+  AlignedBuffer packed(kKeyBlock * kColumnBlock * SizeOf(compute));
   for (int64_t k = 0; k < depth; k += kKeyBlock) {
     const int64_t inputs = std::min(kKeyBlock, depth - k);
     const Rows rows{ElementAt(w.data, w.dtype, k * w.stride + block.first), w.dtype, w.stride};
     const ConvertedRows converted(rows, inputs, block.count, rounded);
     CurrentTileKernels().pack_rows(converted.Source(inputs, block.count), compute, kColumnBlock,
-                                   chunk.data());
-    std::copy_n(chunk.data(), inputs * kColumnBlock * SizeOf(compute),
+                                   packed.data());
+    std::copy_n(packed.data(), inputs * kColumnBlock * SizeOf(compute),
                 target + k * kColumnBlock * SizeOf(compute));
   }
 }
@@ -147,7 +148,7 @@ void PackBlockInt8(const ChannelBlock& block, std::byte* target) {
     float sum = 0;  // exact: integers below 2^24
     for (int64_t k = 0; k < depth; ++k) {
       const float integer = ToInteger(channel[k], scale);
-      integers[(k / 4 * kColumnBlock + c) * 4 + k % 4] = static_cast<int8_t>(integer);
+      integers[PackedIndex(k, c, kColumnBlock, 4)] = static_cast<int8_t>(integer);
       sum += integer;
     }
     scales[c] = scale;

@@ -28,8 +28,8 @@ constexpr int64_t Int8Depth(int64_t in_features) { return (in_features + 3) / 4 
 constexpr size_t Int8BlockBytes(int64_t in_features) {
   return Int8Depth(in_features) * kColumnBlock + 2 * kColumnBlock * sizeof(float);
 }
-/// The numbers behind the s8 [in_features / 4][kColumnBlock][4]: the scale of each channel, then
-/// 128 times the sum of its integers.
+/// Returns the numbers behind the s8 [in_features / 4][kColumnBlock][4]: the scale of each channel,
+/// then 128 times the sum of its integers.
 inline const float* Int8Scales(const std::byte* block, int64_t in_features) {
   return reinterpret_cast<const float*>(block + Int8Depth(in_features) * kColumnBlock);
 }

@@ -50,10 +50,10 @@ std::string_view Name(Isa isa);
 /// the CPU multiplies bf16, else f32.
 Dtype ComputeDtype(Dtype dtype);
 
-/// Whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX).
+/// Returns whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX).
 bool HasMatrixUnit();
 
-/// Whether 8-bit integers are multiplied as integers: on x86-64.
+/// Returns whether 8-bit integers are multiplied as integers: on x86-64.
 bool MultipliesInt8();
 
 }  // namespace attention

@@ -19,7 +19,7 @@ LinearDescription PartOf(LinearDescription whole, int64_t first, int64_t out_fea
 /// Describes the layer norm of `name`.weight and `name`.bias.
 NormDescription LayerNorm(const std::string& name, int64_t width, float epsilon);
 
-/// The shape in which every head has width d_model / num_heads. REQUIRES: num_heads divides
+/// Returns the shape in which every head has width d_model / num_heads. REQUIRES: num_heads divides
 /// d_model.
 MultiHeadAttentionShape EqualHeads(int64_t d_model, int64_t num_heads);
 

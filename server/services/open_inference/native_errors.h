@@ -7,7 +7,7 @@
 
 namespace attention {
 
-/// The names that errors use: `input "query"`, `output "weights"`, `parameter "layer"`.
+/// Returns the names that errors use: `input "query"`, `output "weights"`, `parameter "layer"`.
 std::string InputName(const std::string& name);
 std::string OutputName(const std::string& name);
 std::string ParameterName(const std::string& name);

@@ -20,20 +20,10 @@ constexpr int kPostedInferences = 4;
 InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service,
                                  const OpenInferenceService::Dependencies& dependencies,
                                  const ReplyLimit& limit) {
-  return {.service = service,
-          .calls = {.queue = nullptr,
-                    .models = dependencies.models,
-                    .executor = dependencies.executor,
-                    .sessions = dependencies.sessions,
-                    .admission = dependencies.admission,
-                    .live_calls = dependencies.live_calls,
-                    .receiving = dependencies.receiving,
-                    .idle = dependencies.idle,
-                    .access = dependencies.access,
-                    .observer = dependencies.observer,
-                    .unary_limit = limit,
-                    .stream_limit = limit},
-          .shared_memory = dependencies.shared_memory};
+  InferEnvironment infer = {
+      .service = service, .calls = dependencies.calls, .shared_memory = dependencies.shared_memory};
+  infer.calls.unary_limit = infer.calls.stream_limit = limit;
+  return infer;
 }
 
 }  // namespace
@@ -78,8 +68,9 @@ void OpenInferenceService::Begin(typename Call::Method method, int posted_calls)
 template <typename Request, typename Reply, typename Answer>
 void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
   using Call = TypedCall<Service, Request, Reply>;
-  Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.access,
-               dependencies_.observer, nullptr, dependencies_.live_calls, dependencies_.receiving},
+  Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.calls.access,
+               dependencies_.calls.observer, nullptr, dependencies_.calls.live_calls,
+               dependencies_.calls.receiving},
               kPostedInferences);
 }
 
@@ -105,8 +96,9 @@ void OpenInferenceService::AddChange(const char* name,
                              : call->caller().HideOtherModels(done));
     });
   };
-  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.access, dependencies_.observer,
-               &dependencies_.admission, dependencies_.live_calls, dependencies_.receiving},
+  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.calls.access,
+               dependencies_.calls.observer, &dependencies_.calls.admission,
+               dependencies_.calls.live_calls, dependencies_.calls.receiving},
               1);
 }
 
@@ -115,7 +107,7 @@ std::vector<InferTarget> OpenInferenceService::Served(const Caller& caller) cons
   if (caller.MayUse(kBareAttention)) {
     served.push_back({kBareAttention, kBareAttentionVersion, nullptr});
   }
-  for (std::shared_ptr<const Model>& model : dependencies_.models.List()) {
+  for (std::shared_ptr<const Model>& model : dependencies_.calls.models.List()) {
     const ModelInfo& info = model->info();
     if (caller.MayUse(info.name)) {
       served.push_back({info.name, info.version, std::move(model)});
@@ -128,7 +120,7 @@ absl::StatusOr<InferTarget> OpenInferenceService::Find(const std::string& name,
                                                        const std::string& version,
                                                        const Caller& caller) const {
   RETURN_IF_ERROR(caller.CheckModel(name));
-  absl::StatusOr<InferTarget> target = FindTarget(dependencies_.models, name, version);
+  absl::StatusOr<InferTarget> target = FindTarget(dependencies_.calls.models, name, version);
   RETURN_IF_ERROR(caller.HideOtherModels(target.status()));
   return target;
 }
@@ -151,8 +143,8 @@ void OpenInferenceService::AddHealthMethods() {
       [this](const inference::ModelReadyRequest& request, const Caller& caller) {
         inference::ModelReadyResponse response;
         const bool is_found = Find(request.name(), request.version(), caller).ok();
-        if (is_found && dependencies_.admission.TryEnter()) {
-          dependencies_.admission.Leave();
+        if (is_found && dependencies_.calls.admission.TryEnter()) {
+          dependencies_.calls.admission.Leave();
           response.set_ready(true);
         }
         return absl::StatusOr<inference::ModelReadyResponse>(response);
@@ -201,7 +193,7 @@ void OpenInferenceService::AddStatistics() {
           version = version.empty() ? "" : absl::StrCat(target.version);
         }
         inference::ModelStatisticsResponse response;
-        const auto counts = dependencies_.observer.counter().by_model();
+        const auto counts = dependencies_.calls.observer.counter().by_model();
         for (const InferTarget& served : Served(caller)) {
           const bool is_named = request.name().empty() || request.name() == served.name;
           const bool is_versions = version.empty() || version == absl::StrCat(served.version);

@@ -16,30 +16,22 @@ class OpenInferenceService {
  public:
   /// The parts that the service uses; all outlive it.
   struct Dependencies {
-    const ModelRepository& models;
-    Executor& executor;
+    /// Without the queue and the limits, which the service adds.
+    CallEnvironment calls;
     /// Null: there is no folder of models.
     ModelLoader* loader;
-    RequestObserver& observer;
-    SessionTable& sessions;
     HealthRegistry& health;
-    Gate& admission;
-    Gate& live_calls;
-    ReceiveWatch& receiving;
-    IdleWatch& idle;
-    /// The rights of callers.
-    const Access& access;
     /// Null: shared memory is disabled.
     SharedMemory* shared_memory;
   };
 
   OpenInferenceService(const Dependencies& dependencies, int64_t max_message_bytes);
 
-  /// The service to register with a server's builder. Outlives the server.
+  /// Returns the service to register with a server's builder. This object outlives the server.
   grpc::Service& grpc_service() { return service_; }
 
-  /// Posts the first calls. REQUIRES: the server has started, and `queue` is one of its queues.
-  /// Called once.
+  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its queues,
+  /// and it was not called before.
   void Start(grpc::ServerCompletionQueue* queue);
 
  private:

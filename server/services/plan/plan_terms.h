@@ -37,9 +37,9 @@ int64_t InflatingCost(const grpc::ByteBuffer& wire, int64_t max_bytes);
 
 /// The terms. Null functions: there are none.
 struct PlanTerms {
-  /// Called between the steps of long work. An error ends the plan.
+  /// Planning calls this between the steps of long work. An error ends the plan.
   std::function<absl::Status()> check = nullptr;
-  /// Called before much memory is allocated; an error ends the plan.
+  /// Planning calls this before it allocates much memory. An error ends the plan.
   std::function<absl::Status(int64_t bytes)> reserve = nullptr;
 
   absl::Status Check() const { return check == nullptr ? absl::OkStatus() : check(); }

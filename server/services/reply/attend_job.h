@@ -22,7 +22,7 @@ class AttendSink {
   virtual void OnRows(const std::shared_ptr<const AttendReply>& reply, const RowRange& rows) = 0;
   virtual void Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                       const BatchStats& stats) = 0;
-  /// The function for Job::GiveUpReply, which may be called after the sink's end.
+  /// Returns the function for Job::GiveUpReply, which may be called after the sink's end.
   virtual std::function<void()> GiveUp() = 0;
 };
 

@@ -63,7 +63,7 @@ class AttendReply {
   void* Output(int64_t sequence);
   const void* Output(int64_t sequence) const;
   int64_t OutputRows(int64_t sequence) const { return outputs_[sequence].rows; }
-  /// The number of elements of a row.
+  /// Returns the number of elements of a row.
   int64_t width() const { return width_; }
   Dtype dtype() const { return dtype_; }
   ScoreOutputs Scores(int64_t sequence);

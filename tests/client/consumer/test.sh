@@ -6,6 +6,8 @@ set -euo pipefail
 cmake=$1 build=$2 server=$3 work=$4
 here=$(dirname "$(readlink -f "$0")")
 source=$here/../../..
+# shellcheck source=tests/support/server_address.sh
+. "$source/tests/support/server_address.sh"
 server_pid=
 finish() { [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true; }
 trap finish EXIT
@@ -50,13 +52,7 @@ configure "$here" "$work/by-cmake" -DCMAKE_PREFIX_PATH="$work/moved" -DATTEND_WA
 # shellcheck disable=SC2046 # a list of words
 "$compiler" -std=c++20 "$here/main.cc" $(pkg-config --cflags --libs attend-client) -o "$work/by-pkg-config"
 
-for ((tries = 0; tries < 3000; tries++)); do
-  address=$(sed -n 's/^attend-server listening on //p' "$work/server.log")
-  [ -z "$address" ] || break
-  kill -0 "$server_pid" 2>/dev/null || break
-  sleep 0.1
-done
-[ -n "$address" ] || fail "the server did not start: $(cat "$work/server.log")"
+address=$(server_address "$work/server.log" "$server_pid")
 for consumer in "$work/by-cmake/consumer" "$work/by-pkg-config"; do
   said=$("$consumer" "$address")
   [ "$said" = "5 512 " ] || fail "$consumer: expected an output of the shape 5 512, found $said"

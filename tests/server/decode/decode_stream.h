@@ -109,6 +109,19 @@ inline v1::DecodeRequest OpenModel(const std::string& model, std::optional<int64
   return request;
 }
 
+/// Opens a session that may be resumed within a minute.
+inline v1::DecodeRequest OpenToResume(const std::string& model = "demo") {
+  v1::DecodeRequest request = OpenModel(model);
+  request.mutable_open()->set_resume_ttl_ms(60'000);
+  return request;
+}
+
+inline v1::DecodeRequest Resuming(const std::string& token) {
+  v1::DecodeRequest request;
+  request.mutable_open()->set_resume_token(token);
+  return request;
+}
+
 inline v1::DecodeRequest OpenHeads(int64_t num_heads, int64_t num_kv_heads, int64_t head_dim) {
   v1::DecodeRequest request;
   v1::AttentionHeads& heads = *request.mutable_open()->mutable_heads();

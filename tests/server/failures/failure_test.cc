@@ -60,12 +60,7 @@ class FailureTest : public ::testing::Test {
     return options;
   }
 
-  v1::ServerStatistics Statistics() {
-    grpc::ClientContext context;
-    v1::ServerStatistics statistics;
-    EXPECT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
-    return statistics;
-  }
+  v1::ServerStatistics Statistics() { return client_.Statistics(); }
 
   void ExpectNothingHeld() {
     EXPECT_TRUE(Eventually([&] {

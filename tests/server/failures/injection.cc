@@ -66,7 +66,8 @@ bool Fails(Resource resource, const void* caller) {
     return false;
   }
   is_spared = true;  // the look at the stack allocates
-  const bool is_of_others = IsOfOthers();
+  // No template maps memory. A kernel that a new thread generates has the library right behind it.
+  const bool is_of_others = resource != Resource::kMapping && IsOfOthers();
   is_spared = false;
   // Unless it was all over meanwhile.
   int64_t looking = kLooking;

@@ -84,12 +84,7 @@ class GoldenServerTest : public ::testing::Test {
   }
   static void TearDownTestSuite() { server_.reset(); }
 
-  v1::AttendResponse Attend(const v1::AttendRequest& request) {
-    v1::AttendResponse response;
-    const grpc::Status status = client_.Attend(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
+  v1::AttendResponse Attend(const v1::AttendRequest& request) { return client_.Must(request); }
 
   static inline std::unique_ptr<InProcessServer> server_;
   AttendClient client_{server_->NewChannel()};

@@ -157,9 +157,7 @@ TEST_F(MetricsTest, EveryFamilyHasAHelpTextAndOneType) {
 TEST_F(MetricsTest, StatisticsSayTheSameByModel) {
   EXPECT_EQ(Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {3, 512}))), grpc::StatusCode::OK);
   EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1"));
-  grpc::ClientContext context;
-  v1::ServerStatistics statistics;
-  ASSERT_TRUE(client_.stub().GetStatistics(&context, {}, &statistics).ok());
+  const v1::ServerStatistics statistics = client_.Statistics();
   ASSERT_EQ(statistics.models_size(), 1);
   const v1::ModelStatistics& demo = statistics.models(0);
   EXPECT_EQ(demo.model(), "demo");

@@ -1,8 +1,6 @@
 // What other people's clients send, byte by byte: messages put together by hand as these clients
 // encode them, none of which this repository's stubs would write. Attention of one row to one key
 // gives that key's value.
-#include <grpcpp/generic/generic_stub.h>
-
 #include "proto/codec/status.h"
 #include "tests/proto/wire_bytes.h"
 #include "tests/server/models/admin_client.h"
@@ -15,26 +13,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The reply's bytes.
+/// Returns the bytes of the reply.
 absl::StatusOr<std::string> Send(const std::shared_ptr<grpc::Channel>& channel,
                                  const std::string& method, const std::string& request) {
-  grpc::GenericStub stub(channel);
-  grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  InferClient::SetDeadline(context);
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(&context, "/inference.GRPCInferenceService/" + method,
-                                          Cut(request), &queue);
-  call->StartCall();
-  call->Finish(&reply, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  EXPECT_TRUE(queue.Next(&tag, &ok));
-  if (!status.ok()) {
-    return ToAbslStatus(status);
-  }
-  return Join(reply);
+  return InferClient::CallWithBytes(channel, method, Cut(request));
 }
 
 /// A field of a number below 128.

@@ -1,7 +1,5 @@
 // The protocol's rules about contents, held to by bytes that were put together by hand: attention
 // of one row to one key gives that key's value.
-#include <grpcpp/generic/generic_stub.h>
-
 #include "absl/strings/str_cat.h"
 #include "proto/codec/status.h"
 #include "tests/proto/wire_bytes.h"
@@ -33,25 +31,9 @@ const std::string kContents = Delimited(7, kFive) + Delimited(7, kOne) + Delimit
 
 class WireRulesTest : public ::testing::Test {
  protected:
-  /// The reply's bytes.
+  /// Returns the bytes of the reply.
   absl::StatusOr<std::string> Infer(const std::string& request) {
-    grpc::GenericStub stub(server_.NewChannel());
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    InferClient::SetDeadline(context);
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    const auto call = stub.PrepareUnaryCall(&context, "/inference.GRPCInferenceService/ModelInfer",
-                                            Cut(request, 7), &queue);
-    call->StartCall();
-    call->Finish(&reply, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    if (!status.ok()) {
-      return ToAbslStatus(status);
-    }
-    return Join(reply);
+    return InferClient::CallWithBytes(server_.NewChannel(), "ModelInfer", Cut(request, 7));
   }
   void ExpectInvalid(const std::string& request, const std::string& text) {
     EXPECT_THAT(Infer(request), StatusIs(absl::StatusCode::kInvalidArgument, text));

@@ -125,24 +125,15 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
 }
 
 // Submits a short job as soon as its own first rows are there.
-class LongJob final : public Job {
+class LongJob final : public FakeRowsJob {
  public:
   LongJob(Executor& executor, std::shared_ptr<FakeJob> passenger)
-      : Job(Describe()), executor_(executor), passenger_(std::move(passenger)), job_(Spec()) {}
+      : FakeRowsJob(Spec()), executor_(executor), passenger_(std::move(passenger)) {}
 
   static FakeJobSpec Spec() {
     return {.lengths = {2048}, .seed = 3, .flops = 1e12, .wants_rows = true};
   }
 
-  bool is_cancelled() const override { return false; }
-  void Prepare() override { job_.Prepare(); }
-  void Gather(Operand operand, Dtype dtype, void* target) override {
-    job_.Gather(operand, dtype, target);
-  }
-  void DropInputs() override {}
-  void* Output(size_t sequence) override { return job_.Output(sequence); }
-  ScoreOutputs Scores(size_t) override { return {}; }
-  AttentionOptions Options(size_t) const override { return {}; }
   void OnRows(const RowRange&) override {
     if (!was_submitted_) {
       was_submitted_ = true;
@@ -157,14 +148,10 @@ class LongJob final : public Job {
 
   bool is_finished() const { return is_finished_; }
   bool passenger_was_finished() const { return passenger_was_finished_; }
-  const std::vector<float>& output() const { return job_.output(); }
 
  private:
-  static JobDescription Describe() { return FakeJob(Spec()).description(); }
-
   Executor& executor_;
   const std::shared_ptr<FakeJob> passenger_;
-  FakeJob job_;
   bool was_submitted_ = false;
   bool passenger_was_finished_ = false;
   std::atomic<bool> is_finished_ = false;

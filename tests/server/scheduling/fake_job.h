@@ -149,4 +149,25 @@ class FakeJob final : public Job {
   std::atomic<bool> is_cancelled_ = false;
 };
 
+/// The rows of a FakeJob, for jobs that do something else when they are announced or finished.
+class FakeRowsJob : public Job {
+ public:
+  explicit FakeRowsJob(const FakeJobSpec& spec) : Job(FakeJob(spec).description()), job_(spec) {}
+
+  bool is_cancelled() const override { return false; }
+  void Prepare() override { job_.Prepare(); }
+  void Gather(Operand operand, Dtype dtype, void* target) override {
+    job_.Gather(operand, dtype, target);
+  }
+  void DropInputs() override {}
+  void* Output(size_t sequence) override { return job_.Output(sequence); }
+  ScoreOutputs Scores(size_t) override { return {}; }
+  AttentionOptions Options(size_t) const override { return {}; }
+
+  const std::vector<float>& output() const { return job_.output(); }
+
+ private:
+  FakeJob job_;
+};
+
 }  // namespace attention

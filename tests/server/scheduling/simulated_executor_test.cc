@@ -21,20 +21,12 @@ using ::testing::ElementsAre;
 class SimulatedExecutorTest : public ::testing::Test {
  protected:
   // Its rows take the time that the test says; what comes meanwhile comes at its first rows.
-  class Timed final : public Job {
+  class Timed final : public FakeRowsJob {
    public:
     Timed(SimulatedExecutorTest& test, std::string name, const FakeJobSpec& spec)
-        : Job(FakeJob(spec).description()), test_(test), name_(std::move(name)), job_(spec) {}
+        : FakeRowsJob(spec), test_(test), name_(std::move(name)) {}
 
     bool is_cancelled() const override { return is_cancelled_; }
-    void Prepare() override { job_.Prepare(); }
-    void Gather(Operand operand, Dtype dtype, void* target) override {
-      job_.Gather(operand, dtype, target);
-    }
-    void DropInputs() override {}
-    void* Output(size_t sequence) override { return job_.Output(sequence); }
-    ScoreOutputs Scores(size_t) override { return {}; }
-    AttentionOptions Options(size_t) const override { return {}; }
     void OnRows(const RowRange& rows) override {
       for (const auto& [row, action] : at_rows) {
         if (rows.first_row <= row && row < rows.first_row + rows.rows) {
@@ -48,7 +40,6 @@ class SimulatedExecutorTest : public ::testing::Test {
       test_.ended_.push_back(status.ok() ? name_ : name_ + " not");
     }
     void Cancel() { is_cancelled_ = true; }
-    const std::vector<float>& output() const { return job_.output(); }
 
     std::vector<std::pair<int64_t, std::function<void()>>> at_rows;
     int64_t ns_per_row = 0;
@@ -56,7 +47,6 @@ class SimulatedExecutorTest : public ::testing::Test {
    private:
     SimulatedExecutorTest& test_;
     const std::string name_;
-    FakeJob job_;
     std::atomic<bool> is_cancelled_ = false;
   };
 

@@ -1,6 +1,4 @@
 // Who may call what, and where.
-#include <grpcpp/generic/generic_stub.h>
-
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/inference/open_inference.grpc.pb.h"
@@ -206,22 +204,11 @@ TEST_F(AccessTest, AnAdministratorsModelsMayBeFew) {
   EXPECT_THAT(Call(*native, &Native::UnloadModel, "few", unload), IsOk());
 }
 
-v1::DecodeRequest OpenToResume(const std::string& model) {
-  v1::DecodeRequest request = OpenModel(model);
-  request.mutable_open()->set_resume_ttl_ms(60'000);
-  return request;
-}
-v1::DecodeRequest Resuming(const std::string& token) {
-  v1::DecodeRequest request;
-  request.mutable_open()->set_resume_token(token);
-  return request;
-}
-
 TEST_F(AccessTest, ASessionIsResumedByItsTenantAlone) {
   std::string token;
   {
     DecodeStream stream(channel_, "some");
-    token = stream.Must(OpenToResume("demo")).result.resume_token();
+    token = stream.Must(OpenToResume()).result.resume_token();
     stream.Cancel();
   }
   EXPECT_TRUE(Eventually([&] {
@@ -233,7 +220,7 @@ TEST_F(AccessTest, ASessionIsResumedByItsTenantAlone) {
 
 TEST_F(AccessTest, ATokenThatIsTakenBackEndsItsStreams) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   folder_.Write("tokens.json", R"({"tokens": []})");
   EXPECT_TRUE(Eventually([&] {
     stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
@@ -251,7 +238,7 @@ std::string OnlyAll(const std::string& tenant, const std::string& more = "") {
 
 TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   const Tensor row = SeededTensor(1, Dtype::kF32, {1, kDemoWidth});
   stream.Must(RowsStep(row, 0, 1));
   folder_.Write("tokens.json", OnlyAll("one", R"(, "models": ["small"])"));
@@ -268,78 +255,13 @@ TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
 
 TEST_F(AccessTest, ATokenThatBecomesAnothersEndsItsStreams) {
   DecodeStream stream(channel_, "all");
-  stream.Must(OpenToResume("demo"));
+  stream.Must(OpenToResume());
   folder_.Write("tokens.json", OnlyAll("somebody else"));
   EXPECT_TRUE(Eventually([&] {
     stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
     return !stream.Read().has_value();
   }));
   EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::UNAUTHENTICATED);
-}
-
-// Headers of an Attend, and no message.
-class Upload {
- public:
-  explicit Upload(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
-    context_.AddMetadata("authorization", "Bearer all");
-    call_ = stub_.PrepareCall(&context_, "/attention.v1.AttentionService/Attend", &queue_);
-    call_->StartCall(this);
-    Await();
-  }
-  ~Upload() {
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
-  }
-
-  void Cancel() {
-    context_.TryCancel();
-    Finish();
-  }
-  void End() {
-    call_->WritesDone(this);
-    Await();
-    Finish();
-  }
-
- private:
-  void Await() {
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue_.Next(&tag, &ok));
-  }
-  void Finish() {
-    grpc::Status status;
-    call_->Finish(&status, this);
-    Await();
-  }
-
-  grpc::GenericStub stub_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
-};
-
-TEST_F(AccessTest, ACancelledUploadIsNoInvalidArgument) {
-  ::testing::internal::CaptureStderr();
-  {
-    Upload upload(channel_);
-    EXPECT_THAT(Attend(channel_, "all"), IsOk()) << "later on the same connection: it is there";
-    upload.Cancel();
-  }
-  server_.server().Drain(absl::Minutes(5));
-  const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("code=CANCELLED"));
-  EXPECT_THAT(log, ::testing::Not(HasSubstr("code=INVALID_ARGUMENT")));
-}
-
-TEST_F(AccessTest, AnUploadThatEndsWithoutAMessageIs) {
-  ::testing::internal::CaptureStderr();
-  Upload(channel_).End();
-  server_.server().Drain(absl::Minutes(5));
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("code=INVALID_ARGUMENT"));
 }
 
 TEST_F(AccessTest, TheLocalAdminListenerTrustsWhoReachesIt) {

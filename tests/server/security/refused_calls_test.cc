@@ -1,5 +1,7 @@
-// What an operator hears of calls that are refused: each has a line, is counted, and says who it
-// was.
+// What an operator hears of calls that are refused or given up: each has a line, is counted, and
+// says who it was.
+#include <grpcpp/generic/generic_stub.h>
+
 #include <regex>
 
 #include "gmock/gmock.h"
@@ -162,6 +164,70 @@ TEST_F(RefusedCallsTest, OfAFloodTheLogSaysHowMuchItLeftOut) {
   }
   EXPECT_EQ(lines + left_out, kCalls) << log;
   EXPECT_GE(lines, 20);
+}
+
+// Headers of an Attend, and no message.
+class Upload {
+ public:
+  explicit Upload(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
+    context_.AddMetadata("authorization", "Bearer all");
+    call_ = stub_.PrepareCall(&context_, "/attention.v1.AttentionService/Attend", &queue_);
+    call_->StartCall(this);
+    Await();
+  }
+  ~Upload() {
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  void Cancel() {
+    context_.TryCancel();
+    Finish();
+  }
+  void End() {
+    call_->WritesDone(this);
+    Await();
+    Finish();
+  }
+
+ private:
+  void Await() {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue_.Next(&tag, &ok));
+  }
+  void Finish() {
+    grpc::Status status;
+    call_->Finish(&status, this);
+    Await();
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
+TEST_F(RefusedCallsTest, ACancelledUploadIsNoInvalidArgument) {
+  server_ = std::make_unique<InProcessServer>(ServerOptions{
+      .tokens = folder_.path() + "/tokens.json", .logged_requests = LoggedRequests::kAll});
+  {
+    const auto channel = server_->NewChannel();
+    Upload upload(channel);
+    EXPECT_THAT(Attend(channel, "all"), IsOk()) << "later on the same connection: it is there";
+    upload.Cancel();
+  }
+  const std::string log = EndedLog();
+  EXPECT_THAT(log, HasSubstr("code=CANCELLED"));
+  EXPECT_THAT(log, Not(HasSubstr("code=INVALID_ARGUMENT")));
+}
+
+TEST_F(RefusedCallsTest, AnUploadThatEndsWithoutAMessageIs) {
+  Upload(server_->NewChannel()).End();
+  EXPECT_THAT(EndedLog(), HasSubstr("code=INVALID_ARGUMENT"));
 }
 
 }  // namespace

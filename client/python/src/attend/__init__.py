@@ -19,10 +19,10 @@ from attend.models import (
 )
 from attend.results import (
     AttendResult, Block, LayerWeights, LayerWeightsBlock, LogSumExpBlock, RowBlock, SessionState,
-    ShardedResult, StepResult, TokensBlock, TopWeights, TopWeightsBlock, WeightsBlock,
+    ShardedResult, ShardRange, StepResult, TokensBlock, TopWeights, TopWeightsBlock, WeightsBlock,
 )
 from attend.session import Session
-from attend.sharded_session import ShardedSession, ShardRange
+from attend.sharded_session import ShardedSession
 
 __version__ = "0.2.0"
 __all__ = [

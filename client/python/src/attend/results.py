@@ -139,6 +139,15 @@ class StepResult:
     summary: Summary
 
 
+@dataclasses.dataclass(frozen=True)
+class ShardRange:
+    """Tokens [first, first + count) of the sequence, and the server that holds or held them."""
+
+    first: int
+    count: int
+    server: str
+
+
 class ShardedResult(NamedTuple):
     """The answer to a step of a ShardedSession, over all keys."""
 

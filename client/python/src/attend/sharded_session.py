@@ -16,7 +16,7 @@ from attend._sharding import check_options, check_pages, check_shape, merge
 from attend.client import Client
 from attend.errors import AttendError, InvalidArgument, ResourceExhausted, Unavailable
 from attend.models import HeadsKeywords, OptionKeywords
-from attend.results import Array, ShardedResult, StepResult
+from attend.results import Array, ShardedResult, ShardRange, StepResult
 from attend.session import Session
 
 if TYPE_CHECKING:
@@ -27,15 +27,6 @@ T = TypeVar("T")
 PAGE_TOKENS = 2048
 _ROWS = 2048  # the maximum number of rows of one step, so that no message grows with the page or the call
 _CONCURRENT_PAGES = 16  # of each server
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardRange:
-    """Tokens [first, first + count) of the sequence, and the server that holds or held them."""
-
-    first: int
-    count: int
-    server: str
 
 
 @dataclasses.dataclass

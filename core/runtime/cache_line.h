@@ -1,11 +1,11 @@
-// Where memory that several tensors share is divided.
+// Where memory that several users share is divided.
 #pragma once
 
 #include <cstddef>
 
 namespace attention {
 
-/// The next multiple of 64: a tensor that begins there shares no cache line with the one before.
+/// Returns the next multiple of 64: what begins there shares no cache line with what lies before.
 constexpr size_t RoundUpToLine(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace attention

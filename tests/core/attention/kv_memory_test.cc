@@ -1,0 +1,171 @@
+// The memory of caches: how many bytes they take, which pages they share, and what is refused.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/attention/kv_cache.h"
+#include "gtest/gtest.h"
+#include "tests/core/attention/cached_sequence.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using Storage = KeyValueStorage;
+
+TEST(KvMemoryTest, PagesThatAreNoMultipleOfTheKeyTileAreRefused) {
+  for (const int64_t page_tokens : {0, 64, 511, 513, -512}) {
+    EXPECT_THAT(KvCache::Create({1, 16, 16, Storage::kF32, page_tokens}),
+                StatusIs(kInvalid, ::testing::Eq("page_tokens: expected a multiple of 512, found " +
+                                                 std::to_string(page_tokens))));
+  }
+}
+
+TEST(KvMemoryTest, CachesOfTheSameTokensShareTheirFullPages) {
+  constexpr reference::Extents kLong{1300, 1300, 2, 2, 32, 32};
+  AttentionProblem problem(3, Dtype::kF32, kLong, {.causal = true});
+  RunAlone(problem);
+  const std::vector<uint8_t> expected = Bytes(problem.output);
+  const auto memory = std::make_shared<KvMemory>();
+  CachedSequence first(problem, Storage::kF32, memory, 512);
+  CachedSequence second(problem, Storage::kF32, memory, 512);
+  first.Step(1100);
+  second.Step(1200);
+  const size_t used = memory->used_bytes();
+  const size_t page_bytes = KvCache::SizeBytes(first.cache().shape(), 512);
+  const auto pages = [](const CachedSequence& decoder) {
+    std::vector<const void*> found;
+    decoder.cache().VisitPages([&](const void* page, size_t) { found.push_back(page); });
+    return found;
+  };
+  second.cache().SharePages(first.cache(), 1100);
+  EXPECT_EQ(memory->used_bytes(), used - 2 * page_bytes) << "the third pages are not full";
+  for (const size_t page : {0, 1, 2}) {
+    EXPECT_EQ(pages(first)[page] == pages(second)[page], page < 2) << page;
+  }
+  ASSERT_THAT(first.cache().Truncate(600), IsOk());
+  first.Step(700);  // copies the page that it shares
+  second.Step(100);
+  EXPECT_EQ(Bytes(problem.output), expected);
+  first.cache() = std::move(second.cache());
+  first.Attend(1300);
+  EXPECT_EQ(Bytes(problem.output), expected);
+}
+
+TEST(KvMemoryTest, ForksShareUntilOneIsAppendedTo) {
+  for (const int64_t shared : {1, 100, 256, 400}) {
+    AttentionProblem first(9, Dtype::kF32, kCachedExtents, {.causal = true});
+    AttentionProblem second(10, Dtype::kF32, kCachedExtents, {.causal = true});
+    std::copy_n(first.key.as<float>(), shared * 2 * 48, second.key.as<float>());
+    std::copy_n(first.value.as<float>(), shared * 2 * 40, second.value.as<float>());
+    RunAlone(first);
+    RunAlone(second);
+    const std::vector<uint8_t> expected_first = Bytes(first.output);
+    const std::vector<uint8_t> expected_second = Bytes(second.output);
+
+    auto memory = std::make_shared<KvMemory>();
+    CachedSequence one(first, Storage::kF32, memory);
+    ASSERT_THAT(one.Append(shared), IsOk());
+    const size_t before = memory->used_bytes();
+    CachedSequence two(second, Storage::kF32, memory);
+    two.cache() = one.cache().Fork();
+    EXPECT_EQ(memory->used_bytes(), before) << "a fork costs nothing";
+    one.Attend(shared);
+    two.Attend(shared);
+    // In turn, so that each would overwrite the other's.
+    one.Step(1);
+    two.Step(1);
+    one.Step(kCachedLength - shared - 1);
+    two.Step(kCachedLength - shared - 1);
+    EXPECT_EQ(Bytes(first.output), expected_first) << shared;
+    EXPECT_EQ(Bytes(second.output), expected_second) << shared;
+  }
+}
+
+TEST(KvMemoryTest, CountsEveryPageOnce) {
+  auto memory = std::make_shared<KvMemory>();
+  const KvCacheShape shape{2, 64, 64, Storage::kF32};
+  AttentionProblem problem(11, Dtype::kF32, {600, 600, 2, 2, 64, 64});
+  {
+    CachedSequence decoder(problem, Storage::kF32, memory);
+    EXPECT_EQ(memory->used_bytes(), 0);
+    int64_t length = 0;
+    for (const int64_t count : {1, 63, 1, 63, 128, 1, 300}) {
+      ASSERT_THAT(decoder.Append(count), IsOk());
+      length += count;
+      EXPECT_EQ(decoder.cache().size_bytes(), KvCache::SizeBytes(shape, length)) << length;
+      EXPECT_EQ(memory->used_bytes(), decoder.cache().size_bytes()) << length;
+      // Keys and values, and at most a page and a few flags more.
+      const size_t least = length * 2 * 128 * sizeof(float);
+      EXPECT_GE(memory->used_bytes(), least);
+      EXPECT_LE(memory->used_bytes(), 2 * least + 64 * 2 * 128 * sizeof(float));
+    }
+    const KvCache fork = decoder.cache().Fork();
+    ASSERT_THAT(decoder.cache().Truncate(0), IsOk());
+    EXPECT_EQ(decoder.cache().size_bytes(), 0);
+    EXPECT_EQ(memory->used_bytes(), fork.size_bytes()) << "the fork still needs them";
+  }
+  EXPECT_EQ(memory->used_bytes(), 0);
+}
+
+TEST(KvMemoryTest, Int8TakesAQuarter) {
+  const size_t f32 = KvCache::SizeBytes({8, 128, 128, Storage::kF32}, 1024);
+  EXPECT_LT(KvCache::SizeBytes({8, 128, 128, Storage::kBf16}, 1024), 0.51 * f32);
+  EXPECT_LT(KvCache::SizeBytes({8, 128, 128, Storage::kInt8}, 1024), 0.27 * f32);
+}
+
+TEST(KvMemoryTest, AFullMemoryRefusesAndLosesNothing) {
+  const KvCacheShape shape{2, 48, 40, Storage::kF32};
+  auto memory = std::make_shared<KvMemory>(KvCache::SizeBytes(shape, 512));
+  AttentionProblem problem(12, Dtype::kF32, kCachedExtents, {.causal = true});
+  RunAlone(problem);
+  const std::vector<uint8_t> expected = Bytes(problem.output);
+  CachedSequence decoder(problem, Storage::kF32, memory);
+  ASSERT_THAT(decoder.Append(500), IsOk());
+  const size_t used = memory->used_bytes();
+  EXPECT_THAT(decoder.Append(200),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::HasSubstr("key/value cache: expected room for 200 tokens")));
+  EXPECT_EQ(decoder.cache().length(), 500);
+  EXPECT_EQ(memory->used_bytes(), used);
+  decoder.Attend(500);
+  const int64_t row_bytes = std::ssize(expected) / kCachedLength;
+  const std::vector<uint8_t> actual = Bytes(problem.output);
+  EXPECT_TRUE(std::equal(actual.begin(), actual.begin() + 500 * row_bytes, expected.begin()));
+}
+
+TEST(KvMemoryTest, SizeBytesIsAllThatOneCacheNeeds) {
+  const KvCacheShape shape{2, 48, 40, Storage::kF32};
+  auto memory = std::make_shared<KvMemory>(KvCache::SizeBytes(shape, kCachedLength));
+  AttentionProblem problem(14, Dtype::kF32, kCachedExtents, {.causal = true});
+  CachedSequence decoder(problem, Storage::kF32, memory);
+  for (int64_t i = 0; i < kCachedLength; ++i) {
+    ASSERT_THAT(decoder.Append(1), IsOk()) << i;
+  }
+  EXPECT_EQ(memory->used_bytes(), memory->max_bytes());
+}
+
+TEST(KvMemoryTest, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(KvCache::Create({0, 64, 64, Storage::kF32}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("num_kv_heads")));
+  AttentionProblem problem(13, Dtype::kF32, {5, 5, 2, 2, 64, 64});
+  KvCache cache = *KvCache::Create({2, 64, 32, Storage::kF32});
+  const AttentionSequence s = problem.Sequence();
+  EXPECT_THAT(cache.Append(s.key, s.value),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::Eq("value head_dim: expected 32, found 64")));
+  EXPECT_THAT(cache.Truncate(1), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          ::testing::Eq("length: expected 0 to 0, found 1")));
+  AttentionSequence cached = problem.Sequence();
+  cached.cache = &cache;
+  EXPECT_THAT(
+      Validate({&cached, 1}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::Eq("sequence 0: key tokens beside a cache: expected 0, found 5")));
+}
+
+}  // namespace
+}  // namespace attention

@@ -1,0 +1,158 @@
+// What becomes of a session when its stream ends: broken, idle, or because the server drains.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/server/decode/decode_stream.h"
+#include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
+#include "tests/support/in_process_server.h"
+
+namespace attention {
+namespace {
+
+TEST(StreamEndTest, ACacheEndsWithItsStream) {
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {100, kDemoWidth}), 0, 100));
+  EXPECT_EQ(client.Statistics().sessions(), 1);
+  EXPECT_GT(client.Statistics().cache_bytes(), 100 * 2 * kDemoWidth * 4);
+  stream.Cancel();
+  EXPECT_TRUE(Eventually([&] {
+    const v1::ServerStatistics statistics = client.Statistics();
+    return statistics.cache_bytes() == 0 && statistics.sessions() == 0;
+  }));
+}
+
+TEST(StreamEndTest, ASessionOutlivesABrokenStreamWhenAskedTo) {
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {60, kDemoWidth});
+  std::string token;
+  std::string output;
+  {
+    DecodeStream stream(server.NewChannel());
+    token = stream.Must(OpenToResume()).result.resume_token();
+    EXPECT_EQ(token.size(), 32);
+    output = stream.Must(RowsStep(rows, 0, 40)).rows;
+    stream.Cancel();
+  }
+  ASSERT_TRUE(Eventually([&] { return client.Statistics().parked_sessions() == 1; }));
+  DecodeStream stream(server.NewChannel());
+  const DecodeAnswer resumed = stream.Must(Resuming(token));
+  EXPECT_EQ(resumed.result.length(), 40);
+  EXPECT_NE(resumed.result.resume_token(), token) << "a token resumes once";
+  output += stream.Must(RowsStep(rows, 40, 20)).rows;
+  DecodeStream whole(server.NewChannel());
+  whole.Must(OpenModel("demo"));
+  EXPECT_TRUE(output == whole.Must(RowsStep(rows, 0, 60)).rows);
+  EXPECT_EQ(whole.End().error_code(), grpc::OK);
+  DecodeStream thief(server.NewChannel());
+  EXPECT_EQ(thief.Do(Resuming(token)).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(stream.End().ok()) << "an end that was meant leaves nothing";
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
+}
+
+// The end of a stream's requests and its cancellation reach the server at about the same time, in
+// either order.
+TEST(StreamEndTest, EverySessionOutlivesItsBrokenStream) {
+  constexpr int kStreams = 300;
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  std::vector<std::unique_ptr<DecodeStream>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(std::make_unique<DecodeStream>(server.NewChannel()));
+    streams.back()->Must(OpenToResume());
+  }
+  for (const auto& stream : streams) {
+    stream->Cancel();
+  }
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().parked_sessions() == kStreams; }))
+      << client.Statistics().parked_sessions() << " of " << kStreams << " sessions are parked";
+}
+
+TEST(StreamEndTest, ASessionThatNobodyResumesEnds) {
+  InProcessServer server({.threads = 1});
+  AttendClient client(server.NewChannel());
+  {
+    DecodeStream stream(server.NewChannel());
+    v1::DecodeRequest open = OpenModel("demo");
+    open.mutable_open()->set_resume_ttl_ms(20);
+    stream.Must(open);
+    stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
+    stream.Cancel();
+  }
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().cache_bytes() == 0; }));
+  EXPECT_EQ(client.Statistics().parked_sessions(), 0);
+}
+
+TEST(StreamEndTest, AnIdleStreamIsEndedAndItsSessionWaitsToBeResumed) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  AttendClient client(server.NewChannel());
+  std::string token;
+  {
+    DecodeStream stream(server.NewChannel());
+    token = stream.Must(OpenToResume()).result.resume_token();
+    EXPECT_FALSE(stream.Read().has_value()) << "nothing but the end comes";
+    const grpc::Status status = stream.End();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+    EXPECT_EQ(status.error_message(),
+              "the stream had no request for 100ms (--session-idle-timeout)");
+  }
+  ASSERT_TRUE(Eventually([&] { return client.Statistics().parked_sessions() == 1; }));
+  DecodeStream stream(server.NewChannel());
+  stream.Must(Resuming(token));
+}
+
+TEST(StreamEndTest, AStreamThatOpensNoSessionIsEndedToo) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  DecodeStream stream(server.NewChannel());
+  EXPECT_FALSE(stream.Read().has_value()) << "nothing but the end comes";
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST(StreamEndTest, AStreamThatWaitsForAnAnswerIsNotIdle) {
+  InProcessServer server({.threads = 1,
+                          .max_batch_delay_us = 400'000,
+                          .session_idle_timeout = absl::Milliseconds(40)});
+  DecodeStream stream(server.NewChannel());
+  stream.Send(OpenModel("demo"));
+  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1));
+  EXPECT_TRUE(stream.Read().has_value());
+  const std::optional<DecodeAnswer> answer = stream.Read();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->result.code(), 0) << answer->result.message();
+}
+
+TEST(StreamEndTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Minutes(2)});
+  grpc::ClientContext context;
+  const auto stub = v1::AttentionService::NewStub(server.NewChannel());
+  const auto stream = stub->Decode(&context);
+  ASSERT_TRUE(stream->Write(OpenModel("demo")));
+  v1::DecodeResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find("attend-session-idle-timeout-ms");
+  ASSERT_NE(found, metadata.end());
+  EXPECT_EQ(found->second, "120000");
+}
+
+TEST(StreamEndTest, AServerThatDrainsEndsSessions) {
+  InProcessServer server({.threads = 1});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  server.server().Drain(absl::Minutes(5));
+  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
+  const grpc::Status status = stream.End();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "the server is draining");
+}
+
+}  // namespace
+}  // namespace attention

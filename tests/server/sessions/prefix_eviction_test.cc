@@ -1,0 +1,149 @@
+// Which prefixes the cache evicts, whose, and what stays because somebody uses it.
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "server/sessions/prefix_cache.h"
+#include "tests/server/sessions/prefix_cache_fixture.h"
+#include "tests/server/token_ids.h"
+
+namespace attention {
+namespace {
+
+using PrefixEvictionTest = PrefixCacheTest;
+
+TEST_F(PrefixEvictionTest, WhatIsTakenOutlivesItsEviction) {
+  const Ids ids = Count(0, 600);
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), ids);
+  PrefixCache cache(probe.statistics().bytes);  // for one
+  Ask(cache, Owner(), ids);
+  Prefix taken = cache.Find(Owner(), ids, 599);
+  Ask(cache, Owner(), Count(1, 600));
+  ASSERT_EQ(cache.Find(Owner(), ids, 599).length, 0);
+  ASSERT_EQ(taken.length, 599);
+  ExpectTokens(taken, ids);
+  const std::vector<float> row(kPrefixWidth, 599.0f);
+  Append(row, taken.caches);
+  cache.Add(Owner(), {.ids = ids, .caches = taken.caches, .known = 599, .hidden = row});
+  EXPECT_EQ(cache.Find(Owner(), ids, 600).length, 0) << "what was before it is not known any more";
+}
+
+TEST_F(PrefixEvictionTest, WhatSomebodyUsesIsNotEvictedForRoom) {
+  PrefixCache cache(kEnoughBytes);
+  const Ids prefix = Count(0, 1000);  // ends within a page
+  Ask(cache, Owner(), Join(prefix, {5000, 0}));
+  Ask(cache, Owner(), Join(prefix, {6000, 0}));
+  {
+    const PrefixHold waits = cache.Hold(Owner(), Join(prefix, {1}), 1000);
+    ASSERT_EQ(waits.length(), 1000);
+    const size_t before = memory_->used_bytes();
+    EXPECT_TRUE(Evict(cache));
+    EXPECT_TRUE(Evict(cache)) << "what follows the common tokens";
+    EXPECT_LT(memory_->used_bytes(), before);
+    EXPECT_FALSE(Evict(cache)) << "but not the common tokens";
+    EXPECT_EQ(cache.Find(Owner(), prefix, 1000).length, 1000);
+  }
+  const Prefix runs = cache.Find(Owner(), prefix, 1000);
+  EXPECT_FALSE(Evict(cache)) << "its pages would stay";
+  EXPECT_EQ(cache.statistics().evictions, 2);
+}
+
+TEST_F(PrefixEvictionTest, WhatIsHeldStaysWhenTheBudgetIsFull) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 600));
+  PrefixCache cache(probe.statistics().bytes);  // for one
+  Ask(cache, Owner(), Count(0, 600));
+  const PrefixHold waits = cache.Hold(Owner(), Count(0, 600), 599);
+  Ask(cache, Owner(), Count(1, 600));
+  EXPECT_LE(cache.statistics().bytes, cache.max_bytes());
+  EXPECT_EQ(cache.Take(waits).length, 599);
+  EXPECT_EQ(cache.Find(Owner(), Count(1, 600), 599).length, 0);
+}
+
+TEST_F(PrefixEvictionTest, EvictsTheLeafThatWasNotUsedForLongest) {
+  PrefixCache probe(kEnoughBytes);
+  const Ids prefix = Count(0, 512);
+  Ask(probe, Owner(), Join(prefix, {5000, 0}));
+  const int64_t one = probe.statistics().bytes;
+  Ask(probe, Owner(), Join(prefix, {6000, 0}));
+  const int64_t another = probe.statistics().bytes - one;
+
+  PrefixCache cache(one + another);  // for two leaves
+  Ask(cache, Owner(), Join(prefix, {5000, 0}));
+  Ask(cache, Owner(), Join(prefix, {6000, 0}));
+  EXPECT_EQ(Ask(cache, Owner(), Join(prefix, {5000, 0})), 513) << "now the other is older";
+  EXPECT_EQ(Ask(cache, Owner(), Join(prefix, {7000, 0})), 512);
+  EXPECT_EQ(cache.statistics().evictions, 1);
+  EXPECT_EQ(cache.Find(Owner(), Join(prefix, {6000, 0}), 514).length, 512) << "evicted";
+  EXPECT_EQ(cache.Find(Owner(), Join(prefix, {5000, 0}), 514).length, 514);
+  EXPECT_EQ(cache.Find(Owner(), Join(prefix, {7000, 0}), 514).length, 514);
+  EXPECT_LE(cache.statistics().bytes, cache.max_bytes());
+}
+
+TEST_F(PrefixEvictionTest, AnAccountCannotEndThePrefixesOfOneThatHasLess) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 64));
+  const int64_t one = probe.statistics().bytes;
+
+  PrefixCache cache(10 * one);
+  Ask(cache, Owner("modest"), Count(0, 64));
+  Ask(cache, Owner("modest"), Count(1, 64));
+  for (int32_t i = 0; i < 100; ++i) {
+    Ask(cache, Owner("greedy"), Count(i, 64));
+    EXPECT_LE(cache.statistics().bytes, cache.max_bytes());
+  }
+  EXPECT_EQ(cache.Find(Owner("modest"), Count(0, 64), 64).length, 64);
+  EXPECT_EQ(cache.Find(Owner("modest"), Count(1, 64), 64).length, 64);
+  EXPECT_EQ(cache.Find(Owner("greedy"), Count(99, 64), 64).length, 64);
+  for (int32_t i = 0; i < 100; ++i) {
+    Ask(cache, Owner("modest"), Count(i, 64));
+  }
+  EXPECT_EQ(cache.Find(Owner("greedy"), Count(99, 64), 64).length, 64) << "half stays its own";
+}
+
+TEST_F(PrefixEvictionTest, ASequenceBeyondTheBudgetStaysOutAndLeavesTheOthers) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 512));
+  PrefixCache cache(2 * probe.statistics().bytes);
+  Ask(cache, Owner("b"), Count(0, 100));
+  Ask(cache, Owner("a"), Count(0, 2000));
+  EXPECT_EQ(cache.Find(Owner("a"), Count(0, 2000), 2000).length, 0);
+  EXPECT_EQ(cache.Find(Owner("b"), Count(0, 100), 100).length, 100);
+}
+
+TEST_F(PrefixEvictionTest, ThePrefixesOfAModelGoWithIt) {
+  PrefixCache cache(kEnoughBytes);
+  Ask(cache, Owner(), Count(0, 100));
+  ASSERT_GT(memory_->used_bytes(), 0);
+  model_ = MakePrefixModel();  // a new version, perhaps at the same address
+  EXPECT_EQ(cache.Find(Owner(), Count(0, 100), 99).length, 0);
+  Ask(cache, Owner(), Count(0, 10));
+  EXPECT_EQ(cache.statistics().prefixes, 1) << "the first owner's have gone";
+  model_ = MakePrefixModel();
+  EXPECT_TRUE(Evict(cache, "anybody")) << "nobody needs them";
+  EXPECT_EQ(cache.statistics().bytes, 0);
+  EXPECT_EQ(memory_->used_bytes(), 0);
+}
+
+TEST_F(PrefixEvictionTest, AnotherThreadGivesTheMemoryBack) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 600));
+  int wakes = 0;
+  PrefixCache cache(probe.statistics().bytes, [&] { ++wakes; });
+  Ask(cache, Owner(), Count(0, 600));
+  EXPECT_EQ(wakes, 0);
+  const size_t before = memory_->used_bytes();
+  Ask(cache, Owner(), Count(1, 600));
+  EXPECT_EQ(wakes, 1);
+  EXPECT_GT(memory_->used_bytes(), before);
+  cache.DestroyRemoved();
+  EXPECT_EQ(memory_->used_bytes(), before);
+  Ask(cache, Owner(), Count(2, 600));
+  EXPECT_TRUE(Evict(cache)) << "who needs room does not wait for the other thread";
+  EXPECT_EQ(memory_->used_bytes(), before);
+  EXPECT_EQ(cache.statistics().evictions, 2);
+}
+
+}  // namespace
+}  // namespace attention
