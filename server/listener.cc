@@ -103,11 +103,11 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
 
 void Listener::StartThreads(int num_threads) {
   for (int i = 0; i < kPostedUnknownCalls; ++i) {
-    UnknownCall::Post({unknown_methods_, queue(), live_calls_});
+    UnknownCall::Post({unknown_methods_, queue(), live_calls_, access_});
   }
   threads_->Start(num_threads);
   acceptor_ = std::make_unique<ConnectionAcceptor>(
-      std::move(sockets_), max_connections_, [this](int listener, int connection) {
+      std::move(sockets_), max_connections_, access_.pace(), [this](int listener, int connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
         taken.listener_fd = listener;
         taken.fd = connection;

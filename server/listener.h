@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/scheduling/gate.h"
+#include "server/security/access.h"
 #include "server/server_options.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/sockets/connection_acceptor.h"
@@ -31,6 +32,8 @@ struct ListenerOptions {
   bool has_reflection = false;
   /// Counts the calls that exist.
   Gate& live_calls;
+  /// The rights of callers, and the pace of their connections.
+  const Access& access;
 };
 
 class Listener {
@@ -52,6 +55,8 @@ class Listener {
   /// the limit. Called after StartThreads.
   int64_t CountConnections() const { return acceptor_->CountOpen(); }
   int64_t refused_connections() const { return acceptor_->refused(); }
+  /// The number of connections that had to wait because of their host's pace.
+  int64_t delayed_connections() const { return acceptor_->delayed(); }
   /// Accepts no further connections: the system refuses them. Open ones are served as before.
   /// REQUIRES: StartThreads was called.
   void StopAccepting();
@@ -62,9 +67,12 @@ class Listener {
 
  private:
   explicit Listener(const ListenerOptions& options)
-      : live_calls_(options.live_calls), max_connections_(options.limits.max_connections) {}
+      : live_calls_(options.live_calls),
+        access_(options.access),
+        max_connections_(options.limits.max_connections) {}
 
   Gate& live_calls_;
+  const Access& access_;
   const int64_t max_connections_;
   grpc::AsyncGenericService unknown_methods_;
   std::vector<std::string> addresses_;

@@ -105,6 +105,9 @@ struct ServerOptions {
   /// The interval at which incoming messages are checked. There is no such option; tests make it
   /// short.
   absl::Duration receive_tick = absl::Seconds(1);
+  /// The calls without work that a host may make at once, and in each second, before its new
+  /// connections have to wait. There is no such option; tests make it small.
+  int64_t calls_without_work = 250;
   /// The time without progress of the compute threads after which health is NOT_SERVING; zero:
   /// never.
   absl::Duration stall_timeout = absl::Minutes(1);

@@ -90,7 +90,8 @@ ServerState::ServerState(const ServerOptions& given)
                 .max_prefix_bytes = given.prefix_cache_bytes}),
       idle(given.session_idle_timeout > absl::ZeroDuration() ? given.session_idle_timeout
                                                              : absl::InfiniteDuration()),
-      health_service({health, observer, open_streams, live_calls, receiving}) {}
+      health_access({.calls_without_work = given.calls_without_work}),
+      health_service({health, observer, open_streams, live_calls, receiving, health_access}) {}
 
 absl::Status ServerState::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
@@ -147,18 +148,19 @@ void ServerState::SetReady(bool is_ready) {
   }
 }
 
-ListenerOptions ServerState::ListenerOptionsOf(const std::string& flag) {
+ListenerOptions ServerState::ListenerOptionsOf(const std::string& flag, const Access& access) {
   return {.flag = flag,
           .addresses = {},
           .credentials = guards.credentials,
           .max_message_bytes = options.max_message_bytes,
           .limits = options.connections,
           .has_reflection = true,
-          .live_calls = live_calls};
+          .live_calls = live_calls,
+          .access = access};
 }
 
 absl::Status ServerState::ListenForHealth() {
-  ListenerOptions health_only = ListenerOptionsOf("--health-listen");
+  ListenerOptions health_only = ListenerOptionsOf("--health-listen", health_access);
   health_only.addresses = {options.health_listen};
   health_only.credentials = grpc::InsecureServerCredentials();
   health_only.max_message_bytes = kMaxHealthMessageBytes;
@@ -181,7 +183,10 @@ std::unique_ptr<ServiceSet> ServerState::MakeServices(bool is_trusted) {
                                      admission,
                                      live_calls};
   return std::make_unique<ServiceSet>(
-      shared, Access::Rules{.tokens = guards.tokens.get(), .is_trusted = is_trusted},
+      shared,
+      Access::Rules{.tokens = guards.tokens.get(),
+                    .is_trusted = is_trusted,
+                    .calls_without_work = options.calls_without_work},
       LimitsOf(options));
 }
 
@@ -190,7 +195,7 @@ absl::Status ServerState::ListenForAdmins() {
     return absl::OkStatus();
   }
   admin = MakeServices(TrustsAdminListener(options));
-  ListenerOptions for_admins = ListenerOptionsOf("--admin-listen");
+  ListenerOptions for_admins = ListenerOptionsOf("--admin-listen", admin->access());
   for_admins.addresses = {options.admin_listen};
   if (const absl::Status status = admin->Open(for_admins); !status.ok()) {
     admin.reset();
@@ -216,7 +221,7 @@ absl::Status ServerState::Listen() {
   receiving.Start(absl::ToChronoNanoseconds(options.receive_tick));
   idle.Start();
   all_callers = MakeServices(/*is_trusted=*/false);
-  ListenerOptions for_callers = ListenerOptionsOf("--listen");
+  ListenerOptions for_callers = ListenerOptionsOf("--listen", all_callers->access());
   for_callers.addresses = options.listen;
   for_callers.has_reflection = guards.tokens == nullptr;
   RETURN_IF_ERROR(all_callers->Open(for_callers));
@@ -265,6 +270,7 @@ MetricsSources ServerState::Sources() {
           .grpc_version = grpc::Version(),
           .connections = [this] { return SumOf(&Listener::CountConnections); },
           .refused_connections = [this] { return SumOf(&Listener::refused_connections); },
+          .delayed_connections = [this] { return SumOf(&Listener::delayed_connections); },
           .certificate_expiry = [&certificates = guards.certificates]() -> std::optional<double> {
             return certificates == nullptr
                        ? std::nullopt

@@ -27,7 +27,7 @@ struct ServerState {
   std::unique_ptr<ServiceSet> MakeServices(bool is_trusted);
   absl::Status Listen();
   /// Returns the options of the listener of a flag, without its addresses.
-  ListenerOptions ListenerOptionsOf(const std::string& flag);
+  ListenerOptions ListenerOptionsOf(const std::string& flag, const Access& access);
   absl::Status ListenForHealth();
   absl::Status ListenForAdmins();
   /// Starts the listener of /metrics after all others, since it reads all parts.
@@ -60,6 +60,8 @@ struct ServerState {
   /// Null until the listener is started, and if it does not exist.
   std::unique_ptr<ServiceSet> admin;
   std::unique_ptr<ServiceSet> all_callers;
+  /// The access to the health listener.
+  const Access health_access;
   HealthService health_service;
   /// Null: disabled.
   std::unique_ptr<StallWatch> stall_watch;

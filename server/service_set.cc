@@ -31,14 +31,15 @@ ServiceSet::ServiceSet(const Shared& shared, const Access::Rules& rules,
           {CallsOf(shared, access_), shared.loader, shared.health, shared.shared_memory},
           limits.max_message_bytes()),
       health_({shared.health, shared.observer, shared.open_streams, shared.live_calls,
-               shared.receiving}) {}
+               shared.receiving, access_}) {}
 
 absl::Status ServiceSet::Open(const ListenerOptions& options) {
   std::vector<grpc::Service*> services = {&attention_.grpc_service(),
                                           &open_inference_.grpc_service(), &health_.grpc_service()};
   if (options.has_reflection) {
     reflection_.emplace(
-        ReflectionService::Dependencies{shared_.observer, shared_.open_streams, shared_.live_calls},
+        ReflectionService::Dependencies{shared_.observer, shared_.open_streams, shared_.live_calls,
+                                        access_},
         std::vector<std::string>{v1::AttentionService::service_full_name(),
                                  inference::GRPCInferenceService::service_full_name(),
                                  grpc::health::v1::Health::service_full_name()});

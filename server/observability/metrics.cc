@@ -218,6 +218,11 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
         "Connections that were closed at once because the limit was reached (--max-connections).",
         static_cast<double>(sources.refused_connections()));
   }
+  if (sources.delayed_connections) {
+    text.Counter("attend_connections_delayed_total",
+                 "Connections that waited because their host made many calls without work.",
+                 static_cast<double>(sources.delayed_connections()));
+  }
   text.Counter("attend_log_lines_left_out_total",
                "Log lines that were dropped because standard error was not read in time.",
                static_cast<double>(LogLinesLeftOut()));

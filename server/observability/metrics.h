@@ -34,6 +34,8 @@ struct MetricsSources {
   std::function<int64_t()> connections = {};
   /// Returns the number of connections that were closed at once because of the limit.
   std::function<int64_t()> refused_connections = {};
+  /// Returns the number of connections that had to wait because of their host's pace.
+  std::function<int64_t()> delayed_connections = {};
   /// Returns the time at which the certificate for new connections expires, in seconds since the
   /// epoch; null without a certificate.
   std::function<std::optional<double>()> certificate_expiry = {};

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/runtime/status_macros.h"
-#include "server/security/peer_host.h"
+#include "server/sockets/peer_host.h"
 
 namespace attention {
 namespace {
@@ -65,6 +65,16 @@ absl::StatusOr<Caller> Access::Admit(const grpc::ServerContext& context, Right r
   }
   caller.account = AccountOf(caller, context);
   return caller;
+}
+
+void Access::CountCall(const grpc::ServerContext& context) const {
+  pace_.CountCall(context.peer());
+}
+
+void Access::CountRequest(const grpc::ServerContext& context, Right right) const {
+  if (right != Right::kNone) {
+    pace_.CountRequest(context.peer());
+  }
 }
 
 std::string AccountOf(const Caller& caller, const grpc::ServerContext& context) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/security/caller.h"
 #include "server/security/tokens.h"
+#include "server/sockets/connection_pace.h"
 
 namespace attention {
 
@@ -27,8 +28,11 @@ class Access {
     TokenStore* tokens = nullptr;
     /// Every caller of the listener is an administrator, and needs no token.
     bool is_trusted = false;
+    /// The calls without work that a host may make at once, and in each second, before its new
+    /// connections have to wait.
+    int64_t calls_without_work = 250;
   };
-  explicit Access(const Rules& rules) : rules_(rules) {}
+  explicit Access(const Rules& rules) : rules_(rules), pace_(rules.calls_without_work) {}
 
   /// Sets the address for administrators; empty: none. Called before the first call.
   void set_admin_address(const std::string& address) { admin_address_ = address; }
@@ -39,10 +43,19 @@ class Access {
   absl::StatusOr<Caller> Admit(const grpc::ServerContext& context, Right right,
                                std::string_view rpc) const;
 
+  /// Counts a call at its arrival: it brings no work yet.
+  void CountCall(const grpc::ServerContext& context) const;
+  /// Tells that the call's request has come, or the first of them. A call that needs no right
+  /// counts nevertheless.
+  void CountRequest(const grpc::ServerContext& context, Right right) const;
+  /// The pace of the hosts whose calls bring no work.
+  ConnectionPace& pace() const { return pace_; }
+
  private:
   absl::StatusOr<Caller> Authenticate(const grpc::ServerContext& context) const;
 
   const Rules rules_;
+  mutable ConnectionPace pace_;
   std::string admin_address_;
 };
 

@@ -7,11 +7,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
+#include "server/sockets/peer_host.h"
 
 namespace attention {
 namespace {
@@ -24,6 +26,15 @@ constexpr milliseconds kTimeBetweenSweeps{100};
 constexpr std::chrono::seconds kTimeBetweenWarnings{10};
 // A connection whose data is not acknowledged for this time ends, as gRPC's own connections do.
 constexpr int kUserTimeoutMs = 20'000;
+
+// The maximum number of connections that wait; further ones of their hosts are closed at once.
+constexpr size_t kMaxWaitingConnections = 256;
+constexpr int kMsBetweenLooks = 10;
+
+bool HasLeft(int connection) {
+  pollfd wait = {connection, POLLRDHUP, 0};
+  return poll(&wait, 1, 0) != 0;
+}
 
 uint64_t InodeOf(int file) {
   struct stat status = {};
@@ -41,9 +52,10 @@ void SetOptions(int connection) {
 bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == inode; }
 
 ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
-                                       int64_t max_connections, Take take)
+                                       int64_t max_connections, ConnectionPace& pace, Take take)
     : listeners_(std::move(listeners)),
       max_connections_(max_connections),
+      pace_(pace),
       take_(std::move(take)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { Run(); }) {}
@@ -55,6 +67,7 @@ void ConnectionAcceptor::Stop() {
     eventfd_write(wake_.get(), 1);
     thread_.join();
     listeners_.clear();
+    waiting_.clear();
   }
 }
 
@@ -69,16 +82,22 @@ int64_t ConnectionAcceptor::refused() const {
   return refused_;
 }
 
+int64_t ConnectionAcceptor::delayed() const {
+  MutexLock lock(mutex_);
+  return delayed_;
+}
+
 void ConnectionAcceptor::Run() {
   std::vector<pollfd> waits = {{wake_.get(), POLLIN, 0}};
   for (const FileDescriptor& listener : listeners_) {
     waits.push_back({listener.get(), POLLIN, 0});
   }
   while (true) {
-    poll(waits.data(), waits.size(), -1);
+    poll(waits.data(), waits.size(), waiting_.empty() ? -1 : kMsBetweenLooks);
     if (waits[0].revents != 0) {
       return;
     }
+    ContainVoid("passing connections on", [&] { PassWaiting(); }).IgnoreError();
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (waits[1 + i].revents == 0) {
         continue;
@@ -103,9 +122,39 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
       MutexLock lock(mutex_);
       connections_.push_back({connection, InodeOf(connection)});
     }
-    take_(listener.get(), accepted.connection.Release());
+    PassOrHold({listener.get(), std::move(accepted.connection), HostOfConnection(connection)});
   }
   return !accepted.is_out_of_files;
+}
+
+void ConnectionAcceptor::PassOrHold(Waiting accepted) {
+  const bool is_next = std::ranges::none_of(
+      waiting_, [&](const Waiting& other) { return other.host == accepted.host; });
+  if (is_next && pace_.Take(accepted.host)) {
+    take_(accepted.listener, accepted.connection.Release());
+    return;
+  }
+  const bool has_room = waiting_.size() < kMaxWaitingConnections;
+  if (has_room) {
+    waiting_.push_back(std::move(accepted));
+  }
+  MutexLock lock(mutex_);
+  ++(has_room ? delayed_ : refused_);
+}
+
+void ConnectionAcceptor::PassWaiting() {
+  for (auto one = waiting_.begin(); one != waiting_.end();) {
+    const bool has_left = HasLeft(one->connection.get());
+    if (!has_left && !pace_.Take(one->host)) {
+      ++one;
+      continue;
+    }
+    Waiting next = std::move(*one);
+    one = waiting_.erase(one);
+    if (!has_left) {
+      take_(next.listener, next.connection.Release());
+    }
+  }
 }
 
 bool ConnectionAcceptor::HasRoom() {

@@ -4,36 +4,43 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "core/runtime/mutex.h"
+#include "server/sockets/connection_pace.h"
 #include "server/sockets/listening_socket.h"
 
 namespace attention {
 
 /// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
-/// are open is closed at once. Thread-safe.
+/// are open is closed at once. One that the pace does not let in yet waits. Thread-safe.
 class ConnectionAcceptor {
  public:
   /// The thread calls this with a connection that does not block. The callee closes it later.
   using Take = std::function<void(int listener, int connection)>;
 
-  ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections, Take take);
+  /// The pace outlives this.
+  ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections,
+                     ConnectionPace& pace, Take take);
   /// Calls Stop.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   /// Stops accepting and closes the listeners, so that the system refuses further connections.
-  /// Connections that were passed on stay open, and are still counted. Not concurrently with
-  /// itself.
+  /// Connections that were passed on stay open, and are still counted; those that wait are closed.
+  /// Not concurrently with itself.
   void Stop();
 
-  /// Returns the number of connections that were passed on and are still open.
+  /// Returns the number of connections that were passed on or wait, and are still open.
   int64_t CountOpen();
   /// Returns the number of connections that were closed at once, since the start.
   int64_t refused() const;
+  /// The number of connections that had to wait, since the start.
+  int64_t delayed() const;
 
  private:
   struct Connection {
@@ -43,20 +50,35 @@ class ConnectionAcceptor {
     bool is_open() const;
   };
 
+  /// A connection that waits.
+  struct Waiting {
+    int listener = -1;
+    FileDescriptor connection;
+    std::string host;
+  };
+
   void Run();
   /// Accepts one connection. Returns false if the system cannot open files.
   bool Accept(const FileDescriptor& listener);
   bool HasRoom();
+  /// Passes the connection on, or lets it wait.
+  void PassOrHold(Waiting accepted);
+  /// Passes on what waits and may be taken now; closes what its client has left.
+  void PassWaiting();
 
   /// The thread alone uses the listeners, until it ends.
   std::vector<FileDescriptor> listeners_;
   const int64_t max_connections_;
+  ConnectionPace& pace_;
   const Take take_;
+  /// Used by the thread only, in the order of arrival.
+  std::list<Waiting> waiting_;
   const FileDescriptor wake_;
   mutable Mutex mutex_;
   /// All open connections, and some that have been closed meanwhile.
   std::vector<Connection> connections_ ABSL_GUARDED_BY(mutex_);
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t delayed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point last_sweep_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point last_warning_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

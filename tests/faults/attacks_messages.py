@@ -7,8 +7,6 @@ from harness import pb
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 WATCH = "/grpc.health.v1.Health/Watch"
-# What gRPC makes of the headers of a call, before anybody is asked, and frees some time after its connection has ended.
-OPEN_CALLS = "an open call takes 40 KiB or so; connections times streams bound them"
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 
 
@@ -24,11 +22,12 @@ def empty_texts(target):
 
 
 def calls_that_stay(target, method, message, calls):
-    """So many calls on one connection that have sent one message, and do not end."""
+    """So many calls on one connection that have sent one message, or None, and do not end."""
     wire, block = target.wire(), headers_of(method)
-    body = struct.pack(">BI", 0, len(message)) + message
+    body = None if message is None else struct.pack(">BI", 0, len(message)) + message
     for stream in range(1, 2 * calls, 2):
-        if not wire.send(frame(HEADERS, END_HEADERS, stream, block) + frame(DATA, 0, stream, body)):
+        data = b"" if body is None else frame(DATA, 0, stream, body)
+        if not wire.send(frame(HEADERS, END_HEADERS, stream, block) + data):
             return
         wire.drop_answers()
 
@@ -58,12 +57,27 @@ def actions_ahead(target):
         next(one, None)
 
 
-@attack("900 open reflection streams", not_held=OPEN_CALLS)
+@attack("900 open reflection streams")
 def reflection_streams(target):
     calls_that_stay(target, REFLECTION, b"\x3a\x01*", 900)
 
 
-@attack("4500 watches of health", not_held=OPEN_CALLS)
+@attack("4500 watches of health")
 def watches(target):
     for _ in range(5):
         calls_that_stay(target, WATCH, b"", 900)
+
+
+@attack("500 calls without a request")
+def calls_without_a_request(target):
+    calls_that_stay(target, SERVICE + "Attend", None, 500)
+
+
+@attack("500 streams without a request")
+def streams_without_a_request(target):
+    calls_that_stay(target, SERVICE + "Decode", None, 500)
+
+
+@attack("900 calls of unknown methods")
+def unknown_methods(target):
+    calls_that_stay(target, SERVICE + "Unknown", None, 900)

@@ -101,6 +101,7 @@ class WatchCall final : public HealthListener,
     }
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
+    method_.dependencies.access.CountCall(context_);
     absl::StatusOr<OpenStreams::Place> place =
         method_.dependencies.open_streams.Enter(context_, "Watch");
     if (!place.ok()) {
@@ -211,7 +212,7 @@ HealthService::HealthService(const Dependencies& dependencies)
           CheckCall::AtOnce([&registry = dependencies.registry](const HealthCheckRequest& request) {
             return Check(registry, request);
           }),
-          any_caller_,
+          dependencies.access,
           dependencies.observer,
           nullptr,
           dependencies.live_calls,

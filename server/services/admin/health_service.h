@@ -20,6 +20,8 @@ class HealthService {
     OpenStreams& open_streams;
     Gate& live_calls;
     ReceiveWatch& receiving;
+    /// The rights of callers, of which health needs none.
+    const Access& access;
   };
 
   explicit HealthService(const Dependencies& dependencies);
@@ -37,7 +39,6 @@ class HealthService {
                               grpc::health::v1::HealthCheckResponse>;
 
   AsyncHealth service_;
-  const Access any_caller_ = Access({});
   const Dependencies dependencies_;
   CheckCall::Method check_;
 };

@@ -57,6 +57,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
     }
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
+    method_->dependencies.access.CountCall(context_);
     absl::StatusOr<OpenStreams::Place> place =
         method_->dependencies.open_streams.Enter(context_, kMethod);
     if (!place.ok()) {

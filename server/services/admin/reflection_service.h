@@ -23,6 +23,8 @@ class ReflectionService {
     RequestObserver& observer;
     OpenStreams& open_streams;
     Gate& live_calls;
+    /// The rights of callers, of which reflection needs none.
+    const Access& access;
   };
 
   /// `services` are the full names of the other services of the listener.

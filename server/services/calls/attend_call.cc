@@ -37,11 +37,15 @@ void AttendCall::OnRequest(bool ok) {
   has_begun_ = true;
   record_.arrival = computed_ = steady_clock::now();
   PostWithRetries([this] { PostNext(); });
+  environment_.access.CountCall(context_);
   metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
   const absl::Status status =
       is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
   if (!status.ok()) {
+    if (!absl::IsUnauthenticated(status)) {  // there was no room or no time for its request
+      environment_.access.CountRequest(context_, Right::kCall);
+    }
     EndWith(status);
     return;
   }
@@ -70,6 +74,7 @@ void AttendCall::OnMessage(bool ok) {
     EndWith(absl::InvalidArgumentError("expected a request message, found the end of the call"));
     return;
   }
+  environment_.access.CountRequest(context_, Right::kCall);
   const int64_t inflating = InflatingCost(request_, environment_.unary_limit.max_bytes);
   if (const int64_t cost = inflating > 0 ? inflating : PlanningCost(request_);
       cost > kSmallPlanBytes) {

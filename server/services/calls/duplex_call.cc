@@ -34,6 +34,7 @@ void DuplexCall::OnRequest(bool ok) {
     return;
   }
   PostWithRetries([this] { PostNext(); });
+  environment_.access.CountCall(context_);
   deadline_ = SteadyDeadline(context_, steady_clock::now());
   metadata_ = IdentifyCall(context_);
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
@@ -121,6 +122,9 @@ absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
 void DuplexCall::OnRead(bool ok) {
   const grpc::ByteBuffer message = message_;
   message_.Clear();
+  if (ok && !std::exchange(has_had_request_, true)) {
+    environment_.access.CountRequest(context_, Right::kCall);
+  }
   const absl::Status status = ok ? AdmitMessage(message) : absl::OkStatus();
   const bool is_admitted = ok && status.ok();
   bool is_taken = false;

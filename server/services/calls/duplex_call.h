@@ -167,6 +167,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   TimePoint deadline_ = TimePoint::max();
   grpc::ByteBuffer message_;         // the message that is being read
   int64_t planning_cost_ = 0;        // of the message that was read
+  bool has_had_request_ = false;     // changed by one read at a time
   std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
   Outgoing writing_;                 // being written
   std::atomic<bool> is_cancelled_ = false;

@@ -140,6 +140,7 @@ class TypedCall final : public MessageReceiver,
       return;
     }
     PostWithRetries([this] { Post(method_); });
+    method_.access.CountCall(context_);
     arrival_ = std::chrono::steady_clock::now();
     absl::StatusOr<Caller> caller = method_.access.Admit(context_, method_.right, method_.name);
     if (!caller.ok()) {
@@ -159,6 +160,9 @@ class TypedCall final : public MessageReceiver,
   void OnMessage(bool ok) {
     if (!reception_.End()) {
       return;  // StopReceiving ends the call
+    }
+    if (ok) {
+      method_.access.CountRequest(context_, method_.right);
     }
     const absl::Status status =
         ok ? ReadSmallMessage(message_, MaxMessageBytes(method_.right), *request_)

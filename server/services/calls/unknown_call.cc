@@ -18,6 +18,7 @@ void UnknownCall::OnRequest(bool ok) {
     return;
   }
   PostWithRetries([this] { Post(method_); });
+  method_.access.CountCall(context_);
   const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(
       absl::StrCat(context_.method(), ": this listener has no such method")));
   on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });

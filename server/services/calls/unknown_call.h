@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "server/scheduling/gate.h"
+#include "server/security/access.h"
 #include "server/services/calls/completion_threads.h"
 
 namespace attention {
@@ -18,6 +19,7 @@ class UnknownCall : public std::enable_shared_from_this<UnknownCall> {
     grpc::AsyncGenericService& service;
     grpc::ServerCompletionQueue* queue;
     Gate& live_calls;
+    const Access& access;
   };
 
   /// Waits for one call; each call that arrives posts its successor.

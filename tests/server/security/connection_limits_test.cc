@@ -1,6 +1,8 @@
 // What one client can take of the server before anybody has looked at what it wants.
 
 #include "gmock/gmock.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/security/secure_server.h"
@@ -73,6 +75,64 @@ TEST(ConnectionLimitsTest, ConnectionsAreLimitedAndGivenBack) {
   second.reset();
   EXPECT_TRUE(Eventually([&] { return Attend(connect()).ok(); }))
       << "a connection that has ended gives its place back";
+}
+
+// The connections that had to wait so far.
+int64_t CountDelayed(InProcessServer& server) {
+  constexpr std::string_view kName = "\nattend_connections_delayed_total ";
+  const std::string text = HttpGet(server.server().metrics_address(), "/metrics");
+  const size_t found = text.find(kName);
+  return found == std::string::npos ? -1 : std::stoll(text.substr(found + kName.size()));
+}
+
+// Calls that bring no work: each on the channel, in one way or another.
+void AskHealth(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckResponse response;
+  EXPECT_TRUE(grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &response).ok());
+}
+void WatchHealth(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckResponse response;
+  const auto reader = grpc::health::v1::Health::NewStub(channel)->Watch(&context, {});
+  EXPECT_TRUE(reader->Read(&response));
+  context.TryCancel();
+  reader->Finish();
+}
+void Reflect(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  const auto call =
+      grpc::reflection::v1::ServerReflection::NewStub(channel)->ServerReflectionInfo(&context);
+  call->WritesDone();
+  EXPECT_TRUE(call->Finish().ok());
+}
+void OpenDecodeForNothing(const std::shared_ptr<grpc::Channel>& channel) {
+  DecodeStream stream(channel);
+  EXPECT_TRUE(stream.End().ok());
+}
+
+TEST(ConnectionLimitsTest, AHostThatMakesManyCallsWithoutWorkOpensConnectionsSlowly) {
+  for (const auto& call : {AskHealth, WatchHealth, Reflect, OpenDecodeForNothing}) {
+    InProcessServer server({.metrics_listen = "127.0.0.1:0", .calls_without_work = 1});
+    const auto channel = server.NewChannel();
+    EXPECT_TRUE(Eventually([&] {
+      for (int i = 0; i < 10; ++i) {
+        call(channel);
+      }
+      // The first is taken at once, the second waits.
+      return Attend(server.NewChannel()).ok() && Attend(server.NewChannel()).ok() &&
+             CountDelayed(server) > 0;
+    }));
+    EXPECT_THAT(Attend(channel), IsOk()) << "open connections are served as before";
+  }
+}
+
+TEST(ConnectionLimitsTest, WorkDelaysNoConnection) {
+  InProcessServer server({.metrics_listen = "127.0.0.1:0", .calls_without_work = 1});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Attend(server.NewChannel()), IsOk());
+  }
+  EXPECT_EQ(CountDelayed(server), 0);
 }
 
 TEST(ConnectionLimitsTest, AnOldConnectionGivesWayWithoutHarmToItsCalls) {

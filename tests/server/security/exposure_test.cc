@@ -1,8 +1,8 @@
 #include "server/security/exposure.h"
 
 #include "gmock/gmock.h"
-#include "server/security/peer_host.h"
 #include "server/sockets/listen_address.h"
+#include "server/sockets/peer_host.h"
 #include "tests/support/matchers.h"
 
 namespace attention {

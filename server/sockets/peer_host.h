@@ -9,5 +9,7 @@ namespace attention {
 /// network of 64 bits, since a machine may choose the other half; "unix" for sockets of this
 /// machine.
 std::string HostOf(const std::string& peer);
+/// Returns the same of a connection; "?" if it has ended.
+std::string HostOfConnection(int connection);
 
 }  // namespace attention

@@ -1,0 +1,183 @@
+#include "server/sockets/connection_pace.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "server/sockets/connection_acceptor.h"
+#include "server/sockets/peer_host.h"
+#include "tests/support/eventually.h"
+
+namespace attention {
+namespace {
+
+using TimePoint = ConnectionPace::TimePoint;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int64_t kCalls = 100;
+
+class ConnectionPaceTest : public ::testing::Test {
+ protected:
+  // Counts calls of one connection of the host, besides those that are free.
+  void Count(const std::string& host, int64_t calls) {
+    const std::string peer = absl::StrCat("ipv4:", host, ":", ++last_port_);
+    for (int64_t i = 0; i < ConnectionPace::kFreeCalls + calls; ++i) {
+      pace_.CountCall(peer);
+    }
+  }
+  void Pass(TimePoint::duration time) { now_ = now_.load() + time; }
+  // The connections that the host gets of so many.
+  int CountTaken(const std::string& host, int tries) {
+    int taken = 0;
+    for (int i = 0; i < tries; ++i) {
+      taken += pace_.Take(host) ? 1 : 0;
+    }
+    return taken;
+  }
+
+  int last_port_ = 0;
+  std::atomic<TimePoint> now_ = TimePoint() + std::chrono::hours(1);
+  ConnectionPace pace_{kCalls, [this] { return now_.load(); }};
+};
+
+TEST_F(ConnectionPaceTest, FewCallsDelayNothing) {
+  EXPECT_EQ(CountTaken("a", 1000), 1000);
+  Count("a", kCalls);
+  EXPECT_EQ(CountTaken("a", 1000), 1000);
+}
+
+TEST_F(ConnectionPaceTest, AHostWithManyCallsGetsOneConnectionForEachPause) {
+  Count("a", kCalls + 1);
+  EXPECT_EQ(CountTaken("a", 10), 1);
+  EXPECT_EQ(CountTaken("b", 10), 10) << "another host";
+  for (int pause = 1; pause <= 50; ++pause) {
+    Pass(ConnectionPace::kPause);
+    Count("a", kCalls);
+    EXPECT_EQ(CountTaken("a", 10), 1) << "after pause " << pause;
+  }
+}
+
+TEST_F(ConnectionPaceTest, AHostThatStopsIsFreeAfterASecond) {
+  Count("a", 1000 * kCalls);
+  Pass(milliseconds(990));
+  EXPECT_EQ(CountTaken("a", 10), 1);
+  Pass(milliseconds(20));
+  EXPECT_EQ(CountTaken("a", 10), 10);
+}
+
+TEST_F(ConnectionPaceTest, AHostMayMakeItsCallsInEverySecond) {
+  Count("a", kCalls);
+  for (int i = 0; i < 10; ++i) {
+    Pass(seconds(1));
+    Count("a", kCalls);
+    EXPECT_EQ(CountTaken("a", 10), 10);
+  }
+}
+
+TEST_F(ConnectionPaceTest, CallsThatBringWorkDoNotCount) {
+  for (int64_t i = 0; i < 10 * kCalls; ++i) {
+    pace_.CountCall("ipv4:a:1");
+    pace_.CountRequest("ipv4:a:1");
+  }
+  EXPECT_EQ(CountTaken("a", 10), 10);
+  Count("a", kCalls + 1);
+  EXPECT_EQ(CountTaken("a", 10), 1);
+  pace_.CountRequest(absl::StrCat("ipv4:a:", last_port_));
+  EXPECT_EQ(CountTaken("a", 10), 10);
+}
+
+TEST_F(ConnectionPaceTest, AProxyWithFewCallsOnEachConnectionIsNotDelayed) {
+  for (int i = 0; i < 10 * kCalls; ++i) {
+    Count("a", 0);
+  }
+  EXPECT_EQ(CountTaken("a", 10), 10);
+}
+
+TEST_F(ConnectionPaceTest, ManyConnectionsOfOneHostCountTogether) {
+  for (int i = 0; i <= kCalls; ++i) {
+    Count("a", 1);
+  }
+  EXPECT_EQ(CountTaken("a", 10), 1);
+}
+
+TEST_F(ConnectionPaceTest, UnixSocketsAreNotDelayed) {
+  for (int64_t i = 0; i < 10 * (ConnectionPace::kFreeCalls + kCalls); ++i) {
+    pace_.CountCall("unix:");
+  }
+  EXPECT_EQ(CountTaken("unix", 10), 10);
+}
+
+TEST_F(ConnectionPaceTest, SoManyHostsAreCounted) {
+  for (size_t i = 0; i < ConnectionPace::kMaxHosts; ++i) {
+    Count(absl::StrCat("host ", i), 1);
+  }
+  Count("one more", kCalls + 1);
+  EXPECT_EQ(CountTaken("one more", 10), 10);
+  Pass(seconds(2));
+  Count("one more", kCalls + 1);
+  EXPECT_EQ(CountTaken("one more", 10), 1) << "the others are forgotten";
+}
+
+TEST_F(ConnectionPaceTest, SoManyConnectionsAreCounted) {
+  for (size_t i = 0; i < ConnectionPace::kMaxConnections; ++i) {
+    pace_.CountCall(absl::StrCat("ipv4:a:", i));
+  }
+  Count("b", kCalls + 1);
+  EXPECT_EQ(CountTaken("b", 10), 10);
+  Pass(seconds(1));
+  Count("b", kCalls + 1);
+  EXPECT_EQ(CountTaken("b", 10), 1) << "the others are forgotten";
+}
+
+// A client's end of a connection on loopback.
+FileDescriptor ConnectTo(const std::string& address) {
+  FileDescriptor client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in place = {};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(place)), 0);
+  return client;
+}
+
+TEST_F(ConnectionPaceTest, ConnectionsWaitAndThoseThatAreLeftGoNowhere) {
+  absl::StatusOr<ListeningSockets> listening = ListenOn("127.0.0.1:0");
+  ASSERT_TRUE(listening.ok());
+  std::atomic<int> passed = 0;
+  ConnectionAcceptor acceptor(std::move(listening->sockets), 100, pace_,
+                              [&](int /*listener*/, int connection) {
+                                const FileDescriptor taken(connection);
+                                EXPECT_EQ(HostOfConnection(connection), "127.0.0.1");
+                                ++passed;
+                              });
+  Count("127.0.0.1", kCalls + 1);
+  const FileDescriptor first = ConnectTo(listening->address);
+  auto left = std::make_unique<FileDescriptor>(ConnectTo(listening->address));
+  const FileDescriptor last = ConnectTo(listening->address);
+  ASSERT_TRUE(Eventually([&] { return acceptor.delayed() == 2; }));
+  EXPECT_EQ(passed, 1);
+  EXPECT_EQ(acceptor.CountOpen(), 2) << "those that wait";
+  left.reset();
+  ASSERT_TRUE(Eventually([&] { return acceptor.CountOpen() == 1; }));
+  EXPECT_EQ(passed, 1);
+  Pass(ConnectionPace::kPause);
+  ASSERT_TRUE(Eventually([&] { return passed == 2; }));
+  EXPECT_EQ(acceptor.refused(), 0);
+}
+
+TEST(PeerHostTest, AConnectionOnThisMachineHasNoAddress) {
+  int ends[2] = {};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const FileDescriptor one(ends[0]);
+  const FileDescriptor other(ends[1]);
+  EXPECT_EQ(HostOfConnection(one.get()), "unix");
+  EXPECT_EQ(HostOfConnection(-1), "?");
+}
+
+}  // namespace
+}  // namespace attention
