@@ -1,6 +1,6 @@
 // Few-row products: products of up to kFewRows rows with much packed memory, which decoding
 // consists of. Every element has the bits of the brgemm ukernels: one chain of multiply-adds in the
-// order of k. Memory is read in order, and the next part of it is prefetched in that order. The
+// order of k. What is prefetched by instruction is prefetched in the order of memory. The
 // file of each instruction set includes it; NEON has no few-row products.
 #pragma once
 
@@ -15,6 +15,7 @@ namespace {
 
 struct F32Chain {
   using Sum = __m512;
+  static constexpr bool kIsInt8 = false;
   static Sum Zero() { return _mm512_setzero_ps(); }
   static Sum Step(Sum sum, __m512i a, __m512i b) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
@@ -34,6 +35,7 @@ struct Bf16Chain : F32Chain {
 
 struct Int8Chain {
   using Sum = __m512i;
+  static constexpr bool kIsInt8 = true;
   static Sum Zero() { return _mm512_setzero_si512(); }
 #ifdef __AVX512VNNI__
   static Sum Step(Sum sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
@@ -51,8 +53,16 @@ struct Int8Chain {
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
 
-/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows.
-constexpr int64_t kCachedBytes = 8192;
+/// How the next steps are prefetched by instruction, in the order of memory.
+enum class Prefetch {
+  kNone,
+  kNext,        // the next part, into the L1 cache
+  kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
+};
+
+/// Whether the processor reads b faster when nothing is prefetched by instruction: Zen 4 does,
+/// while Zen 5 takes 1.4 of the time then (tests/bench/RESULTS.md).
+inline bool PrefetchesAlone() { return __builtin_cpu_is("amdfam19h"); }
 
 /// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct StepRange {
@@ -68,14 +78,11 @@ struct BlockPlace {
 };
 
 /// Computes kRows rows and kVecs * 16 columns of c from `at` on, over the steps of `part`.
-template <typename Chain, int kRows, int kVecs>
+template <typename Chain, Prefetch kPrefetch, int kRows, int kVecs>
 inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPlace at) {
   const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + part.first_step * 4;
   const auto* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + at.col * 4;
   char* kept = part.sums + (at.row * p.cols + at.col) * 4;
-  // The columns are computed in strips, which read memory out of order, so the processor does not
-  // prefetch it. The next steps are prefetched here, in order, into the L2 cache: into the L1
-  // cache, they take more time than they save on Zen 4 (tests/bench/RESULTS.md).
   const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
                       at.col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -86,8 +93,12 @@ inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPl
     }
   }
   for (int64_t step = 0; step < part.steps; ++step) {
-    for (int v = 0; v < kVecs; ++v) {
-      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T1);
+    for (int v = 0; v < kVecs && kPrefetch != Prefetch::kNone; ++v) {
+      const char* line = ahead + (step * kVecs + v) * 64;
+      _mm_prefetch(line, _MM_HINT_T0);
+      if constexpr (kPrefetch == Prefetch::kNextAndFar) {
+        _mm_prefetch(line + 16384, _MM_HINT_T1);
+      }
     }
     __m512i row_of_b[kVecs];
     for (int v = 0; v < kVecs; ++v) {
@@ -116,47 +127,59 @@ inline void MultiplyBlock(const FewRowProduct& p, const StepRange& part, BlockPl
 
 /// Computes kRows rows and all columns. A block has as many columns as the registers allow, since
 /// the processor does not prefetch memory that is read out of order.
-template <typename Chain, int kRows>
+template <typename Chain, Prefetch kPrefetch, int kRows>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& part, int64_t row) {
   int64_t col = 0;
   if constexpr (kRows <= 2) {
     for (; col + 128 <= p.cols; col += 128) {
-      MultiplyBlock<Chain, kRows, 8>(p, part, {row, col});
+      MultiplyBlock<Chain, kPrefetch, kRows, 8>(p, part, {row, col});
     }
   }
   for (; col + 64 <= p.cols; col += 64) {
-    MultiplyBlock<Chain, kRows, 4>(p, part, {row, col});
+    MultiplyBlock<Chain, kPrefetch, kRows, 4>(p, part, {row, col});
   }
   for (; col < p.cols; col += 16) {
-    MultiplyBlock<Chain, kRows, 1>(p, part, {row, col});
+    MultiplyBlock<Chain, kPrefetch, kRows, 1>(p, part, {row, col});
   }
 }
 
-/// With Chain of registers of 512 bits, or the same chain of 256 bits for one row.
-template <typename Chain, typename ChainOfOneRow>
-inline void MultiplyAllRows(const FewRowProduct& p) {
-  if (p.rows == 1) {
-    return pairs::MultiplyAllRows<ChainOfOneRow>(p);
-  }
+/// `cached_bytes` of b stay in the L1 cache while they are multiplied with all rows.
+template <typename Chain, Prefetch kPrefetch>
+inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
   alignas(64) char sums[kFewRows * 512 * 4];
   const int64_t most_rows = p.cols <= 64 ? 4 : 2;
-  const int64_t most_steps = kCachedBytes / p.b_stride;
+  const int64_t most_steps = cached_bytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += most_steps) {
     const StepRange part{step, p.steps - step < most_steps ? p.steps - step : most_steps, sums};
     for (int64_t row = 0; row < p.rows;) {
       const int64_t left = p.rows - row;
       if (most_rows == 4 && left >= 4) {
-        MultiplyRows<Chain, 4>(p, part, row);
+        MultiplyRows<Chain, kPrefetch, 4>(p, part, row);
         row += 4;
       } else if (left >= 2) {
-        MultiplyRows<Chain, 2>(p, part, row);
+        MultiplyRows<Chain, kPrefetch, 2>(p, part, row);
         row += 2;
       } else {
-        MultiplyRows<Chain, 1>(p, part, row);
+        MultiplyRows<Chain, kPrefetch, 1>(p, part, row);
         row += 1;
       }
     }
   }
+}
+
+/// With Chain of registers of 512 bits, or the same chain of 256 bits for one row.
+template <typename Chain, typename ChainOfOneRow>
+__attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
+  if (p.rows == 1) {
+    return pairs::Multiply<ChainOfOneRow, true>(p);
+  }
+  if constexpr (Chain::kIsInt8) {
+    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, 8192);
+  }
+  if (PrefetchesAlone()) {
+    return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
+  }
+  return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
 }
 
 #ifdef __AVX512BF16__
@@ -287,7 +310,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
   switch (p.operands) {
     case FewRowProduct::kF32:
 #ifdef __AVX512F__
-      return MultiplyAllRows<F32Chain, pairs::F32Chain>(p);
+      return MultiplyInRegisters<F32Chain, pairs::F32Chain>(p);
 #else
       return pairs::MultiplyAllRows<pairs::F32Chain>(p);
 #endif
@@ -295,7 +318,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
       return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
     case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
-      return MultiplyAllRows<Bf16Chain, pairs::Bf16Chain>(p);
+      return MultiplyInRegisters<Bf16Chain, pairs::Bf16Chain>(p);
 #else
       return;  // ComputeDtype never chooses bf16 then
 #endif
@@ -307,7 +330,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #endif
     case FewRowProduct::kInt8:
 #ifdef __AVX512F__
-      return MultiplyAllRows<Int8Chain, pairs::Int8Chain>(p);
+      return MultiplyInRegisters<Int8Chain, pairs::Int8Chain>(p);
 #else
       return pairs::MultiplyAllRows<pairs::Int8Chain>(p);
 #endif

@@ -67,21 +67,26 @@ inline T Broadcast(const char* a) {
 }
 
 /// How a step is multiplied. A step has 32 bits of each column of b, which are kParts operands,
-/// multiplied in the order of k.
+/// multiplied in the order of k. The sums of consecutive steps begin with Begin, and End makes of
+/// them the sums of all steps so far; both are given those of the steps before.
 struct F32Chain {
   using Sum = Floats;
   static constexpr int kParts = 1;
+  static constexpr int64_t kCachedBytesOfRows = 4096;
   static constexpr bool kSplitsBytes = false;
   template <int kPart>
   static Floats Part(Integers b) {
     return reinterpret_cast<Floats>(b);
   }
   static Sum Step(Sum sum, Floats a, Floats b) { return MultiplyAdd(a, b, sum); }
+  static Sum Begin(Sum before) { return before; }
+  static Sum End(Sum sum, Sum /*before*/) { return sum; }
 };
 
 /// a is f32 and b bf16, which is the upper half of an f32.
 struct WidenedBf16Chain : F32Chain {
   static constexpr int kParts = 2;
+  static constexpr int64_t kCachedBytesOfRows = 8192;
   template <int kPart>
   static Floats Part(Integers b) {
     return reinterpret_cast<Floats>(kPart == 0 ? b << 16 : b & static_cast<int>(0xffff0000));
@@ -104,6 +109,7 @@ struct Bf16Chain : F32Chain {
 struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 1;
+  static constexpr int64_t kCachedBytesOfRows = 8192;
   static constexpr bool kSplitsBytes = false;
   template <int kPart>
   static Integers Part(Integers b) {
@@ -114,21 +120,25 @@ struct Int8Chain {
                                                               reinterpret_cast<__m256i>(a),
                                                               reinterpret_cast<__m256i>(b)));
   }
+  static Sum Begin(Sum before) { return before; }
+  static Sum End(Sum sum, Sum /*before*/) { return sum; }
 };
 
 #else
 
-/// Multiplies even and odd bytes separately, as 16-bit numbers: the sum of two products is exact.
-/// SplitBytes has split a. AVX-512 uses it for one row although it has VNNI, with which the same
-/// memory took 1.26 of the time (Zen 4).
+/// Multiplies even and odd bytes separately, as 16-bit numbers of 256 times their size, which need
+/// no shift to the right: the sums of up to kMostPartSteps steps are exact. SplitBytes has split a.
+/// AVX-512 uses it for one row although it has VNNI, with which the same memory took 1.26 of the
+/// time (Zen 4).
 struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 2;
+  static constexpr int64_t kCachedBytesOfRows = 8192;
   static constexpr bool kSplitsBytes = true;
   template <int kPart>
   static Shorts Part(Integers b) {
-    const auto shorts = reinterpret_cast<Shorts>(b);
-    return (kPart == 0 ? shorts << 8 : shorts) >> 8;
+    const auto odd = reinterpret_cast<Shorts>(b & static_cast<int>(0xff00ff00));
+    return kPart == 0 ? reinterpret_cast<Shorts>(b) << 8 : odd;
   }
   static Sum Step(Sum sum, Shorts a, Shorts b) {
     sum += AddProducts(a, b);
@@ -136,13 +146,23 @@ struct Int8Chain {
     asm("" : "+x"(sum));
     return sum;
   }
+  static Sum Begin(Sum /*before*/) { return Sum{}; }
+  static Sum End(Sum sum, Sum before) { return before + (sum >> 8); }
 };
 
 #endif
 
-/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows.
+/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows. For
+/// several rows and steps of up to kShortStepBytes, it is Chain::kCachedBytesOfRows. The L2 cache
+/// is filled kFarBytes ahead of the next part.
 constexpr int64_t kCachedBytes = 8192;
+constexpr int64_t kShortStepBytes = 512;
+constexpr int64_t kFarBytes = 16384;
+/// SSE4.1 is bound by arithmetic with several rows: there it took 1.05 of the time (Zen 4).
+constexpr bool kPrefetchesFar = kLanes > 4;
 constexpr int64_t kMostSteps = 256;
+/// The number of steps whose products of 8 bits, 256 times their size, fit into 32 bits.
+constexpr int64_t kMostPartSteps = 64;
 /// The number of elements of a row that are broadcast at once.
 constexpr int64_t kMostPartElements = 64;
 
@@ -182,7 +202,8 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
   const char* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + col * 4;
   char* kept = part.sums + (row * p.cols + col) * 4;
   // The columns are computed in strips, which read memory out of order, so the processor does not
-  // prefetch it. The next steps are prefetched here, in order.
+  // prefetch it. The next steps are prefetched here, in order. Few lines can be on their way to the
+  // L1 cache at a time, too few to wait for memory: those of several rows come from the L2 cache.
   const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
                       col * 4 * part.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -190,9 +211,9 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
-      sums[r][v] = part.first_step == 0
-                       ? typename Chain::Sum{}
-                       : LoadAs<typename Chain::Sum>(kept + r * p.cols * 4 + kRegisterBytes * v);
+      sums[r][v] = part.first_step == 0 ? typename Chain::Sum{}
+                                        : Chain::Begin(LoadAs<typename Chain::Sum>(
+                                              kept + r * p.cols * 4 + kRegisterBytes * v));
     }
   }
   for (int64_t step = 0; step < part.steps; ++step) {
@@ -202,7 +223,11 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
       row_of_b[v] = LoadAs<Integers>(b + step * p.b_stride + kRegisterBytes * v);
     }
     for (int64_t byte = 0; byte < kVecs * kRegisterBytes; byte += 64) {
-      __builtin_prefetch(ahead + step * kVecs * kRegisterBytes + byte);
+      const char* line = ahead + step * kVecs * kRegisterBytes + byte;
+      __builtin_prefetch(line);
+      if constexpr (kRows > 1 && kPrefetchesFar) {
+        _mm_prefetch(line + kFarBytes, _MM_HINT_T1);
+      }
     }
     StepPart<Chain, 0>(a, part.a_stride, row_of_b, sums);
     a += kElementBytes;
@@ -214,11 +239,15 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
   const bool is_last = part.first_step + part.steps == p.steps;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+    const char* before = kept + r * p.cols * 4;
     char* c = is_last ? static_cast<char*>(p.c) + (row + r) * p.c_stride + col * 4
                       : kept + r * p.cols * 4;
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
-      auto sum = sums[r][v];
+      auto sum =
+          Chain::End(sums[r][v], part.first_step == 0
+                                     ? typename Chain::Sum{}
+                                     : LoadAs<typename Chain::Sum>(before + kRegisterBytes * v));
       if (is_last && p.accumulate) {
         sum = LoadAs<typename Chain::Sum>(c + kRegisterBytes * v) + sum;
       }
@@ -266,8 +295,10 @@ inline void BroadcastRows(const char* a, int64_t a_stride, int64_t rows, int64_t
   }
 }
 
-template <typename Chain>
-inline void MultiplyAllRows(FewRowProduct p) {
+/// With kIsOneRow, p has one row. It is compiled into its callers: as a function that AVX-512
+/// calls, one row of bf16 took 1.25 of the time (Zen 4).
+template <typename Chain, bool kIsOneRow>
+__attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
   alignas(64) char sums[kFewRows * 512 * 4];
   alignas(64) char broadcast[kBroadcastsFirst ? kFewRows * kMostPartElements * kElementBytes : 1];
   uint32_t split[Chain::kSplitsBytes ? kFewRows * kMostSteps * 2 : 1];
@@ -276,7 +307,12 @@ inline void MultiplyAllRows(FewRowProduct p) {
     p.a = split;
     p.a_stride = p.steps * Chain::kParts * 4;
   }
-  int64_t most_steps = kCachedBytes / p.b_stride;
+  const bool has_short_parts =
+      kPrefetchesFar && !kIsOneRow && p.rows > 1 && p.b_stride <= kShortStepBytes;
+  int64_t most_steps = (has_short_parts ? Chain::kCachedBytesOfRows : kCachedBytes) / p.b_stride;
+  if (most_steps > kMostPartSteps) {
+    most_steps = kMostPartSteps;
+  }
   if (kBroadcastsFirst && most_steps > kMostPartElements / Chain::kParts) {
     most_steps = kMostPartElements / Chain::kParts;
   }
@@ -289,6 +325,10 @@ inline void MultiplyAllRows(FewRowProduct p) {
       part.a = broadcast;
       part.a_stride = steps * Chain::kParts * kElementBytes;
     }
+    if constexpr (kIsOneRow) {
+      MultiplyRows<Chain, 1>(p, part, 0);
+      continue;
+    }
     int64_t row = 0;
     for (; row + 4 <= p.rows; row += 4) {
       MultiplyRows<Chain, 4>(p, part, row);
@@ -300,6 +340,11 @@ inline void MultiplyAllRows(FewRowProduct p) {
       MultiplyRows<Chain, 1>(p, part, row);
     }
   }
+}
+
+template <typename Chain>
+inline void MultiplyAllRows(const FewRowProduct& p) {
+  Multiply<Chain, false>(p);
 }
 
 }  // namespace pairs

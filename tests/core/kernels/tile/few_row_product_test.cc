@@ -271,5 +271,20 @@ TEST_P(FewRowProductTest, IntegersAreExact) {
   }
 }
 
+// AVX2 adds up 256 times the products, whose sums over all steps would exceed 32 bits.
+TEST_P(FewRowProductTest, TheLargestSumsOfIntegersAreExact) {
+  constexpr int64_t kDepth = 1024;
+  for (const int64_t cols : {16, 64}) {
+    for (const int64_t rows : {1, 2, 4}) {
+      const std::vector<uint8_t> a(rows * kDepth, 255);
+      const std::vector<int8_t> b(kDepth * cols, -128);
+      const std::vector<int32_t> expected(rows * cols, kDepth * 255 * -128);
+      ASSERT_EQ(Multiply<int32_t>(FewRowProduct::kInt8, {rows, kDepth, cols}, a, b, false),
+                expected)
+          << rows << " x " << cols;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attention
