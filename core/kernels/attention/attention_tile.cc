@@ -299,8 +299,9 @@ float AttentionTile::SinkTerm(int64_t row) const {
 
 void AttentionTile::WriteOutput() const {
   float denominators[kQueryTile];
-  for (int64_t r = 0; r < setup_.rows; ++r) {
-    denominators[r] = row_sum_[r] == 0 ? 0 : row_sum_[r] + SinkTerm(r);
+  std::copy_n(row_sum_, setup_.rows, denominators);
+  for (int64_t r = 0; r < setup_.rows && !options_.sinks.empty(); ++r) {
+    denominators[r] += row_sum_[r] == 0 ? 0 : SinkTerm(r);
   }
   StoreOutput(setup_, buffers_, denominators);
 }
