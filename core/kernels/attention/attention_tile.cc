@@ -237,7 +237,8 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
            rounds && setup_.bf16() ? keys.probabilities + r * kScoreStride + part.begin : nullptr,
        .value_scales =
            scales_values ? setup_.PageOf(key).value_scales + setup_.KeysBefore(key) : nullptr,
-       .largest = buffers_.largest + r});
+       .largest = buffers_.largest + r,
+       .upcoming = setup_.tile.upcoming});
 }
 
 /// Adds the values of the key tile, weighted by the probabilities, to the accumulator.

@@ -271,6 +271,7 @@ inline void Softmax(const SoftmaxTile& tile) {
     tile_max[r] = MaxOf(part(r));
   }
   for (int64_t r = 0; r < tile.rows; ++r) {
+    PrefetchSome(tile.upcoming);
     UpdateMax(tile, r, tile_max[r % kRowsAhead]);
     tile_max[r % kRowsAhead] = ProbabilitiesOfRow(tile, r, part(r + kRowsAhead));
   }
