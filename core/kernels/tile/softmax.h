@@ -2,6 +2,8 @@
 // instruction set includes it.
 #pragma once
 
+#include <type_traits>
+
 #include "core/kernels/tile/row_exponent.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
@@ -55,6 +57,7 @@ inline void ScaleRow(float* row, int64_t count, float factor) {
 
 /// Writes the probabilities of a row to memory, 16 or 32 at a time from column i on.
 struct ToFloats {
+  static constexpr bool kIsCopied = false;
   float* target;
   void Put(int64_t i, Vec p) const { Store(p, target + i); }
   void PutTwo(int64_t i, Vec p, Vec q) const {
@@ -66,6 +69,8 @@ struct ToFloats {
 /// Does the same, multiplied by the scales of 8-bit values. A probability of 0 stays 0 whatever the
 /// scale is.
 struct ToScaledFloats {
+  /// On AVX2 a copy of this is slower.
+  static constexpr bool kIsCopied = kRegisterLanes != 8;
   float* target;
   const float* scales;
   Vec best = {};
@@ -89,6 +94,7 @@ struct ToScaledFloats {
 #ifdef __AVX512BF16__
 /// Does the same as ToFloats, rounded to bf16.
 struct ToBf16 {
+  static constexpr bool kIsCopied = false;
   uint16_t* target;
   void Put(int64_t i, Vec p) const { StoreBf16(p, target + i); }
   void PutTwo(int64_t i, Vec p, Vec q) const { StoreTwoBf16(p, q, target + i); }
@@ -127,6 +133,10 @@ inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
 /// constants of exp, and a loop that keeps its sums in memory takes a third longer.
 constexpr int kSums = sizeof(Register) == 64 ? 4 : 2;
 
+/// Whether the maximum of a row is found while the probabilities of another are computed. With
+/// sixteen registers that is slower.
+constexpr bool kLooksAhead = sizeof(Register) == 64;
+
 struct SumAndMax {
   float sum;
   float max_ahead;
@@ -147,11 +157,13 @@ inline Vec AddPower(Vec p, Vec sum) {
 /// Writes 2^exponent for the first `visible` of `cols` columns, and zeros for the others. Returns
 /// the sum. It is the sum of 16 * kSums partial sums, and the column alone decides to which one it
 /// is added, so that zeros at the end change no bit. With kHides, scores may be -infinity, whose
-/// power is 0. Meanwhile it finds the maximum of another row, `ahead`, on units that are idle
-/// otherwise.
+/// power is 0. With kLooksAhead, meanwhile it finds the maximum of another row, `ahead`, on units
+/// that are idle otherwise.
 template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
-                              Target& target, RowPart ahead) {
+                              Target& row_target, RowPart ahead) {
+  // A copy keeps sums in registers.
+  std::conditional_t<Target::kIsCopied, Target, Target&> target = row_target;
   const auto power = [&](Vec scores) {
     const Vec t = exponent.Of(scores);
     return kHides || Exponent::kMayOverflow ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
@@ -171,7 +183,7 @@ inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, E
   };
   RunningMax max_ahead;
   int64_t taken = 0;
-  if constexpr (kSums == 4) {
+  if constexpr (kLooksAhead) {
     taken = (visible < ahead.count ? visible : ahead.count) / 64 * 64;
     while (i < taken) {
       max_ahead.Take(ahead.row + i);
@@ -199,7 +211,10 @@ inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, E
   }
   const Vec total =
       kSums == 4 ? (sum[0] + sum[1]) + (sum[kSums - 2] + sum[kSums - 1]) : sum[0] + sum[1];
-  return {ReduceSum(total), max_ahead.Finish(ahead, taken)};
+  if constexpr (Target::kIsCopied) {
+    row_target = target;
+  }
+  return {ReduceSum(total), kLooksAhead ? max_ahead.Finish(ahead, taken) : 0.0f};
 }
 
 /// Raises the running maximum of row `r` to the maximum of the tile, and rescales the sum and the
@@ -231,7 +246,7 @@ inline float SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, RowPart ahead, T
     for (int64_t i = 0; i < tile.cols; i += 16) {
       target.Put(i, Vec{});
     }
-    return MaxOf(ahead);
+    return kLooksAhead ? MaxOf(ahead) : 0.0f;
   }
   const SumAndMax result = WithExponent(tile.row_max[r], tile.scale_log2e, [&](auto exponent) {
     return tile.hides ? Exponentials<Exp2, true>(row, visible, tile.cols, exponent, target, ahead)
@@ -258,8 +273,8 @@ inline float ProbabilitiesOfRow(const SoftmaxTile& tile, int64_t r, RowPart ahea
   return SoftmaxTileRow<Exp2Degree5>(tile, r, ahead, ToFloats{row});
 }
 
-/// The maximum of a row is found during the exponentials of the row that comes so many rows before:
-/// the processor overlaps this independent work, and the rows stay in the L1 cache.
+/// The maximum of a row is found so many rows before its probabilities: the processor overlaps this
+/// independent work, and the rows stay in the L1 cache.
 constexpr int64_t kRowsAhead = 4;
 
 inline void Softmax(const SoftmaxTile& tile) {
@@ -267,13 +282,18 @@ inline void Softmax(const SoftmaxTile& tile) {
     return r < tile.rows ? RowPart{tile.scores + r * tile.stride, tile.visible_end[r]} : RowPart{};
   };
   float tile_max[kRowsAhead];
-  for (int64_t r = 0; r < kRowsAhead; ++r) {
-    tile_max[r] = MaxOf(part(r));
-  }
   for (int64_t r = 0; r < tile.rows; ++r) {
+    if (kLooksAhead ? r == 0 : r % kRowsAhead == 0) {
+      for (int64_t k = 0; k < kRowsAhead; ++k) {
+        tile_max[k] = MaxOf(part(r + k));
+      }
+    }
     PrefetchSome(tile.upcoming);
     UpdateMax(tile, r, tile_max[r % kRowsAhead]);
-    tile_max[r % kRowsAhead] = ProbabilitiesOfRow(tile, r, part(r + kRowsAhead));
+    const float max_ahead = ProbabilitiesOfRow(tile, r, part(r + kRowsAhead));
+    if (kLooksAhead) {
+      tile_max[r % kRowsAhead] = max_ahead;
+    }
   }
 }
 
