@@ -212,7 +212,8 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
            rounds && setup_.bf16() ? keys.probabilities + r * kScoreStride + part.begin : nullptr,
        .value_scales =
            scales_values ? setup_.PageOf(key).value_scales + setup_.KeysBefore(key) : nullptr,
-       .largest = buffers_.largest + r});
+       .largest = buffers_.largest + r,
+       .upcoming = setup_.tile.upcoming});
 }
 
 /// Adds the values of the key tile, weighted by the probabilities, to the accumulator.
@@ -241,8 +242,9 @@ void AttentionTile::AddValues(const KeyTile& keys) const {
 
 void AttentionTile::WriteOutput() const {
   float denominators[kQueryTile];
-  for (int64_t r = 0; r < setup_.rows; ++r) {
-    denominators[r] = row_sum_[r] == 0 ? 0 : row_sum_[r] + SinkTerm(r);
+  std::copy_n(row_sum_, setup_.rows, denominators);
+  for (int64_t r = 0; r < setup_.rows && !options_.sinks.empty(); ++r) {
+    denominators[r] += row_sum_[r] == 0 ? 0 : SinkTerm(r);
   }
   StoreOutput(setup_, buffers_, denominators);
 }

@@ -20,6 +20,10 @@ constexpr int64_t kPrivateHeadBytes = 512 << 10;
 /// would wait for the last head.
 constexpr int64_t kHeadsPerThread = 6;
 
+/// The size of keys and values from which on rows are prefetched. The L2 cache still holds smaller
+/// ones after whatever wrote them.
+constexpr int64_t kPrefetchedBytes = 512 << 10;
+
 /// The most heads of which a stage makes tasks at a time.
 constexpr size_t kMostHeads = 16384;
 
@@ -168,7 +172,7 @@ void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) 
 }
 
 void FlashAttention::AttendInPasses(std::span<const Part> parts) {
-  const int64_t most_bytes = MostPackedBytes(parts);
+  const int64_t most_bytes = std::max(kPackedBytes, kMostPadding * OwnBytes(parts));
   std::vector<HeadWork> pass;
   int64_t bytes = 0;
   for (const Part& part : parts) {
@@ -187,22 +191,36 @@ void FlashAttention::AttendInPasses(std::span<const Part> parts) {
   AttendPass(pass, bytes);
 }
 
-void FlashAttention::PackAndAttendHead(const Part& part, int64_t kv_head, int worker) {
-  const Prepared& prepared = prepared_[part.range.sequence];
-  const HeadLayout layout = LayOutHead(*prepared.plan, part.keys);
+HeadTiles FlashAttention::TilesOf(std::span<const Part> parts, int64_t index) const {
+  const int64_t kv_heads = prepared_.front().num_kv_heads();
+  const Part& part = parts[index / kv_heads];
+  return {&prepared_[part.range.sequence].sequence, part.range, index % kv_heads, part.keys};
+}
+
+/// Packs the keys and values of key/value head `index`, counted through all parts, and attends to
+/// them. With `prefetches` it prefetches what the next head needs.
+void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t index, bool prefetches,
+                                       int worker) {
+  const HeadTiles tiles = TilesOf(parts, index);
+  const bool is_last = index + 1 == std::ssize(parts) * prepared_.front().num_kv_heads();
+  const HeadTiles next = is_last ? HeadTiles() : TilesOf(parts, index + 1);
+  const Prepared& prepared = prepared_[tiles.range.sequence];
+  const HeadLayout layout = LayOutHead(*prepared.plan, tiles.keys);
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
   const HeadPage page = layout.At(scratch);
-  attention::PackKeys(KeysOf({part.range.sequence, 0, part.keys}, kv_head, page),
+  attention::PackKeys(KeysOf({tiles.range.sequence, 0, tiles.keys}, tiles.kv_head, page),
                       scratch + layout.bytes);
   QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
-  const int64_t group = prepared.sequence.group();
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    tile.first_head = head;
-    for (int64_t row = 0; row < part.range.rows; row += kQueryTile) {
-      tile.first_row = part.range.first_row + row;
-      tile.rows_per_head = std::min(kQueryTile, part.range.rows - row);
-      AttendTile(tile, scratch + layout.bytes);
+  for (int64_t i = 0; i < tiles.size(); ++i) {
+    UpcomingRows upcoming;
+    if (prefetches) {
+      upcoming = RowsAfter(tiles, i, is_last ? nullptr : &next);
+      tile.upcoming = &upcoming;
     }
+    tile.first_head = tiles.HeadOf(i);
+    tile.first_row = tiles.FirstRowOf(i);
+    tile.rows_per_head = tiles.RowsOf(i);
+    AttendTile(tile, scratch + layout.bytes);
   }
 }
 
@@ -224,9 +242,10 @@ bool FlashAttention::CanPackPrivately(std::span<const Part> parts) const {
 
 void FlashAttention::AttendPrivately(std::span<const Part> parts) {
   const int64_t kv_heads = prepared_.front().num_kv_heads();
+  const bool prefetches = OwnBytes(parts) >= kPrefetchedBytes;
   workspace_.pool().ParallelFor(std::ssize(parts) * kv_heads, [&](int64_t i, int worker) {
     const KernelRun run;
-    PackAndAttendHead(parts[i / kv_heads], i % kv_heads, worker);
+    PackAndAttendHead(parts, i, prefetches, worker);
   });
 }
 

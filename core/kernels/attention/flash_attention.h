@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/kernels/attention/head_tiles.h"
 #include "core/kernels/attention/linear_attention.h"
 #include "core/kernels/attention/pack_keys.h"
 #include "core/kernels/attention/query_tile.h"
@@ -92,14 +93,15 @@ class FlashAttention {
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
   KeysToPack KeysOf(const RowRange& keys, int64_t kv_head, const HeadPage& page) const;
   void Pack(std::span<const KeysToPack> heads) const;
-  int64_t MostPackedBytes(std::span<const Part> parts) const;
+  int64_t OwnBytes(std::span<const Part> parts) const;
   void AttendInPasses(std::span<const Part> parts);
   void AttendPass(std::span<HeadWork> pass, int64_t packed_bytes);
   void AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const;
   void AttendLinear(std::span<const HeadWork> pass);
   bool CanPackPrivately(std::span<const Part> parts) const;
   void AttendPrivately(std::span<const Part> parts);
-  void PackAndAttendHead(const Part& part, int64_t kv_head, int worker);
+  HeadTiles TilesOf(std::span<const Part> parts, int64_t index) const;
+  void PackAndAttendHead(std::span<const Part> parts, int64_t index, bool prefetches, int worker);
 
   std::vector<Prepared> prepared_;  // one for each sequence
   Workspace& workspace_;

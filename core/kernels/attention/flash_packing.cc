@@ -93,13 +93,14 @@ void FlashAttention::PackKeys(const Stage& stage) {
   Pack(heads);
 }
 
-int64_t FlashAttention::MostPackedBytes(std::span<const Part> parts) const {
+/// Returns the size of the keys and values that the stage packs.
+int64_t FlashAttention::OwnBytes(std::span<const Part> parts) const {
   int64_t own_bytes = 0;
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
     own_bytes += p.packs_in_stages() ? p.OwnBytes() : 0;
   }
-  return std::max(kPackedBytes, kMostPadding * own_bytes);
+  return own_bytes;
 }
 
 }  // namespace attention

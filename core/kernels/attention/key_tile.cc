@@ -33,6 +33,12 @@ RowKeys::RowKeys(const TileSetup& setup)
     : any{std::numeric_limits<int64_t>::max(), 0}, common{0, std::numeric_limits<int64_t>::max()} {
   const Visibility visibility = setup.sequence.visibility();
   const QueryTile& tile = setup.tile;
+  if (visibility.hides_nothing()) {
+    any = common = {0, setup.sequence.kv_len()};
+    std::fill_n(begin, setup.rows, 0);
+    std::fill_n(end, setup.rows, any.end);
+    return;
+  }
   for (int64_t r = 0; r < setup.rows; ++r) {
     const KeyRange range =
         visibility.Range(tile.first_row + (r < tile.rows_per_head ? r : r % tile.rows_per_head));

@@ -9,6 +9,7 @@
 #include "core/kernels/attention/packed_layout.h"
 #include "core/kernels/attention/rotary.h"
 #include "core/kernels/attention/visibility.h"
+#include "core/kernels/tile/prefetch.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -59,6 +60,8 @@ struct QueryTile {
   int64_t rows_per_head = 0;
   /// Whether AttendTile also writes the output. Linear attention computes its output otherwise.
   bool with_output = true;
+  /// What its thread needs next, or null. Borrowed; AttendTile prefetches it.
+  UpcomingRows* upcoming = nullptr;
 
   int64_t rows() const { return num_heads * rows_per_head; }
 };

@@ -132,6 +132,7 @@ void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& part) const
   float* scores = keys.ScoreRow(part.first_row);
   for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
     const std::byte* block = Keys(keys.first_key + col);
+    PrefetchSome(setup_.tile.upcoming);
     if (setup_.has_few_rows) {
       ScoreFewRows(keys, part, col);
     } else if (setup_.int8()) {

@@ -41,6 +41,10 @@ class Visibility {
     return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
                                                                   : RangeWithExceptions(row);
   }
+  /// Returns whether the position of a row hides no key from it, of any row.
+  bool hides_nothing() const {
+    return !options_.causal && options_.window == 0 && options_.window_right == 0;
+  }
   /// Returns whether the range of a row may contain keys that are hidden from it.
   bool has_holes() const;
   /// Returns whether the row attends to the key. REQUIRES: 0 <= key < kv_len.

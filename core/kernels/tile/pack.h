@@ -142,21 +142,88 @@ inline void CopyRows(const PackSource& source, Dtype compute, int64_t width, boo
   });
 }
 
+// ---- Registers of elements ----
+
+/// Pairs of bf16 values, each in one 32-bit lane as they are stored.
+struct Bf16Pairs {
+  using Type = uint16_t;
+};
+
+/// Reads a register of elements as f32.
+template <typename E>
+inline Register ReadRegister(const typename E::Type* from) {
+  float values[kRegisterLanes];
+  for (int64_t i = 0; i < kRegisterLanes; ++i) {
+    values[i] = E::Read(from[i]);
+  }
+  return LoadRegister(values);
+}
+template <>
+inline Register ReadRegister<Element<Dtype::kF32>>(const float* from) {
+  return LoadRegister(from);
+}
+template <>
+inline Register ReadRegister<Element<Dtype::kBf16>>(const uint16_t* from) {
+  return __builtin_bit_cast(Register, LoadHalves(from) << 16);
+}
+template <>
+inline Register ReadRegister<Bf16Pairs>(const uint16_t* from) {
+  Register lanes;
+  __builtin_memcpy(&lanes, from, sizeof(lanes));
+  return lanes;
+}
+
+/// Reads the first `count` elements that a register holds, and zeros behind them.
+template <typename E>
+inline Register ReadFirst(const typename E::Type* from, int64_t count) {
+  typename E::Type elements[sizeof(Register) / sizeof(typename E::Type)] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    elements[i] = from[i];
+  }
+  return ReadRegister<E>(elements);
+}
+
 // ---- Pack rows (values) ----
 
-constexpr uint32_t kExponentF32 = 0x7f800000;
 constexpr uint32_t kExponentBf16 = 0x7f80;
 
+/// Packs a row, and adds 0 to `check`, or NaN where a value is not finite. There are several
+/// checks, since each is one chain of additions.
 template <typename E>
-inline bool PackRowF32(const typename E::Type* __restrict from, int64_t cols, int64_t width,
-                       float* __restrict to) {
-  uint32_t non_finite = 0;
-  for (int64_t i = 0; i < cols; ++i) {
-    to[i] = E::Read(from[i]);
-    non_finite |= (FloatToBits(to[i]) & kExponentF32) == kExponentF32;
+inline void PackRowF32(const typename E::Type* __restrict from, int64_t cols, int64_t width,
+                       float* __restrict to, Register (&check)[4]) {
+  int64_t i = 0;
+  for (; i + 4 * kRegisterLanes <= cols; i += 4 * kRegisterLanes) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const Register v = ReadRegister<E>(from + i + k * kRegisterLanes);
+      check[k] += v * 0.0f;
+      StoreRegister(v, to + i + k * kRegisterLanes);
+    }
   }
-  ZeroTail(to, cols, width);
-  return non_finite == 0;
+  for (; i < cols; i += kRegisterLanes) {  // the width is a multiple of kRegisterLanes
+    const int64_t left = cols - i;
+    const Register v =
+        left < kRegisterLanes ? ReadFirst<E>(from + i, left) : ReadRegister<E>(from + i);
+    check[0] += v * 0.0f;
+    StoreRegister(v, to + i);
+  }
+  ZeroTail(to, i, width);
+}
+
+template <typename E>
+inline bool PackRowsF32(const PackSource& source, int64_t width, float* target) {
+  Register check[4] = {};
+  for (int64_t r = 0; r < source.rows; ++r) {
+    const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
+    PackRowF32<E>(from, source.cols, width, target + r * width, check);
+  }
+  const Register sum = (check[0] + check[1]) + (check[2] + check[3]);
+  float lanes = 0;
+  for (int64_t i = 0; i < kRegisterLanes; ++i) {
+    lanes += sum[i];
+  }
+  return lanes == 0;
 }
 
 inline bool PackRowPairBf16(const uint16_t* __restrict even, const uint16_t* __restrict odd,
@@ -194,43 +261,13 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
   }
   bool finite = true;
   auto* to = static_cast<float*>(target);
-  ForDtype(source.dtype, [&](auto element) {
-    using E = decltype(element);
-    for (int64_t r = 0; r < source.rows; ++r) {
-      const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
-      finite &= PackRowF32<E>(from, source.cols, width, to + r * width);
-    }
-  });
+  ForDtype(source.dtype,
+           [&](auto element) { finite = PackRowsF32<decltype(element)>(source, width, to); });
   __builtin_memset(to + source.rows * width, 0, (kKeyBlock - source.rows) * width * sizeof(float));
   return finite;
 }
 
 // ---- Pack transposed (keys) ----
-
-/// Reads `count` values into the first lanes of a register, as f32. The other lanes become 0.
-template <typename E>
-inline Register ReadLanes(const typename E::Type* from, int64_t count) {
-  float values[kRegisterLanes] = {};
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] = E::Read(from[i]);
-  }
-  Register lanes;
-  __builtin_memcpy(&lanes, values, sizeof(lanes));
-  return lanes;
-}
-
-/// Reads pairs of bf16 values into the lanes as they are stored. `count` is the number of values.
-struct Bf16Pairs {
-  using Type = uint16_t;
-};
-template <>
-inline Register ReadLanes<Bf16Pairs>(const uint16_t* from, int64_t count) {
-  uint16_t pairs[2 * kRegisterLanes] = {};
-  __builtin_memcpy(pairs, from, count * sizeof(uint16_t));
-  Register lanes;
-  __builtin_memcpy(&lanes, pairs, sizeof(lanes));
-  return lanes;
-}
 
 /// Reads a square of registers, of which `rows` rows and `count` source columns exist. The rest
 /// becomes 0.
@@ -238,7 +275,7 @@ template <typename E>
 inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t rows, int64_t count,
                        Register (&v)[kRegisterLanes]) {
   for (int64_t r = 0; r < kRegisterLanes; ++r) {
-    v[r] = r < rows ? ReadLanes<E>(from + r * stride, count) : Register{};
+    v[r] = r < rows ? ReadFirst<E>(from + r * stride, count) : Register{};
   }
 }
 
@@ -256,7 +293,7 @@ inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int6
       if (row + kRegisterLanes <= source.rows && count >= square_columns) {
 #pragma GCC unroll 16
         for (int r = 0; r < kRegisterLanes; ++r) {
-          v[r] = ReadLanes<E>(from + r * source.stride, square_columns);
+          v[r] = ReadRegister<E>(from + r * source.stride);
         }
       } else {
         LoadSquare<E>(from, source.stride, source.rows - row,

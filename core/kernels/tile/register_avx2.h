@@ -15,6 +15,12 @@ constexpr int64_t kRegisterLanes = 8;
 inline Register SetRegister(float value) { return _mm256_set1_ps(value); }
 inline Register LoadRegister(const float* source) { return _mm256_loadu_ps(source); }
 inline void StoreRegister(Register v, float* target) { _mm256_storeu_ps(target, v); }
+/// Loads 16-bit integers into 32-bit lanes.
+inline Integers LoadHalves(const uint16_t* source) {
+  __m128i halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return __builtin_bit_cast(Integers, _mm256_cvtepu16_epi32(halves));
+}
 
 /// Loads the first `count` elements, none of them if it is negative, and reads no further; the
 /// remaining lanes are `other`.

@@ -15,6 +15,10 @@ constexpr int64_t kRegisterLanes = 4;
 inline Register SetRegister(float value) { return vdupq_n_f32(value); }
 inline Register LoadRegister(const float* source) { return vld1q_f32(source); }
 inline void StoreRegister(Register v, float* target) { vst1q_f32(target, v); }
+/// Loads 16-bit integers into 32-bit lanes.
+inline Integers LoadHalves(const uint16_t* source) {
+  return __builtin_bit_cast(Integers, vmovl_u16(vld1_u16(source)));
+}
 
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return vbslq_f32(vcltq_f32(a, b), yes, no);

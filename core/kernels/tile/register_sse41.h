@@ -15,6 +15,12 @@ constexpr int64_t kRegisterLanes = 4;
 inline Register SetRegister(float value) { return _mm_set1_ps(value); }
 inline Register LoadRegister(const float* source) { return _mm_loadu_ps(source); }
 inline void StoreRegister(Register v, float* target) { _mm_storeu_ps(target, v); }
+/// Loads 16-bit integers into 32-bit lanes.
+inline Integers LoadHalves(const uint16_t* source) {
+  int64_t halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return __builtin_bit_cast(Integers, _mm_cvtepu16_epi32(_mm_cvtsi64_si128(halves)));
+}
 
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/kernels/tile/activation.h"
+#include "core/kernels/tile/prefetch.h"
 #include "core/kernels/tile/similarity.h"
 #include "core/tensor/dtype.h"
 
@@ -45,6 +46,7 @@ struct SoftmaxTile {
   /// by them; a probability of 0 stays 0 whatever the scale is.
   const float* value_scales = nullptr;
   float* largest = nullptr;  // [rows], written: the largest such product, NaN if one is not finite
+  UpcomingRows* upcoming = nullptr;  // prefetched meanwhile, or null
 };
 
 /// The last step of a linear map on 64 columns, in place:

@@ -25,6 +25,7 @@ inline Vec Abs(Vec v) { return IfLess(v, Vec{}, -v, v); }
 /// 7.5e-5. They are divided by their constant term, so that 2^0 is exactly 1. Softmax cancels the
 /// common factor.
 struct Exp2Degree5 {
+  static constexpr int kDegree = 5;
   static Vec Polynomial(Vec x) {
     Vec p = MulAdd(x, Set(0.001327647129073739f), Set(0.009675540961325169f));
     p = MulAdd(x, p, Set(0.055507127195596695f));
@@ -34,6 +35,7 @@ struct Exp2Degree5 {
   }
 };
 struct Exp2Degree3 {
+  static constexpr int kDegree = 3;
   static Vec Polynomial(Vec x) {
     Vec p = MulAdd(x, Set(0.05517563596367836f), Set(0.24262857437133789f));
     p = MulAdd(x, p, Set(0.6933108568191528f));

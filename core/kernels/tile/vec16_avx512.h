@@ -26,6 +26,12 @@ inline void Store(Vec v, float* target) { __builtin_memcpy(target, &v, sizeof(v)
 inline Register SetRegister(float value) { return Set(value); }
 inline Register LoadRegister(const float* source) { return Load(source); }
 inline void StoreRegister(Register v, float* target) { Store(v, target); }
+/// Loads 16-bit integers into 32-bit lanes.
+inline Integers LoadHalves(const uint16_t* source) {
+  __m256i halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return __builtin_bit_cast(Integers, _mm512_cvtepu16_epi32(halves));
+}
 
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 

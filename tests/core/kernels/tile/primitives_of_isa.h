@@ -48,7 +48,7 @@ constexpr VectorPrimitives MakePrimitives() {
               Store(Max(Load(a + i), Load(b + i)), target + i);
             }
           },
-      .max = [](const float* source, int64_t count) { return MaxOf(source, count); },
+      .max = [](const float* source, int64_t count) { return MaxOf({source, count}); },
   };
 }
 
