@@ -45,7 +45,8 @@ CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype) {
       .Setter<std::string>(
           "--cache-dtype",
           [&cache_dtype](const std::string& name) {
-            v1::DataType_Parse(absl::AsciiStrToUpper(name), &cache_dtype);
+            // Always succeeds: other names are refused below.
+            static_cast<void>(v1::DataType_Parse(absl::AsciiStrToUpper(name), &cache_dtype));
           },
           "fp32|bf16|int8", "How the server keeps keys and values; default fp32")
       ->check(HelpGroup::OneOf("fp32|bf16|int8"));
