@@ -185,7 +185,7 @@ inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, E
   int64_t taken = 0;
   if constexpr (kLooksAhead) {
     taken = (visible < ahead.count ? visible : ahead.count) / 64 * 64;
-    while (i < taken) {
+    while (i < taken) {  // NOLINT(bugprone-infinite-loop): step adds to i
       max_ahead.Take(ahead.row + i);
       step();
     }
