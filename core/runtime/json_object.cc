@@ -46,6 +46,24 @@ std::optional<double> NumberIn(JsonObject::Range<double> range, const json* valu
   return number >= range.first && number <= range.last ? std::optional(number) : std::nullopt;
 }
 
+/// Returns the numbers of `list`, the member of an object; an error about the first that is not in
+/// `range`.
+template <typename Value>
+absl::StatusOr<std::vector<Value>> NumbersIn(JsonObject::Range<Value> range,
+                                             const JsonObject& object, const std::string& member,
+                                             const json& list) {
+  std::vector<Value> numbers;
+  for (const json& value : list) {
+    const std::optional<Value> number = NumberIn(range, &value);
+    if (!number.has_value()) {
+      return object.Wrong(absl::StrCat(member, "[", numbers.size(), "]"), RangeText(range),
+                          DescribeJson(&value));
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::string DescribeJson(const json* value) {
@@ -176,16 +194,7 @@ absl::StatusOr<std::map<std::string, std::string>> JsonObject::StringsByName(
 absl::StatusOr<std::vector<int64_t>> JsonObject::WholeNumbers(const std::string& member,
                                                               Range<int64_t> range) const {
   ASSIGN_OR_RETURN(const json* list, List(member));
-  std::vector<int64_t> numbers;
-  for (const json& value : *list) {
-    const std::optional<int64_t> number = NumberIn(range, &value);
-    if (!number.has_value()) {
-      return Wrong(absl::StrCat(member, "[", numbers.size(), "]"), RangeText(range),
-                   DescribeJson(&value));
-    }
-    numbers.push_back(*number);
-  }
-  return numbers;
+  return NumbersIn(range, *this, member, *list);
 }
 
 absl::StatusOr<std::vector<double>> JsonObject::Numbers(const std::string& member, int64_t count,
@@ -194,16 +203,7 @@ absl::StatusOr<std::vector<double>> JsonObject::Numbers(const std::string& membe
   if (std::ssize(*list) != count) {
     return Wrong(member, absl::StrCat("a list of ", count, ", each ", RangeText(range)));
   }
-  std::vector<double> numbers;
-  for (const json& value : *list) {
-    const std::optional<double> number = NumberIn(range, &value);
-    if (!number.has_value()) {
-      return Wrong(absl::StrCat(member, "[", numbers.size(), "]"), RangeText(range),
-                   DescribeJson(&value));
-    }
-    numbers.push_back(*number);
-  }
-  return numbers;
+  return NumbersIn(range, *this, member, *list);
 }
 
 absl::StatusOr<bool> JsonObject::BoolOr(const std::string& member, bool otherwise) const {

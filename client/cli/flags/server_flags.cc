@@ -63,8 +63,7 @@ void AddMetadataFlags(HelpGroup& group, ClientOptions& flags) {
         flags.connection.metadata.emplace_back(absl::AsciiStrToLower(key), value);
       },
       "Send this metadata with every request, such as attend-priority=high|normal|low, "
-      "attend-tenant=NAME or "
-      "x-request-id=ID; may be repeated");
+      "attend-tenant=NAME or x-request-id=ID; may be repeated");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ class TileLogits {
  public:
   explicit TileLogits(const TileSetup& setup) : setup_(setup) {}
 
-  /// Turns the raw scores of a rectangle into logits. REQUIRES: setup.shapes_logits; else a logit
-  /// is a score times a factor, which softmax applies.
+  /// Computes the logits of a rectangle from its raw scores, in place. REQUIRES:
+  /// setup.shapes_logits; else a logit is a score times a factor, which softmax applies.
   void Shape(const KeyTile& keys, const Rectangle& part) const;
   /// Returns the logit, as an exponent of 2, that the probabilities of a row are relative to. 0
   /// without softmax.

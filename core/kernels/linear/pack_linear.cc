@@ -29,7 +29,7 @@ PackedLinear::Packing PackedLinear::PackingOf(const Format& format) {
                                                             : Packing::kCompute;
 }
 
-/// The size of packed weights, 8-bit ones without their scales.
+/// Returns the size of packed weights, 8-bit ones without their scales.
 int64_t PackedLinear::BytesOf(int64_t weights) const {
   switch (packing_) {
     case Packing::kInt8:
