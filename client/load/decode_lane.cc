@@ -29,7 +29,7 @@ void DecodeLane::Start(std::chrono::system_clock::time_point deadline) {
 }
 
 void DecodeLane::Go(bool stop, bool keep) {
-  if (stop || num_sent_ == session_.options.steps + 2) {
+  if (stop) {
     is_stopped_ = true;
     step_ = Step::kEndRequests;
     stream_->WritesDone(this);

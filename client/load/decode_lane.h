@@ -48,8 +48,10 @@ class DecodeLane {
   void Start(std::chrono::system_clock::time_point deadline);
   /// Takes one event of the queue. After kOpened, kPrefilled and kStepped the lane waits for Go.
   Event Advance(bool ok);
-  /// Sends the next action, or ends the session if none is left or if `stop`. `keep`: keeps all
-  /// messages of the answer.
+  /// Returns whether the session has another action to send.
+  bool has_next() const { return num_sent_ < session_.options.steps + 2; }
+  /// Sends the next action, or ends the session if `stop`. `keep`: keeps all messages of the
+  /// answer. REQUIRES: has_next() or `stop`.
   void Go(bool stop, bool keep);
 
   /// Returns the number of the last answer within its session; 0 for the answer to the prompt.

@@ -56,7 +56,8 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
     if (lane.keeps()) {
       recorder_.Keep({static_cast<size_t>(lane.index()), lane.messages()});
     }
-    lane.Go(IsOver(now), samples_.Take(now));
+    const bool stops = IsOver(now) || !lane.has_next();
+    lane.Go(stops, !stops && samples_.Take(now));
   }
 
   void CountStep(const DecodeLane& lane, Clock::time_point now) {

@@ -68,8 +68,11 @@ class DecodeServerTest : public ::testing::Test {
   }
 
   absl::StatusOr<BenchReport> RunSessions(const DecodePlan& plan) {
-    const auto runner = MakeDecodeRunner(*client_, plan, Options());
-    return runner.ok() ? RunBench(**runner, {.options = Options()}, {}) : runner.status();
+    return RunSessions(plan, Options());
+  }
+  absl::StatusOr<BenchReport> RunSessions(const DecodePlan& plan, const LoadOptions& options) {
+    const auto runner = MakeDecodeRunner(*client_, plan, options);
+    return runner.ok() ? RunBench(**runner, {.options = options}, {}) : runner.status();
   }
 
   InProcessServer server_{OneThread()};
@@ -151,6 +154,22 @@ TEST_F(DecodeServerTest, ALoadOfSessionsIsCheckedAgainstTheReference) {
     EXPECT_GT(level.result.answers, 0);
     EXPECT_GT(level.result.phases.compute_ns.min(), 0);
   }
+}
+
+// A sample is an action that is sent: the end of a session takes none.
+TEST_F(DecodeServerTest, AsManyAnswersAreSampledAsAreWanted) {
+  AttendRequest like;
+  like.model = "demo";
+  like.input = HiddenStatesInput{&rows_};
+  const auto plan = DecodePlan::Make(like, {.prefill = 5, .steps = 1, .step_tokens = 1}, 1);
+  ASSERT_THAT(plan, IsOk());
+  LoadOptions options = Options();
+  options.concurrency = 1;
+  options.warmup = absl::ZeroDuration();
+  options.num_samples = 6;
+  const auto report = RunSessions(*plan, options);
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->levels[0].verification->sampled, 6);
 }
 
 TEST_F(DecodeServerTest, RoundedKeysAndValuesAreComparedToTheirOwnKindOnly) {
