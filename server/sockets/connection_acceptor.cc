@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
-#include "server/sockets/peer_host.h"
 
 namespace attention {
 namespace {
@@ -29,7 +28,7 @@ constexpr int kUserTimeoutMs = 20'000;
 
 // The maximum number of connections that wait; further ones of their hosts are closed at once.
 constexpr size_t kMaxWaitingConnections = 256;
-constexpr int kMsBetweenLooks = 10;
+constexpr int kMsBetweenLooks = 2;
 
 bool HasLeft(int connection) {
   pollfd wait = {connection, POLLRDHUP, 0};
@@ -122,15 +121,15 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
       MutexLock lock(mutex_);
       connections_.push_back({connection, InodeOf(connection)});
     }
-    PassOrHold({listener.get(), std::move(accepted.connection), HostOfConnection(connection)});
+    PassOrHold({listener.get(), std::move(accepted.connection), PlaceOfConnection(connection)});
   }
   return !accepted.is_out_of_files;
 }
 
 void ConnectionAcceptor::PassOrHold(Waiting accepted) {
   const bool is_next = std::ranges::none_of(
-      waiting_, [&](const Waiting& other) { return other.host == accepted.host; });
-  if (is_next && pace_.Take(accepted.host)) {
+      waiting_, [&](const Waiting& other) { return other.from.host == accepted.from.host; });
+  if (is_next && pace_.Take(accepted.from.host, accepted.from.port)) {
     take_(accepted.listener, accepted.connection.Release());
     return;
   }
@@ -145,7 +144,7 @@ void ConnectionAcceptor::PassOrHold(Waiting accepted) {
 void ConnectionAcceptor::PassWaiting() {
   for (auto one = waiting_.begin(); one != waiting_.end();) {
     const bool has_left = HasLeft(one->connection.get());
-    if (!has_left && !pace_.Take(one->host)) {
+    if (!has_left && !pace_.Take(one->from.host, one->from.port)) {
       ++one;
       continue;
     }

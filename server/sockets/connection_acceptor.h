@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "core/runtime/mutex.h"
 #include "server/sockets/connection_pace.h"
 #include "server/sockets/listening_socket.h"
+#include "server/sockets/peer_host.h"
 
 namespace attention {
 
@@ -54,7 +54,7 @@ class ConnectionAcceptor {
   struct Waiting {
     int listener = -1;
     FileDescriptor connection;
-    std::string host;
+    PeerPlace from;
   };
 
   void Run();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "server/sockets/peer_host.h"
 
 namespace attention {
@@ -11,6 +10,8 @@ namespace {
 // Calls beyond this multiple of the permitted ones are not counted, so that a host that stops is
 // free again after a second.
 constexpr double kMaxTimes = 2;
+// A host with more than this share of the permitted calls is doubted.
+constexpr double kSomeCalls = 0.25;
 
 }  // namespace
 
@@ -23,21 +24,39 @@ void ConnectionPace::Forget(TimePoint now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
     connections_.clear();
-    std::erase_if(hosts_, [&](const auto& entry) { return CallsAt(entry.second, now) == 0; });
+    std::erase_if(hosts_, [&](const auto& entry) {
+      const Host& host = entry.second;
+      return CallsAt(host, now) == 0 && std::ranges::all_of(host.silent, [&](const Silent& one) {
+               return now - one.taken >= kPause;
+             });
+    });
+  }
+}
+
+void ConnectionPace::Hear(const std::string& peer) {
+  const auto host = hosts_.find(HostOf(peer));
+  if (host != hosts_.end()) {
+    std::erase_if(host->second.silent,
+                  [port = PortOf(peer)](const Silent& one) { return one.port == port; });
   }
 }
 
 void ConnectionPace::CountCall(const std::string& peer) {
-  if (absl::StartsWith(peer, "unix")) {
+  if (peer.starts_with(kUnixHost)) {
     return;
   }
   const TimePoint now = clock_();
   MutexLock lock(mutex_);
   Forget(now);
   if (connections_.size() >= kMaxConnections && !connections_.contains(peer)) {
+    Hear(peer);
     return;
   }
-  if (++connections_[peer] <= free_calls_) {
+  const int64_t calls = ++connections_[peer];
+  if (calls == 1) {
+    Hear(peer);
+  }
+  if (calls <= free_calls_) {
     return;
   }
   const std::string name = HostOf(peer);
@@ -61,17 +80,28 @@ void ConnectionPace::CountRequest(const std::string& peer) {
   }
 }
 
-bool ConnectionPace::Take(const std::string& host) {
+bool ConnectionPace::Take(const std::string& name, int port) {
   const TimePoint now = clock_();
   MutexLock lock(mutex_);
-  const auto found = hosts_.find(host);
-  if (found == hosts_.end() || CallsAt(found->second, now) <= static_cast<double>(calls_)) {
+  Forget(now);
+  if (name == kUnixHost || (hosts_.size() >= kMaxHosts && !hosts_.contains(name))) {
     return true;
   }
-  if (now - found->second.taken < kPause) {
+  Host& host = hosts_[name];
+  std::erase_if(host.silent, [&](const Silent& one) { return now - one.taken >= kPause; });
+  const double calls = CallsAt(host, now);
+  const bool has_many_calls = calls > static_cast<double>(calls_);
+  // Enough calls to doubt that work follows: silence may mean that more of them are on their way.
+  const bool has_some_calls = calls > kSomeCalls * static_cast<double>(calls_);
+  const auto silent = std::ranges::count_if(host.silent, [&](const Silent& one) {
+    return now - one.taken < (has_some_calls ? kPause : kMaxSilence);
+  });
+  if (silent >= (has_some_calls ? 1 : kMaxSilent) ||
+      (has_many_calls && now - host.taken < kPause)) {
     return false;
   }
-  found->second.taken = now;
+  host.taken = now;
+  host.silent.push_back({port, now});
   return true;
 }
 

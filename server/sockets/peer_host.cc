@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
@@ -53,21 +54,29 @@ std::string HostOf(const std::string& peer) {
              : plain;
 }
 
-std::string HostOfConnection(int connection) {
+int PortOf(const std::string& peer) {
+  int port = 0;
+  return absl::SimpleAtoi(peer.substr(peer.rfind(':') + 1), &port) ? port : 0;
+}
+
+PeerPlace PlaceOfConnection(int connection) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
   if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
-    return "?";
+    return {.host = "?"};
   }
   if (peer.ss_family == AF_INET) {
-    return AddressText(AF_INET, &reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
+    const auto& place = reinterpret_cast<const sockaddr_in&>(peer);
+    return {AddressText(AF_INET, &place.sin_addr), ntohs(place.sin_port)};
   }
   if (peer.ss_family == AF_INET6) {
-    const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-    return IN6_IS_ADDR_V4MAPPED(&address) ? AddressText(AF_INET, &address.s6_addr[kMappedBytes])
-                                          : NetworkOf(address);
+    const auto& place = reinterpret_cast<const sockaddr_in6&>(peer);
+    const in6_addr& address = place.sin6_addr;
+    return {IN6_IS_ADDR_V4MAPPED(&address) ? AddressText(AF_INET, &address.s6_addr[kMappedBytes])
+                                           : NetworkOf(address),
+            ntohs(place.sin6_port)};
   }
-  return "unix";
+  return {.host = std::string(kUnixHost)};
 }
 
 }  // namespace attention

@@ -1,15 +1,26 @@
-// The host that a connection comes from.
+// The host and the port that a connection comes from.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace attention {
 
+inline constexpr std::string_view kUnixHost = "unix";
+
 /// Returns the host of a grpc::ServerContext::peer(): the address without its port; for IPv6 the
-/// network of 64 bits, since a machine may choose the other half; "unix" for sockets of this
+/// network of 64 bits, since a machine may choose the other half; kUnixHost for sockets of this
 /// machine.
 std::string HostOf(const std::string& peer);
-/// Returns the same of a connection; "?" if it has ended.
-std::string HostOfConnection(int connection);
+/// Returns the port of a grpc::ServerContext::peer(); 0 if it has none.
+int PortOf(const std::string& peer);
+
+struct PeerPlace {
+  std::string host;  // "?" if the connection has ended
+  int port = 0;
+};
+
+/// Returns the same two of a connection.
+PeerPlace PlaceOfConnection(int connection);
 
 }  // namespace attention

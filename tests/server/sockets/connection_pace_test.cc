@@ -31,11 +31,15 @@ class ConnectionPaceTest : public ::testing::Test {
     }
   }
   void Pass(TimePoint::duration time) { now_ = now_.load() + time; }
-  // The connections that the host gets of so many.
+  // The connections that the host gets of so many. Each makes a call at once.
   int CountTaken(const std::string& host, int tries) {
     int taken = 0;
     for (int i = 0; i < tries; ++i) {
-      taken += pace_.Take(host) ? 1 : 0;
+      const int port = ++last_port_;
+      if (pace_.Take(host, port)) {
+        ++taken;
+        pace_.CountCall(absl::StrCat("ipv4:", host, ":", port));
+      }
     }
     return taken;
   }
@@ -85,10 +89,11 @@ TEST_F(ConnectionPaceTest, CallsThatBringWorkDoNotCount) {
     pace_.CountRequest("ipv4:a:1");
   }
   EXPECT_EQ(CountTaken("a", 10), 10);
-  Count("a", kCalls + 1);
-  EXPECT_EQ(CountTaken("a", 10), 1);
-  pace_.CountRequest(absl::StrCat("ipv4:a:", last_port_));
-  EXPECT_EQ(CountTaken("a", 10), 10);
+  Count("b", kCalls + 1);
+  const std::string peer = absl::StrCat("ipv4:b:", last_port_);
+  EXPECT_EQ(CountTaken("b", 10), 1);
+  pace_.CountRequest(peer);
+  EXPECT_EQ(CountTaken("b", 10), 10);
 }
 
 TEST_F(ConnectionPaceTest, AProxyWithFewCallsOnEachConnectionIsNotDelayed) {
@@ -103,6 +108,44 @@ TEST_F(ConnectionPaceTest, ManyConnectionsOfOneHostCountTogether) {
     Count("a", 1);
   }
   EXPECT_EQ(CountTaken("a", 10), 1);
+}
+
+TEST_F(ConnectionPaceTest, AHostGetsFewConnectionsUntilItIsHeardOf) {
+  const auto take = [&](const std::string& host, int first, int tries) {
+    int64_t taken = 0;
+    for (int port = first; port < first + tries; ++port) {
+      taken += pace_.Take(host, port) ? 1 : 0;
+    }
+    return taken;
+  };
+  EXPECT_EQ(take("a", 1, 100), ConnectionPace::kMaxSilent);
+  EXPECT_EQ(take("b", 1, 100), ConnectionPace::kMaxSilent) << "another host";
+  pace_.CountCall("ipv4:a:2");
+  pace_.CountCall("ipv4:a:2");
+  pace_.CountCall("ipv4:a:999");  // one that was never silent
+  EXPECT_EQ(take("a", 101, 100), 1) << "one was heard of";
+  Pass(ConnectionPace::kMaxSilence - milliseconds(1));
+  EXPECT_EQ(take("a", 201, 100), 0);
+  Pass(milliseconds(1));
+  EXPECT_EQ(take("a", 301, 100), ConnectionPace::kMaxSilent) << "silence does not last";
+}
+
+TEST_F(ConnectionPaceTest, ADoubtedHostGetsOneConnectionUntilItIsHeardOf) {
+  Count("a", kCalls / 2);
+  EXPECT_TRUE(pace_.Take("a", 101));
+  Pass(ConnectionPace::kMaxSilence);
+  EXPECT_FALSE(pace_.Take("a", 102));
+  pace_.CountCall("ipv4:a:101");
+  EXPECT_TRUE(pace_.Take("a", 102));
+  Count("a", kCalls / 2);
+  Pass(ConnectionPace::kPause);
+  EXPECT_TRUE(pace_.Take("a", 103)) << "silence does not last";
+}
+
+TEST_F(ConnectionPaceTest, SilentConnectionsOfUnixSocketsAreNotDelayed) {
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(pace_.Take(std::string(kUnixHost), 0));
+  }
 }
 
 TEST_F(ConnectionPaceTest, UnixSocketsAreNotDelayed) {
@@ -152,7 +195,7 @@ TEST_F(ConnectionPaceTest, ConnectionsWaitAndThoseThatAreLeftGoNowhere) {
   ConnectionAcceptor acceptor(std::move(listening->sockets), 100, pace_,
                               [&](int /*listener*/, int connection) {
                                 const FileDescriptor taken(connection);
-                                EXPECT_EQ(HostOfConnection(connection), "127.0.0.1");
+                                EXPECT_EQ(PlaceOfConnection(connection).host, "127.0.0.1");
                                 ++passed;
                               });
   Count("127.0.0.1", kCalls + 1);
@@ -175,8 +218,8 @@ TEST(PeerHostTest, AConnectionOnThisMachineHasNoAddress) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const FileDescriptor one(ends[0]);
   const FileDescriptor other(ends[1]);
-  EXPECT_EQ(HostOfConnection(one.get()), "unix");
-  EXPECT_EQ(HostOfConnection(-1), "?");
+  EXPECT_EQ(PlaceOfConnection(one.get()).host, kUnixHost);
+  EXPECT_EQ(PlaceOfConnection(-1).host, "?");
 }
 
 }  // namespace
