@@ -134,7 +134,8 @@ TEST(SessionLimitsTest, TheOptionsOfSessionsAreLimited) {
   constexpr int kHeads = 65536;  // 256 KiB of sinks each
   InProcessServer server({.threads = 1, .max_cache_bytes = 4 << 20});
   v1::DecodeRequest open = OpenHeads(kHeads, 1, 1);
-  open.mutable_open()->mutable_options()->mutable_sinks()->Resize(kHeads, 1.0f);
+  const std::vector<float> sinks(kHeads, 1.0f);
+  open.mutable_open()->mutable_options()->mutable_sinks()->Add(sinks.begin(), sinks.end());
   std::vector<std::unique_ptr<DecodeStream>> streams;
   DecodeAnswer answer;
   while (streams.size() < 10 && answer.result.code() == 0) {
