@@ -82,7 +82,7 @@ bool BatchRunner::IsAbandoned(const Batch& batch) const {
 bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude,
                         BatchOutcome& outcome) const {
   const TimePoint begin = clock_();
-  // compute_ns is negative by the time that other batches have had.
+  // While the batch runs, outcome.compute_ns is minus the time that other batches took.
   const int64_t used_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
   bool is_alive = !IsAbandoned(batch);
   while (is_alive && interlude(used_ns)) {

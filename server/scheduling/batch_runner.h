@@ -12,6 +12,7 @@ namespace attention {
 
 /// The measurements of a batch.
 struct BatchOutcome {
+  /// Whether all rows were computed.
   bool is_complete = false;
   /// The time from the start of the batch to its last row, without the time of other batches in
   /// between.
@@ -29,14 +30,15 @@ class BatchRunner {
 
   BatchRunner(ThreadPool& pool, Clock clock);
 
+  /// A function that Run calls between the slices of a long batch, with the nanoseconds that the
+  /// batch has run so far. The pool is free then, so the function may run another batch on another
+  /// runner. Run calls it again if it returns true, as long as a caller waits for the long batch.
+  using Interlude = std::function<bool(int64_t used_ns)>;
+
   /// Computes the batch and finishes each of its jobs: with OK; with CANCELLED or DEADLINE_EXCEEDED
   /// if the batch was given up because no caller waits for it; with UNAVAILABLE after Abort; or
   /// with RESOURCE_EXHAUSTED or INTERNAL if the computation threw, in which case the status names
-  /// the failure. Does not throw. `interlude` may be null. It is called between the slices of a
-  /// long batch with the nanoseconds that the batch has run so far. The pool is free then, so it
-  /// may run another batch on another runner. It is called again if it returns true, as long as a
-  /// caller waits for the long batch.
-  using Interlude = std::function<bool(int64_t used_ns)>;
+  /// the failure. Does not throw. `interlude` may be null.
   BatchOutcome Run(const Batch& batch, const Interlude& interlude = nullptr);
 
   /// Returns the number of batches and slices that began or ended. Any thread.

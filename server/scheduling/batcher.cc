@@ -11,7 +11,7 @@
 namespace attention {
 namespace {
 
-absl::Status WhyDead(const Job& job, int64_t queue_ns) {
+absl::Status StatusOfAbandoned(const Job& job, int64_t queue_ns) {
   return Contain("ending a request", [&] {
     return job.is_cancelled()
                ? absl::CancelledError("the caller cancelled while the request waited")
@@ -21,10 +21,10 @@ absl::Status WhyDead(const Job& job, int64_t queue_ns) {
   });
 }
 
-void FinishAsDead(Job& job, TimePoint now) {
+void FinishAbandonedJob(Job& job, TimePoint now) {
   BatchStats stats;
   stats.queue_ns = Nanoseconds(now - job.description().arrival);
-  job.Finish(WhyDead(job, stats.queue_ns), stats);
+  job.Finish(StatusOfAbandoned(job, stats.queue_ns), stats);
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   batch.position = queue_.taken_start();
   const auto gone = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
     if (IsAbandoned(*job, batch.start)) {
-      FinishAsDead(*job, batch.start);
+      FinishAbandonedJob(*job, batch.start);
       return true;
     }
     if (!job->TakeMemory()) {
@@ -153,7 +153,7 @@ Batch Batcher::NextShort(int64_t max_ns, Priority priority) {
 void Batcher::FinishAbandoned() {
   const TimePoint now = clock_();
   for (const std::shared_ptr<Job>& job : queue_.TakeAbandoned(now)) {
-    FinishAsDead(*job, now);
+    FinishAbandonedJob(*job, now);
   }
 }
 

@@ -19,8 +19,8 @@ namespace attention {
 class DeadlineProbes {
  public:
   static constexpr std::chrono::seconds kInterval{1};
-  /// The accounts that had a probe within the interval. When there are this many, no other gets
-  /// one.
+  /// The maximum number of accounts that have had a probe within the interval. When there are this
+  /// many, no other account gets one.
   static constexpr size_t kMaxAccounts = 1024;
 
   /// Returns whether a request of the account may be tried now.

@@ -46,12 +46,13 @@ struct ExecutorStatistics {
   int64_t batch_requests = 0;
   int64_t batch_tokens = 0;
   int64_t padding_tokens = 0;
+  /// The sum of BatchOutcome::compute_ns.
   int64_t busy_ns = 0;
   /// The batches that ran between the slices of a longer one.
   int64_t interleaved_batches = 0;
   /// The bytes that were copied into batches: tensors of requests, or embedded tokens.
   int64_t copied_bytes = 0;
-  /// The rows and the requests of batches.
+  /// Histograms of the rows and of the requests of a batch.
   BucketCounts rows{kBatchRowsBounds};
   BucketCounts requests{kBatchRequestsBounds};
   /// The requests in the running batches.
@@ -121,7 +122,7 @@ class Executor {
   RequestQueue queue_;
   SidePool side_;
   Batcher batcher_;
-  /// Held until the threads are started.
+  /// Lives until the compute threads, which inherit the policy, are started.
   std::optional<BatchPolicy> policy_{std::in_place};
   ThreadPool pool_;
   std::array<BatchRunner, kLevels> runners_;

@@ -8,12 +8,13 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// Counts the calls that are inside. Thread-safe.
 class Gate {
  public:
   /// Enters. Returns false when the gate is closed; otherwise the caller calls Leave once.
   bool TryEnter();
   void Leave();
+  /// Makes TryEnter return false from now on. Those inside stay.
   void Close();
   /// Waits until all have left. Returns false after `deadline`.
   bool WaitUntilEmpty(TimePoint deadline);
@@ -25,7 +26,8 @@ class Gate {
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-/// Is inside the gate as long as it lives. REQUIRES: the gate is never closed and outlives this.
+/// Enters a gate, and leaves it when it is destroyed. REQUIRES: the gate is never closed and
+/// outlives this.
 class Visit {
  public:
   explicit Visit(Gate& gate) : gate_(gate) { gate_.TryEnter(); }

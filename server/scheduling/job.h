@@ -46,8 +46,8 @@ struct JobSequence {
   /// The number of keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
   /// The earlier tokens of a session or of a prefix, one cache for each layer that runs. The keys
-  /// and values of these rows are appended to them. Borrowed; null, or empty when the batch is
-  /// computed: no caches.
+  /// and values of these rows are appended to them. Borrowed. There are no caches if this is null,
+  /// or if the vector is empty when the batch is computed.
   std::vector<KvCache>* caches = nullptr;
 };
 
@@ -73,7 +73,7 @@ struct EarlierRows {
 /// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
 
-/// The scheduler's account of a job. Durations in nanoseconds.
+/// The scheduler's measurements of a job. Durations in nanoseconds.
 struct BatchStats {
   int64_t queue_ns = 0;    // from arrival until a batch took it
   int64_t compute_ns = 0;  // from then until its last row was computed
@@ -114,9 +114,12 @@ struct JobDescription {
 
 class HeldReply;
 
-/// Threads: description() and is_cancelled() are called from any thread; the others from the
-/// dispatcher's threads, in the order TakeMemory, Gather..., DropInputs, Prepare, Output, Scores,
-/// Earlier and Options, OnRows..., Finish. Sequences are counted as in the description.
+/// A request, or a step of a session, and the functions that the scheduler calls to compute it.
+///
+/// Threads: description() and is_cancelled() are called from any thread; reply_bytes, GiveUpReply
+/// and HoldReply from the thread that submits the job; the others from the dispatcher's threads, in
+/// the order TakeMemory, Gather..., DropInputs, Prepare, Output, Scores, Earlier and Options,
+/// OnRows..., Finish. Sequences are counted as in the description.
 class Job {
  public:
   explicit Job(JobDescription description) : description_(std::move(description)) {}
@@ -128,12 +131,13 @@ class Job {
   /// Returns whether the caller no longer waits for the answer.
   virtual bool is_cancelled() const = 0;
 
-  /// Returns the size of the reply's memory.
+  /// Returns the size of the reply's memory in bytes.
   virtual int64_t reply_bytes() const { return 0; }
-  /// Keeps `part` as long as the reply's memory exists or may exist, and notifies it when the reply
-  /// has been computed. Called before the job is queued.
+  /// Keeps `part` as long as the reply's memory exists or may exist, and calls its SetComputed when
+  /// the reply has been computed. Called before the job is queued.
   virtual void HoldReply(const std::shared_ptr<HeldReply>& /*part*/) {}
-  /// Ends the sending of a reply that its caller does not read. May be called after the job's end.
+  /// Returns a function that ends the sending of a reply that its caller does not read. The
+  /// function may be called after the job's end.
   virtual std::function<void()> GiveUpReply() {
     return [] {};
   }
@@ -147,8 +151,8 @@ class Job {
   /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
   /// once per operand, possibly for several operands at the same time.
   virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
-  /// Tells that the bytes of the request are not needed any more. What Options returns points to
-  /// memory of the job.
+  /// Releases the bytes of the request, which are not needed any more. The options that Options
+  /// returns do not point to them.
   virtual void DropInputs() = 0;
   /// Returns the destination of row 0 of the sequence's output; rows are dense. There is one row
   /// per query row, or as `wanted` says.
@@ -165,7 +169,7 @@ class Job {
   virtual void Finish(const absl::Status& status, const BatchStats& stats) = 0;
 
  protected:
-  /// Returns the description for TakeMemory, which alone may change it.
+  /// Returns the description for TakeMemory. No other function may change it.
   JobDescription& description_to_change() { return description_; }
 
  private:

@@ -13,26 +13,32 @@
 
 namespace attention {
 
-/// Rows of a sequence are announced when they are final; a whole stack announces them at its end.
-/// Null: the batch runs without interruption.
+/// How a computation reports rows and is interrupted. If both functions are null, it runs to its
+/// end without interruption.
 struct RowBlocks {
+  /// Called with rows of a sequence when they are final; by a whole stack at its end. If it returns
+  /// false, the computation ends.
   RowsCallback on_rows;
+  /// The number of rows between two calls of on_rows.
   int64_t block_rows = 0;
-  /// Asked by layers and whole stacks between the slices of their work.
+  /// Called by layers and whole stacks between the slices of their work.
   Yield yield;
 };
 
+/// The packed inputs of one batch, and its computation. Used by one thread, which shares the work
+/// with the threads of the workspace's pool.
 class PackedBatch {
  public:
   /// Allocates the memory of the jobs' replies and copies their inputs into `workspace`; both must
   /// outlive this. REQUIRES: batch.jobs is not empty.
   PackedBatch(const Batch& batch, Workspace& workspace);
 
-  /// Runs the computation. Sequences of `RowRange` are counted over the whole batch.
+  /// Runs the computation. Sequences of `RowRange` are counted over the whole batch. CANCELLED when
+  /// on_rows or yield returned false; otherwise the errors of the core.
   absl::Status Compute(const RowBlocks& blocks);
 
   int64_t num_rows() const { return num_rows_; }
-  /// Returns the size of the operands, each rounded up to whole cache lines.
+  /// Returns the size of the operands in bytes, each rounded up to whole cache lines.
   int64_t input_bytes() const { return static_cast<int64_t>(input_bytes_); }
   /// Returns the job of a sequence of the batch, and the sequence's index within it.
   std::pair<Job*, int64_t> OwnerOf(int64_t sequence) const;
@@ -60,7 +66,7 @@ class PackedBatch {
   absl::Status RunAttention(const RowBlocks& blocks);
   absl::Status AppendToCaches(std::vector<AttentionSequence>& sequences);
   MatrixView RowsOf(Operand operand) const;
-  /// Null when the batch has no such operand.
+  /// Returns null when the batch has no such operand.
   std::optional<MatrixView> MemoryOf(Operand operand) const;
 
   Workspace& workspace_;

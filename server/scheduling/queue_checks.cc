@@ -1,4 +1,4 @@
-// Which jobs the queue refuses, with which reason.
+// The checks by which the queue refuses jobs, and the reasons of these refusals.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -130,15 +130,15 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
   return absl::OkStatus();
 }
 
-absl::Status RequestQueue::CheckLive(const Candidate& candidate) const {
+absl::Status RequestQueue::CheckOnce(const Candidate& candidate) const {
   RETURN_IF_ERROR(CheckFit(candidate));
   RETURN_IF_ERROR(CheckShare(candidate));
   return CheckDeadline(candidate);
 }
 
 absl::Status RequestQueue::Check(const Candidate& candidate) {
-  absl::Status status = CheckLive(candidate);
-  return !status.ok() && Sweep(candidate.now) ? CheckLive(candidate) : status;
+  absl::Status status = CheckOnce(candidate);
+  return !status.ok() && Sweep(candidate.now) ? CheckOnce(candidate) : status;
 }
 
 absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoint deadline,

@@ -18,7 +18,7 @@ namespace attention {
 
 class HeldReply;
 
-/// Thread-safe.
+/// Limits the memory of all replies, and the share of each account. Thread-safe.
 class ReplyBudget {
  public:
   /// A reply that its caller has not read for this time after its computation makes room for
@@ -57,16 +57,17 @@ class ReplyBudget {
   const std::shared_ptr<State> state_;
 };
 
+/// The memory of one reply, held in the budget until this is destroyed.
 class HeldReply {
  public:
-  /// Take calls this, and gives the part its bytes.
+  /// ReplyBudget::Take calls this, and sets the number of bytes.
   HeldReply(std::shared_ptr<ReplyBudget::State> state, std::string account,
             std::function<void()> give_up);
   ~HeldReply();
   HeldReply(const HeldReply&) = delete;
   HeldReply& operator=(const HeldReply&) = delete;
 
-  /// Tells that the reply is computed, so that its caller's time to read it begins.
+  /// Begins the time that the caller has to read the reply: it is computed.
   void SetComputed(TimePoint now);
 
  private:

@@ -15,7 +15,8 @@ std::string_view Name(Priority priority);
 /// Returns the share of the machine that a priority has.
 double ShareOf(Priority priority);
 
-/// The tenants of a priority share its part of the machine evenly.
+/// The priority of a request, and its caller as the scheduler knows it. The tenants of a priority
+/// share its part of the machine evenly.
 struct RequestClass {
   Priority priority = Priority::kNormal;
   std::string tenant = {};

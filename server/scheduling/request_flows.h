@@ -12,19 +12,19 @@ namespace attention {
 
 /// The waiting jobs of one tenant in one priority. Nanoseconds are estimates.
 struct RequestFlow {
-  double last_finish = 0;  // tag
-  int64_t work_ns = 0;     // of the waiting jobs
+  double last_finish = 0;  // the finish tag of the last job
+  int64_t work_ns = 0;     // the work of the waiting jobs
   int64_t short_ns = 0;    // the part of work_ns in short jobs
   int64_t bytes = 0;
   int64_t requests = 0;
-  double mean_ns = 0;  // of recent jobs
+  double mean_ns = 0;  // the mean work of a recent job
   double mean_bytes = 0;
 };
 
 /// Start-time fair queueing (Goyal, Vin & Cheng 1996) over flows, which are the tenants of each
 /// priority, in units of estimated work. At most kMaxFlowsOfAccount tenants of an account have a
-/// flow of their own; the others share one. Flows are kept as long as they have jobs, or tags to
-/// come. Not thread-safe.
+/// flow of their own; the others share one. A flow is kept as long as it has jobs, or a finish tag
+/// that the running batch has not reached. Not thread-safe.
 class RequestFlows {
  public:
   /// The maximum number of flows of an account, whatever the number of its tenants. An account
@@ -44,14 +44,15 @@ class RequestFlows {
   const RequestFlow* Find(const RequestClass& request_class) const;
   /// Returns the same flow, and makes it if it does not exist.
   Iterator Enter(const RequestClass& request_class);
-  /// Forgets the flow if nothing waits in it and it has no tags to come.
+  /// Forgets the flow if it has no jobs, and the running batch has reached its finish tag.
   void Leave(Iterator flow);
 
-  /// Returns the position of the next job of the class.
+  /// The position of a job in the queue's order.
   struct Place {
     double start = 0;       // its start tag
-    double waiting_ns = 0;  // the work before it; with `is_short` only of short jobs
+    double waiting_ns = 0;  // the work before it; with `is_short` only that of short jobs
   };
+  /// Returns the position that the next job of the class would have.
   Place PlaceOf(const RequestClass& request_class, bool is_short) const;
   /// Returns the tag at which the flow's next job would start.
   double StartOf(const RequestFlow& flow) const;

@@ -101,19 +101,23 @@ class RequestQueue {
   /// known. Its size is taken to be the mean of the recently accepted jobs of its flow.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline, TimePoint now);
 
-  /// Waits for a job, and then for `enough_tokens`, at most until `delay` after the job's arrival.
-  /// Then takes the jobs that `select` accepts, asked in order. An empty result means that the
-  /// queue is closed and empty. `select` is called under the queue's lock, and must accept the
-  /// first job. When there is no memory for the first job it throws, and takes none.
+  /// How long to wait for further jobs.
   struct Patience {
+    /// The maximum time after the arrival of the first job.
     std::chrono::nanoseconds delay{0};
+    /// The number of waiting tokens that ends the wait.
     int64_t enough_tokens = 0;
   };
+  /// Waits for a job, and then for further ones as `patience` says. Then takes the jobs that
+  /// `select` accepts; it is called for one job after the other, in order, under the queue's lock,
+  /// and must accept the first. An empty result means that the queue is closed and empty. Throws
+  /// when there is no memory for the first job, and then takes none.
   std::vector<JobPointer> WaitAndTake(const Patience& patience,
                                       absl::FunctionRef<bool(const Job&)> select);
 
-  /// The position of a job.
+  /// The estimate of a waiting job, and its position in the queue's order.
   struct Standing {
+    /// The time that the job adds to a batch.
     int64_t added_ns = 0;
     /// The tag at which it would be done, if it had its own share of the machine.
     double finish = 0;
@@ -123,7 +127,7 @@ class RequestQueue {
   /// Returns the start tag of the first of the jobs that were taken last.
   double taken_start() const;
 
-  /// Tells that the running batch has reached this tag: later jobs start there, or after it.
+  /// Sets the tag that the running batch has reached: later jobs start there, or after it.
   void SetPosition(double position);
 
   /// Takes the jobs without a waiting caller, which the caller of this function finishes. Searches
@@ -146,7 +150,7 @@ class RequestQueue {
   struct Entry {
     JobPointer job;
     Standing standing;
-    RequestFlows::Iterator flow;  // which exists as long as it has requests
+    RequestFlows::Iterator flow;  // valid as long as the flow has jobs
   };
 
   /// A job that asks for admission.
@@ -158,10 +162,12 @@ class RequestQueue {
     TimePoint now;
   };
 
-  /// Applies all checks; jobs without a waiting caller do not count.
+  /// Applies all checks. If one fails, jobs without a waiting caller leave, and the checks are
+  /// applied again.
   absl::Status Check(const Candidate& candidate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckLive(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Returns the waiting jobs, in all priorities, of the tenant that a job names.
+  /// Applies all checks to the queue as it is.
+  absl::Status CheckOnce(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Returns the sums over the waiting jobs, in all priorities, of the tenant that a job names.
   QueueState HeldBy(const RequestClass& request_class) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Check that the job fits, beside the other jobs of its account, and in time.
   absl::Status CheckFit(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -172,8 +178,10 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Adds the job to all counts with sign 1, and removes it with sign -1.
   void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Removes the job. Throws when there is no memory; then nothing has changed.
+  /// Moves the job from the queue to `taken`. Throws when there is no memory; then nothing has
+  /// changed.
   std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,
                                           std::vector<JobPointer>& taken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -33,10 +33,11 @@ class SidePool {
   SidePool(const SidePool&) = delete;
   SidePool& operator=(const SidePool&) = delete;
 
+  /// Queues a task; any thread. An exception of the task is logged. Throws when there is no memory.
   void Run(SideTask task);
 
-  /// A long task calls this between its steps. Runs tasks that were given meanwhile, precede it by
-  /// their tags and are at most half as large. Has no effect on other threads.
+  /// Runs the waiting tasks that precede the calling task by their tags and are at most half as
+  /// large. A long task calls this between its steps; elsewhere it has no effect.
   void Yield();
 
   /// Returns the number of waiting tasks.

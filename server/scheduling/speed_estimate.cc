@@ -10,10 +10,11 @@ constexpr double kDecay = 0.9;
 // That weight when the next batch took less than half of the expected time. The older ones then
 // met a temporary delay or a slower machine, and their estimate would refuse requests.
 constexpr double kDecayWhenFaster = 0.5;
-// The first batches of a kind, which generate code and touch memory for the first time.
+// The number of first batches of a kind that do not count: they generate code, and touch memory for
+// the first time.
 constexpr int64_t kFirstBatches = 2;
-// The estimate for one thread before any batch ran, of a fast machine, so that no request is
-// refused on a guess.
+// The estimate for one thread before any batch ran. It is that of a fast machine, so that no
+// request is refused because of a guess.
 constexpr double kGuessedNsPerFlop = 1.0 / 100;
 // The minimum operations of a batch from which the slope can be learned. Smaller batches show the
 // fixed cost.
@@ -80,7 +81,7 @@ WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
 
 void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_ns) {
   if (flops <= 0) {
-    return;  // its time is that of something that the line does not describe
+    return;  // the line describes only the time of operations
   }
   MutexLock lock(mutex_);
   Sums& s = (key.model == nullptr ? bare_ : models_).Touch(KindOf(key));

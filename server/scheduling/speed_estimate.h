@@ -15,7 +15,7 @@
 namespace attention {
 
 /// Fits a line for each kind of batch, ns = begin + flops * slope, by least squares over the
-/// batches that ran. Later batches count more, and the first one does not count. Thread-safe.
+/// batches that ran. Later batches count more, and the first two do not count. Thread-safe.
 class SpeedEstimate {
  public:
   /// The number of kinds that are remembered for models, and the same number for attention without
@@ -25,7 +25,9 @@ class SpeedEstimate {
   /// REQUIRES: num_threads > 0. The number decides the estimates of kinds that never ran.
   explicit SpeedEstimate(int num_threads) : num_threads_(num_threads) {}
 
+  /// Returns the estimate for a job of `flops` operations in a batch of this key.
   WorkEstimate Estimate(const BatchKey& key, double flops) const;
+  /// Counts a batch of this key that ran to its end in `compute_ns`.
   void Observe(const BatchKey& key, double flops, int64_t compute_ns);
 
  private:
@@ -39,7 +41,8 @@ class SpeedEstimate {
   };
   using Kind = std::tuple<const void*, int64_t, Dtype, int64_t>;
 
-  /// Forgets the kind that ran least recently when there are too many.
+  /// The sums of each kind. When there are too many kinds, the one that ran least recently is
+  /// forgotten.
   class Kinds {
    public:
     /// Returns null when the kind never ran, or is forgotten.

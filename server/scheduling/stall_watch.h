@@ -17,8 +17,8 @@ struct Progress {
   bool has_work = false;
 };
 
-/// Decides from repeated looks. It counts looks, not time, so a process that was stopped and
-/// continued is not taken for one that stalls. Not thread-safe.
+/// Decides from repeated looks whether the compute threads stall. It counts looks, not time, so a
+/// process that was stopped and continued is not taken for one that stalls. Not thread-safe.
 class StallDetector {
  public:
   /// The number of looks in a row that must find work and no step.

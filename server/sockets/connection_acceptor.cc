@@ -20,15 +20,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// At the limit every new connection would check all others.
+// The minimum time between two checks of all connections. Without it, every new connection at the
+// limit would cause one.
 constexpr milliseconds kTimeBetweenSweeps{100};
 constexpr std::chrono::seconds kTimeBetweenWarnings{10};
 // A connection whose data is not acknowledged for this time ends, as gRPC's own connections do.
 constexpr int kUserTimeoutMs = 20'000;
 
-// The maximum number of connections that wait; further ones of their hosts are closed at once.
+// The maximum number of connections that wait. Further ones that would have to wait are closed.
 constexpr size_t kMaxWaitingConnections = 256;
-constexpr int kMsBetweenLooks = 2;
+// The time between two attempts to pass waiting connections on.
+constexpr int kRetryMs = 2;
 
 bool HasLeft(int connection) {
   pollfd wait = {connection, POLLRDHUP, 0};
@@ -92,7 +94,7 @@ void ConnectionAcceptor::Run() {
     waits.push_back({listener.get(), POLLIN, 0});
   }
   while (true) {
-    poll(waits.data(), waits.size(), waiting_.empty() ? -1 : kMsBetweenLooks);
+    poll(waits.data(), waits.size(), waiting_.empty() ? -1 : kRetryMs);
     if (waits[0].revents != 0) {
       return;
     }
@@ -121,7 +123,7 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
       MutexLock lock(mutex_);
       connections_.push_back({connection, InodeOf(connection)});
     }
-    PassOrHold({listener.get(), std::move(accepted.connection), PlaceOfConnection(connection)});
+    PassOrHold({listener.get(), std::move(accepted.connection), PeerOfConnection(connection)});
   }
   return !accepted.is_out_of_files;
 }

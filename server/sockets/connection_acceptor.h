@@ -16,7 +16,7 @@
 namespace attention {
 
 /// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
-/// are open is closed at once. One that the pace does not let in yet waits. Thread-safe.
+/// are open is closed at once. A connection that the pace does not allow yet waits. Thread-safe.
 class ConnectionAcceptor {
  public:
   /// The thread calls this with a connection that does not block. The callee closes it later.
@@ -32,20 +32,20 @@ class ConnectionAcceptor {
 
   /// Stops accepting and closes the listeners, so that the system refuses further connections.
   /// Connections that were passed on stay open, and are still counted; those that wait are closed.
-  /// Not concurrently with itself.
+  /// REQUIRES: one thread calls this at a time.
   void Stop();
 
   /// Returns the number of connections that were passed on or wait, and are still open.
   int64_t CountOpen();
   /// Returns the number of connections that were closed at once, since the start.
   int64_t refused() const;
-  /// The number of connections that had to wait, since the start.
+  /// Returns the number of connections that had to wait, since the start.
   int64_t delayed() const;
 
  private:
   struct Connection {
     int file = -1;
-    uint64_t inode = 0;  // of the socket, since another file may have got its number meanwhile
+    uint64_t inode = 0;  // identifies the socket: another file may have got its number meanwhile
 
     bool is_open() const;
   };
@@ -54,7 +54,7 @@ class ConnectionAcceptor {
   struct Waiting {
     int listener = -1;
     FileDescriptor connection;
-    PeerPlace from;
+    Peer from;
   };
 
   void Run();
@@ -63,7 +63,8 @@ class ConnectionAcceptor {
   bool HasRoom();
   /// Passes the connection on, or lets it wait.
   void PassOrHold(Waiting accepted);
-  /// Passes on what waits and may be taken now; closes what its client has left.
+  /// Passes on the waiting connections that may be taken now, and closes those whose client has
+  /// left.
   void PassWaiting();
 
   /// The thread alone uses the listeners, until it ends.

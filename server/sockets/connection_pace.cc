@@ -10,7 +10,7 @@ namespace {
 // Calls beyond this multiple of the permitted ones are not counted, so that a host that stops is
 // free again after a second.
 constexpr double kMaxTimes = 2;
-// A host with more than this share of the permitted calls is doubted.
+// A host with more than this share of the permitted calls may have only one silent connection.
 constexpr double kSomeCalls = 0.25;
 
 }  // namespace
@@ -33,7 +33,7 @@ void ConnectionPace::Forget(TimePoint now) {
   }
 }
 
-void ConnectionPace::Hear(const std::string& peer) {
+void ConnectionPace::EndSilence(const std::string& peer) {
   const auto host = hosts_.find(HostOf(peer));
   if (host != hosts_.end()) {
     std::erase_if(host->second.silent,
@@ -49,12 +49,12 @@ void ConnectionPace::CountCall(const std::string& peer) {
   MutexLock lock(mutex_);
   Forget(now);
   if (connections_.size() >= kMaxConnections && !connections_.contains(peer)) {
-    Hear(peer);
+    EndSilence(peer);
     return;
   }
   const int64_t calls = ++connections_[peer];
   if (calls == 1) {
-    Hear(peer);
+    EndSilence(peer);
   }
   if (calls <= free_calls_) {
     return;
@@ -91,7 +91,7 @@ bool ConnectionPace::Take(const std::string& name, int port) {
   std::erase_if(host.silent, [&](const Silent& one) { return now - one.taken >= kPause; });
   const double calls = CallsAt(host, now);
   const bool has_many_calls = calls > static_cast<double>(calls_);
-  // Enough calls to doubt that work follows: silence may mean that more of them are on their way.
+  // A silent connection of such a host may have made many more calls, which gRPC has not delivered.
   const bool has_some_calls = calls > kSomeCalls * static_cast<double>(calls_);
   const auto silent = std::ranges::count_if(host.silent, [&](const Silent& one) {
     return now - one.taken < (has_some_calls ? kPause : kMaxSilence);

@@ -14,14 +14,15 @@
 
 namespace attention {
 
-/// Counts the calls that bring no work, and tells when their host may open its next connection.
+/// Counts the calls that bring no work, and decides when their host may open its next connection.
 /// gRPC 1.51 reads new calls faster than they can be ended, so a host that opens many on one
 /// connection after another would take memory and time without limit. Such a host gets one
-/// connection for each kPause until it has made fewer calls for a while; its open connections stay.
+/// connection in each kPause until it has made fewer calls for a while. Its open connections stay.
 ///
 /// Calls that gRPC has read and not delivered yet cannot be counted. So a host may have kMaxSilent
-/// connections that are silent: taken within kMaxSilence, and no call of theirs was delivered. A
-/// host with a quarter of the permitted calls may have one, and silence then lasts for kPause.
+/// connections that are silent: those that were taken less than kMaxSilence ago, and of which no
+/// call was delivered. A host with a quarter of the permitted calls may have one, and its silence
+/// lasts for kPause.
 ///
 /// The first kFreeCalls of a connection in a second do not count (at most as many as permitted): a
 /// proxy that has one call at a time on a connection is never delayed. Unix sockets are never
@@ -34,7 +35,7 @@ class ConnectionPace {
   static constexpr std::chrono::milliseconds kPause{250};
   static constexpr int64_t kMaxSilent = 2;
   static constexpr std::chrono::milliseconds kMaxSilence{25};
-  /// The maximum numbers that are counted at a time.
+  /// The maximum numbers of hosts and connections whose calls are counted at a time.
   static constexpr size_t kMaxHosts = 4096;
   static constexpr size_t kMaxConnections = 16384;
 
@@ -42,11 +43,12 @@ class ConnectionPace {
   explicit ConnectionPace(int64_t calls, Clock clock = std::chrono::steady_clock::now)
       : calls_(calls), free_calls_(std::min(calls, kFreeCalls)), clock_(std::move(clock)) {}
 
-  /// Counts a call, which brings no work yet, of a grpc::ServerContext::peer().
+  /// Counts a call that brings no work yet. `peer` is its grpc::ServerContext::peer().
   void CountCall(const std::string& peer);
-  /// Tells that one of its calls brings work.
+  /// Takes back the count of one call of the peer, which brings work.
   void CountRequest(const std::string& peer);
-  /// Returns whether a connection from this port of the host may be taken now; then it is.
+  /// Returns whether a connection from this port of the host may be taken now. If so, it counts as
+  /// taken.
   bool Take(const std::string& host, int port);
 
  private:
@@ -55,16 +57,16 @@ class ConnectionPace {
     TimePoint taken;
   };
   struct Host {
-    double calls = 0;  // that count at `counted`
+    double calls = 0;  // the calls that count, at the time `counted`
     TimePoint counted;
-    TimePoint taken;  // the newest connection
+    TimePoint taken;  // when the newest connection was taken
     std::vector<Silent> silent;
   };
 
   double CallsAt(const Host& host, TimePoint now) const;
-  /// Tells that calls of a connection have been delivered.
-  void Hear(const std::string& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Begins another second when one is over.
+  /// Ends the silence of a connection, of which a call was delivered.
+  void EndSilence(const std::string& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Once a second, forgets the calls of each connection, and the hosts of which nothing counts.
   void Forget(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t calls_;

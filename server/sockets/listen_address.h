@@ -10,9 +10,9 @@ namespace attention {
 
 /// HOST:PORT or unix:/PATH, in its parts. Of host and path exactly one is not empty.
 struct ListenAddress {
-  /// Without the brackets of an IPv6 address.
+  /// The host, without the brackets of an IPv6 address.
   std::string host;
-  /// 0 to 65535; 0: any free port.
+  /// The port, 0 to 65535. 0 stands for any free port.
   int port = 0;
   /// The path of a unix socket.
   std::string path;

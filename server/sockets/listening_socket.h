@@ -31,7 +31,8 @@ class FileDescriptor {
 
 /// The result of one attempt to accept a connection.
 struct Accepted {
-  /// Does not block. Negative if no connection was waiting, or if it has ended meanwhile.
+  /// The connection, whose reads and writes do not block. Its number is negative if no connection
+  /// was waiting, or if it has ended meanwhile.
   FileDescriptor connection;
   /// True if the system could not open a file. The connection keeps waiting, so the caller pauses
   /// for kPauseWithoutFiles before the next attempt.

@@ -59,22 +59,22 @@ int PortOf(const std::string& peer) {
   return absl::SimpleAtoi(peer.substr(peer.rfind(':') + 1), &port) ? port : 0;
 }
 
-PeerPlace PlaceOfConnection(int connection) {
+Peer PeerOfConnection(int connection) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
   if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
     return {.host = "?"};
   }
   if (peer.ss_family == AF_INET) {
-    const auto& place = reinterpret_cast<const sockaddr_in&>(peer);
-    return {AddressText(AF_INET, &place.sin_addr), ntohs(place.sin_port)};
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(peer);
+    return {AddressText(AF_INET, &ipv4.sin_addr), ntohs(ipv4.sin_port)};
   }
   if (peer.ss_family == AF_INET6) {
-    const auto& place = reinterpret_cast<const sockaddr_in6&>(peer);
-    const in6_addr& address = place.sin6_addr;
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(peer);
+    const in6_addr& address = ipv6.sin6_addr;
     return {IN6_IS_ADDR_V4MAPPED(&address) ? AddressText(AF_INET, &address.s6_addr[kMappedBytes])
                                            : NetworkOf(address),
-            ntohs(place.sin6_port)};
+            ntohs(ipv6.sin6_port)};
   }
   return {.host = std::string(kUnixHost)};
 }

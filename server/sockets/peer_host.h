@@ -15,12 +15,13 @@ std::string HostOf(const std::string& peer);
 /// Returns the port of a grpc::ServerContext::peer(); 0 if it has none.
 int PortOf(const std::string& peer);
 
-struct PeerPlace {
-  std::string host;  // "?" if the connection has ended
-  int port = 0;
+/// The other end of a connection.
+struct Peer {
+  std::string host;  // as HostOf gives it; "?" if the connection has ended
+  int port = 0;      // 0 for sockets of this machine
 };
 
-/// Returns the same two of a connection.
-PeerPlace PlaceOfConnection(int connection);
+/// Returns host and port of the other end of a connected socket.
+Peer PeerOfConnection(int connection);
 
 }  // namespace attention

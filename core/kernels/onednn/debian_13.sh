@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# Sourced: packages of Debian 13 on an older Debian, beside the machine's own and without root.
+# Functions to fetch packages of Debian 13 on an older Debian, beside the machine's own packages and without root. Sourced.
 # REQUIRES: $work, a folder to keep lists in; fail TEXT, which ends the script.
 
-# The mirror that serves this Debian, as apt understood its configuration, in whichever format that is written.
+# Prints the mirror from which apt gets this Debian's packages; nothing if there is none. apt itself reads its configuration, which
+# has several formats.
 debian_mirror() {
   local codename mirror=''
   # shellcheck source=/dev/null
@@ -15,7 +16,7 @@ debian_mirror() {
   echo "$mirror"
 }
 
-# apt with lists, sources and cache of its own: the machine's stay untouched, and no root is needed.
+# Runs apt-get with lists, sources and cache of its own: the machine's are not changed, and no root is needed.
 # shellcheck disable=SC2154 # $work is the caller's
 private_apt() {
   apt-get -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
@@ -23,7 +24,7 @@ private_apt() {
     -o APT::Update::Post-Invoke::= -o APT::Update::Post-Invoke-Success::= "$@"
 }
 
-# prepare_private_apt TYPE: lists of Debian 13's TYPE (deb or deb-src) in $work/apt, for private_apt.
+# prepare_private_apt TYPE: fetches the lists of Debian 13's packages of TYPE (deb or deb-src) into $work/apt, for private_apt.
 prepare_private_apt() {
   local keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror=${ATTEND_DEBIAN_MIRROR:-$(debian_mirror)}
   [ -n "$mirror" ] || fail "this machine's apt names no Debian mirror: set ATTEND_DEBIAN_MIRROR to one"

@@ -75,7 +75,8 @@ class Gemm {
 /// 50 MB.
 inline constexpr int64_t kMaxGemmKernels = 2048;
 
-/// The numbers of kernels that were generated so far, that are in memory, and that were freed.
+/// The numbers of kernels that were generated since the start, that are in memory, and that were
+/// freed since the start.
 struct GemmCounts {
   int64_t generated = 0;
   int64_t held = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: builds a static oneDNN that has its ukernels and nothing else, and installs it into PREFIX. Whoever changes
-# what is built gives ONEDNN_PREFIX in ./dev another name.
+# install.sh PREFIX: builds a static oneDNN that has its ukernels and nothing else, and installs it into PREFIX. A change of what is
+# built needs another name in ONEDNN_PREFIX in ./dev.
 #
 # For systems whose own oneDNN is older than 3.7 (Debian 12, Ubuntu 24.04). The source is Debian 13's source package: apt
 # fetches it from this machine's own Debian mirror (ATTEND_DEBIAN_MIRROR=URL names another) and checks its signature.
@@ -16,8 +16,8 @@ fail() {
 # shellcheck source=core/kernels/onednn/debian_13.sh
 . "$(dirname "${BASH_SOURCE[0]}")/debian_13.sh"
 
-# Keeps the 30 sources that a ukernel is made of, of some 170. What they refer to and a ukernel never calls is in
-# never_called.cpp; a source that is missing here is an undefined name when Attend is linked.
+# Keeps the 30 sources that a ukernel needs, of some 170. never_called.cpp defines the functions that these refer to and a ukernel
+# never calls. If a source is missing here, linking Attend fails with an undefined name.
 keep_ukernel_sources() {
   cat >"$work/unpack/ukernels.cmake" <<'END'
 string(REGEX REPLACE ".*/src/" "" folder ${CMAKE_CURRENT_SOURCE_DIR})

@@ -18,7 +18,7 @@ enum class Products {
   kMatrixUnit,  // by AMX, whose bits differ from those of vectors
 };
 
-/// "emulated", "vectors" or "matrix unit".
+/// Returns "emulated", "vectors" or "matrix unit".
 std::string_view Name(Products products);
 
 /// The instruction set in use, and what it offers.
@@ -30,6 +30,7 @@ struct Abilities {
   /// Whether there are instructions that add products of 8-bit integers without saturating the sums
   /// of two (VNNI). Without them, oneDNN would use instructions that saturate these sums.
   bool has_vnni = false;
+  /// How products of bf16 and of 8-bit integers are computed.
   Products bf16 = Products::kEmulated;
   Products int8 = Products::kEmulated;
 };
@@ -40,7 +41,7 @@ struct Abilities {
 /// it. Thread-safe, as all functions here.
 const Abilities& CurrentAbilities();
 
-/// CurrentAbilities().isa.
+/// Returns CurrentAbilities().isa.
 Isa CurrentIsa();
 
 /// Returns "NEON", or the name in ONEDNN_MAX_CPU_ISA: "SSE41", "AVX2", ...

@@ -9,10 +9,11 @@
 
 namespace attention {
 
-/// Returns "a matrix product of 64 x 64 x 128 f32".
+/// Returns a text such as "a matrix product of 64 x 64 x 128 f32".
 std::string Describe(const GemmShape& shape);
 
-/// Throws NoKernelMemory when `status` says that there was no memory, else KernelError.
+/// Throws NoKernelMemory when `status` says that there was no memory, else KernelError. `what` is
+/// the verb of the message: oneDNN could not `what` the product.
 [[noreturn]] void ThrowKernelError(dnnl_status_t status, const char* what, const GemmShape& shape);
 
 /// Returns what `function` returns. A dnnl::error becomes NoKernelMemory or KernelError.

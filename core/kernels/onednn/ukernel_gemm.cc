@@ -37,7 +37,8 @@ uint64_t NextKernel() {
   return ++last;
 }
 
-// This uses oneDNN's C interface: the C++ one destroys a kernel whose generation failed.
+// This uses oneDNN's C interface: the C++ one destroys a kernel whose generation failed, which
+// crashes.
 class UkernelGemm final : public Gemm {
  public:
   explicit UkernelGemm(const GemmShape& shape) : shape_(shape) {
@@ -48,11 +49,11 @@ class UkernelGemm final : public Gemm {
     std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm(made);
     Check("prepare", dnnl_brgemm_set_add_C(made, shape.accumulate ? 1 : 0));
     Check("prepare", dnnl_brgemm_finalize(made));
-    // oneDNN 3.7 crashes when it destroys one whose generation failed: its description, a few
-    // hundred bytes, is left behind then.
-    dnnl_brgemm_t const left_behind = brgemm.release();
-    Check("generate", dnnl_brgemm_generate(left_behind));
-    brgemm_.reset(left_behind);
+    // oneDNN 3.7 crashes when it destroys a kernel whose generation failed. No object owns the
+    // kernel while it is generated, so a failure leaks its description, a few hundred bytes.
+    dnnl_brgemm_t const unowned = brgemm.release();
+    Check("generate", dnnl_brgemm_generate(unowned));
+    brgemm_.reset(unowned);
     Check("prepare", dnnl_brgemm_get_scratchpad_size(made, &scratchpad_bytes_));
   }
 

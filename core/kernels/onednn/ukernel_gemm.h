@@ -7,7 +7,8 @@
 
 namespace attention {
 
-/// Makes a kernel. REQUIRES: has_ukernels, and with shape.int8 has_vnni, of CurrentAbilities().
+/// Generates a kernel. Throws NoKernelMemory or KernelError. Thread-safe. REQUIRES: has_ukernels,
+/// and with shape.int8 has_vnni, of CurrentAbilities().
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape);
 
 /// Frees the registers of the matrix unit on this thread, if a kernel has configured it.

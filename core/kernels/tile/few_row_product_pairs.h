@@ -1,173 +1,36 @@
-// Few-row products on registers of 256 bits for AVX2, of 128 bits for SSE4.1, and on AVX-512 for
-// one row, and for f32 times bf16, where the chains of 512 bits took 1.2 of the time with four
-// query heads (Zen 4).
+// Few-row products on registers of 256 bits for AVX2, and of 128 bits for SSE4.1. AVX-512 uses them
+// with 256 bits for one row, and for f32 times bf16, where registers of 512 bits took 1.2 times as
+// long with four query heads (Zen 4).
 #pragma once
 
 #ifndef __ARM_NEON
 
-#include <immintrin.h>
-
+#include "core/kernels/tile/few_row_chains_pairs.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
 namespace {
 namespace pairs {
 
-#ifdef __AVX2__
-constexpr int64_t kRegisterBytes = 32;
-#else
-constexpr int64_t kRegisterBytes = 16;
-#endif
-constexpr int64_t kLanes = kRegisterBytes / 4;
-typedef float Floats __attribute__((vector_size(kRegisterBytes)));
-typedef int32_t Integers __attribute__((vector_size(kRegisterBytes)));
-typedef int16_t Shorts __attribute__((vector_size(kRegisterBytes)));
-
-inline Floats MultiplyAdd(Floats a, Floats b, Floats c) {
-#ifdef __AVX2__
-  return _mm256_fmadd_ps(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-
-/// Returns the sum of the two products of 16-bit numbers in each lane.
-inline Integers AddProducts(Shorts a, Shorts b) {
-#ifdef __AVX2__
-  return reinterpret_cast<Integers>(
-      _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
-#else
-  return reinterpret_cast<Integers>(
-      _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
-#endif
-}
-
-/// Loads a register of floats or integers.
-template <typename T>
-inline T LoadAs(const char* source) {
-  T v;
-  __builtin_memcpy(&v, source, sizeof(v));
-  return v;
-}
-
-/// Whether each element of a is written to all lanes of a register once for all columns: registers
-/// of four lanes would spend a fifth of the time on it.
-constexpr bool kBroadcastsFirst = kLanes == 4;
-constexpr int64_t kElementBytes = kBroadcastsFirst ? kRegisterBytes : 4;
-
-/// Returns 32 bits of a in all lanes, or loads them where kBroadcastsFirst.
-template <typename T>
-inline T Broadcast(const char* a) {
-  if constexpr (kBroadcastsFirst) {
-    return LoadAs<T>(a);
-  }
-  int32_t bits;
-  __builtin_memcpy(&bits, a, sizeof(bits));
-  return reinterpret_cast<T>(Integers{} + bits);
-}
-
-/// How a step is multiplied. A step has 32 bits of each column of b, which are kParts operands,
-/// multiplied in the order of k. The sums of consecutive steps begin with Begin, and End makes of
-/// them the sums of all steps so far; both are given those of the steps before.
-struct F32Chain {
-  using Sum = Floats;
-  static constexpr int kParts = 1;
-  static constexpr int64_t kCachedBytesOfRows = 4096;
-  static constexpr bool kSplitsBytes = false;
-  template <int kPart>
-  static Floats Part(Integers b) {
-    return reinterpret_cast<Floats>(b);
-  }
-  static Sum Step(Sum sum, Floats a, Floats b) { return MultiplyAdd(a, b, sum); }
-  static Sum Begin(Sum before) { return before; }
-  static Sum End(Sum sum, Sum /*before*/) { return sum; }
-};
-
-/// a is f32 and b bf16, which is the upper half of an f32.
-struct WidenedBf16Chain : F32Chain {
-  static constexpr int kParts = 2;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
-  template <int kPart>
-  static Floats Part(Integers b) {
-    return reinterpret_cast<Floats>(kPart == 0 ? b << 16 : b & static_cast<int>(0xffff0000));
-  }
-};
-
-#ifdef __AVX512BF16__
-
-/// a and b are bf16.
-struct Bf16Chain : F32Chain {
-  static Sum Step(Sum sum, Floats a, Floats b) {
-    return _mm256_dpbf16_ps(sum, reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b));
-  }
-};
-
-#endif
-
-#ifdef __AVXVNNI__
-
-struct Int8Chain {
-  using Sum = Integers;
-  static constexpr int kParts = 1;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
-  static constexpr bool kSplitsBytes = false;
-  template <int kPart>
-  static Integers Part(Integers b) {
-    return b;
-  }
-  static Sum Step(Sum sum, Integers a, Integers b) {
-    return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sum),
-                                                              reinterpret_cast<__m256i>(a),
-                                                              reinterpret_cast<__m256i>(b)));
-  }
-  static Sum Begin(Sum before) { return before; }
-  static Sum End(Sum sum, Sum /*before*/) { return sum; }
-};
-
-#else
-
-/// Multiplies even and odd bytes separately, as 16-bit numbers of 256 times their size, which need
-/// no shift to the right: the sums of up to kMostPartSteps steps are exact. SplitBytes has split a.
-/// AVX-512 uses it for one row although it has VNNI, with which the same memory took 1.26 of the
-/// time (Zen 4).
-struct Int8Chain {
-  using Sum = Integers;
-  static constexpr int kParts = 2;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
-  static constexpr bool kSplitsBytes = true;
-  template <int kPart>
-  static Shorts Part(Integers b) {
-    const auto odd = reinterpret_cast<Shorts>(b & static_cast<int>(0xff00ff00));
-    return kPart == 0 ? reinterpret_cast<Shorts>(b) << 8 : odd;
-  }
-  static Sum Step(Sum sum, Shorts a, Shorts b) {
-    sum += AddProducts(a, b);
-    // Otherwise the compiler would add the products first, and run out of registers.
-    asm("" : "+x"(sum));
-    return sum;
-  }
-  static Sum Begin(Sum /*before*/) { return Sum{}; }
-  static Sum End(Sum sum, Sum before) { return before + (sum >> 8); }
-};
-
-#endif
-
 /// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows. For
-/// several rows and steps of up to kShortStepBytes, it is Chain::kCachedBytesOfRows. The L2 cache
-/// is filled kFarBytes ahead of the next part.
+/// several rows and steps of up to kShortStepBytes, it is Chain::kCachedBytesOfRows.
 constexpr int64_t kCachedBytes = 8192;
 constexpr int64_t kShortStepBytes = 512;
+/// The distance from the next range of steps to the memory that is prefetched into the L2 cache.
 constexpr int64_t kFarBytes = 16384;
-/// SSE4.1 is bound by arithmetic with several rows: there it took 1.05 of the time (Zen 4).
+/// Whether that is done. SSE4.1 is bound by arithmetic with several rows: it took 1.05 times as
+/// long (Zen 4).
 constexpr bool kPrefetchesFar = kLanes > 4;
-constexpr int64_t kMostSteps = 256;
-/// The number of steps whose products of 8 bits, 256 times their size, fit into 32 bits.
-constexpr int64_t kMostPartSteps = 64;
-/// The number of elements of a row that are broadcast at once.
-constexpr int64_t kMostPartElements = 64;
+/// The maximum number of steps of a product of 8 bits.
+constexpr int64_t kMaxSteps = 256;
+/// The maximum number of steps of a range: the products of 8 bits, 256 times their size, fit into
+/// 32 bits.
+constexpr int64_t kMaxRangeSteps = 64;
+/// The maximum number of elements of a row that are broadcast at once.
+constexpr int64_t kMaxRangeElements = 64;
 
 /// Consecutive steps. `a` holds their elements of a, for each row kParts for each step.
-struct Part {
+struct StepRange {
   int64_t first_step;
   int64_t steps;
   const char* a;
@@ -175,6 +38,7 @@ struct Part {
   char* sums;  // [rows, cols], of 32 bits: the sums of all earlier steps
 };
 
+/// Adds the products of operand kPart of one step to the sums.
 template <typename Chain, int kPart, int kRows, int kVecs>
 inline void StepPart(const char* a, int64_t a_stride, const Integers (&b)[kVecs],
                      typename Chain::Sum (&sums)[kRows][kVecs]) {
@@ -194,29 +58,30 @@ inline void StepPart(const char* a, int64_t a_stride, const Integers (&b)[kVecs]
   }
 }
 
-/// Computes kRows rows of c from `row` on and kVecs * kLanes columns from `col` on, over
-/// the steps of `part`.
+/// Computes the rectangle of kRows rows of c from `row` on and kVecs * kLanes columns from `col`
+/// on, over the steps of `range`.
 template <typename Chain, int kRows, int kVecs>
-inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row, int64_t col) {
-  const char* a = part.a + row * part.a_stride;
-  const char* b = static_cast<const char*>(p.b) + part.first_step * p.b_stride + col * 4;
-  char* kept = part.sums + (row * p.cols + col) * 4;
-  // The columns are computed in strips, which read memory out of order, so the processor does not
-  // prefetch it. The next steps are prefetched here, in order. Few lines can be on their way to the
-  // L1 cache at a time, too few to wait for memory: those of several rows come from the L2 cache.
-  const char* ahead = static_cast<const char*>(p.b) + (part.first_step + part.steps) * p.b_stride +
-                      col * 4 * part.steps;
+inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, int64_t row,
+                              int64_t col) {
+  const char* a = range.a + row * range.a_stride;
+  const char* b = static_cast<const char*>(p.b) + range.first_step * p.b_stride + col * 4;
+  char* kept = range.sums + (row * p.cols + col) * 4;
+  // The rectangles read memory out of order, so the processor does not prefetch it. The next range
+  // is prefetched here, in the order of memory. Few lines can be on their way to the L1 cache at a
+  // time, too few to wait for memory, so for several rows they come from the L2 cache.
+  const char* ahead = static_cast<const char*>(p.b) +
+                      (range.first_step + range.steps) * p.b_stride + col * 4 * range.steps;
   typename Chain::Sum sums[kRows][kVecs];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
-      sums[r][v] = part.first_step == 0 ? typename Chain::Sum{}
-                                        : Chain::Begin(LoadAs<typename Chain::Sum>(
-                                              kept + r * p.cols * 4 + kRegisterBytes * v));
+      sums[r][v] = range.first_step == 0 ? typename Chain::Sum{}
+                                         : Chain::Begin(LoadAs<typename Chain::Sum>(
+                                               kept + r * p.cols * 4 + kRegisterBytes * v));
     }
   }
-  for (int64_t step = 0; step < part.steps; ++step) {
+  for (int64_t step = 0; step < range.steps; ++step) {
     Integers row_of_b[kVecs];
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
@@ -229,14 +94,14 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
         _mm_prefetch(line + kFarBytes, _MM_HINT_T1);
       }
     }
-    StepPart<Chain, 0>(a, part.a_stride, row_of_b, sums);
+    StepPart<Chain, 0>(a, range.a_stride, row_of_b, sums);
     a += kElementBytes;
     if constexpr (Chain::kParts == 2) {
-      StepPart<Chain, 1>(a, part.a_stride, row_of_b, sums);
+      StepPart<Chain, 1>(a, range.a_stride, row_of_b, sums);
       a += kElementBytes;
     }
   }
-  const bool is_last = part.first_step + part.steps == p.steps;
+  const bool is_last = range.first_step + range.steps == p.steps;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const char* before = kept + r * p.cols * 4;
@@ -245,7 +110,7 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) {
       auto sum =
-          Chain::End(sums[r][v], part.first_step == 0
+          Chain::End(sums[r][v], range.first_step == 0
                                      ? typename Chain::Sum{}
                                      : LoadAs<typename Chain::Sum>(before + kRegisterBytes * v));
       if (is_last && p.accumulate) {
@@ -256,16 +121,16 @@ inline void MultiplyBlock(const FewRowProduct& p, const Part& part, int64_t row,
   }
 }
 
-/// Computes kRows rows and all columns. A block has as many columns as the registers allow.
+/// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
 template <typename Chain, int kRows>
-inline void MultiplyRows(const FewRowProduct& p, const Part& part, int64_t row) {
+inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   constexpr int kVecs = 8 / kRows;
   int64_t col = 0;
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
-    MultiplyBlock<Chain, kRows, kVecs>(p, part, row, col);
+    MultiplyRectangle<Chain, kRows, kVecs>(p, range, row, col);
   }
   for (; col < p.cols; col += 2 * kLanes) {
-    MultiplyBlock<Chain, kRows, 2>(p, part, row, col);
+    MultiplyRectangle<Chain, kRows, 2>(p, range, row, col);
   }
 }
 
@@ -295,49 +160,49 @@ inline void BroadcastRows(const char* a, int64_t a_stride, int64_t rows, int64_t
   }
 }
 
-/// With kIsOneRow, p has one row. It is compiled into its callers: as a function that AVX-512
-/// calls, one row of bf16 took 1.25 of the time (Zen 4).
+/// Computes the whole product. REQUIRES with kIsOneRow: p has one row. This is inlined into its
+/// callers: as a function that AVX-512 calls, one row of bf16 took 1.25 times as long (Zen 4).
 template <typename Chain, bool kIsOneRow>
 __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
   alignas(64) char sums[kFewRows * 512 * 4];
-  alignas(64) char broadcast[kBroadcastsFirst ? kFewRows * kMostPartElements * kElementBytes : 1];
-  uint32_t split[Chain::kSplitsBytes ? kFewRows * kMostSteps * 2 : 1];
+  alignas(64) char broadcast[kBroadcastsFirst ? kFewRows * kMaxRangeElements * kElementBytes : 1];
+  uint32_t split[Chain::kSplitsBytes ? kFewRows * kMaxSteps * 2 : 1];
   if constexpr (Chain::kSplitsBytes) {
     SplitBytes(p, split);
     p.a = split;
     p.a_stride = p.steps * Chain::kParts * 4;
   }
-  const bool has_short_parts =
+  const bool has_short_ranges =
       kPrefetchesFar && !kIsOneRow && p.rows > 1 && p.b_stride <= kShortStepBytes;
-  int64_t most_steps = (has_short_parts ? Chain::kCachedBytesOfRows : kCachedBytes) / p.b_stride;
-  if (most_steps > kMostPartSteps) {
-    most_steps = kMostPartSteps;
+  int64_t max_steps = (has_short_ranges ? Chain::kCachedBytesOfRows : kCachedBytes) / p.b_stride;
+  if (max_steps > kMaxRangeSteps) {
+    max_steps = kMaxRangeSteps;
   }
-  if (kBroadcastsFirst && most_steps > kMostPartElements / Chain::kParts) {
-    most_steps = kMostPartElements / Chain::kParts;
+  if (kBroadcastsFirst && max_steps > kMaxRangeElements / Chain::kParts) {
+    max_steps = kMaxRangeElements / Chain::kParts;
   }
-  for (int64_t step = 0; step < p.steps; step += most_steps) {
-    const int64_t steps = p.steps - step < most_steps ? p.steps - step : most_steps;
-    Part part{step, steps, static_cast<const char*>(p.a) + step * Chain::kParts * 4, p.a_stride,
-              sums};
+  for (int64_t step = 0; step < p.steps; step += max_steps) {
+    const int64_t steps = p.steps - step < max_steps ? p.steps - step : max_steps;
+    StepRange range{step, steps, static_cast<const char*>(p.a) + step * Chain::kParts * 4,
+                    p.a_stride, sums};
     if constexpr (kBroadcastsFirst) {
-      BroadcastRows(part.a, p.a_stride, p.rows, steps * Chain::kParts, broadcast);
-      part.a = broadcast;
-      part.a_stride = steps * Chain::kParts * kElementBytes;
+      BroadcastRows(range.a, p.a_stride, p.rows, steps * Chain::kParts, broadcast);
+      range.a = broadcast;
+      range.a_stride = steps * Chain::kParts * kElementBytes;
     }
     if constexpr (kIsOneRow) {
-      MultiplyRows<Chain, 1>(p, part, 0);
+      MultiplyRows<Chain, 1>(p, range, 0);
       continue;
     }
     int64_t row = 0;
     for (; row + 4 <= p.rows; row += 4) {
-      MultiplyRows<Chain, 4>(p, part, row);
+      MultiplyRows<Chain, 4>(p, range, row);
     }
     for (; row + 2 <= p.rows; row += 2) {
-      MultiplyRows<Chain, 2>(p, part, row);
+      MultiplyRows<Chain, 2>(p, range, row);
     }
     if (row < p.rows) {
-      MultiplyRows<Chain, 1>(p, part, row);
+      MultiplyRows<Chain, 1>(p, range, row);
     }
   }
 }

@@ -47,7 +47,7 @@ struct Silu {
   static Vec Of(Vec x) { return x / (1.0f + Exp(-x)); }
 };
 
-/// Loads 16 columns of the residual from `column` on; columns past its end are 0.
+/// Returns 16 columns of the residual from `column` on; columns past its end are 0.
 inline Vec LoadResidual(const FinishTile& tile, int64_t row, int64_t column) {
   const float* from = tile.residual + row * tile.residual_stride + column;
   const int64_t left = tile.cols - column;

@@ -41,8 +41,8 @@ inline void Logits(const LogitTile& tile) {
   }
 }
 
-/// The number of dimensions in one chain of squares. The chains are added up. Short chains round
-/// less.
+/// The number of dimensions in one chain of squares; the sums of the chains are added. Short chains
+/// round less.
 constexpr int64_t kSquareChain = 16;
 
 /// The number of rows, and of vectors of keys, whose chains stay in registers.
@@ -95,9 +95,11 @@ struct ExactSquares {
   }
 };
 
-/// f32 is wrong by less than 2^-18 of a square (D 512), and usually by 4e-8 (D 64). That decides on
-/// the wrong side of a box's edge, and leaves few digits of a triangular weight below 1/8. Squares
-/// of distances near such a bandwidth neither overflow nor underflow.
+/// Returns the range in which f32 is not exact enough. The error of a square is less than 2^-18 of
+/// it (depth 512), and usually 4e-8 (depth 64). With such an error a distance near the bandwidth
+/// may be on the wrong side of a box's edge, and a triangular weight below 1/8 has few digits. The
+/// range is empty for kGaussian. For a bandwidth outside of 2^-40 to 2^40, whose square may
+/// overflow or underflow, it has every square.
 inline ExactSquares ExactSquaresOf(const DistanceTile& tile) {
   if (!(tile.bandwidth > 0x1p-40 && tile.bandwidth < 0x1p40)) {
     return {0, __builtin_inff()};
@@ -110,6 +112,7 @@ inline ExactSquares ExactSquaresOf(const DistanceTile& tile) {
   return {edge * near, edge * (1 + 0x1p-17f)};
 }
 
+/// Replaces the squared distances of a row by its scores, in f32.
 inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
   const Vec edge = Set(static_cast<float>(tile.bandwidth * tile.bandwidth));
   for (int64_t i = 0; i < kKeyBlock; i += 16) {
@@ -151,7 +154,7 @@ inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
   }
 }
 
-/// Turns the squared distances of two rows, which may be the same, into their scores. A square
+/// Replaces the squared distances of two rows, which may be the same, by their scores. A square
 /// alone decides whether its score is computed exactly, so that a score depends on nothing but its
 /// query and key.
 inline void FinishDistances(const DistanceTile& tile, const ExactSquares& exact,

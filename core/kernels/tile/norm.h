@@ -8,7 +8,7 @@
 namespace attention {
 namespace {
 
-/// Returns the sum of (x - center)^power over a row; power is 1 or 2.
+/// Returns the sum of x - center over a row, or with kSquares of (x - center)^2.
 template <bool kSquares>
 inline float CenteredSum(const float* row, int64_t cols, float center) {
   Vec sum = {};

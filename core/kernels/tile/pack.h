@@ -21,7 +21,8 @@ inline uint32_t FloatToBits(float value) {
   return bits;
 }
 
-/// How numbers of a dtype are stored (Type), read as f32 and written from f32.
+/// The numbers of a dtype: the type in which they are stored, and their conversions to and from
+/// f32. Write rounds to nearest, ties to even.
 template <Dtype kDtype>
 struct Element;
 template <>
@@ -106,7 +107,7 @@ inline void StoreRows(const StoreTile& tile) {
 
 // ---- Copy ----
 
-/// Zeroes elements [first, end). Usually there are none: the test saves a call of memset.
+/// Sets elements [first, end) to 0. Usually there are none: the test saves a call of memset.
 template <typename T>
 inline void ZeroTail(T* values, int64_t first, int64_t end) {
   if (first < end) {
@@ -173,7 +174,7 @@ inline Register ReadRegister<Bf16Pairs>(const uint16_t* from) {
   return lanes;
 }
 
-/// Reads the first `count` elements that a register holds, and zeros behind them.
+/// Reads `count` elements, at most those of a register, and zeros behind them.
 template <typename E>
 inline Register ReadFirst(const typename E::Type* from, int64_t count) {
   typename E::Type elements[sizeof(Register) / sizeof(typename E::Type)] = {};
@@ -187,8 +188,8 @@ inline Register ReadFirst(const typename E::Type* from, int64_t count) {
 
 constexpr uint32_t kExponentBf16 = 0x7f80;
 
-/// Packs a row, and adds 0 to `check`, or NaN where a value is not finite. There are several
-/// checks, since each is one chain of additions.
+/// Packs a row, and adds 0 to `check` for each value, or NaN if it is not finite. There are several
+/// checks, so that an addition does not wait for the one before.
 template <typename E>
 inline void PackRowF32(const typename E::Type* __restrict from, int64_t cols, int64_t width,
                        float* __restrict to, Register (&check)[4]) {
@@ -269,8 +270,8 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
 
 // ---- Pack transposed (keys) ----
 
-/// Reads a square of registers, of which `rows` rows and `count` source columns exist. The rest
-/// becomes 0.
+/// Reads a square of registers, of which only `rows` rows of `count` source columns exist. The
+/// other lanes become 0.
 template <typename E>
 inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t rows, int64_t count,
                        Register (&v)[kRegisterLanes]) {

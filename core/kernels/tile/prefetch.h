@@ -5,8 +5,8 @@
 
 namespace attention {
 
-/// Rows in memory that a thread needs soon. Its code prefetches a few cache lines of them at each
-/// step of its work: many at once would wait for each other, and the work for them.
+/// Rows in memory that a thread needs soon. The thread prefetches a few cache lines of them at each
+/// step of its work. Many prefetches at once would wait for each other, and the work for them.
 struct UpcomingRows {
   struct Rows {
     const char* first = nullptr;
@@ -19,7 +19,7 @@ struct UpcomingRows {
 
   Rows parts[4];
   int count = 0;
-  // What is prefetched next.
+  // The next row to prefetch: row `row` of parts[part].
   int part = 0;
   int64_t row = 0;
 };

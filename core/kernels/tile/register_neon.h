@@ -23,7 +23,7 @@ inline Integers LoadHalves(const uint16_t* source) {
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return vbslq_f32(vcltq_f32(a, b), yes, no);
 }
-/// The instruction for a maximum would return NaN also when only `a` is NaN, unlike x86's.
+/// Returns `b` where `a` is NaN, as x86 does. NEON's instruction for a maximum would return NaN.
 inline Register Max(Register a, Register b) { return IfLess(b, a, a, b); }
 inline Register MulAdd(Register a, Register b, Register c) { return vfmaq_f32(c, a, b); }
 inline Register Sqrt(Register v) { return vsqrtq_f32(v); }

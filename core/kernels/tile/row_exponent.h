@@ -5,8 +5,8 @@
 namespace attention {
 namespace {  // each instruction set has its own copy
 
-/// For larger exponents of 2 softmax subtracts the maximum of the row before it multiplies by the
-/// scale.
+/// If the offset of a row is not smaller than this in magnitude, softmax subtracts the maximum of
+/// the row from the scores before it multiplies them by the scale.
 constexpr float kHugeExponent = 0x1p20f;
 
 /// Returns a * b, rounded to f32: the compiler cannot contract it into a fused multiply-add.
@@ -20,7 +20,8 @@ constexpr float kHugeExponent = 0x1p20f;
   return product;
 }
 
-/// Returns the offset of a row with this maximum: its probabilities are 2^(exponent - offset).
+/// Returns the offset of a row with this maximum of its scores: its probabilities are
+/// 2^(score * scale_log2e - offset).
 [[maybe_unused]] inline double RowExponent(float row_max, float scale_log2e) {
   const float offset = RoundedProduct(row_max, scale_log2e);
   return __builtin_fabsf(offset) < kHugeExponent

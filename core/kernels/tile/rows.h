@@ -9,19 +9,20 @@
 namespace attention {
 namespace {
 
-/// The number of elements of a row that are read at a time.
-inline constexpr int64_t kRowChunk = 512;
+/// The maximum number of elements of a row that are in memory as f32 at a time.
+inline constexpr int64_t kPreparedElements = 512;
 
-/// A row in f32, or a chunk of it, followed by zeros up to a multiple of 16.
+/// A row in f32, or some elements of it, followed by zeros up to a multiple of 16.
 struct alignas(64) PreparedRow {
-  float values[kRowChunk];
+  float values[kPreparedElements];
 };
 
-/// Reads the chunk of a row that begins at element `first`. Returns the number of its elements.
+/// Reads the elements of a row from `first` on, as many as a PreparedRow holds. Returns their
+/// number.
 template <typename E>
-inline int64_t ReadChunk(const typename E::Type* from, int64_t first, int64_t cols,
-                         PreparedRow& row) {
-  const int64_t count = cols - first < kRowChunk ? cols - first : kRowChunk;
+inline int64_t ReadElements(const typename E::Type* from, int64_t first, int64_t cols,
+                            PreparedRow& row) {
+  const int64_t count = cols - first < kPreparedElements ? cols - first : kPreparedElements;
   for (int64_t i = 0; i < count; ++i) {
     row.values[i] = E::Read(from[first + i]);
   }
@@ -141,16 +142,16 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
       const auto* from = static_cast<const typename E::Type*>(source.data) + r * source.stride;
       float check = 0;
       float largest = 0;
-      for (int64_t first = 0; first < source.cols; first += kRowChunk) {
-        const int64_t count = ReadChunk<E>(from, first, source.cols, row);
+      for (int64_t first = 0; first < source.cols; first += kPreparedElements) {
+        const int64_t count = ReadElements<E>(from, first, source.cols, row);
         largest = LargestMagnitude(row.values, count, largest, check);
       }
       const bool is_finite = check == 0;
       const float to_integer = is_finite && largest > 0x1p-100f ? 127.0f / largest : 0.0f;
       target.scales[r] = is_finite ? largest / 127.0f : __builtin_nanf("");
       uint8_t* to = target.values + r * target.width;
-      for (int64_t first = 0; first < source.cols; first += kRowChunk) {
-        const int64_t count = ReadChunk<E>(from, first, source.cols, row);
+      for (int64_t first = 0; first < source.cols; first += kPreparedElements) {
+        const int64_t count = ReadElements<E>(from, first, source.cols, row);
         for (int64_t i = 0; i < count; ++i) {
           const float scaled = row.values[i] * to_integer;
           const float in_range = scaled == scaled ? scaled : 0.0f;
@@ -162,7 +163,8 @@ inline void QuantiseRows(const PackSource& source, const QuantisedRows& target) 
   });
 }
 
-/// How the numbers of one 32-bit lane of packed memory are read as f32.
+/// The numbers of packed memory. A 32-bit lane holds kTogether of them, one of each row of a group;
+/// Read returns number k of each lane as f32.
 struct PackedBf16 {
   static constexpr int kTogether = 2;
   static Register Read(Integers lanes, int k) {
@@ -177,7 +179,7 @@ struct PackedInt8 {
   }
 };
 
-/// Multiplies lane i of row k by scales(k, i).
+/// Writes kTogether rows of f32. Multiplies number i of row k by scales(k, i).
 template <typename Packed, typename Scales>
 inline void ExpandScaled(const char* from, int64_t cols, float* to, const Scales& scales) {
   for (int64_t i = 0; i < cols; i += kRegisterLanes, from += sizeof(Integers)) {

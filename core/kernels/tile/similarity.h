@@ -15,7 +15,7 @@ enum class Similarity {
   kLinear,      // f(q) . f(k), f(x) = elu(x) + 1 (Katharopoulos et al. 2020)
 };
 
-/// "DOT_PRODUCT", "GAUSSIAN", "BOX", "TRIANGULAR" or "LINEAR".
+/// Returns "DOT_PRODUCT", "GAUSSIAN", "BOX", "TRIANGULAR" or "LINEAR".
 constexpr std::string_view Name(Similarity similarity) {
   switch (similarity) {
     case Similarity::kDotProduct:
@@ -32,14 +32,14 @@ constexpr std::string_view Name(Similarity similarity) {
   return "unknown";
 }
 
-/// Whether this is Nadaraya-Watson kernel regression: the weight is a function of the distance of
-/// query and key.
+/// Returns whether this is Nadaraya-Watson kernel regression: the weight is a function of the
+/// distance of query and key.
 constexpr bool IsRegression(Similarity similarity) {
   return similarity == Similarity::kGaussian || similarity == Similarity::kBox ||
          similarity == Similarity::kTriangular;
 }
 
-/// Whether the weights are exponentials, computed by online softmax.
+/// Returns whether the weights are exponentials, computed by online softmax.
 constexpr bool IsSoftmax(Similarity similarity) {
   return similarity == Similarity::kDotProduct || similarity == Similarity::kGaussian;
 }

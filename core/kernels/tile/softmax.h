@@ -19,7 +19,7 @@ struct RowPart {
   int64_t count = 0;
 };
 
-/// Finds the maximum of numbers piece by piece.
+/// Finds the maximum of numbers that are given in several steps.
 struct RunningMax {
   /// Takes 64 numbers.
   void Take(const float* numbers) {
@@ -57,6 +57,7 @@ inline void ScaleRow(float* row, int64_t count, float factor) {
 
 /// Writes the probabilities of a row to memory, 16 or 32 at a time from column i on.
 struct ToFloats {
+  /// Whether Exponentials works on a copy of this.
   static constexpr bool kIsCopied = false;
   float* target;
   void Put(int64_t i, Vec p) const { Store(p, target + i); }
@@ -69,14 +70,14 @@ struct ToFloats {
 /// Does the same, multiplied by the scales of 8-bit values. A probability of 0 stays 0 whatever the
 /// scale is.
 struct ToScaledFloats {
-  /// On AVX2 a copy of this is slower.
+  /// A copy keeps the sums in registers. On AVX2 it is slower.
   static constexpr bool kIsCopied = kRegisterLanes != 8;
   float* target;
   const float* scales;
   Vec best = {};
   Vec check = {};  // becomes NaN with a product that is not finite
 
-  // The compiler would call it on AVX2.
+  // On AVX2 the compiler would not inline it.
   __attribute__((always_inline)) void Put(int64_t i, Vec p) {
     const Vec scaled = IfLess(Vec{}, p, p * Load(scales + i), Vec{});
     best = Max(scaled, best);
@@ -87,7 +88,7 @@ struct ToScaledFloats {
     Put(i, p);
     Put(i + 16, q);
   }
-  /// The largest product so far, or NaN.
+  /// Returns the largest product so far, or NaN.
   float Largest() const { return ReduceMax(best) + ReduceSum(check); }
 };
 
@@ -133,7 +134,7 @@ inline auto WithExponent(float row_max, float scale_log2e, const F& f) {
 /// constants of exp, and a loop that keeps its sums in memory takes a third longer.
 constexpr int kSums = sizeof(Register) == 64 ? 4 : 2;
 
-/// Whether the maximum of a row is found while the probabilities of another are computed. With
+/// Whether the maximum of a row is found while the probabilities of another row are computed. With
 /// sixteen registers that is slower.
 constexpr bool kLooksAhead = sizeof(Register) == 64;
 
@@ -162,7 +163,6 @@ inline Vec AddPower(Vec p, Vec sum) {
 template <typename Exp2, bool kHides, typename Exponent, typename Target>
 inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                               Target& row_target, RowPart ahead) {
-  // A copy keeps sums in registers.
   std::conditional_t<Target::kIsCopied, Target, Target&> target = row_target;
   const auto power = [&](Vec scores) {
     const Vec t = exponent.Of(scores);

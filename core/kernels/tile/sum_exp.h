@@ -1,4 +1,4 @@
-// A sum over a vocabulary.
+// A sum of exponentials over a vocabulary.
 #pragma once
 
 #include <span>

@@ -20,9 +20,9 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// One step of online softmax. The scores [rows, cols] become probabilities relative to the running
-/// maximum of their row. When the maximum rises, the sum and the accumulator of the row are
-/// rescaled to it.
+/// One step of online softmax (softmax.h). The scores [rows, cols] become probabilities relative to
+/// the running maximum of their row. When the maximum rises, the sum and the accumulator of the row
+/// are rescaled to it.
 struct SoftmaxTile {
   /// [rows, cols], row stride `stride`. They become the probabilities, unless bf16_probabilities
   /// receives these.
@@ -147,7 +147,8 @@ struct WeightTile {
   float* row_sum = nullptr;              // [rows]
 };
 
-/// The preparation of query or key rows of one head: norm, then rotation, then feature map.
+/// The preparation of query or key rows of one head: root-mean-square norm as in NormTile, then
+/// rotation of the first rotary_dim elements, then feature map.
 struct RowPreparation {
   PackSource source;
   bool has_norm = false;
@@ -212,7 +213,7 @@ struct ExpandTile {
   float* target = nullptr;  // [rows, cols], dense
 };
 
-/// The largest number of rows of a few-row product.
+/// The maximum number of rows of a few-row product.
 inline constexpr int64_t kFewRows = 8;
 
 /// A few-row product c[rows, cols] (+)= a[rows, k] b[k, cols]. b is packed as in GemmShape; its
@@ -264,9 +265,9 @@ struct TileKernels {
   /// width become zeros. With `negate` the sign of each value changes.
   void (*copy_rows)(const PackSource& source, Dtype compute, int64_t width, bool negate,
                     void* target);
-  /// Prepares rows in f32, and writes them to `target`, dense, as `target_dtype`.
+  /// Prepares rows in f32, and writes them to `target` [source.rows, source.cols], dense, as
+  /// `target_dtype`.
   void (*prepare_rows)(const RowPreparation& rows, Dtype target_dtype, void* target);
-
   void (*expand)(const ExpandTile& tile);
   /// Rounds rows to 8-bit integers. A row that is not finite gets the scale NaN.
   void (*quantise_rows)(const PackSource& source, const QuantisedRows& target);

@@ -149,7 +149,8 @@ class WatchCall final : public HealthListener,
     Advance();
   }
 
-  // The caller left: without pending operations, this was the last owner.
+  // The call has ended: nothing is written any more. If no operation is pending, this tag was the
+  // call's last owner.
   void OnDone(bool) {
     MutexLock lock(mutex_);
     is_busy_ = true;

@@ -1,4 +1,4 @@
-// grpc.health.v1 on a completion queue of its own. (The library's service uses callbacks, whose
+// grpc.health.v1 as calls on a completion queue. (The library's service uses callbacks, whose
 // threads are slow to wake up when idle.)
 #pragma once
 
@@ -11,6 +11,7 @@
 
 namespace attention {
 
+/// Answers Check and Watch from a HealthRegistry.
 class HealthService {
  public:
   /// The parts that the service uses; all outlive it.

@@ -99,7 +99,7 @@ absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
   return caller.CheckModel(request.name);
 }
 
-/// Runs `operation` on the loader, then answers with the states.
+/// Returns a Method's `begin` that runs `operation` on the loader, then answers with the states.
 template <typename Call>
 auto Changing(ModelLoader* loader,
               void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {
@@ -125,6 +125,7 @@ auto Changing(ModelLoader* loader,
   };
 }
 
+/// Returns a Method's `begin` that verifies a model, then answers with the differences.
 template <typename Call>
 auto Verifying(ModelLoader* loader) {
   return [loader](const std::shared_ptr<Call>& call) {
@@ -149,6 +150,7 @@ auto Verifying(ModelLoader* loader) {
   };
 }
 
+/// Returns a method that only administrators may call.
 template <typename Call, typename Begin>
 typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
                                    Begin begin) {

@@ -1,4 +1,4 @@
-// The calls that list models and decide which models of the folder are served.
+// The calls that list, load, unload, reload and verify the models of the server's folder.
 #pragma once
 
 #include "server/models/model_loader.h"
@@ -7,6 +7,8 @@
 
 namespace attention {
 
+/// Answers these calls by a ModelLoader. All but ListModelStates need the right of an
+/// administrator.
 class ModelAdmin {
  public:
   /// The parts that the calls use; all outlive this.

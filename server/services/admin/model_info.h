@@ -6,6 +6,7 @@
 
 namespace attention {
 
+/// Returns the description of a model, with the server's limits for requests.
 v1::Model DescribeModel(const Model& model, const v1::ModelLimits& limits);
 
 }  // namespace attention

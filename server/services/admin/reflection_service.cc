@@ -22,7 +22,7 @@ using grpc::reflection::v1::ServerReflectionResponse;
 constexpr char kMethod[] = "ServerReflectionInfo";
 constexpr int kPostedCalls = 2;
 
-// The calls of one version; both have the same bytes.
+// What the calls of one version share. Both versions have the same messages on the wire.
 struct ReflectionMethod {
   std::function<void(grpc::ServerContext&, RawStream&, void* tag)> request_call;
   const std::vector<std::string>& services;
@@ -127,7 +127,8 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
 ReflectionService::ReflectionService(const Dependencies& dependencies,
                                      std::vector<std::string> services)
     : dependencies_(dependencies), services_(std::move(services)) {
-  // Its messages are those of version 1; without this their file would not be linked in.
+  // The calls of v1alpha use the messages of v1. Without this, the descriptors of v1alpha's own
+  // messages would not be linked into the program.
   static_cast<void>(grpc::reflection::v1alpha::ServerReflectionRequest::descriptor());
   services_.push_back(grpc::reflection::v1::ServerReflection::service_full_name());
   services_.push_back(grpc::reflection::v1alpha::ServerReflection::service_full_name());
@@ -139,7 +140,7 @@ void ReflectionService::Start(grpc::ServerCompletionQueue* queue) {
   const auto start = [this, queue](auto& service) {
     const auto request_call = [&service, queue](grpc::ServerContext& context, RawStream& stream,
                                                 void* tag) {
-      service.RequestCall(0, context, stream, queue, tag);  // its only method
+      service.RequestCall(0, context, stream, queue, tag);  // 0: the only method of the service
     };
     const auto method = std::make_shared<const ReflectionMethod>(
         ReflectionMethod{request_call, services_, dependencies_});

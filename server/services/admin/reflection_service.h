@@ -1,4 +1,4 @@
-// Server reflection, v1 and v1alpha, on a completion queue of its own. (The library's service is
+// Server reflection, v1 and v1alpha, as calls on a completion queue. (The library's service is
 // synchronous: each open stream would hold a thread.)
 #pragma once
 

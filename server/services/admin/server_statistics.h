@@ -9,6 +9,7 @@
 
 namespace attention {
 
+/// The sources of the statistics, and the time when the server started.
 struct StatisticsSources {
   const RequestObserver& observer;
   const Executor& executor;

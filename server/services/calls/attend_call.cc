@@ -43,7 +43,8 @@ void AttendCall::OnRequest(bool ok) {
   const absl::Status status =
       is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
   if (!status.ok()) {
-    if (!absl::IsUnauthenticated(status)) {  // there was no room or no time for its request
+    // A call that is refused for another reason than its token is not a call without work.
+    if (!absl::IsUnauthenticated(status)) {
       environment_.access.CountRequest(context_, Right::kCall);
     }
     EndWith(status);
@@ -261,8 +262,8 @@ AttendCall::~AttendCall() {
 
 void AttendCall::OnFinish(bool) {
   record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
-  // A missing message is the caller's error, or the caller is gone: OnDone knows, after which the
-  // call ends.
+  // If there was no message, either the caller sent none, or it is gone. OnDone finds out which,
+  // and the destructor settles the call.
   if (!lacks_message_) {
     Settle();
   }

@@ -1,5 +1,5 @@
-// A call with one request to compute. Its stages are: headers > room > read > decode > admit >
-// submit > encode > finish exactly once.
+// A call with one request to compute. Its steps are: check the headers and the room in the queue,
+// read the message, plan it, submit the job, encode the answer, finish exactly once.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -48,8 +48,11 @@ struct CallEnvironment {
   ReplyLimit stream_limit;
 };
 
-/// Everything up to the answer, and the end of the call. The first three of the virtual functions
-/// are called by completion threads, those of AttendSink by the dispatcher's threads.
+/// The steps up to the answer, and the end of the call; a derived class sends the answer.
+///
+/// Threads: PostNext and PlanningCost are called by completion threads; Plan and Refine too, or for
+/// a large request by a side thread; OnRows and Finish by the dispatcher's threads; OnFailure by
+/// any of these; StopReceiving by the thread of the ReceiveWatch.
 class AttendCall : public AttendSink,
                    public MessageReceiver,
                    public std::enable_shared_from_this<AttendCall> {
@@ -80,7 +83,7 @@ class AttendCall : public AttendSink,
   virtual void PostNext() = 0;
   /// Returns the cost of Plan in bytes. If it is more than kSmallPlanBytes, a side thread plans.
   virtual int64_t PlanningCost(const grpc::ByteBuffer& request) const = 0;
-  /// Plans the request. Its bytes may be released afterwards.
+  /// Plans the request, whose bytes may be released afterwards. Returns the errors of the request.
   virtual absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request,
                                           const PlanTerms& terms) = 0;
   /// Changes tenant, priority and deadline by what the request itself says; may refuse the request.

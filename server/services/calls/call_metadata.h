@@ -25,22 +25,23 @@ struct CallMetadata {
   TraceContext trace;
 };
 
-/// Returns the part that refused calls have too: the id and the trace.
+/// Returns metadata with the request id and the trace only, which refused calls have too.
 CallMetadata IdentifyCall(const grpc::ServerContext& context);
 
-/// Adds the rest. The tenant is the caller's, or else `attend-tenant`. Returns the errors of
-/// Access; INVALID_ARGUMENT for an invalid `attend-priority`, or a value that is too long. Errors
-/// name `rpc`.
+/// Adds the caller, the priority and the tenant. The tenant is the caller's, or else
+/// `attend-tenant`. Returns the errors of Access; INVALID_ARGUMENT for an invalid
+/// `attend-priority`, or a value that is too long. Errors name `rpc`.
 absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
                           std::string_view rpc, CallMetadata& metadata);
 
 /// Sets the priority, at most to the caller's highest.
 void SetPriority(Priority priority, CallMetadata& metadata);
 
-/// Set the parts of a record that metadata and scheduler know.
+/// Sets the request id, the trace and the tenant of a record.
 void Record(const CallMetadata& metadata, RequestRecord& record);
 /// Sets the peer of a failed request; does nothing for a success.
 void RecordPeer(const grpc::ServerContext& context, RequestRecord& record);
+/// Sets the scheduler's measurements of a record.
 void Record(const BatchStats& stats, RequestRecord& record);
 
 /// Returns the record of a call that failed or was refused without a record of its own. `rpc` is a

@@ -54,7 +54,7 @@ class CallTag final : public CompletionTag {
     SetArmed();
     return static_cast<CompletionTag*>(this);
   }
-  /// Tells that the operation will never complete.
+  /// Releases the call. REQUIRES: the operation was not started, or will never complete.
   void Disarm() { keep_alive_.reset(); }
   /// Calls start(tag), which starts one operation. If that throws, the tag is not armed any more.
   template <typename Start>
@@ -83,7 +83,7 @@ class CallTag final : public CompletionTag {
 };
 
 /// Calls post(), which waits for the next client of a method, and repeats it until there is memory
-/// for it: otherwise no client could call the method again. Gives up after some seconds.
+/// for it: otherwise no client could call the method again. Gives up after 10 s.
 template <typename Post>
 void PostWithRetries(Post post) noexcept {
   constexpr int kMaxTries = 1000;
@@ -97,6 +97,7 @@ void PostWithRetries(Post post) noexcept {
   }
 }
 
+/// A completion queue, and the threads that deliver its events.
 class CompletionThreads {
  public:
   explicit CompletionThreads(std::unique_ptr<grpc::ServerCompletionQueue> queue)

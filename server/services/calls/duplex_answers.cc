@@ -52,7 +52,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
   {
     MutexLock lock(mutex_);
     running_bytes_ -= record.request_bytes;
-    touched_ = steady_clock::now();
+    last_activity_ = steady_clock::now();
   }
   const absl::Status recorded = ContainVoid("recording the call", [&] {
     const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
@@ -114,8 +114,8 @@ void DuplexCall::OnFinish(bool ok) {
   EndWhenBothAreKnown();
 }
 
-// Whether the client is gone is known when the call is done. Neither the end of reading nor that of
-// Finish shows it, and OnDone and OnFinish come in either order, on any two threads.
+// Only OnDone shows whether the client is gone; the results of Read and Finish do not. OnDone and
+// OnFinish come in either order, on any two threads.
 void DuplexCall::EndWhenBothAreKnown() {
   if (ends_known_.fetch_add(1) == 1) {
     OnEnd(is_finished_ && is_closed_by_client_ && !is_cancelled_);
@@ -164,7 +164,7 @@ std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
     queue_.pop_front();
     is_writing_ = true;
   }
-  // A client that receives the end need not have finished its requests: the read then fails.
+  // The call may end while a read waits for the client, which then fails.
   const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
   if (is_over && running_ == 0 && !is_writing_ && queue_.empty()) {
     has_ended_ = true;
@@ -202,7 +202,8 @@ void DuplexCall::Abandon(const absl::Status& status) noexcept {
   ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
 }
 
-// Called for OnRequest and OnRead, before there is a request; the other handlers do not throw.
+// Called after an exception of OnRequest or OnRead, before there is a request; the other handlers
+// do not throw.
 void DuplexCall::OnFailure(const absl::Status& status) noexcept {
   {
     MutexLock lock(mutex_);

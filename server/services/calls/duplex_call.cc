@@ -16,9 +16,10 @@ using std::chrono::steady_clock;
 // The maximum number of running requests of a call: enough that a client need not wait for answers,
 // and few enough to leave room for others.
 constexpr int kMaxRunning = 64;
+// The maximum bytes of a call's answers that wait to be sent. No request is read beyond it.
 constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
-// The maximum bytes of requests of a call that wait for each other; the sum over all calls has a
-// budget (DecodeCall).
+// The maximum bytes of a call's running requests. Those of them that wait for others share a budget
+// with all calls (StreamSession::ReserveWaiting).
 constexpr int64_t kMaxRunningBytes = int64_t{16} << 20;
 
 }  // namespace
@@ -54,7 +55,7 @@ void DuplexCall::WatchIdleness() {
   }
   {
     MutexLock lock(mutex_);
-    touched_ = steady_clock::now();
+    last_activity_ = steady_clock::now();
   }
   context_.AddInitialMetadata("attend-session-idle-timeout-ms",
                               absl::StrCat(absl::ToInt64Milliseconds(idle.timeout())));
@@ -64,7 +65,7 @@ void DuplexCall::WatchIdleness() {
 void DuplexCall::EndIfIdleSince(TimePoint before) noexcept {
   {
     MutexLock lock(mutex_);
-    if (running_ > 0 || closed_.has_value() || has_ended_ || touched_ > before) {
+    if (running_ > 0 || closed_.has_value() || has_ended_ || last_activity_ > before) {
       return;
     }
   }
@@ -131,7 +132,7 @@ void DuplexCall::OnRead(bool ok) {
   {
     MutexLock lock(mutex_);
     has_read_all_ = !ok;
-    touched_ = steady_clock::now();
+    last_activity_ = steady_clock::now();
     is_taken = is_admitted && !closed_.has_value();
     running_ += is_taken ? 1 : 0;
     running_bytes_ += is_taken ? static_cast<int64_t>(message.Length()) : 0;
@@ -166,7 +167,7 @@ void DuplexCall::Take(const grpc::ByteBuffer& message) {
   }
 }
 
-// Handles the message. Reading ends when it is handled, so that the next message does not pass it.
+// Handles the message. The next one is read afterwards, so that it does not pass this one.
 void DuplexCall::TakeNow(const grpc::ByteBuffer& message, TimePoint arrival) {
   {
     const Hold hold(*this);

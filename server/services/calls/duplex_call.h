@@ -20,8 +20,8 @@ namespace attention {
 
 /// Reads requests while few are running and the client reads its answers; a client that does not
 /// read, or sends too many requests at once, is not read from. Every request enters the admission
-/// gate, and leaves it when its last message is sent, or will never be. A call without a running
-/// request ends when no other came for the time of the IdleWatch, as if it had broken.
+/// gate, and leaves it when its last message is sent, or will never be. A call that has had no
+/// running request for the timeout of the IdleWatch ends with ABORTED.
 class DuplexCall : public IdleStream, public std::enable_shared_from_this<DuplexCall> {
  public:
   virtual ~DuplexCall() = default;
@@ -86,8 +86,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Ends a request without a further message. Any thread; does not block or throw.
   void EndWithoutMessage(RequestRecord ended);
 
-  /// Returns the caller for the terms on which a request is planned. REQUIRES: the account's end
-  /// comes before the call's.
+  /// Returns the caller for a PlanAccount. REQUIRES: the account is destroyed before the call.
   PlanCaller AsPlanCaller();
 
   /// Stops reading; when the running requests are answered, the call ends with `status`. Does not
@@ -120,12 +119,13 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   };
 
   void OnRequest(bool ok);
-  /// Begins to watch for idleness, and tells the time in the initial metadata, which are sent with
-  /// the first answer.
+  /// Begins to watch for idleness, and adds the timeout to the initial metadata, which are sent
+  /// with the first answer.
   void WatchIdleness();
   void OnRead(bool ok);
-  /// Returns UNAUTHENTICATED if the token was revoked, has expired, or now belongs to another
-  /// tenant.
+  /// Enters the admission gate for a message, and reserves memory for a large one. Returns
+  /// UNAUTHENTICATED if the token was revoked, has expired, or now belongs to another tenant;
+  /// RESOURCE_EXHAUSTED if there is no room for the message; UNAVAILABLE if the server drains.
   absl::Status AdmitMessage(const grpc::ByteBuffer& message);
   void Take(const grpc::ByteBuffer& message);
   void TakeNow(const grpc::ByteBuffer& message, TimePoint arrival);
@@ -135,7 +135,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   void OnWritten(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
-  /// Called by OnDone and OnFinish; the second call ends the call.
+  /// Called by OnDone and by OnFinish. The later of the two calls OnEnd.
   void EndWhenBothAreKnown();
   /// Starts every operation that can be started now. Does not throw.
   void Advance();
@@ -163,26 +163,26 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   CallTag<DuplexCall> on_done_{this, &DuplexCall::OnDone};
   CallTag<DuplexCall> on_finish_{this, &DuplexCall::OnFinish};
   CallMetadata metadata_;
-  CallMetadata message_metadata_;  // of the message that is being handled
+  CallMetadata message_metadata_;  // the metadata for the message that is being handled
   TimePoint deadline_ = TimePoint::max();
   grpc::ByteBuffer message_;         // the message that is being read
-  int64_t planning_cost_ = 0;        // of the message that was read
+  int64_t planning_cost_ = 0;        // the PlanningCost of the message that was read
   bool has_had_request_ = false;     // changed by one read at a time
   std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
-  Outgoing writing_;                 // being written
+  Outgoing writing_;                 // the message that is being written
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
-  bool is_closed_by_client_ = false;  // valid when the end is being sent
+  bool is_closed_by_client_ = false;  // set when the end is being sent
   std::atomic<bool> is_finished_ = false;
-  std::atomic<int> ends_known_ = 0;  // of OnDone and OnFinish
+  std::atomic<int> ends_known_ = 0;  // counts the calls of OnDone and OnFinish
   IdleWatch::Place idle_place_;
 
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimePoint touched_ ABSL_GUARDED_BY(mutex_);          // when a request came, or was answered
-  int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of their messages
+  int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the messages of the running requests
+  TimePoint last_activity_ ABSL_GUARDED_BY(mutex_);    // when a request came or was answered
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;

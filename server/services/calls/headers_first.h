@@ -1,5 +1,5 @@
-// A generated service whose methods deliver a call at its headers, before any of the request is
-// read, so that a call that is refused then costs the server almost nothing.
+// A generated service whose methods deliver a call when its headers have arrived, before any of the
+// request is read, so that a call that is refused then costs the server almost nothing.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -15,7 +15,8 @@ namespace attention {
 /// A call on the wire is a stream of messages each way; a unary call has one message each way.
 using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// `Definition` is the generated service; `Base` may have asynchronous methods.
+/// A service to register with a server's builder. `Definition` is the generated service; `Base` may
+/// have asynchronous methods.
 template <typename Definition, typename Base = typename Definition::Service>
 class HeadersFirst : public Base {
  public:
@@ -27,8 +28,8 @@ class HeadersFirst : public Base {
         ->index();
   }
 
-  /// Serves a method at its headers; other methods are UNIMPLEMENTED. Called once per method,
-  /// before the service is registered.
+  /// Makes the method deliver calls by RequestCall; other methods are UNIMPLEMENTED. Called once
+  /// per method, before the service is registered.
   void Serve(const std::string& method) { this->MarkMethodStreamed(IndexOf(method), nullptr); }
 
   /// Waits for one call of a method.

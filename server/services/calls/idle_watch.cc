@@ -9,9 +9,10 @@
 namespace attention {
 namespace {
 
-// The part of the timeout by which a stream may end late, at most a minute.
+// Streams are checked so many times in a timeout, and at least once a minute. A stream may end late
+// by the time between two checks.
 constexpr int kChecksPerTimeout = 8;
-constexpr std::chrono::nanoseconds kMostBetweenChecks = std::chrono::minutes(1);
+constexpr std::chrono::nanoseconds kMaxBetweenChecks = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -34,7 +35,7 @@ void IdleWatch::Start() {
 
 void IdleWatch::Run() {
   const std::chrono::nanoseconds pause =
-      std::min(absl::ToChronoNanoseconds(timeout_) / kChecksPerTimeout, kMostBetweenChecks);
+      std::min(absl::ToChronoNanoseconds(timeout_) / kChecksPerTimeout, kMaxBetweenChecks);
   while (true) {
     {
       MutexLock lock(mutex_);
@@ -60,7 +61,7 @@ void IdleWatch::Check() {
     return;
   }
   const TimePoint before = clock_() - absl::ToChronoNanoseconds(timeout_);
-  // Released without the lock: the last owner of a stream leaves the watch.
+  // These owners release the streams without the lock, since the end of a stream takes it.
   std::vector<std::shared_ptr<IdleStream>> streams;
   {
     MutexLock lock(mutex_);

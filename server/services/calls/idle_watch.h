@@ -26,7 +26,7 @@ class IdleStream {
   ~IdleStream() = default;
 };
 
-/// Asks all open streams from time to time. Thread-safe.
+/// Ends idle streams: checks all open streams from time to time. Thread-safe.
 class IdleWatch {
  public:
   using Clock = std::function<TimePoint()>;
@@ -41,10 +41,10 @@ class IdleWatch {
 
   /// Starts the thread, which sleeps while no stream is open. Called at most once.
   void Start();
-  /// Asks all streams.
+  /// Ends the streams that are idle now.
   void Check();
 
-  /// A stream while it is open; a member of it.
+  /// A stream's entry in the watch, until this is destroyed. A member of the stream.
   class Place {
    public:
     Place() = default;
@@ -52,7 +52,7 @@ class IdleWatch {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    /// Called at most once.
+    /// Adds the stream to the watch, which outlives this. Called at most once.
     void Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream);
 
    private:

@@ -117,8 +117,8 @@ void AttendStreamCall::Advance() {
   Fail(sent);
   {
     MutexLock lock(mutex_);
-    is_busy_ =
-        end_.has_value();  // no operation is running: the job's end, if it comes, ends the call
+    // No operation is running. If the job has not ended yet, its end will end the call.
+    is_busy_ = end_.has_value();
     if (!is_busy_) {
       return;
     }

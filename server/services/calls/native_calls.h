@@ -33,6 +33,7 @@ class NativeCall : public AttendCall {
   const NativeEnvironment& native_;
 };
 
+/// A call of Attend: one message with the whole answer.
 class AttendUnaryCall final : public NativeCall {
  public:
   /// Waits for one call; each call that arrives posts its successor.
@@ -48,10 +49,11 @@ class AttendUnaryCall final : public NativeCall {
   void PostNext() override { Post(native_); }
 };
 
-/// Writes one message at a time. Ranges of the reply's memory wait to be written, so a slow reader
-/// costs that memory and no thread.
+/// Writes one message at a time. Row ranges of the reply's memory wait to be written, so a slow
+/// reader costs that memory and no thread.
 class AttendStreamCall final : public NativeCall {
  public:
+  /// Waits for one call; each call that arrives posts its successor.
   static void Post(const NativeEnvironment& environment);
   explicit AttendStreamCall(const NativeEnvironment& environment)
       : NativeCall(environment, "AttendStream", /*wants_rows=*/true) {}

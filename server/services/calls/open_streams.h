@@ -14,7 +14,7 @@
 
 namespace attention {
 
-/// The streams of all listeners. Thread-safe.
+/// Counts these streams, for all listeners together. Thread-safe.
 class OpenStreams {
  public:
   static constexpr int64_t kDefaultMax = 4096;
@@ -22,8 +22,8 @@ class OpenStreams {
 
   explicit OpenStreams(int64_t max = kDefaultMax) : places_(max) {}
 
-  /// Takes a place while the stream is open. RESOURCE_EXHAUSTED, with a time to retry, when the
-  /// caller's account has used its share. The error names `rpc`.
+  /// Takes a place, which the stream keeps while it is open. RESOURCE_EXHAUSTED, with a time to
+  /// retry, when the caller's account has used its share. The error names `rpc`.
   absl::StatusOr<Place> Enter(const grpc::ServerContext& context, std::string_view rpc);
 
   int64_t count() const { return places_.used(); }

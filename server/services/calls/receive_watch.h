@@ -22,8 +22,8 @@ class MessageReceiver {
  public:
   /// Returns the account that is charged for the time that the message takes.
   virtual std::string Holder() const = 0;
-  /// Ends the call, because its message is no longer awaited. Called by the watch's thread; does
-  /// not block, and does not throw.
+  /// Ends the call with `status`, because its message took too long. Called by the watch's thread;
+  /// does not block, and does not throw.
   virtual void StopReceiving(const absl::Status& status) noexcept = 0;
 
  protected:
@@ -46,13 +46,14 @@ class ReceiveWatch {
   explicit ReceiveWatch(int64_t max_units = kMaxUnits) : units_(max_units) {}
   ~ReceiveWatch();
 
-  /// Starts the ticks, which happen while messages arrive. Called once.
+  /// Starts the thread, which calls Tick at this interval while messages arrive. Called once.
   void Start(std::chrono::nanoseconds tick);
   /// Handles the end of one tick.
   void Tick();
 
+  /// Returns the number of messages that are arriving.
   int64_t num_receiving() const;
-  /// The number of held units.
+  /// Returns the number of held units.
   int64_t used_units() const { return units_.used(); }
 
  private:

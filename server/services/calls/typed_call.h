@@ -29,7 +29,7 @@
 
 namespace attention {
 
-/// A call of a method. `Service` is a HeadersFirst.
+/// One call of a method. `Service` is a HeadersFirst.
 template <typename Service, typename Request, typename Reply>
 class TypedCall final : public MessageReceiver,
                         public std::enable_shared_from_this<TypedCall<Service, Request, Reply>> {
@@ -49,6 +49,7 @@ class TypedCall final : public MessageReceiver,
     /// The gate of unanswered calls; closed when the server drains. Null: calls are answered during
     /// draining too.
     Gate* admission;
+    /// Counts all call objects.
     Gate& live_calls;
     /// Watches the request while it is received.
     ReceiveWatch& receiving;
@@ -90,7 +91,7 @@ class TypedCall final : public MessageReceiver,
   /// gone.
   bool is_cancelled() const { return is_cancelled_; }
 
-  /// Answers the call. Does not throw.
+  /// Answers the call; any thread. Only the first call of this has an effect. Does not throw.
   void Finish(const absl::StatusOr<Reply>& reply) noexcept {
     if (has_end_.exchange(true)) {
       return;

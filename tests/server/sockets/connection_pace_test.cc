@@ -195,7 +195,7 @@ TEST_F(ConnectionPaceTest, ConnectionsWaitAndThoseThatAreLeftGoNowhere) {
   ConnectionAcceptor acceptor(std::move(listening->sockets), 100, pace_,
                               [&](int /*listener*/, int connection) {
                                 const FileDescriptor taken(connection);
-                                EXPECT_EQ(PlaceOfConnection(connection).host, "127.0.0.1");
+                                EXPECT_EQ(PeerOfConnection(connection).host, "127.0.0.1");
                                 ++passed;
                               });
   Count("127.0.0.1", kCalls + 1);
@@ -218,8 +218,8 @@ TEST(PeerHostTest, AConnectionOnThisMachineHasNoAddress) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const FileDescriptor one(ends[0]);
   const FileDescriptor other(ends[1]);
-  EXPECT_EQ(PlaceOfConnection(one.get()).host, kUnixHost);
-  EXPECT_EQ(PlaceOfConnection(-1).host, "?");
+  EXPECT_EQ(PeerOfConnection(one.get()).host, kUnixHost);
+  EXPECT_EQ(PeerOfConnection(-1).host, "?");
 }
 
 }  // namespace

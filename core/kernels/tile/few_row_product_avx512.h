@@ -1,0 +1,194 @@
+// Few-row products on registers of 512 bits, for AVX-512.
+#pragma once
+
+#ifdef __AVX512F__
+
+#include "core/kernels/tile/few_row_product_pairs.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/vec16.h"
+
+namespace attention {
+namespace {
+
+/// A chain says how the steps of a product are multiplied and added. A step has 32 bits of each
+/// column of b: Step adds its product to the sum. Zero is the sum of no steps.
+///
+/// This chain is of f32.
+struct F32Chain {
+  using Sum = __m512;
+  static constexpr bool kIsInt8 = false;
+  static Sum Zero() { return _mm512_setzero_ps(); }
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum);
+  }
+  static Sum Load(const void* c) { return _mm512_loadu_ps(c); }
+  static Sum Add(Sum a, Sum b) { return a + b; }
+  static void Store(Sum sum, void* c) { _mm512_storeu_ps(c, sum); }
+};
+
+#ifdef __AVX512BF16__
+/// a and b are bf16.
+struct Bf16Chain : F32Chain {
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  }
+};
+#endif
+
+/// a is u8, b is s8, and the sums are int32.
+struct Int8Chain {
+  using Sum = __m512i;
+  static constexpr bool kIsInt8 = true;
+  static Sum Zero() { return _mm512_setzero_si512(); }
+#ifdef __AVX512VNNI__
+  static Sum Step(Sum sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+#else
+  /// Multiplies even and odd bytes separately, as 16-bit numbers: the sum of two products is exact.
+  static Sum Step(Sum sum, __m512i a, __m512i b) {
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(0xff)),
+                                           _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
+  }
+#endif
+  static Sum Load(const void* c) { return _mm512_loadu_si512(c); }
+  static Sum Add(Sum a, Sum b) { return _mm512_add_epi32(a, b); }
+  static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
+};
+
+/// How the next steps are prefetched by instruction, in the order of memory.
+enum class Prefetch {
+  kNone,
+  kNext,        // the next range of steps, into the L1 cache
+  kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
+};
+
+/// Returns whether the processor reads b faster when nothing is prefetched by instruction. Zen 4
+/// does; Zen 5 takes 1.4 times as long then (tests/bench/RESULTS.md).
+inline bool IsFasterWithoutPrefetch() { return __builtin_cpu_is("amdfam19h"); }
+
+/// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
+struct StepRange {
+  int64_t first_step;
+  int64_t steps;
+  char* sums;
+};
+
+/// The first row and column of a rectangle of c.
+struct Corner {
+  int64_t row;
+  int64_t col;
+};
+
+/// Computes the rectangle of kRows rows and kVecs * 16 columns of c from `at` on, over the steps of
+/// `range`.
+template <typename Chain, Prefetch kPrefetch, int kRows, int kVecs>
+inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Corner at) {
+  const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + range.first_step * 4;
+  const auto* b = static_cast<const char*>(p.b) + range.first_step * p.b_stride + at.col * 4;
+  char* kept = range.sums + (at.row * p.cols + at.col) * 4;
+  const char* ahead = static_cast<const char*>(p.b) +
+                      (range.first_step + range.steps) * p.b_stride + at.col * 4 * range.steps;
+  typename Chain::Sum sums[kRows][kVecs];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVecs; ++v) {
+      sums[r][v] =
+          range.first_step == 0 ? Chain::Zero() : Chain::Load(kept + r * p.cols * 4 + 64 * v);
+    }
+  }
+  for (int64_t step = 0; step < range.steps; ++step) {
+    for (int v = 0; v < kVecs && kPrefetch != Prefetch::kNone; ++v) {
+      const char* line = ahead + (step * kVecs + v) * 64;
+      _mm_prefetch(line, _MM_HINT_T0);
+      if constexpr (kPrefetch == Prefetch::kNextAndFar) {
+        _mm_prefetch(line + 16384, _MM_HINT_T1);
+      }
+    }
+    __m512i row_of_b[kVecs];
+    for (int v = 0; v < kVecs; ++v) {
+      row_of_b[v] = _mm512_loadu_si512(b + step * p.b_stride + 64 * v);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      int32_t element;
+      __builtin_memcpy(&element, a + r * p.a_stride + step * 4, 4);
+      const __m512i element_of_a = _mm512_set1_epi32(element);
+      for (int v = 0; v < kVecs; ++v) {
+        sums[r][v] = Chain::Step(sums[r][v], element_of_a, row_of_b[v]);
+      }
+    }
+  }
+  const bool is_last = range.first_step + range.steps == p.steps;
+  for (int r = 0; r < kRows; ++r) {
+    char* c = is_last ? static_cast<char*>(p.c) + (at.row + r) * p.c_stride + at.col * 4
+                      : kept + r * p.cols * 4;
+    for (int v = 0; v < kVecs; ++v) {
+      const auto sum = sums[r][v];
+      Chain::Store(is_last && p.accumulate ? Chain::Add(Chain::Load(c + 64 * v), sum) : sum,
+                   c + 64 * v);
+    }
+  }
+}
+
+/// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow,
+/// since the processor does not prefetch memory that is read out of order.
+template <typename Chain, Prefetch kPrefetch, int kRows>
+inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
+  int64_t col = 0;
+  if constexpr (kRows <= 2) {
+    for (; col + 128 <= p.cols; col += 128) {
+      MultiplyRectangle<Chain, kPrefetch, kRows, 8>(p, range, {row, col});
+    }
+  }
+  for (; col + 64 <= p.cols; col += 64) {
+    MultiplyRectangle<Chain, kPrefetch, kRows, 4>(p, range, {row, col});
+  }
+  for (; col < p.cols; col += 16) {
+    MultiplyRectangle<Chain, kPrefetch, kRows, 1>(p, range, {row, col});
+  }
+}
+
+/// Computes the whole product. `cached_bytes` of b stay in the L1 cache while they are multiplied
+/// with all rows.
+template <typename Chain, Prefetch kPrefetch>
+inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
+  alignas(64) char sums[kFewRows * 512 * 4];
+  const int64_t max_rows = p.cols <= 64 ? 4 : 2;
+  const int64_t max_steps = cached_bytes / p.b_stride;
+  for (int64_t step = 0; step < p.steps; step += max_steps) {
+    const StepRange range{step, p.steps - step < max_steps ? p.steps - step : max_steps, sums};
+    for (int64_t row = 0; row < p.rows;) {
+      const int64_t left = p.rows - row;
+      if (max_rows == 4 && left >= 4) {
+        MultiplyRows<Chain, kPrefetch, 4>(p, range, row);
+        row += 4;
+      } else if (left >= 2) {
+        MultiplyRows<Chain, kPrefetch, 2>(p, range, row);
+        row += 2;
+      } else {
+        MultiplyRows<Chain, kPrefetch, 1>(p, range, row);
+        row += 1;
+      }
+    }
+  }
+}
+
+/// Computes the product with a Chain on registers of 512 bits. For one row it uses the same chain
+/// on registers of 256 bits.
+template <typename Chain, typename ChainOfOneRow>
+__attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
+  if (p.rows == 1) {
+    return pairs::Multiply<ChainOfOneRow, true>(p);
+  }
+  if constexpr (Chain::kIsInt8) {
+    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, 8192);
+  }
+  if (IsFasterWithoutPrefetch()) {
+    return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
+  }
+  return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
+}
+
+}  // namespace
+}  // namespace attention
+
+#endif
