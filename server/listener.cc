@@ -39,6 +39,10 @@ void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_header_bytes);
+#ifdef GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE
+  // A current gRPC refuses by chance between that limit and this one, which is larger if unset.
+  builder.AddChannelArgument(GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE, limits.max_header_bytes);
+#endif
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   const std::pair<const char*, absl::Duration> times[] = {
       {GRPC_ARG_MAX_CONNECTION_AGE_MS, limits.max_age},

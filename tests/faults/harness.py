@@ -17,7 +17,7 @@ import time
 import grpc
 import numpy as np
 
-SOURCE = pathlib.Path(os.environ["ATTEND_SOURCE"])
+SOURCE = pathlib.Path(os.environ["ATTEND_SOURCE"]).resolve()
 SERVER = os.environ["ATTEND_SERVER_BINARY"]
 SERVICE = "/attention.v1.AttentionService/"
 
