@@ -220,7 +220,8 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   }
   if (sources.delayed_connections) {
     text.Counter("attend_connections_delayed_total",
-                 "Connections that waited because their host made many calls without work.",
+                 "Connections that waited because their host made many calls without work, or had "
+                 "other connections without a call.",
                  static_cast<double>(sources.delayed_connections()));
   }
   text.Counter("attend_log_lines_left_out_total",

@@ -34,6 +34,9 @@ void ConnectionPace::Forget(TimePoint now) {
 }
 
 void ConnectionPace::EndSilence(const std::string& peer) {
+  if (hosts_.empty()) {  // as long as nobody connects
+    return;
+  }
   const auto host = hosts_.find(HostOf(peer));
   if (host != hosts_.end()) {
     std::erase_if(host->second.silent,
