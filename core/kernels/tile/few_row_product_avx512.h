@@ -63,9 +63,10 @@ enum class Prefetch {
   kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
 };
 
-/// Returns whether the processor reads b faster when nothing is prefetched by instruction. Zen 4
-/// does; Zen 5 takes 1.4 times as long then (tests/bench/RESULTS.md).
-inline bool IsFasterWithoutPrefetch() { return __builtin_cpu_is("amdfam19h"); }
+/// Returns whether the processor is a Zen 4. It reads b fastest in long contiguous parts, f32 and
+/// bf16 without instructions that prefetch. A Zen 5 takes 1.4 times as long without them
+/// (tests/bench/RESULTS.md).
+inline bool IsZen4() { return __builtin_cpu_is("amdfam19h"); }
 
 /// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct StepRange {
@@ -129,8 +130,7 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
   }
 }
 
-/// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow,
-/// since the processor does not prefetch memory that is read out of order.
+/// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
 template <typename Chain, Prefetch kPrefetch, int kRows>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   int64_t col = 0;
@@ -148,11 +148,12 @@ inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t
 }
 
 /// Computes the whole product. `cached_bytes` of b stay in the L1 cache while they are multiplied
-/// with all rows.
+/// with all rows. Four rows at once read each of them once, but in strips of 64 columns, which the
+/// processor does not prefetch by itself.
 template <typename Chain, Prefetch kPrefetch>
 inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
   alignas(64) char sums[kFewRows * 512 * 4];
-  const int64_t max_rows = p.cols <= 64 ? 4 : 2;
+  const int64_t max_rows = p.cols <= 64 || kPrefetch == Prefetch::kNext ? 4 : 2;
   const int64_t max_steps = cached_bytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += max_steps) {
     const StepRange range{step, p.steps - step < max_steps ? p.steps - step : max_steps, sums};
@@ -179,13 +180,13 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
     return pairs::Multiply<ChainOfOneRow, true>(p);
   }
+  if (!IsZen4()) {
+    return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
+  }
   if constexpr (Chain::kIsInt8) {
     return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, 8192);
   }
-  if (IsFasterWithoutPrefetch()) {
-    return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
-  }
-  return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
+  return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
 }
 
 }  // namespace
