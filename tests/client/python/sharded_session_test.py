@@ -4,7 +4,7 @@ import unittest
 
 import attend
 import numpy as np
-from support import TIMEOUT, Server, relative_error, seeded
+from support import TIMEOUT, Server, eventually, relative_error, seeded
 
 PAGE = 2048
 TOKENS = 3 * PAGE + 100
@@ -83,6 +83,22 @@ class ShardedSessionTest(unittest.TestCase):
         self.assertEqual(session.held()[0], attend.ShardRange(0, 2 * PAGE, self.clients[0].name))
         whole = self.fill(self.open(None))
         np.testing.assert_array_equal(result, self.step(whole).output)
+
+    def test_pages_in_a_session_that_broke_unnoticed_are_missing(self):
+        # The sequence numbers of those pages name others in a new session with the same server.
+        session = self.fill(self.open(1, 1, None))
+        self.stop(1)
+        with self.assertRaises(attend.Unavailable):
+            self.step(session)
+        session._servers[0].session.cancel()  # as when the server ends and comes back between two calls
+        self.assertTrue(eventually(lambda: session._servers[0].error is not None))
+        session.append_range(PAGE, K[PAGE : 2 * PAGE], V[PAGE : 2 * PAGE], self.clients[0])
+        self.assertEqual(session.missing(), [attend.ShardRange(0, PAGE, self.clients[0].name)])
+        with self.assertRaisesRegex(attend.Unavailable, "lost: tokens 0 to 2047"):
+            self.step(session)
+        session.append_range(0, K[:PAGE], V[:PAGE], self.clients[0])
+        whole = self.fill(self.open(None))
+        np.testing.assert_array_equal(self.step(session).output, self.step(whole).output)
 
     def test_pages_of_a_call_that_fails_are_released(self):
         session = self.fill(self.open(1, 1), 10)

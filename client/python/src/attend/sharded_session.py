@@ -47,14 +47,13 @@ class _Page:
     """Between calls every page has tokens."""
 
     server: _Server
+    session: Session  # of the server when the page was made; a server that was lost and is back has another
     sequence: int
     tokens: int = 0
-    is_missing: bool = False
 
     @property
-    def session(self) -> Session:
-        assert self.server.session is not None
-        return self.server.session
+    def is_missing(self) -> bool:
+        return self.session.broken is not None
 
 
 class ShardedSession:
@@ -138,7 +137,7 @@ class ShardedSession:
         fresh: Dict[int, _Page] = {}
         try:
             for number in numbers:
-                fresh[number] = _Page(server, session.fork(), self._pages[number].tokens)
+                fresh[number] = _Page(server, session, session.fork(), self._pages[number].tokens)
             self._fill(fresh, first, k, v)
         except Exception:
             for page in fresh.values():
@@ -211,7 +210,8 @@ class ShardedSession:
             if server.error is not None or 0 < server.max_tokens <= held:
                 continue
             try:
-                return _Page(server, self._connect(server).fork())
+                session = self._connect(server)
+                return _Page(server, session, session.fork())
             except AttendError:
                 if server.error is None or held > 0:
                     raise
@@ -273,7 +273,7 @@ class ShardedSession:
             raise
 
     def _take_back(self) -> None:
-        """Removes what a failed call added, on servers that are not lost, and finds out what is missing."""
+        """Removes what a failed call added, on servers that are not lost."""
         for page in self._pages:
             # A server that cannot do this is lost, or has not added anything.
             if page.tokens == 0:
@@ -281,8 +281,6 @@ class ShardedSession:
             elif page.tokens < self._page_tokens and not page.is_missing:
                 _ignoring_errors(page.session.truncate, page.tokens, page.sequence)
         self._pages = [page for page in self._pages if page.tokens > 0]
-        for page in self._pages:
-            page.is_missing = page.is_missing or page.server.error is not None
 
     def _check_whole(self) -> None:
         missing = [f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}" for one in self.missing()]
