@@ -59,7 +59,11 @@ Prefix PrefixCache::Take(const PrefixHold& hold) {
 }
 
 void PrefixCache::Add(const PrefixOwner& owner, const ComputedTokens& tokens) {
-  if (tokens.ids.empty() || BytesOfAll(tokens) > max_bytes_) {
+  const bool are_whole =
+      std::all_of(tokens.caches.begin(), tokens.caches.end(), [&](const KvCache& cache) {
+        return cache.length() == std::ssize(tokens.ids);
+      });
+  if (tokens.ids.empty() || !are_whole || BytesOfAll(tokens) > max_bytes_) {
     return;
   }
   const HiddenChunks chunks = MakeChunks(tokens.hidden, owner.model->info().d_model);

@@ -93,8 +93,9 @@ class PrefixCache {
   Prefix Find(const PrefixOwner& owner, std::span<const int32_t> ids, int64_t most) {
     return Take(Hold(owner, ids, most));
   }
-  /// Adds the tokens, unless their known prefix has gone or the budget cannot hold them. When it
-  /// throws std::bad_alloc, the cache has the same tokens as before.
+  /// Adds the tokens, unless their known prefix has gone, the budget cannot hold them, or a cache
+  /// does not have as many tokens as there are ids: no later request may read beyond a page. When
+  /// it throws std::bad_alloc, the cache has the same tokens as before.
   void Add(const PrefixOwner& owner, const ComputedTokens& tokens);
   /// Counts a sequence that takes so many tokens, and bytes of keys and values; 0: a miss.
   void CountUse(int64_t tokens, int64_t bytes);

@@ -55,10 +55,10 @@ SessionUse Session::use() const {
   return use;
 }
 
-size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens) {
+size_t CacheBytesWith(const std::vector<KvCache>& caches, int64_t tokens) {
   size_t bytes = 0;
-  for (const KvCache& cache : sequence.caches) {
-    bytes += KvCache::SizeBytes(cache.shape(), sequence.length + tokens);
+  for (const KvCache& cache : caches) {
+    bytes += KvCache::SizeBytes(cache.shape(), cache.length() + tokens);
   }
   return bytes;
 }
@@ -71,11 +71,12 @@ size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {
   return bytes;
 }
 
-absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens) {
-  for (KvCache& cache : sequence.caches) {
+absl::Status ReserveTokens(std::vector<KvCache>& caches, int64_t tokens) {
+  for (KvCache& cache : caches) {
     if (absl::Status status = cache.Reserve(tokens); !status.ok()) {
-      // Gives back what the other caches have reserved.
-      TruncateTokens(sequence, sequence.length).IgnoreError();
+      for (KvCache& each : caches) {
+        each.Truncate(each.length()).IgnoreError();  // gives back what it has reserved
+      }
       return absl::ResourceExhaustedError(
           absl::StrCat(std::string(status.message()), " (--max-cache-bytes)"));
     }

@@ -90,13 +90,13 @@ class Session {
   std::map<int64_t, SessionSequence> sequences_;
 };
 
-/// Reserves room for `tokens` more tokens in each cache, or in none. RESOURCE_EXHAUSTED as
-/// KvCache::Reserve.
-absl::Status ReserveTokens(SessionSequence& sequence, int64_t tokens);
+/// Reserves room for `tokens` more tokens in each cache, or in none; no cache loses tokens.
+/// RESOURCE_EXHAUSTED as KvCache::Reserve.
+absl::Status ReserveTokens(std::vector<KvCache>& caches, int64_t tokens);
 /// Returns about how many bytes ReserveTokens would copy.
 size_t BytesToMove(const SessionSequence& sequence, int64_t tokens);
-/// Returns the size of all caches of the sequence if it had `tokens` more tokens.
-size_t CacheBytesWith(const SessionSequence& sequence, int64_t tokens);
+/// Returns the size of all caches if they had `tokens` more tokens.
+size_t CacheBytesWith(const std::vector<KvCache>& caches, int64_t tokens);
 /// Returns the size of the caches besides their pages.
 int64_t TableBytes(const std::vector<KvCache>& caches);
 /// Truncates the sequence. INVALID_ARGUMENT for a length beyond its own.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/sessions/session.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/models/admin_client.h"
 #include "tests/server/models/golden_server.h"
@@ -322,6 +323,79 @@ TEST(PrefixMemoryTest, PrefixesGiveWayToSessions) {
   for (int i = 0; i < 12; ++i) {
     stream.Must(TokensStep(MakeIds(40 + i, 500)));
   }
+}
+
+/// One page of each of the model's two layers for three prompts, and one page more: a prompt that
+/// continues the last one must evict another, after one of its layers has found room.
+TEST(PrefixMemoryTest, APromptKeepsItsPrefixWhileOthersAreEvicted) {
+  ServerOptions options = ServerOptionsFor(kCheckpoints);
+  InProcessServer without(options);
+  options.max_cache_bytes = options.prefix_cache_bytes = 1 << 20;
+  InProcessServer with(options);
+  AttendClient client(with.NewChannel());
+  AttendClient expected_client(without.NewChannel());
+  v1::AttendResponse response;
+  for (int32_t seed = 1; seed <= 3; ++seed) {
+    ASSERT_TRUE(client.Attend(Request("llama", MakeIds(seed, 500)), &response).ok());
+  }
+  v1::DecodeRequest prompt = TokensStep(Join(MakeIds(3, 500), {1, 2}));
+  prompt.mutable_step()->set_top_logits(5);
+  v1::DecodeRequest next = TokensStep({3});
+  next.mutable_step()->set_top_logits(5);
+  DecodeStream stream(with.NewChannel());
+  DecodeStream expected_stream(without.NewChannel());
+  stream.Must(OpenModel("llama"));
+  expected_stream.Must(OpenModel("llama"));
+  for (const v1::DecodeRequest& step : {prompt, next}) {
+    const v1::DecodeResult result = stream.Must(step).result;
+    const v1::DecodeResult expected = expected_stream.Must(step).result;
+    EXPECT_EQ(result.length(), expected.length());
+    EXPECT_EQ(result.top_logits().SerializeAsString(), expected.top_logits().SerializeAsString());
+  }
+  for (const Ids& ids : {Join(MakeIds(3, 500), {9}), Join(MakeIds(3, 500), {1, 2, 4})}) {
+    v1::AttendResponse expected;
+    ASSERT_TRUE(client.Attend(Request("llama", ids), &response).ok());
+    ASSERT_TRUE(expected_client.Attend(Request("llama", ids), &expected).ok());
+    EXPECT_TRUE(response.output().data() == expected.output().data());
+  }
+}
+
+/// Forks sequence 0 of a session until it is refused. Returns the number of forks.
+int64_t ForkUntilRefused(DecodeStream& stream) {
+  int64_t forks = 0;
+  while (forks < Session::kMaxSequences - 1 && stream.Do(ForkTo(forks + 1)).result.code() == 0) {
+    ++forks;
+  }
+  EXPECT_LT(forks, Session::kMaxSequences - 1);
+  return forks;
+}
+
+TEST(PrefixMemoryTest, APromptNeedsNoPrefixWhereItsTablesHaveNoRoom) {
+  ServerOptions options = ServerOptionsFor(kCheckpoints);
+  options.max_cache_bytes = options.prefix_cache_bytes = 16 << 20;
+  InProcessServer server(options);
+  AttendClient client(server.NewChannel());
+  v1::AttendResponse response;
+  const Ids prefix = MakeIds(1, 1000);
+  ASSERT_TRUE(client.Attend(Request("llama", prefix), &response).ok());
+  // Large tables leave room for less than 48 KiB, and empty ones for less than the prefix needs.
+  constexpr int64_t kLargeHeads = 1024;
+  DecodeStream large(server.NewChannel());
+  large.Must(OpenHeads(kLargeHeads, kLargeHeads, 1));
+  const Tensor row = SeededTensor(1, Dtype::kF32, {1, kLargeHeads, 1});
+  v1::DecodeRequest step;
+  *step.mutable_step()->mutable_query_key_value() = QkvRequest(row, row, row).query_key_value();
+  large.Must(step);
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("llama"));
+  const int64_t large_forks = ForkUntilRefused(large);
+  ForkUntilRefused(stream);
+  const DecodeAnswer without = stream.Must(TokensStep(Join(prefix, {1})));
+  EXPECT_EQ(without.result.summary().cached_tokens(), 0);
+  large.Must(Release(), large_forks);
+  const DecodeAnswer with = stream.Must(TokensStep(Join(prefix, {1})), 1);
+  EXPECT_EQ(with.result.summary().cached_tokens(), 1000);
+  EXPECT_TRUE(with.rows == without.rows);
 }
 
 }  // namespace

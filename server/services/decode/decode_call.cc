@@ -177,11 +177,11 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
 
 absl::Status DecodeCall::SubmitStep(const ActionPointer& action, SessionSequence& sequence,
                                     AttendPlan plan) {
-  const int64_t taken = plan.TakenOf(0);
-  if (taken > 0) {
-    RETURN_IF_ERROR(session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches)));
+  if (plan.TakenOf(0) > 0 &&
+      !session_.SetCaches(sequence, std::move(plan.prefix.taken[0].caches)).ok()) {
+    ForgoPrefixes(plan);  // no room for the tables of a prefix is no reason to refuse the step
   }
-  RETURN_IF_ERROR(session_.Reserve(sequence, action->tokens - taken));
+  RETURN_IF_ERROR(session_.Reserve(sequence, action->tokens - plan.TakenOf(0)));
   auto job = std::make_shared<AttendJob>(
       std::move(plan),
       JobOrigin{.size_bytes = action->record.request_bytes,

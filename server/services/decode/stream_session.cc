@@ -199,11 +199,11 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
     MutexLock lock(mutex_);
     account = place_->account();
   }
-  absl::Status reserved = ReserveTokens(sequence, tokens);
-  const bool could_fit = CacheBytesWith(sequence, tokens) <= table_.memory(account)->max_bytes();
+  absl::Status reserved = ReserveTokens(sequence.caches, tokens);
+  const bool could_fit = CacheBytesWith(sequence.caches, tokens) <= table_.memory(account)->max_bytes();
   while (could_fit && absl::IsResourceExhausted(reserved) &&
          (table_.EvictPrefixFor(account) || table_.EndOneParkedFor(account))) {
-    reserved = ReserveTokens(sequence, tokens);
+    reserved = ReserveTokens(sequence.caches, tokens);
   }
   return reserved;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "server/sessions/session.h"
 
 namespace attention {
 namespace {
@@ -138,22 +139,10 @@ void ForgoPrefixes(AttendPlan& plan) {
 
 bool ReserveByEviction(SessionTable& table, const std::string& account,
                        std::vector<KvCache>& caches, int64_t tokens) {
-  const int64_t length = caches.front().length();
-  size_t bytes = 0;
-  for (const KvCache& cache : caches) {
-    bytes += KvCache::SizeBytes(cache.shape(), length + tokens);
-  }
-  const auto reserve = [&] {
-    return std::all_of(caches.begin(), caches.end(),
-                       [&](KvCache& cache) { return cache.Reserve(tokens).ok(); });
-  };
-  bool is_reserved = reserve();
-  const bool could_fit = bytes <= table.memory(account)->max_bytes();
+  const bool could_fit = CacheBytesWith(caches, tokens) <= table.memory(account)->max_bytes();
+  bool is_reserved = ReserveTokens(caches, tokens).ok();
   while (!is_reserved && could_fit && table.EvictPrefixFor(account)) {
-    is_reserved = reserve();
-  }
-  for (size_t i = 0; !is_reserved && i < caches.size(); ++i) {
-    caches[i].Truncate(length).IgnoreError();  // gives back what was reserved
+    is_reserved = ReserveTokens(caches, tokens).ok();
   }
   return is_reserved;
 }

@@ -57,6 +57,19 @@ TEST_F(PrefixCacheTest, TwoThatComputeTheSameAtOnceLeaveItOnce) {
   EXPECT_EQ(cache.statistics().bytes - before.bytes, kPrefixWidth * 4 + 4) << "a row and an id";
 }
 
+TEST_F(PrefixCacheTest, CachesOfOtherLengthsAreNotAdded) {
+  PrefixCache cache(kEnoughBytes);
+  const Ids ids = Count(0, 1300);
+  const std::vector<float> rows(ids.size() * kPrefixWidth);
+  for (const int64_t length : {0, 1299}) {
+    std::vector<KvCache> caches = NewCaches();
+    Append(rows, caches);
+    EXPECT_THAT(caches[1].Truncate(length), IsOk());
+    cache.Add(Owner(), {.ids = ids, .caches = caches, .known = 0, .hidden = rows});
+    EXPECT_EQ(cache.statistics().prefixes, 0) << length;
+  }
+}
+
 TEST_F(PrefixCacheTest, OwnersShareNothing) {
   PrefixCache cache(kEnoughBytes);
   const Ids ids = Count(0, 100);
