@@ -68,6 +68,7 @@ struct PackedLinear::Kernels {
 /// Rows [first_row, first_row + kernels.rows) of a call.
 struct PackedLinear::Tile {
   const Kernels& kernels;
+  const Kernels* in_place = nullptr;  // those that may write to the result, or null
   int64_t first_row = 0;
   const void* rows = nullptr;  // of the operand type
   const float* scales = nullptr;
@@ -78,7 +79,43 @@ const float* PackedLinear::Bias(int64_t block) const {
   return reinterpret_cast<const float*>(bias_.data()) + block * kColumnBlock;
 }
 
-PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride) const {
+namespace {
+
+/// Returns the output that has row `row` of the result.
+const OutputRows* OutputOf(const PackedLinear::Call& call, int64_t row) {
+  return &*(std::upper_bound(call.outputs.begin(), call.outputs.end(), row,
+                             [](int64_t r, const OutputRows& o) { return r < o.first_row; }) -
+            1);
+}
+
+/// Returns the memory of the result for `rows` rows from `first_row` on and a block of columns, or
+/// null when they are not all in one output.
+float* RowsOf(const PackedLinear::Call& call, int64_t first_row, int64_t rows, int64_t column) {
+  const OutputRows& output = *OutputOf(call, first_row);
+  const int64_t row = first_row - output.first_row;
+  if (row + rows > output.view.rows || column + kColumnBlock > output.view.cols) {
+    return nullptr;
+  }
+  return static_cast<float*>(output.view.data) + row * output.view.row_stride + column;
+}
+
+}  // namespace
+
+/// Returns the row stride of the result if products can be computed there: f32 rows whose earlier
+/// contents nobody needs. Otherwise 0.
+int64_t PackedLinear::StrideInPlace(const Call& call) const {
+  if (is_int8() || format_.is_gated || call.residual.has_value()) {
+    return 0;
+  }
+  const int64_t stride = call.outputs.front().view.row_stride;
+  const bool fits = std::all_of(call.outputs.begin(), call.outputs.end(), [&](const OutputRows& o) {
+    return o.view.dtype == Dtype::kF32 && o.view.row_stride == stride;
+  });
+  return fits && stride >= kColumnBlock ? stride : 0;
+}
+
+PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride,
+                                                int64_t product_stride) const {
   const bool is_f32 = !is_int8() && format_.compute == Dtype::kF32;
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
@@ -89,7 +126,7 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .k = std::min(kernels.depth, kernels.chain),
                   .lda = is_int8() ? kernels.depth : row_stride,
                   .ldb = kColumnBlock,
-                  .ldc = kColumnBlock,
+                  .ldc = product_stride,
                   .dtype = is_int8() ? Dtype::kF32 : format_.compute,
                   .int8 = is_int8(),
                   .bf16_b = packing_ == Packing::kBf16Rows && !kernels.widens_before};
@@ -105,8 +142,8 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   return kernels;
 }
 
-void PackedLinear::Multiply(const Tile& tile, int64_t block, float* product) const {
-  const Kernels& kernels = tile.kernels;
+void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t block,
+                            float* product) const {
   const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
   const auto* rows = static_cast<const std::byte*>(tile.rows);
   const float* widened = tile.widened;
@@ -135,14 +172,28 @@ void PackedLinear::Multiply(const Tile& tile, int64_t block, float* product) con
 }
 
 void PackedLinear::RunTile(const Call& call, const Tile& tile, int64_t block) const {
+  const int64_t packed_block = format_.is_gated ? 2 * block : block;
+  const int64_t column = block * kColumnBlock - columns_[call.first_part];
+  // The processor writes to the result while it multiplies. Copied from a buffer afterwards, the
+  // result would take 4 % of a layer's time.
+  if (float* target = tile.in_place == nullptr
+                          ? nullptr
+                          : RowsOf(call, tile.first_row, tile.kernels.rows, column);
+      target != nullptr) {
+    Multiply(tile, *tile.in_place, packed_block, target);
+    CurrentTileKernels().finish({.values = target,
+                                 .stride = call.outputs.front().view.row_stride,
+                                 .rows = tile.kernels.rows,
+                                 .bias = Bias(packed_block),
+                                 .activation = call.activation});
+    return;
+  }
   alignas(64) std::array<float, 2 * kTileElements> product;
   float* factors = format_.is_gated ? product.data() + kTileElements : nullptr;
-  const int64_t packed_block = format_.is_gated ? 2 * block : block;
-  Multiply(tile, packed_block, product.data());
+  Multiply(tile, tile.kernels, packed_block, product.data());
   if (format_.is_gated) {
-    Multiply(tile, packed_block + 1, factors);
+    Multiply(tile, tile.kernels, packed_block + 1, factors);
   }
-  const int64_t column = block * kColumnBlock - columns_[call.first_part];
   FinishTile finish{.values = product.data(),
                     .rows = tile.kernels.rows,
                     .bias = Bias(packed_block),
@@ -163,10 +214,7 @@ void PackedLinear::RunTile(const Call& call, const Tile& tile, int64_t block) co
 void PackedLinear::Store(const Call& call, const Tile& tile, int64_t column,
                          const float* product) const {
   const int64_t end_row = tile.first_row + tile.kernels.rows;
-  auto output =
-      std::upper_bound(call.outputs.begin(), call.outputs.end(), tile.first_row,
-                       [](int64_t row, const OutputRows& s) { return row < s.first_row; });
-  --output;
+  const OutputRows* output = OutputOf(call, tile.first_row);
   for (int64_t row = tile.first_row; row < end_row; ++output) {
     const MutableMatrixView& view = output->view;
     const int64_t row_of_view = row - output->first_row;
@@ -197,8 +245,13 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const KernelLease lease;
   const int64_t row_tiles = RoundUp(rows, kRowTile) / kRowTile;
   const int64_t tail_rows = rows - (row_tiles - 1) * kRowTile;
-  const Kernels tail = FindKernels(tail_rows, call.input.row_stride);
-  const Kernels whole = row_tiles > 1 ? FindKernels(kRowTile, call.input.row_stride) : tail;
+  const Kernels tail = FindKernels(tail_rows, call.input.row_stride, kColumnBlock);
+  const Kernels whole =
+      row_tiles > 1 ? FindKernels(kRowTile, call.input.row_stride, kColumnBlock) : tail;
+  const int64_t stride_in_place = rows < kRowTile ? 0 : StrideInPlace(call);
+  const Kernels in_place = stride_in_place == 0
+                               ? Kernels()
+                               : FindKernels(kRowTile, call.input.row_stride, stride_in_place);
   const int64_t first_block = columns_[call.first_part] / kColumnBlock;
   const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
   const int64_t widened_count = (format_.is_gated ? 2 : 1) * in_features_ * kColumnBlock;
@@ -207,7 +260,11 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const bool goes_by_rows = row_tiles > blocks && !whole.widens_before;
   const auto run_tile = [&](int64_t i, bool is_first, int worker) {
     const int64_t row_tile = goes_by_rows ? i / blocks : i % row_tiles;
-    Tile tile{row_tile + 1 == row_tiles ? tail : whole, row_tile * kRowTile};
+    Tile tile{.kernels = row_tile + 1 == row_tiles ? tail : whole,
+              .first_row = row_tile * kRowTile};
+    if (stride_in_place > 0 && tile.kernels.rows == kRowTile) {
+      tile.in_place = &in_place;
+    }
     if (is_int8()) {
       tile.rows = quantised.values + tile.first_row * Int8Depth(in_features_);
       tile.scales = quantised.scales + tile.first_row;

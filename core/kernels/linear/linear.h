@@ -104,8 +104,9 @@ class PackedLinear {
     return copies_[copy].data() + block * BlockBytes();
   }
   const float* Bias(int64_t block) const;
-  Kernels FindKernels(int64_t rows, int64_t row_stride) const;
-  void Multiply(const Tile& tile, int64_t block, float* product) const;
+  Kernels FindKernels(int64_t rows, int64_t row_stride, int64_t product_stride) const;
+  int64_t StrideInPlace(const Call& call) const;
+  void Multiply(const Tile& tile, const Kernels& kernels, int64_t block, float* product) const;
   void RunTile(const Call& call, const Tile& tile, int64_t block) const;
   void Store(const Call& call, const Tile& tile, int64_t column, const float* product) const;
 

@@ -57,7 +57,7 @@ inline Vec LoadResidual(const FinishTile& tile, int64_t row, int64_t column) {
 template <typename A>
 inline void FinishAs(const FinishTile& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    float* row = tile.values + r * kKeyBlock;
+    float* row = tile.values + r * tile.stride;
     for (int64_t i = 0; i < kKeyBlock; i += 16) {
       Vec v = A::Of(Load(row + i) + Load(tile.bias + i));
       if (tile.factors != nullptr) {
@@ -66,7 +66,7 @@ inline void FinishAs(const FinishTile& tile) {
       if (tile.residual != nullptr) {
         v += LoadResidual(tile, r, i);
       }
-      Store(v, row + i);
+      Store(v + 0.0f, row + i);  // -0 + 0 is +0, as in StoreRow
     }
   }
 }

@@ -50,9 +50,10 @@ struct SoftmaxTile {
 };
 
 /// The last step of a linear map on 64 columns, in place:
-/// values = activation(values + bias) * (factors + factor_bias) + residual.
+/// values = activation(values + bias) * (factors + factor_bias) + residual. No result is -0.
 struct FinishTile {
-  float* values = nullptr;  // [rows, 64], dense
+  float* values = nullptr;  // [rows, 64]
+  int64_t stride = kKeyBlock;
   int64_t rows = 0;
   const float* bias = nullptr;  // [64]
   Activation activation = Activation::kNone;

@@ -2,7 +2,9 @@
 // computes together, and more; a row's bits depend on nothing but the row.
 #include "core/kernels/linear/linear.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/onednn/isa.h"
@@ -96,6 +98,50 @@ TEST_P(PackedLinearTest, ARowHasTheSameBitsWhateverIsComputedWithIt) {
     const std::vector<float> some = map.Run(1, 70, count);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 70 * map.linear.num_columns()))
         << count << " rows";
+  }
+}
+
+// A tile of 64 rows and 64 columns that is whole in one output of f32 is computed there, others in a
+// buffer.
+TEST_P(PackedLinearTest, TheBitsDoNotDependOnWhereTheResultIsWritten) {
+  const SeededMap map(GetParam());
+  const int64_t all_columns = map.linear.num_columns();
+  const std::vector<float> all = map.Run(1, 0, kMostRows);
+  constexpr int64_t kColumns = 1090;  // ends within a block
+  constexpr float kUntouched = -12345.0f;
+  ThreadPool pool(2);
+  Workspace workspace(pool);
+  for (const auto& [extra, counts] : {std::pair(0, std::vector<int64_t>{kMostRows}),
+                                      std::pair(7, std::vector<int64_t>{kMostRows}),
+                                      std::pair(7, std::vector<int64_t>{30, 0, 100, 70}),
+                                      std::pair(0, std::vector<int64_t>{64, 64, 72})}) {
+    for (const bool has_equal_strides : {true, false}) {
+      std::vector<std::vector<float>> results;
+      std::vector<OutputRows> outputs;
+      int64_t first = 0;
+      for (const int64_t count : counts) {
+        const int64_t stride = kColumns + extra + (has_equal_strides ? 0 : std::ssize(outputs));
+        results.emplace_back(count * stride, kUntouched);
+        outputs.push_back({first, {results.back().data(), Dtype::kF32, count, kColumns, stride}});
+        first += count;
+      }
+      map.linear.Run({.input = {map.rows.data(), map.rows_dtype, kMostRows, kInputs, kInputs},
+                      .first_part = 0,
+                      .end_part = 2,
+                      .outputs = outputs},
+                     workspace);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const MutableMatrixView& view = outputs[i].view;
+        for (int64_t row = 0; row < view.rows; ++row) {
+          const float* result = results[i].data() + row * view.row_stride;
+          ASSERT_TRUE(std::equal(result, result + kColumns,
+                                 all.begin() + (outputs[i].first_row + row) * all_columns))
+              << "output " << i << ", row " << row;
+          ASSERT_EQ(std::count(result + kColumns, result + view.row_stride, kUntouched),
+                    view.row_stride - kColumns);
+        }
+      }
+    }
   }
 }
 
