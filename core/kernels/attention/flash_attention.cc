@@ -20,9 +20,17 @@ constexpr int64_t kPrivateHeadBytes = 512 << 10;
 /// would wait for the last head.
 constexpr int64_t kHeadsPerThread = 6;
 
-/// The size of keys and values from which on rows are prefetched. The L2 cache still holds smaller
-/// ones after whatever wrote them.
-constexpr int64_t kPrefetchedBytes = 512 << 10;
+/// Returns the size of keys and values from which on rows are prefetched. A Zen 3 or 4 gains as soon
+/// as the L2 cache cannot hold them. A Zen 5 reads rows from the L3 cache as fast without
+/// (tests/bench/RESULTS.md); other processors are taken for one.
+int64_t PrefetchedBytes() {
+#ifdef __x86_64__
+  if (__builtin_cpu_is("amdfam19h")) {
+    return 512 << 10;
+  }
+#endif
+  return 2 << 20;
+}
 
 /// The most heads of which a stage makes tasks at a time.
 constexpr size_t kMostHeads = 16384;
@@ -242,7 +250,7 @@ bool FlashAttention::CanPackPrivately(std::span<const Part> parts) const {
 
 void FlashAttention::AttendPrivately(std::span<const Part> parts) {
   const int64_t kv_heads = prepared_.front().num_kv_heads();
-  const bool prefetches = OwnBytes(parts) >= kPrefetchedBytes;
+  const bool prefetches = OwnBytes(parts) >= PrefetchedBytes();
   workspace_.pool().ParallelFor(std::ssize(parts) * kv_heads, [&](int64_t i, int worker) {
     const KernelRun run;
     PackAndAttendHead(parts, i, prefetches, worker);
