@@ -20,8 +20,8 @@ constexpr int64_t kPrivateHeadBytes = 512 << 10;
 /// would wait for the last head.
 constexpr int64_t kHeadsPerThread = 6;
 
-/// Returns the size of keys and values from which on rows are prefetched. A Zen 3 or 4 gains as soon
-/// as the L2 cache cannot hold them. A Zen 5 reads rows from the L3 cache as fast without
+/// Returns the size of keys and values from which on rows are prefetched. A Zen 3 or 4 gains as
+/// soon as the L2 cache cannot hold them. A Zen 5 reads rows from the L3 cache as fast without
 /// (tests/bench/RESULTS.md); other processors are taken for one.
 int64_t PrefetchedBytes() {
 #ifdef __x86_64__

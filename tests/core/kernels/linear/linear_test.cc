@@ -101,8 +101,8 @@ TEST_P(PackedLinearTest, ARowHasTheSameBitsWhateverIsComputedWithIt) {
   }
 }
 
-// A tile of 64 rows and 64 columns that is whole in one output of f32 is computed there, others in a
-// buffer.
+// A tile of 64 rows and 64 columns that is whole in one output of f32 is computed there, others in
+// a buffer.
 TEST_P(PackedLinearTest, TheBitsDoNotDependOnWhereTheResultIsWritten) {
   const SeededMap map(GetParam());
   const int64_t all_columns = map.linear.num_columns();
