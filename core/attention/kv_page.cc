@@ -7,6 +7,7 @@
 
 #include "core/kernels/attention/attention_plan.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
