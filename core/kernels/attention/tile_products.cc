@@ -315,7 +315,7 @@ void TileProducts::CopyVisibleValues(int64_t first_key, int64_t row, int64_t col
       std::memset(floats + i * width, 0, width * sizeof(float));
     }
     for (int64_t element = 0; setup_.bf16() && element < width; ++element) {
-      halves[PackedIndex(i, element, width, 2)] = 0;
+      halves[ValueIndex(i, element, width, 2)] = 0;
     }
   }
 }
