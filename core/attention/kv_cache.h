@@ -14,6 +14,7 @@
 #include "core/attention/kv_memory.h"
 #include "core/kernels/attention/options.h"
 #include "core/kernels/attention/packed_layout.h"
+#include "core/runtime/round_up.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {
@@ -110,7 +111,7 @@ class KvCache {
   int64_t page_tokens() const { return shape_.page_tokens; }
   /// Returns the page of the next token, which has earlier tokens unless this is its first.
   int64_t next_page() const { return length_ / page_tokens(); }
-  int64_t num_used_pages() const { return (length_ + page_tokens() - 1) / page_tokens(); }
+  int64_t num_used_pages() const { return RoundUp(length_, page_tokens()) / page_tokens(); }
 
   KvCacheShape shape_;
   std::shared_ptr<KvMemory> memory_;

@@ -7,6 +7,7 @@
 
 #include "core/kernels/attention/attention_plan.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
@@ -23,7 +24,7 @@ void ScatterKeys(const void* rows, int64_t cols, int64_t first, int64_t count, s
   auto* to = reinterpret_cast<T*>(block);
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t d = 0; d < cols; ++d) {
-      to[PackedIndex(d, first + r, kKeyBlock, kTogether)] = from[r * cols + d];
+      to[KeyIndex(first + r, d, kTogether)] = from[r * cols + d];
     }
   }
 }
@@ -36,7 +37,7 @@ void ScatterValues(const void* rows, int64_t cols, int64_t width, int64_t first,
   auto* to = reinterpret_cast<T*>(block);
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t i = 0; i < cols; ++i) {
-      to[PackedIndex(first + r, i, width, kTogether)] = from[r * cols + i];
+      to[ValueIndex(first + r, i, width, kTogether)] = from[r * cols + i];
     }
   }
 }

@@ -6,6 +6,8 @@
 
 #include "core/attention/attention_sequence.h"
 #include "core/kernels/attention/flash_attention.h"
+#include "core/kernels/tile/key_block.h"
+#include "core/runtime/round_up.h"
 #include "core/tensor/ragged.h"
 
 namespace attention {

@@ -33,7 +33,7 @@ absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& s, int6
                                           KeyValueStorage storage) {
   if (extra_keys > 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "cache: expected a layer without keys of its own, found ", extra_keys, " extra keys"));
+        "cache: expected a layer without extra keys, found ", extra_keys, " extra keys"));
   }
   if (s.has_memory_values() || s.d_memory != s.d_model) {
     return absl::InvalidArgumentError(

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "core/attention/resolve.h"
+#include "core/kernels/tile/key_block.h"
 #include "core/layers/layer_run.h"
 #include "core/layers/slices.h"
+#include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

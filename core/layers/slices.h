@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/key_block.h"
 #include "core/runtime/thread_pool.h"
 #include "core/runtime/yield.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/runtime/cache_line.h"
 #include "core/runtime/huge_pages.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
@@ -15,8 +15,7 @@ constexpr size_t kSlabBytes = 8 * kHugePageBytes;
 SlabArena::SlabArena(size_t slot_bytes)
     : slot_bytes_(RoundUpToLine(slot_bytes)),
       slots_per_slab_(std::max<size_t>(1, kSlabBytes / slot_bytes_)),
-      slab_bytes_((slots_per_slab_ * slot_bytes_ + kHugePageBytes - 1) / kHugePageBytes *
-                  kHugePageBytes) {}
+      slab_bytes_(RoundUp(slots_per_slab_ * slot_bytes_, kHugePageBytes)) {}
 
 SlabArena::~SlabArena() {
   for (const std::list<Slab>* slabs : {&full_, &with_room_}) {

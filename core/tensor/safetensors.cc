@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/output_file.h"
+#include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/safetensors_header.h"
 #include "nlohmann/json.hpp"
@@ -162,7 +163,7 @@ std::string HeaderOf(const std::vector<NamedTensor>& tensors, const SafetensorsM
     begin = end;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  text.resize(RoundUp(text.size(), kLengthBytes), ' ');
   const uint64_t header_bytes = text.size();
   return std::string(reinterpret_cast<const char*>(&header_bytes), kLengthBytes) + text;
 }

@@ -1,5 +1,6 @@
 #include "core/tensor/tensor.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace attention {
@@ -10,6 +11,19 @@ int64_t NumElements(const Shape& shape) {
     product *= extent;
   }
   return product;
+}
+
+std::optional<int64_t> CheckedBytes(std::span<const int64_t> shape, int64_t element_bytes) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    return 0;
+  }
+  int64_t size = element_bytes;
+  for (const int64_t extent : shape) {
+    if (__builtin_mul_overflow(size, extent, &size)) {
+      return std::nullopt;
+    }
+  }
+  return size;
 }
 
 Tensor::Tensor(Dtype dtype, Shape shape)

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/runtime/aligned_buffer.h"
@@ -14,6 +16,11 @@ using Shape = std::vector<int64_t>;
 
 /// Product of the extents. REQUIRES: every extent >= 0 and the product fits.
 int64_t NumElements(const Shape& shape);
+
+/// Returns the size in bytes of a tensor with elements of `element_bytes` bytes; nullopt if it is
+/// 2^63 or more. Checks every partial product, so that a wrong shape cannot overflow to a small
+/// number. A tensor with an extent of 0 has 0 bytes. REQUIRES: every extent >= 0.
+std::optional<int64_t> CheckedBytes(std::span<const int64_t> shape, int64_t element_bytes);
 
 /// A dense row-major tensor that owns its memory. The memory of a new tensor is uninitialised.
 class Tensor {

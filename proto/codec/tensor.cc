@@ -1,6 +1,6 @@
 #include "proto/codec/tensor.h"
 
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,29 +44,20 @@ int64_t ElementBytes(v1::DataType dtype) {
   }
 }
 
-// Returns the size of the tensor in bytes. Every partial product is checked, so that a wrong shape
-// cannot overflow to a small number.
+// Returns the size of the tensor in bytes.
 absl::StatusOr<int64_t> SizeBytes(v1::DataType dtype, const Shape& shape, const std::string& path) {
-  bool is_empty = false;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] < 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, ".shape[", axis, "]: expected an extent of at least 0, found ", shape[axis]));
     }
-    is_empty = is_empty || shape[axis] == 0;
   }
-  if (is_empty) {
-    return 0;
+  const std::optional<int64_t> size = CheckedBytes(shape, ElementBytes(dtype));
+  if (!size.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".shape: expected a size below 2^63 bytes, found ", ShapeText(shape)));
   }
-  int64_t size = ElementBytes(dtype);
-  for (const int64_t extent : shape) {
-    if (size > std::numeric_limits<int64_t>::max() / extent) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".shape: expected a size below 2^63 bytes, found ", ShapeText(shape)));
-    }
-    size *= extent;
-  }
-  return size;
+  return *size;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "core/attention/kv_cache.h"
 #include "core/models/model.h"
 #include "core/tensor/ragged.h"
+#include "server/scheduling/batch_stats.h"
 #include "server/scheduling/request_class.h"
 #include "server/scheduling/time_point.h"
 
@@ -72,21 +73,6 @@ struct EarlierRows {
 /// The packed inputs of a batch. For a model the query holds its rows or embedded tokens, the key
 /// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
-
-/// The scheduler's measurements of a job. Durations in nanoseconds.
-struct BatchStats {
-  int64_t queue_ns = 0;    // from arrival until a batch took it
-  int64_t compute_ns = 0;  // from then until its last row was computed
-  uint64_t batch_id = 0;   // from 1; 0 when it never was in a batch
-  int64_t batch_requests = 0;
-  int64_t batch_sequences = 0;
-  int64_t batch_tokens = 0;
-  // The tokens that were not computed because the prefix cache had them, the sequences that begin
-  // with them, and the bytes of their keys and values.
-  int64_t cached_tokens = 0;
-  int64_t cached_sequences = 0;
-  int64_t cached_bytes = 0;
-};
 
 /// The description of a job, which is fixed while it waits.
 struct JobDescription {

@@ -2,7 +2,7 @@
 
 #include "core/attention/attention.h"
 #include "core/layers/multi_head_attention.h"
-#include "core/runtime/cache_line.h"
+#include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

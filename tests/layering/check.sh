@@ -50,8 +50,13 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["server/services/admin"] = services_below " " rooms
     may["server/services/decode"] = services_below " " rooms
     may["server/services/open_inference"] = services_below " " rooms
-    may["client"] = base " core/reference core/attention/merge.h proto"
-    client_rooms = may["client"] " client client/cli/commands.h"
+    may["client/lib"] = base " core/attention/merge.h proto"
+    may["client/page"] = ""
+    may["client/load"] = base " core/reference proto client/lib"
+    may["client/plot"] = base " proto client/page client/load client/lib"
+    may["client/report"] = may["client/plot"]
+    libraries = "client/lib client/page client/load client/plot client/report"
+    client_rooms = base " core/reference proto " libraries " client/cli/commands.h"
     may["client/cli"] = client_rooms " client/cli/flags client/cli/show client/cli/files"
     may["client/cli/commands.h"] = ""
     may["client/cli/generate"] = client_rooms " client/cli/flags client/cli/files"
@@ -59,7 +64,7 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["client/cli/flags"] = client_rooms " client/cli/files"
     may["client/cli/show"] = client_rooms " client/cli/files"
     may["client/cli/files"] = client_rooms
-    may["tests"] = "core/reference core/attention/merge.h server client client/cli/commands.h client/cli/generate client/cli/top client/cli/flags client/cli/show client/cli/files " may["server"]
+    may["tests"] = "core/reference core/attention/merge.h server " libraries " client/cli/commands.h client/cli/generate client/cli/top client/cli/flags client/cli/show client/cli/files " may["server"]
     status = 0
   }
 

@@ -28,7 +28,9 @@ good_tree() {
   put server/command_line.cc '#include "server/configuration/settings.h"'
   put server/services/service.cc '#include "server/services/calls/call.h"' '#include "proto/codec/tensor.h"'
   put server/services/calls/call.h '#include "server/services/plan/plan.h"' '#include "server/scheduling/queue.h"'
-  put client/lib/client.cc '#include "core/reference/reference.h"' '#include "proto/codec/tensor.h"'
+  put client/lib/client.cc '#include "core/tensor/tensor.h"' '#include "proto/codec/tensor.h"'
+  put client/load/load.cc '#include "client/lib/client.h"' '#include "core/reference/reference.h"'
+  put client/report/report.cc '#include "client/load/load.h"' '#include "client/page/page.h"'
   put tests/e2e/test.cc '#include "server/server.h"' '#include "client/lib/client.h"'
 }
 
@@ -68,7 +70,10 @@ refuses 'core/models may not include server' core/models/bad.h '#include "server
 refuses 'attention::State is also defined in core/models/one.h' core/models/two.h 'namespace attention {' 'class State final {'
 refuses 'has no storey' core/util/bad.h '#include "core/tensor/tensor.h"'
 refuses 'proto may not include core/attention' proto/codec/bad.h '#include "core/attention/attention.h"'
-refuses 'client may not include core/models' client/lib/bad.h '#include "core/models/model.h"'
+refuses 'client/lib may not include core/models' client/lib/bad.h '#include "core/models/model.h"'
+refuses 'client/lib may not include client/load' client/lib/bad.h '#include "client/load/load.h"'
+refuses 'client/load may not include client/report' client/load/bad.cc '#include "client/report/report_page.h"'
+refuses 'client/page may not include client/plot' client/page/bad.h '#include "client/plot/picture.h"'
 refuses 'client/cli may not include server' client/cli/bad.cc '#include "server/server.h"'
 refuses 'client/cli/files may not include client/cli/flags' client/cli/files/bad.h '#include "client/cli/flags/help.h"'
 refuses 'client/cli/flags may not include client/cli/show' client/cli/flags/bad.h '#include "client/cli/show/text_table.h"'

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""figures.py [ROOT [FOLDER...]]: how many rooms, and arrows between them, a reader meets in each folder of ROOT.
+"""figures.py [--arrows] [ROOT [FOLDER...]]: how many rooms, and arrows between them, a reader meets in each folder of ROOT.
 
 A room is what lies side by side in a folder: a file (.h and .cc of one name are one) or a folder. An arrow says that one
 room includes another. For each folder: lines (of all below it), rooms, arrows, up (of each cycle the arrow that closes
 it, met in the order of names), and floors (the rooms of the longest way down). All folders unless FOLDER names some.
+
+With --arrows the arrows of each folder follow its line, with the number of includes of which each is made.
 """
 
+import argparse
+import collections
 import pathlib
 import re
 import sys
@@ -57,19 +61,23 @@ def walk(arrows):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    sources = read(root)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arrows", action="store_true")
+    parser.add_argument("root", nargs="?", default=".", type=pathlib.Path)
+    parser.add_argument("folders", nargs="*")
+    flags = parser.parse_args()
+    sources = read(flags.root)
     folders = {parent.as_posix() for path in sources for parent in pathlib.PurePosixPath(path).parents}
     print(f"{'folder':<34} {'lines':>6} {'rooms':>6} {'arrows':>6} {'up':>3} {'floors':>6}")
-    for folder in sys.argv[2:] or sorted(folders - {"."}):
+    for folder in flags.folders or sorted(folders - {"."}):
         lines, arrows = 0, {}
         for path, (length, includes) in sources.items():
             here = room(folder, path)
             if here is None:
                 continue
             lines += length
-            there = {room(folder, name) for name in includes if name in sources}
-            arrows.setdefault(here, set()).update(there - {None, here})
+            there = [room(folder, name) for name in includes if name in sources]
+            arrows.setdefault(here, collections.Counter()).update(b for b in there if b not in (None, here))
         if not arrows:
             sys.exit(f"figures.py: no sources in {folder}")
         up, floors = walk(arrows)
@@ -77,6 +85,10 @@ def main():
         print(f"{folder:<34} {lines:>6} {len(arrows):>6} {count:>6} {len(up):>3} {floors:>6}")
         for a, b in up:
             print(f"    up: {a} -> {b}")
+        if flags.arrows:
+            for a in sorted(arrows):
+                for b, includes in sorted(arrows[a].items()):
+                    print(f"    {a} -> {b} ({includes})")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #include "client/cli/files/shape_text.h"
 
+#include <algorithm>
 #include <limits>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -32,17 +34,17 @@ absl::StatusOr<std::vector<Value>> ParseList(const std::string& text, char separ
 absl::StatusOr<Shape> ParseShape(const std::string& text) {
   ASSIGN_OR_RETURN(Shape shape,
                    ParseList<int64_t>(text, 'x', "integers", absl::SimpleAtoi<int64_t>));
-  int64_t elements = 1;
   for (const int64_t extent : shape) {
     if (extent < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", text, "\": expected extents of at least 0, found ", extent));
     }
-    if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 8 / extent) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", text, "\": expected a tensor that fits in memory, found too many elements"));
-    }
-    elements *= extent;
+  }
+  // NumElements multiplies in order: the extents before a 0 must have a product that fits, too.
+  const std::span before_zero(shape.begin(), std::find(shape.begin(), shape.end(), 0));
+  if (!CheckedBytes(before_zero, 8).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", text, "\": expected a tensor that fits in memory, found too many elements"));
   }
   return shape;
 }

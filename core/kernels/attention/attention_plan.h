@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include "core/kernels/gemm/gemm.h"
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/key_block.h"
+#include "core/runtime/round_up.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {

@@ -7,6 +7,7 @@
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/tile_tasks.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "core/kernels/attention/query_tile.h"
 #include "core/kernels/tile/prefetch.h"
+#include "core/runtime/round_up.h"
 #include "core/tensor/ragged.h"
 
 namespace attention {

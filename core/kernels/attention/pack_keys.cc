@@ -4,6 +4,7 @@
 
 #include "core/kernels/attention/head_rows.h"
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {

@@ -1,12 +1,15 @@
-// The layout of the packed keys and values of one key/value head. Nothing else knows it but the
-// vector code of core/kernels/tile.
+// The layout of the packed keys and values of one key/value head: where the key blocks of a head
+// lie in a page, and where an element lies in a key block. The vector code of core/kernels/tile
+// writes whole key blocks, and the products read them as the packed B of a GemmShape.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/onednn/packed_index.h"
+#include "core/kernels/tile/key_block.h"
+#include "core/runtime/round_up.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
@@ -20,6 +23,18 @@ constexpr int64_t ElementBytes(KeyValueStorage storage) {
 
 /// The number of rows that are interleaved in packed memory.
 constexpr int64_t RowsTogether(KeyValueStorage storage) { return 4 / ElementBytes(storage); }
+
+/// Returns the index of element `element` of key `key` within a key block, in which `together` rows
+/// are interleaved.
+constexpr int64_t KeyIndex(int64_t key, int64_t element, int64_t together) {
+  return PackedIndex(element, key, kKeyBlock, together);
+}
+
+/// Returns the index of element `element` of the value of key `key`, where the values are `width`
+/// wide. Keys and indices count from the first key of a key block.
+constexpr int64_t ValueIndex(int64_t key, int64_t element, int64_t width, int64_t together) {
+  return PackedIndex(key, element, width, together);
+}
 
 /// The key blocks of one head in one page. With n = RowsTogether, the keys of a block are [depth /
 /// n][kKeyBlock][n], and its values are [kKeyBlock / n][value_width][n].

@@ -103,14 +103,14 @@ void TileProducts::PrefetchScales(int64_t key) const {
 
 void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const {
   const FewRowTypes types = TypesOfFewRows();
-  const int64_t chunk = setup_.int8() ? plan_.depth() : kScoreChain;
+  const int64_t chain = setup_.int8() ? plan_.depth() : kScoreChain;
   const std::byte* query = QueryRow(part.first_row);
   const std::byte* block = Keys(keys.first_key + col);
   if (setup_.int8()) {
     PrefetchScales(keys.first_key + col);
   }
-  for (int64_t depth = 0; depth < plan_.depth(); depth += chunk) {
-    const int64_t taken = std::min(chunk, plan_.depth() - depth);
+  for (int64_t depth = 0; depth < plan_.depth(); depth += chain) {
+    const int64_t taken = std::min(chain, plan_.depth() - depth);
     setup_.kernels.few_row_product({.operands = types.operands,
                                     .a = query + depth * types.element_bytes,
                                     .a_stride = plan_.depth() * types.element_bytes,
@@ -315,7 +315,7 @@ void TileProducts::CopyVisibleValues(int64_t first_key, int64_t row, int64_t col
       std::memset(floats + i * width, 0, width * sizeof(float));
     }
     for (int64_t element = 0; setup_.bf16() && element < width; ++element) {
-      halves[PackedIndex(i, element, width, 2)] = 0;
+      halves[ValueIndex(i, element, width, 2)] = 0;
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "core/kernels/attention/matrix_unit.h"
 #include "core/kernels/attention/tile_sums.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "core/kernels/linear/pack_weights.h"
+#include "core/kernels/tile/tile_kernels.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {

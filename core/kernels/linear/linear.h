@@ -10,7 +10,7 @@
 
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/linear/linear_weights.h"
-#include "core/kernels/tile/tile_kernels.h"
+#include "core/kernels/tile/activation.h"
 #include "core/runtime/huge_pages.h"
 #include "core/runtime/numa.h"
 #include "core/runtime/workspace.h"

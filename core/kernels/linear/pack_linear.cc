@@ -4,6 +4,8 @@
 #include "core/kernels/linear/linear.h"
 #include "core/kernels/linear/pack_weights.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/kernels/onednn/packed_index.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/kernels/onednn/gemm_kernel.h"
+#include "core/kernels/onednn/packed_index.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/aligned_buffer.h"
 #include "core/tensor/tensor.h"

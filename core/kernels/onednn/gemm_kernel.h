@@ -14,7 +14,8 @@ namespace attention {
 /// ldc are the distances of their rows in elements.
 ///
 /// A is [m, k], of `dtype`. B is [k, n], of the same dtype, and packed: f32 as rows, bf16 as
-/// interleaved pairs of rows [k / 2][ldb][2], so that k is even. C is f32 [m, n].
+/// interleaved pairs of rows [k / 2][ldb][2], so that k is even. C is f32 [m, n]. packed_index.h
+/// says where an element of B lies.
 ///
 /// With `bf16_b`, A is f32 and B is bf16, both as rows. REQUIRES then: has_ukernels of
 /// CurrentAbilities().
@@ -40,12 +41,6 @@ struct GemmShape {
                       s.int8, s.bf16_b);
   }
 };
-
-/// Returns the index of element [row, col] of a packed B with `cols` columns, in which groups of
-/// `together` rows are interleaved: 1, 2 or 4.
-constexpr int64_t PackedIndex(int64_t row, int64_t col, int64_t cols, int64_t together) {
-  return row / together * cols * together + col * together + row % together;
-}
 
 /// Thrown when oneDNN finds no memory for a kernel, executable memory included.
 class NoKernelMemory final : public std::bad_alloc {

@@ -6,19 +6,12 @@
 #include <cstdint>
 
 #include "core/kernels/tile/activation.h"
+#include "core/kernels/tile/key_block.h"
 #include "core/kernels/tile/prefetch.h"
 #include "core/kernels/tile/similarity.h"
 #include "core/tensor/dtype.h"
 
 namespace attention {
-
-/// The number of keys in a key block. Keys are packed, scored and summed in key blocks.
-inline constexpr int64_t kKeyBlock = 64;
-
-/// Returns the smallest multiple of `multiple` that is not less than `value` >= 0.
-constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 /// One step of online softmax (softmax.h). The scores [rows, cols] become probabilities relative to
 /// the running maximum of their row. When the maximum rises, the sum and the accumulator of the row

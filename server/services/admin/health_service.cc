@@ -52,11 +52,9 @@ class WatchCall final : public HealthListener,
  public:
   static void Post(const WatchMethod& method) {
     const auto call = std::make_shared<WatchCall>(method);
-    call->on_done_.ArmFor([&](void*) {
-      call->on_request_.ArmFor([&](void* tag) {
-        method.service.RequestCall(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
-                                   method.queue, tag);
-      });
+    ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
+      method.service.RequestCall(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
+                                 method.queue, tag);
     });
   }
 

@@ -99,11 +99,11 @@ absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
   return caller.CheckModel(request.name);
 }
 
-/// Returns a Method's `begin` that runs `operation` on the loader, then answers with the states.
-template <typename Call>
-auto Changing(ModelLoader* loader,
-              void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {
-  return [loader, operation](const std::shared_ptr<Call>& call) {
+/// Returns a Method's `begin` that calls run(request, call) if there is a folder of models and the
+/// caller has the right to the model.
+template <typename Call, typename Run>
+auto Permitted(ModelLoader* loader, Run run) {
+  return [loader, run = std::move(run)](const std::shared_ptr<Call>& call) {
     if (loader == nullptr) {
       call->Finish(NoFolder());
       return;
@@ -113,6 +113,16 @@ auto Changing(ModelLoader* loader,
       call->Finish(status);
       return;
     }
+    run(request, call);
+  };
+}
+
+/// Returns a Method's `begin` that runs `operation` on the loader, then answers with the states.
+template <typename Call>
+auto Changing(ModelLoader* loader,
+              void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done)) {
+  const auto change = [loader, operation](const ModelRequest& request,
+                                          const std::shared_ptr<Call>& call) {
     (loader->*operation)(request, [loader, call, name = request.name](const absl::Status& status) {
       if (status.ok()) {
         call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::ModelStates> {
@@ -123,21 +133,13 @@ auto Changing(ModelLoader* loader,
       }
     });
   };
+  return Permitted<Call>(loader, change);
 }
 
 /// Returns a Method's `begin` that verifies a model, then answers with the differences.
 template <typename Call>
 auto Verifying(ModelLoader* loader) {
-  return [loader](const std::shared_ptr<Call>& call) {
-    if (loader == nullptr) {
-      call->Finish(NoFolder());
-      return;
-    }
-    const ModelRequest request = RequestOf(call);
-    if (const absl::Status status = CheckRight(call->caller(), request); !status.ok()) {
-      call->Finish(status);
-      return;
-    }
+  const auto verify = [loader](const ModelRequest& request, const std::shared_ptr<Call>& call) {
     loader->Verify(request, [call](const absl::StatusOr<ModelVerification>& result) {
       if (result.ok()) {
         call->Finish(Contain("the answer", [&]() -> absl::StatusOr<v1::VerifyModelResponse> {
@@ -148,6 +150,7 @@ auto Verifying(ModelLoader* loader) {
       }
     });
   };
+  return Permitted<Call>(loader, verify);
 }
 
 /// Returns a method that only administrators may call.

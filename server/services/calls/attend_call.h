@@ -72,10 +72,8 @@ class AttendCall : public AttendSink,
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
   void Await(Service& service, int method) {
-    on_done_.ArmFor([&](void*) {
-      on_request_.ArmFor([&](void* tag) {
-        service.RequestCall(method, context_, stream_, environment_.queue, tag);
-      });
+    ArmForClient(on_done_, on_request_, [&](void* tag) {
+      service.RequestCall(method, context_, stream_, environment_.queue, tag);
     });
   }
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/observability/request_record.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/batch_stats.h"
 #include "server/scheduling/request_class.h"
 #include "server/scheduling/time_point.h"
 #include "server/security/access.h"

@@ -82,6 +82,13 @@ class CallTag final : public CompletionTag {
   std::shared_ptr<void> keep_alive_;
 };
 
+/// Calls request(tag), which starts to wait for a client. Arms the tag of the call's end too. If
+/// that throws, neither tag is armed any more.
+template <typename Call, typename Request>
+void ArmForClient(CallTag<Call>& on_done, CallTag<Call>& on_request, Request request) {
+  on_done.ArmFor([&](void*) { on_request.ArmFor(request); });
+}
+
 /// Calls post(), which waits for the next client of a method, and repeats it until there is memory
 /// for it: otherwise no client could call the method again. Gives up after 10 s.
 template <typename Post>

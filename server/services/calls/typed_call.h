@@ -72,11 +72,9 @@ class TypedCall final : public MessageReceiver,
   /// Waits for one call; each call that arrives posts its successor.
   static void Post(const Method& method) {
     const auto call = std::make_shared<TypedCall>(method);
-    call->on_done_.ArmFor([&](void*) {
-      call->on_request_.ArmFor([&](void* tag) {
-        method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
-                                   method.queue, tag);
-      });
+    ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
+      method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
+                                 method.queue, tag);
     });
   }
 

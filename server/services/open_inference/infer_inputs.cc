@@ -41,20 +41,13 @@ absl::Status CheckShape(const std::string& owner, const Shape& shape, const Shap
              : Wrong(owner, ": expected shape ", ShapeText(expected), ", found ", ShapeText(shape));
 }
 
-// Returns the size in bytes. Every partial product is checked, so that a wrong shape cannot
-// overflow to a small number.
+// Returns the size in bytes.
 absl::StatusOr<int64_t> SizeBytes(const std::string& owner, const InferInput& input) {
-  if (std::find(input.shape.begin(), input.shape.end(), 0) != input.shape.end()) {
-    return 0;
+  const std::optional<int64_t> size = CheckedBytes(input.shape, ElementBytes(input.datatype));
+  if (!size.has_value()) {
+    return Wrong(owner, ": expected a size below 2^63 bytes, found shape ", ShapeText(input.shape));
   }
-  int64_t size = ElementBytes(input.datatype);
-  for (const int64_t extent : input.shape) {
-    if (__builtin_mul_overflow(size, extent, &size)) {
-      return Wrong(owner, ": expected a size below 2^63 bytes, found shape ",
-                   ShapeText(input.shape));
-    }
-  }
-  return size;
+  return *size;
 }
 
 // The field of typed contents for a datatype.

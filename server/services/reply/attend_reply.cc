@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/runtime/cache_line.h"
+#include "core/runtime/round_up.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
 #include "server/scheduling/reply_budget.h"

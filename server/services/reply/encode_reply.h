@@ -5,7 +5,7 @@
 
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
-#include "server/scheduling/job.h"
+#include "server/scheduling/batch_stats.h"
 #include "server/services/reply/attend_reply.h"
 #include "server/services/reply/reply_parts.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/kernels/attention/flash_attention.h"
+#include "core/kernels/tile/key_block.h"
+#include "core/runtime/round_up.h"
 #include "server/services/plan/saturating.h"
 #include "server/services/reply/attend_reply.h"
 #include "server/services/reply/prefix_rows.h"

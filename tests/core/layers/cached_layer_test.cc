@@ -254,7 +254,7 @@ TEST(CachedLayerErrorTest, LayersWithOtherKeysThanTheirOwnHaveNoCacheShape) {
       WeightsDtype::kF32);
   EXPECT_THAT(
       extra->CacheShape(Storage::kF32),
-      StatusIs(invalid, Eq("cache: expected a layer without keys of its own, found 1 extra keys")));
+      StatusIs(invalid, Eq("cache: expected a layer without extra keys, found 1 extra keys")));
 }
 
 TEST(CachedLayerErrorTest, FullMemoryIsFoundBeforeAnythingIsComputed) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/round_up.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/core/models/loaded_model.h"

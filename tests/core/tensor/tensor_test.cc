@@ -1,6 +1,7 @@
 #include "core/tensor/tensor.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "gmock/gmock.h"
@@ -15,6 +16,16 @@ TEST(TensorTest, CountsElementsAndBytes) {
   EXPECT_EQ(Tensor(Dtype::kF32, {2, 3}).size_bytes(), 24u);
   EXPECT_EQ(Tensor(Dtype::kBf16, {2, 3}).size_bytes(), 12u);
   EXPECT_EQ(Tensor().num_elements(), 0);
+}
+
+TEST(TensorTest, ChecksThatBytesFit) {
+  EXPECT_EQ(CheckedBytes(Shape{}, 4), 4);
+  EXPECT_EQ(CheckedBytes(Shape{2, 5, 512}, 2), 10240);
+  constexpr int64_t kHalf = int64_t{1} << 31;
+  EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf}, 1), int64_t{1} << 62);
+  EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf}, 2), std::nullopt);
+  EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf, 4}, 1), std::nullopt);
+  EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf, 4, 0}, 1), 0);
 }
 
 TEST(TensorTest, MovingKeepsTheMemory) {

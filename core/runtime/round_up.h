@@ -1,0 +1,19 @@
+// Sizes rounded up to a multiple.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+namespace attention {
+
+/// Returns the smallest multiple of `multiple` that is not less than `value` >= 0.
+template <std::integral Int>
+constexpr Int RoundUp(Int value, std::type_identity_t<Int> multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Returns the next multiple of 64: what begins there shares no cache line with what lies before.
+constexpr size_t RoundUpToLine(size_t bytes) { return RoundUp(bytes, 64); }
+
+}  // namespace attention
