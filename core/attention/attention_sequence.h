@@ -43,7 +43,7 @@ struct AttentionSequence {
 };
 
 /// A callback that the computing thread calls when rows are final, in row order of each sequence.
-/// It returns whether to go on: after false nothing more is computed, and the call returns
+/// It returns whether to continue: after false nothing more is computed, and the call returns
 /// CANCELLED.
 using RowsCallback = std::function<bool(const RowRange& rows)>;
 
