@@ -111,7 +111,7 @@ absl::Status Check(const std::string& name, const std::string& value) {
     // The text leaves out the value, which may be a secret.
     return absl::InvalidArgumentError(
         absl::StrCat("metadata: expected printable ASCII as the value of \"", name,
-                     "\" (names that end in \"-bin\" take any bytes), found something else"));
+                     "\" (names that end in \"-bin\" take any bytes)"));
   }
   return absl::OkStatus();
 }

@@ -290,7 +290,7 @@ double Tolerance(bool is_layer, bool is_low_precision) {
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result) {
   if (std::holds_alternative<TextInput>(request.input)) {
-    return CannotBeVerified(request, "texts are the server's to cut");
+    return CannotBeVerified(request, "only the server can tokenize texts");
   }
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request));
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {

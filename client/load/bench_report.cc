@@ -14,7 +14,7 @@ namespace {
 /// core, and in which it waited for one.
 constexpr double kBusyClient = 0.9;
 constexpr double kWaitingClient = 0.2;
-/// Requests that are sent later than this are late; one of a hundred may be.
+/// The lateness above which a request counts as late; 1 % of the requests may be late.
 constexpr int64_t kLateNs = 1'000'000;
 
 bool AllowsErrors(const BenchLevel& level) {
