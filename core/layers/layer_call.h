@@ -54,7 +54,7 @@ struct LayerSequence {
   int64_t query_len = 0;
   int64_t first_memory_row = 0;  // in memory; ignored for self-attention
   int64_t memory_len = 0;
-  /// [query_len, d_model], any dtype.
+  /// The output, [query_len, d_model]; any dtype.
   MutableMatrixView output;
   /// The results as in AttentionSequence, with extra_keys() more columns.
   float* weights = nullptr;
