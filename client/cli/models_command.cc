@@ -49,7 +49,7 @@ struct ModelsFlags {
   bool is_admin() const { return num_actions() > 0; }
 };
 
-/// `count`, or "-" for 0, which means that there is no such thing.
+/// Returns `count` as text; "-" for 0, which means that the model has none.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
 
 std::string ToTable(const std::vector<v1::Model>& models) {

@@ -10,7 +10,7 @@
 namespace attention {
 namespace {
 
-/// Above these shares of the time the client may be the bottleneck: the time in which it used a
+/// The shares of the time above which the client may be the bottleneck: the time in which it used a
 /// core, and in which it waited for one.
 constexpr double kBusyClient = 0.9;
 constexpr double kWaitingClient = 0.2;

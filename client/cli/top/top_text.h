@@ -18,7 +18,7 @@ struct TopView {
   std::string server;
   std::string time;  // "21:30:05"
   v1::ServerStatistics statistics;
-  /// ChangeBetween the last reading and this one.
+  /// The change between the last reading and this one, by ChangeBetween.
   v1::ServerStatistics change;
 };
 
