@@ -82,7 +82,7 @@ absl::Status Model::CheckGrowth(int64_t cached_len, int64_t new_tokens) const {
         length > limit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "model ", info().name, ": its rotations change beyond ", limit,
-          " tokens: expected a sequence that stays within them or is begun anew, found one of ",
+          " tokens: expected a sequence that stays within them or starts again, found one of ",
           cached_len, " cached tokens and ", new_tokens, " more"));
     }
   }

@@ -235,7 +235,7 @@ TEST(CheckGrowthTest, LongRopeIsBegunAnewWhereItsFrequenciesChange) {
       phi3.model().CheckGrowth(12, 1),
       StatusIs(kInvalid,
                Eq("model m: its rotations change beyond 12 tokens: expected a sequence that "
-                  "stays within them or is begun anew, found one of 12 cached tokens and 1 "
+                  "stays within them or starts again, found one of 12 cached tokens and 1 "
                   "more")));
   EXPECT_THAT(LoadedTestModel("models/phi3").model().CheckGrowth(12, 1000), IsOk());
 }
