@@ -247,8 +247,8 @@ TEST(CheckGrowthTest, DynamicRotationsEndWhereTheyStandForNoLongerSequence) {
   for (const auto& [cached_len, new_tokens] :
        {std::pair(0, 65), std::pair(64, 1), std::pair(1, 64)}) {
     EXPECT_THAT(dynamic.model().CheckGrowth(cached_len, new_tokens),
-                StatusIs(kInvalid, Eq("model m: expected at most 64 positions, as its rotations "
-                                      "stand for, found a sequence that ends at 65")));
+                StatusIs(kInvalid, Eq("model m: expected at most 64 positions, for which its "
+                                      "rotations are valid, found a sequence that ends at 65")));
   }
   EXPECT_THAT(LoadedTestModel("models/llama-rope-linear").model().CheckGrowth(0, 1000), IsOk());
 }
