@@ -222,8 +222,8 @@ TEST(MakeLayerCacheTest, NamesTheLayerThatHasNone) {
     }
   }
   EXPECT_THAT(LoadedTestModel("models/torch_mha-bias-kv").model().MakeLayerCache(0, kF32, nullptr),
-              StatusIs(kInvalid, Eq("model m: layer 0: cache: expected a layer without keys of its "
-                                    "own, found 1 extra keys")));
+              StatusIs(kInvalid, Eq("model m: layer 0: cache: expected a layer without extra keys, "
+                                    "found 1")));
 }
 
 TEST(CheckGrowthTest, LongRopeIsBegunAnewWhereItsFrequenciesChange) {
