@@ -48,7 +48,7 @@ struct ParsedCommandLine {
   /// (--check-config).
   bool is_check = false;
   ServerOptions options;
-  /// Warnings for the log: variables that look like options and are none.
+  /// Warnings for the log about environment variables that look like options but are not.
   std::vector<std::string> warnings;
 };
 

@@ -16,7 +16,7 @@ namespace attention {
 /// server's own, serves as soon as each of these models is loaded or has failed.
 inline constexpr char kAllModels[] = "model/*";
 
-/// Gets notified of changes.
+/// Receives changes of a HealthRegistry.
 class HealthListener {
  public:
   virtual ~HealthListener() = default;
@@ -32,7 +32,7 @@ class HealthRegistry {
   void Set(const std::string& name, bool is_serving);
   /// Sets every name to not serving, for good.
   void Drain();
-  /// While the compute threads stall, every name is reported as not serving.
+  /// Reports every name as not serving while the compute threads stall.
   void SetStalled(bool is_stalled);
   /// Ends all watches.
   void Close();

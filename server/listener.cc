@@ -40,7 +40,8 @@ void SetLimits(const ListenerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_header_bytes);
 #ifdef GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE
-  // A current gRPC refuses by chance between that limit and this one, which is larger if unset.
+  // Recent gRPC rejects headers at random between the soft limit above and this hard limit, so both
+  // are equal.
   builder.AddChannelArgument(GRPC_ARG_ABSOLUTE_MAX_METADATA_SIZE, limits.max_header_bytes);
 #endif
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);

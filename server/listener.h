@@ -38,8 +38,8 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  /// Listens. Calls wait until the queue is asked for them. The services outlive the listener.
-  /// UNAVAILABLE for an address that cannot be listened on.
+  /// Listens on the addresses. Calls wait until they are requested from the queue. The services
+  /// outlive the listener. UNAVAILABLE for an address that cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
       const ListenerOptions& options, const std::vector<grpc::Service*>& services);
   /// REQUIRES: no operation is started any more.

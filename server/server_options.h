@@ -85,7 +85,7 @@ struct ServerOptions {
   std::string metrics_listen = {};
   /// Whether other machines may reach /metrics, which has no TLS.
   bool metrics_insecure = false;
-  /// True if no option set that address, which has the effect of is_default_admin_listen.
+  /// True if no option set metrics_listen. It has the effect of is_default_admin_listen.
   bool is_default_metrics_listen = false;
   /// The URL of a collector of traces; empty: none.
   std::string otlp_endpoint = {};
@@ -95,25 +95,24 @@ struct ServerOptions {
   double trace_sample_ratio = 1;
   /// The maximum memory of the keys and values of all sessions.
   int64_t max_cache_bytes = int64_t{1} << 30;
-  /// The part of it that the prefix cache may have; 0: there is none.
+  /// The maximum bytes of the prefix cache, within max_cache_bytes; 0 turns it off.
   int64_t prefix_cache_bytes = 0;
   int64_t max_sessions = 16384;
   /// The time without a request after which a stream is ended; zero: never.
   absl::Duration session_idle_timeout = absl::Hours(1);
   /// Whether clients may name shared memory of this machine for the server to read and write.
   bool allow_shared_memory = false;
-  /// The interval at which incoming messages are checked. There is no such option; tests make it
-  /// short.
+  /// The interval at which incoming messages are checked. No flag sets it; tests make it short.
   absl::Duration receive_tick = absl::Seconds(1);
   /// The calls without work that a host may make at once, and in each second, before its new
-  /// connections have to wait. There is no such option; tests make it small.
+  /// connections have to wait. No flag sets it; tests make it small.
   int64_t calls_without_work = 250;
   /// The time without progress of the compute threads after which health is NOT_SERVING; zero:
   /// never.
   absl::Duration stall_timeout = absl::Minutes(1);
-  /// The time for which a server that drains still takes calls on open connections.
+  /// The time for which a draining server still accepts calls on open connections.
   absl::Duration drain_delay = absl::ZeroDuration();
-  /// The time after it for running requests.
+  /// The time after drain_delay for which running requests may continue.
   absl::Duration grace_period = absl::Seconds(30);
 };
 

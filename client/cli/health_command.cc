@@ -127,7 +127,7 @@ absl::Status WaitUntilServing(const HealthFlags& flags) {
   return absl::OkStatus();
 }
 
-/// One line about a state: the time, the service, and the error of one that is UNREACHABLE.
+/// Returns a line about a state: the time, the service, and the error of one that is UNREACHABLE.
 std::string StateLine(const std::string& service, const std::string& state,
                       const std::string& error, bool as_json) {
   const std::string time =

@@ -36,18 +36,20 @@ struct ModelsFlags {
   bool names = false;
   bool json = false;
 
-  // The action on the server's folder of models; one of:
+  // The action on the server's folder of models; at most one of:
   bool states = false;
   bool reload = false;
   std::string load, unload;           // NAME or NAME:VERSION
   std::optional<std::string> verify;  // the model; empty: all models
 
-  bool is_admin() const {
-    return states || reload || verify.has_value() || !load.empty() || !unload.empty();
+  int num_actions() const {
+    return int{states} + int{reload} + int{verify.has_value()} + int{!load.empty()} +
+           int{!unload.empty()};
   }
+  bool is_admin() const { return num_actions() > 0; }
 };
 
-/// `count`, or "-" for 0, which means that there is no such thing.
+/// Returns `count` as text; "-" for 0, which means that the model has none.
 std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
 
 std::string ToTable(const std::vector<v1::Model>& models) {
@@ -231,10 +233,7 @@ int RunModels(const ModelsFlags& flags) {
 }
 
 void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {
-  CLI::Option_group* const options =
-      command.add_option_group("Models of the server's folder (attend-server --models), one of");
-  options->require_option(0, 1);
-  HelpGroup group(*options);
+  HelpGroup group(command, "Manage the models of attend-server --models (at most one flag)");
   const auto named = Accepts(ParseNamedVersion);
   group.Switch("--states", flags.states,
                "State of each version: serving, failed and why, and its size");
@@ -273,10 +272,12 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
   AddAdminFlags(*command, *flags);
   command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {
-    RequireUsage(
-        CheckRules({{flags->is_admin() && (flags->names || !flags->model.empty()),
-                     "a model and --names go with none of --states, --load, --unload, --reload and "
-                     "--verify, which name their model themselves"}}));
+    RequireUsage(CheckRules(
+        {{flags->num_actions() > 1,
+          "expected only one of --states, --load, --unload, --reload and --verify"},
+         {flags->is_admin() && (flags->names || !flags->model.empty()),
+          "a model and --names cannot be combined with --states, --load, --unload, --reload and "
+          "--verify"}}));
     exit_code = RunModels(*flags);
   });
 }

@@ -20,7 +20,7 @@ namespace attention {
 /// Input rows of a model's layer, or of its whole stack. Tensors are borrowed until the call
 /// returns.
 struct HiddenStatesInput {
-  /// [B, S, E] or [T, E]; null with `memory`: only the encoder runs.
+  /// The rows, [B, S, E] or [T, E]; null with `memory`: only the encoder runs.
   const Tensor* tensor = nullptr;
   std::vector<int64_t> lengths = {};
   const Tensor* memory = nullptr;  // [B, Sm, E] or [Tm, E]; null for self-attention
@@ -72,9 +72,9 @@ struct AttendRequest {
   /// The kind of attention, and the scores to return beside the output. Bias and mask must not be
   /// set in it: they are the two members below.
   v1::AttentionOptions options = {};
-  /// FP32 [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
+  /// The bias, FP32 [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
   const Tensor* bias = nullptr;
-  /// [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
+  /// The mask, [1 or B, 1 or H, Sq, Sk], borrowed until the call returns, or null.
   const MaskTensor* mask = nullptr;
 };
 
@@ -86,7 +86,7 @@ struct StepRequest {
   /// either may have none.
   decltype(AttendRequest::input) input = {};
   v1::ModelOutput model_output = v1::LAST_HIDDEN_STATES;
-  /// k > 0: the answer has the k largest logits after the last token instead of an output.
+  /// The number of largest logits after the last token that replace the output; 0: none.
   int64_t top_logits = 0;
   /// Whether the step only adds the tokens to the sequence.
   bool no_output = false;
@@ -111,9 +111,9 @@ struct AttendResult {
   /// texts); [N, E], [T, V] or [N, V] as model_output says; [B, Sq, H, Dv] or [T, H, Dv] without a
   /// model.
   Tensor output;
-  /// FP32 [H, query_len, kv_len] of each sequence, with return_weights.
+  /// The weights of each sequence, FP32 [H, query_len, kv_len], with return_weights.
   std::vector<Tensor> weights;
-  /// FP32 [H, query_len] of each sequence, with return_log_sum_exp.
+  /// The log-sum-exps of each sequence, FP32 [H, query_len], with return_log_sum_exp.
   std::vector<Tensor> log_sum_exp;
   /// The largest weights of each sequence, with weights_top_k.
   std::vector<LargestWeights> top_weights;
@@ -139,7 +139,7 @@ struct ScoresBlock {
   Kind kind = Kind::kWeights;
   int64_t layer = 0;  // of kLayerWeights
   int64_t head = 0;   // its number in the layer
-  /// FP32 [rows, kv_len]; for kLogSumExp [rows]; for kTopWeights [rows, k].
+  /// The scores, FP32 [rows, kv_len]; for kLogSumExp [rows]; for kTopWeights [rows, k].
   RowBlock block = {};
   std::vector<int32_t> keys = {};  // of kTopWeights, [rows, k]
 };
@@ -156,8 +156,8 @@ using StreamMessage = std::variant<RowBlock, ScoresBlock, TokensBlock, v1::Summa
 
 /// The receiver of a streamed answer.
 struct StreamSink {
-  /// Receives rows of the output as they arrive, on the calling thread. When it returns false, the
-  /// call is cancelled and returns CANCELLED. May be empty.
+  /// A function that receives rows of the output as they arrive, on the calling thread; may be
+  /// empty. When it returns false, the call is cancelled and returns CANCELLED.
   std::function<bool(const RowBlock&)> on_rows = nullptr;
   /// Whether blocks are joined to the tensors of AttendResult, which otherwise stay empty.
   bool assemble = false;

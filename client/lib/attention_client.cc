@@ -155,7 +155,7 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
       continue;
     }
     if (sink.assemble) {
-      // Created late, so that the server is the one to refuse an inconsistent request.
+      // Created when the first message arrives, so that the server reports an inconsistent request.
       if (!assembler.has_value()) {
         ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
       }

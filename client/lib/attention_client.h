@@ -88,14 +88,14 @@ class AttentionClient {
   std::unique_ptr<State> state_;
 };
 
-/// Receives each state; returns whether to continue.
+/// A callback that receives each state and returns whether to continue.
 using OnHealth = std::function<bool(grpc::health::v1::HealthCheckResponse::ServingStatus status)>;
 
-/// Calls Watch of grpc.health.v1 for a `service` as of CheckHealth, and `on_health` with the state
-/// now and after each change, on this thread, until it returns false (OK), `until` has passed
-/// (DEADLINE_EXCEEDED), or the call ends (its status; UNAVAILABLE when the server ends). The state
-/// of an unknown service is SERVICE_UNKNOWN, until the server has it. The timeout of `options` does
-/// not apply.
+/// Watches the health of a `service`, which is named as for CheckHealth, by Watch of
+/// grpc.health.v1. Calls `on_health` on this thread, with the state now and after each change. The
+/// state of an unknown service is SERVICE_UNKNOWN until the server has it. Returns OK after
+/// `on_health` returned false, DEADLINE_EXCEEDED when `until` has passed, UNAVAILABLE when the
+/// server ends, and otherwise the status of the call. The timeout of `options` does not apply.
 absl::Status WatchHealth(const ClientOptions& options, const std::string& service, absl::Time until,
                          const OnHealth& on_health);
 

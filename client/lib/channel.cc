@@ -111,7 +111,7 @@ absl::Status Check(const std::string& name, const std::string& value) {
     // The text leaves out the value, which may be a secret.
     return absl::InvalidArgumentError(
         absl::StrCat("metadata: expected printable ASCII as the value of \"", name,
-                     "\" (names that end in \"-bin\" take any bytes), found something else"));
+                     "\" (names that end in \"-bin\" take any bytes)"));
   }
   return absl::OkStatus();
 }
@@ -142,12 +142,12 @@ std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterfac
 
 /// Spreads calls over the servers of a channel, one after the other.
 struct CallPolicy {
-  /// Leaves out servers whose health is not SERVING, such as those that drain. A server without a
-  /// health service counts as serving.
+  /// Whether servers whose health is not SERVING, such as those that drain, are left out. A server
+  /// without a health service counts as serving.
   bool watch_health = false;
-  /// gRPC repeats calls that never reached a server.
+  /// Whether gRPC repeats calls that never reached a server.
   bool retries = false;
-  /// gRPC repeats calls that a server could not take, on the next server.
+  /// Whether gRPC repeats calls that a server could not take, on the next server.
   bool grpc_policy = false;
 };
 

@@ -20,9 +20,9 @@ struct TlsOptions {
 };
 
 struct ConnectionOptions {
-  /// host:port or unix:/path, or several of one kind separated by commas; of one server also any
-  /// target of gRPC, such as dns:///name:port. Calls take turns on all servers that the list or the
-  /// name stands for and that can be reached.
+  /// The server, host:port or unix:/path, or several of one kind, separated by commas. A single
+  /// server may also be any target of gRPC, such as dns:///name:port. Calls take turns on all
+  /// reachable servers of the list or the name.
   std::string server = "127.0.0.1:8001";
   /// The options of TLS; absent: plaintext.
   std::optional<TlsOptions> tls = {};

@@ -21,11 +21,11 @@ namespace attention {
 struct PageStep {
   size_t server = 0;
   int64_t sequence = 0;  // on that server
-  /// [n, H, D]; n may be 0.
+  /// The query, [n, H, D]; n may be 0.
   const Tensor* query = nullptr;
   /// The position of the first row of the query, counted from the first token of the page.
   int64_t query_offset = 0;
-  /// [m, Hkv, D] and [m, Hkv, Dv]; m may be 0.
+  /// The keys [m, Hkv, D] and values [m, Hkv, Dv] to add; m may be 0.
   Tensor key, value;
   absl::StatusOr<AttendResult> answer = absl::UnknownError("not sent");
 };

@@ -15,7 +15,7 @@ namespace attention {
 
 /// A server, and its share of the sequence.
 struct Shard {
-  /// Exactly one server.
+  /// The connection to exactly one server.
   ConnectionOptions connection = {};
   /// The maximum number of tokens that the server takes: a multiple of page_tokens. 0: no maximum.
   int64_t max_tokens = 0;

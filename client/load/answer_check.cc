@@ -29,7 +29,7 @@ struct ExpectedAnswer {
   std::vector<Doubles> log_sum_exp;  // [H, query_len]
 };
 
-/// `count` elements of `tensor`, from the element `first` on.
+/// Returns `count` elements of `tensor`, from the element `first` on.
 Doubles DoublesOf(const Tensor& tensor, int64_t first, int64_t count) {
   std::vector<float> values(count);
   Convert(tensor.dtype(), ElementAt(tensor.data(), tensor.dtype(), first), Dtype::kF32,
@@ -37,8 +37,8 @@ Doubles DoublesOf(const Tensor& tensor, int64_t first, int64_t count) {
   return Doubles(values.begin(), values.end());
 }
 
-/// The relative error over the tensors of all sequences; infinite if an infinite value is expected
-/// and another found.
+/// Returns the relative error over the tensors of all sequences; infinite if an infinite value is
+/// expected and another found.
 absl::StatusOr<double> CompareTensors(const std::vector<Doubles>& expected,
                                       const std::vector<Tensor>& actual, const char* name) {
   Doubles all_actual, all_expected;
@@ -130,7 +130,7 @@ absl::StatusOr<AnswerCheck> CompareAnswer(const ExpectedAnswer& expected,
   return check;
 }
 
-/// Rows [first, first + count) of a tensor.
+/// Returns rows [first, first + count) of a tensor.
 Doubles RowsOf(const Tensor& tensor, int64_t first, int64_t count, int64_t row_elements) {
   return DoublesOf(tensor, first * row_elements, count * row_elements);
 }
@@ -160,9 +160,9 @@ reference::Layer MakeLayer(const v1::Model& model, Dtype dtype) {
   return layer;
 }
 
-/// Token plus position rows, positions counted from 0 per sequence, rounded to the model's dtype as
-/// the server does. INVALID_ARGUMENT for tokens that a server with the described model would have
-/// refused.
+/// Returns the sum of token and position rows, rounded to the model's dtype as the server does.
+/// Positions count from 0 in each sequence. INVALID_ARGUMENT for tokens that a server with the
+/// described model would have refused.
 absl::StatusOr<Tensor> Embed(const v1::Model& model, Dtype dtype, const TokenIdsInput& input,
                              const std::vector<SequenceSpan>& sequences) {
   const int64_t width = model.d_model();
@@ -290,7 +290,7 @@ double Tolerance(bool is_layer, bool is_low_precision) {
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result) {
   if (std::holds_alternative<TextInput>(request.input)) {
-    return CannotBeVerified(request, "texts are the server's to cut");
+    return CannotBeVerified(request, "only the server can tokenize texts");
   }
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> sequences, SequencesOf(request));
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {

@@ -14,7 +14,7 @@
 namespace attention {
 
 struct AnswerCheck {
-  /// |actual - expected| / |expected| over the whole output, padding included.
+  /// The relative error |actual - expected| / |expected| over the whole output, padding included.
   double relative_l2 = 0.0;
   double tolerance = 0.0;
   /// The relative errors of the other tensors of all sequences, by their names in the answer:

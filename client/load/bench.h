@@ -15,7 +15,7 @@ namespace attention {
 /// The bounds and the resolution of a search.
 struct SearchPlan {
   double lowest = 1.0;
-  /// Absent: the level is doubled until it misses a target or reaches kMaxLevel.
+  /// The highest level; absent: the level is doubled until it misses a target or reaches kMaxLevel.
   std::optional<double> highest = std::nullopt;
   /// The search ends at this distance between levels; absent: 5% of the highest level that met its
   /// targets, but at least 1 for requests in flight.

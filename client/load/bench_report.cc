@@ -10,11 +10,11 @@
 namespace attention {
 namespace {
 
-/// Above these shares of the time the client may be the bottleneck: the time in which it used a
+/// The shares of the time above which the client may be the bottleneck: the time in which it used a
 /// core, and in which it waited for one.
 constexpr double kBusyClient = 0.9;
 constexpr double kWaitingClient = 0.2;
-/// Requests that are sent later than this are late; one of a hundred may be.
+/// The lateness above which a request counts as late; 1 % of the requests may be late.
 constexpr int64_t kLateNs = 1'000'000;
 
 bool AllowsErrors(const BenchLevel& level) {

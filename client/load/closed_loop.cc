@@ -39,7 +39,8 @@ class RequestLoop : public ClosedLoop<Lane> {
     }
   }
 
-  /// Whether another request may start. It may not if those in flight will be enough.
+  /// Returns whether another request may start. False when the run is over, or when the requests in
+  /// flight complete the wanted number.
   bool MayStart(Clock::time_point now) const {
     return !IsOver(now) && !window_.IsEnough(now, recorder_.num_measured() + in_flight_);
   }

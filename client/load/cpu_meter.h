@@ -1,4 +1,4 @@
-// How busy the client was.
+// Measures how busy the client was.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,12 @@
 
 namespace attention {
 
-/// Seconds of CPU time since the beginning: of all threads of this process; and those that the
-/// calling thread wanted to run but waited for a CPU (0 where the kernel does not say).
+/// CPU times in seconds since the start of the process.
 struct CpuTimes {
+  /// The CPU time of all threads of this process.
   double used_s = 0.0;
+  /// The time for which the calling thread was ready to run and waited for a CPU; 0 where the
+  /// kernel does not report it.
   double waited_s = 0.0;
 };
 CpuTimes ReadCpuTimes();
@@ -25,7 +27,8 @@ class CpuMeter {
   /// Borrows the window.
   explicit CpuMeter(const MeasuredWindow& window) : window_(window) {}
 
-  /// Looks whether the window begins or ends. REQUIRES: called often, also after the window.
+  /// Takes a measurement when the window begins or ends. REQUIRES: called often, also after the
+  /// window.
   void Look(Clock::time_point now) {
     if (!start_.has_value()) {
       if (now >= window_.start()) {
@@ -36,7 +39,7 @@ class CpuMeter {
     }
   }
 
-  /// The last look. It ends a window that was still open at the look before.
+  /// Takes the final measurement, and closes the window if it is still open.
   void Finish(Clock::time_point now) {
     Look(now);
     if (start_.has_value() && !end_.has_value()) {

@@ -29,8 +29,8 @@ struct EncodedSession {
   DecodeOptions options = {};
 };
 
-/// Each action is sent when the one before is answered. Not thread-safe; its address is the tag of
-/// its events, so it stays where it is.
+/// Runs sessions one after the other, and sends each action when the one before is answered. Not
+/// thread-safe. A lane must not move, since its address is the tag of its events.
 class DecodeLane {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,7 +44,7 @@ class DecodeLane {
   DecodeLane(const DecodeLane&) = delete;
   DecodeLane& operator=(const DecodeLane&) = delete;
 
-  /// Begins a session whose deadline is `deadline`. REQUIRES: none is under way.
+  /// Begins a session whose deadline is `deadline`. REQUIRES: no session is open.
   void Start(std::chrono::system_clock::time_point deadline);
   /// Takes one event of the queue. After kOpened, kPrefilled and kStepped the lane waits for Go.
   Event Advance(bool ok);

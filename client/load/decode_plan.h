@@ -32,18 +32,18 @@ struct TokenRows {
   std::vector<int32_t> ids;
 };
 
-/// Prompt and steps have seeded tokens. Steps have tokens of their own, since an answer over many
-/// equal keys says little: it stays the same when a server loses some, and the rounding errors of
-/// equal terms all go one way, beyond what the reference's tolerance, for independent rows, allows.
-/// After kDifferentSteps the tokens come again, so that memory is bounded. Immutable.
+/// The requests of a session. Prompt and steps have seeded tokens. Steps differ, because with equal
+/// keys a lost key does not change the answer, and rounding errors accumulate beyond the tolerance,
+/// which is that of independent rows. After kDifferentSteps steps the tokens repeat, so that memory
+/// is bounded. Immutable.
 class DecodePlan {
  public:
-  /// A prime, so that no period of a sum meets that of the tokens.
+  /// Prime, so that the period of the tokens does not align with the chains of a sum.
   static constexpr int64_t kDifferentSteps = 251;
 
-  /// `like` says which model, layer and options, and the kind of input: hidden states and query,
-  /// key and value in the width and dtype of its own, token ids out of its own. INVALID_ARGUMENT
-  /// for texts, memory, and what a session does not take of a request.
+  /// Takes model, layer, options and the kind of input from `like`. Rows get the width and dtype of
+  /// its tensors; token ids come from its ids. Returns INVALID_ARGUMENT for texts, memory, and
+  /// other fields that a session does not support.
   static absl::StatusOr<DecodePlan> Make(const AttendRequest& like, const DecodeOptions& options,
                                          uint64_t seed);
 
@@ -52,7 +52,7 @@ class DecodePlan {
   /// Returns the prompt and the steps, which borrow from this object.
   StepRequest Prefill() const { return StepOf(prefill_); }
   StepRequest Step(int64_t index) const { return StepOf(steps_[index % num_different_steps()]); }
-  /// After so many steps the tokens repeat.
+  /// Returns the number of steps after which the tokens repeat.
   int64_t num_different_steps() const { return std::ssize(steps_); }
   /// Returns one request for all tokens of a session, causal unless the options say otherwise.
   Workload AtOnce() const;

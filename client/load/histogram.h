@@ -11,14 +11,14 @@ namespace attention {
 
 class Histogram {
  public:
-  /// Negative values count as 0.
+  /// Records a value; a negative value counts as 0.
   void Record(int64_t value);
 
   /// Adds the values of `other`. Commutative and associative.
   void Merge(const Histogram& other);
 
   int64_t count() const { return count_; }
-  /// Exact; 0 when empty.
+  /// Returns the exact minimum and maximum, and the mean; 0 when empty.
   int64_t min() const { return count_ == 0 ? 0 : min_; }
   int64_t max() const { return max_; }
   double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }

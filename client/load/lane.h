@@ -32,8 +32,8 @@ struct LaneCall {
   bool keep_all = false;
 };
 
-/// Its address is the tag of its events, so it stays where it is. One thread at a time: it may be
-/// another one from event to event.
+/// Sends one call after the other. A lane must not move, since its address is the tag of its
+/// events. Not thread-safe, but different threads may handle successive events.
 class Lane {
  public:
   using Clock = std::chrono::steady_clock;
@@ -44,7 +44,7 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Begins a call. REQUIRES: none is under way.
+  /// Begins a call. REQUIRES: no call is in flight.
   void Start(LaneCall call);
   /// Takes one event of the queue; true when the call has ended; the functions below then describe
   /// it.
@@ -94,10 +94,10 @@ class Lane {
   LoadAnswer answer_;
 };
 
-/// Channels with a connection each; at least one.
+/// At least one channel; each has its own connection.
 using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
 
-/// Thread-safe.
+/// Lanes for calls, which are reused. Thread-safe.
 class LanePool {
  public:
   /// Borrows all four.

@@ -22,7 +22,7 @@ struct OpenLoopOptions {
 
 struct LoadOptions {
   ConnectionOptions connection = {};
-  /// Requests in flight at any time; without `open_loop`.
+  /// The number of requests in flight at any time, without `open_loop`.
   int concurrency = 1;
   int connections = 1;
   /// The warm-up before the window.
@@ -31,9 +31,9 @@ struct LoadOptions {
   /// first. Infinite only with a number.
   absl::Duration duration;
   int64_t requests = 0;
-  /// Deadline of each request.
+  /// The deadline of each request, from when it is sent.
   absl::Duration timeout;
-  /// Answers to keep, spread evenly over the window's first `duration`.
+  /// The number of answers to keep, spread evenly over the window's first `duration`.
   int num_samples = 0;
   /// The seed of what is random: which request comes next, and when (poisson).
   uint64_t seed = 0;
@@ -54,10 +54,10 @@ struct LoadProgress {
   int64_t in_flight = 0;
 };
 
-/// Watches a load and stops it from outside. Both members are optional.
+/// The means to watch a load and to stop it. Both members are optional.
 struct LoadControl {
-  /// Once it is true, nothing more is sent, and the window ends there. Any thread, or a signal, may
-  /// set it.
+  /// A flag that stops the load: once it is true, nothing more is sent, and the window ends. Any
+  /// thread, or a signal, may set it.
   const std::atomic<bool>* stop = nullptr;
   /// The thread that takes the answers calls this a few times a second.
   std::function<void(const LoadProgress&)> on_progress = nullptr;

@@ -81,7 +81,7 @@ struct LoadResult {
   Histogram first_message_ns;
   /// The time from each message of a stream to the next.
   Histogram message_gap_ns;
-  /// Service time over tokens; streams, and steps of sessions.
+  /// The service time divided by the tokens, of streams and of steps of sessions.
   Histogram token_ns;
 
   /// The failures by status code, or kNotSent. For sessions: failed sessions.
@@ -105,7 +105,7 @@ int64_t NumFailures(const Failures& failures);
 
 inline double Milliseconds(double nanoseconds) { return nanoseconds / 1e6; }
 
-/// `part` / `whole`; 0 if `whole` is 0.
+/// Returns `part` / `whole`; 0 if `whole` is 0.
 inline double Share(double part, double whole) { return whole == 0.0 ? 0.0 : part / whole; }
 
 /// Rates over the window, and means over its answers; 0 for an empty window.

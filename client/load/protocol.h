@@ -45,7 +45,7 @@ class Protocol {
                                            const AttendRequest& request) const = 0;
 };
 
-/// attention.v1: Attend, or AttendStream.
+/// The protocol attention.v1, with Attend or AttendStream.
 class NativeProtocol : public Protocol {
  public:
   explicit NativeProtocol(bool is_streaming) : is_streaming_(is_streaming) {}
@@ -71,8 +71,8 @@ class NativeProtocol : public Protocol {
   const bool is_streaming_;
 };
 
-/// inference.GRPCInferenceService, ModelInfer: of this server or another that speaks it. Answers
-/// have no summary.
+/// The Open Inference Protocol, with ModelInfer, of this server or another that implements it.
+/// Answers have no summary.
 class OpenInferenceProtocol : public Protocol {
  public:
   std::string name() const override { return "oip"; }

@@ -15,7 +15,7 @@
 
 namespace attention {
 
-/// More failures in a row than this end a closed loop.
+/// The number of failures in a row that a closed loop tolerates; one more ends it.
 inline constexpr int64_t kMaxFailuresInARow = 200;
 
 /// The counted facts of an answer.
@@ -52,7 +52,7 @@ class Recorder {
 
   /// Returns the number of ended calls that count.
   int64_t num_measured() const { return num_measured_; }
-  /// Failures since the last answer.
+  /// Returns the number of failures since the last answer.
   int64_t failures_in_a_row() const { return failures_in_a_row_; }
 
   /// Reports progress, and asks the window to end if the load was stopped or is stable. REQUIRES:

@@ -28,8 +28,8 @@ std::string UnitOf(const BenchReport& report) {
                                                              : "in flight";
 }
 
-/// A percentile in milliseconds; "-" if there are fewer than 1 / (1 - q) values, of which it would
-/// be but one.
+/// Returns a percentile in milliseconds; "-" if there are fewer than 1 / (1 - q) values: the
+/// percentile would be a single value.
 std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
   return static_cast<double>(nanoseconds.count()) * (100.0 - percent) < 100.0 - 1e-9
              ? "-"
@@ -44,7 +44,8 @@ std::string SubjectText(const BenchSubject& subject) {
                       subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
 }
 
-/// The load: "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8 sessions".
+/// Describes the load: "closed loop of 4", "open loop of 100 requests/s, poisson arrivals", "8
+/// sessions".
 std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   if (options.open_loop.has_value()) {
     return ArrivalsText(options.open_loop->arrivals);

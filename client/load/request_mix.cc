@@ -91,7 +91,7 @@ absl::StatusOr<grpc::ByteBuffer> RequestMix::Encode(size_t kind, const Protocol&
     return protocol.Encode(base_->request, share);
   }
   const Workload cut = CutTo(lengths_.lengths[kind], Cut::kShapeOnly, base_->request);
-  // The only tensor of a cut request begins as the longest's does.
+  // A cut request shares the first rows of the longest request's tensor.
   const auto share_longest = [this](const Tensor& tensor) {
     const auto& rows = std::get<HiddenStatesInput>(base_->request.input);
     return SharedSlice(base_, rows.tensor->data(), tensor.size_bytes());

@@ -15,16 +15,16 @@
 
 namespace attention {
 
-/// One request, or one that is cut to several lengths, each of which is a kind. Immutable;
-/// thread-safe.
+/// A request, or several kinds of one that differ in length. Immutable; thread-safe.
 class RequestMix {
  public:
   /// A mix of one kind.
   explicit RequestMix(Workload workload);
 
-  /// `longest` with its sequences cut to the mix's lengths, of which the last is its own: hidden
-  /// states [B, S, E] to [B, length, E], token ids to B sequences. INVALID_ARGUMENT for another
-  /// input, or one with lengths, memory, types, bias, mask or options of single sequences.
+  /// Makes a mix of the kinds to which the sequences of `longest` are cut, one for each length; the
+  /// last length is that of `longest` itself. Hidden states [B, S, E] become [B, length, E], token
+  /// ids B sequences. INVALID_ARGUMENT for another input, or one with lengths, memory, types, bias,
+  /// mask or options of single sequences.
   static absl::StatusOr<RequestMix> OfLengths(Workload longest, LengthMix lengths);
 
   size_t num_kinds() const { return lengths_.weights.size(); }

@@ -32,7 +32,8 @@ struct Stability {
   std::vector<StabilityWindow> windows;
   /// Whether the load is stable; absent for fewer than 3 windows.
   std::optional<bool> is_stable;
-  /// Standard deviation over mean, of all windows; 0 for fewer than 2.
+  /// The coefficients of variation (standard deviation over mean) of all windows; 0 for fewer than
+  /// two windows.
   double throughput_cv = 0.0;
   double latency_cv = 0.0;
 };

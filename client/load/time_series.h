@@ -11,7 +11,8 @@ namespace attention {
 
 /// One slice of the window's time.
 struct TimeSlice {
-  /// Requests that were due (open loop; else those that were sent), and those that were not sent.
+  /// The number of requests that were due (open loop) or sent (closed loop), and of those that were
+  /// not sent.
   int64_t due = 0;
   int64_t not_sent = 0;
   /// Requests that were sent.

@@ -1,4 +1,5 @@
-// When the part of a run that counts begins and ends: by time, by number, or whichever is first.
+// Determines when the measured part of a run begins and ends: after a time or a number of requests,
+// whichever comes first.
 #pragma once
 
 #include <chrono>
@@ -20,12 +21,13 @@ class ClosedWindow {
 
   MeasuredWindow& window() { return window_; }
 
-  /// Notes that a request ended: by now `num_measured` that count have.
+  /// Notes that a request ended; `num_measured` counted requests have ended so far.
   void Advance(Time now, int64_t num_measured);
   void EndIfRequested(Time now);
   /// Returns whether requests are still to be sent.
   bool IsOpen(Time now) const { return now < window_.end(); }
-  /// Returns whether so many measured requests are enough; false before the window begins.
+  /// Returns whether `num_measured` reaches the wanted number of requests; false before the window
+  /// begins.
   bool IsEnough(Time now, int64_t num_measured) const;
 
  private:

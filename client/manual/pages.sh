@@ -14,8 +14,6 @@ sections() {
     /^Options:/ { past_options = 1 }
     /^(Positionals|POSITIONALS):/ { $0 = "*Arguments*" }
     /^(Subcommands|SUBCOMMANDS):/ { $0 = "*Commands*" }
-    /^\[Option Group: / { print ""; gsub(/^\[Option Group: |\]$/, ""); $0 = $0 ":" }
-    /^ +(Options|OPTIONS):/ { next }
     /^ +-/ { gsub(/, *--/, ", --") }
     /^Start here:/ { $0 = "Examples:" }
     sub(/^Exit codes: */, "") { $0 = "*Exit status*\n" $0; in_examples = 0 }

@@ -19,17 +19,17 @@ struct Character {
 /// surrogates, no overlong forms). REQUIRES: `text` is not empty.
 std::optional<Character> FirstCharacter(absl::string_view text);
 
-/// `text` as valid UTF-8 that does not affect its surroundings: bytes that are not UTF-8, control
-/// characters except tab and newline, and characters that reorder the text around them (Unicode
-/// Annex 9: embeddings, overrides, isolates) become U+FFFD.
+/// Returns `text` as valid UTF-8 that does not affect its surroundings: bytes that are not UTF-8,
+/// control characters except tab and newline, and characters that reorder the text around them
+/// (Unicode Annex 9: embeddings, overrides, isolates) become U+FFFD.
 std::string Printable(const std::string& text);
 
-/// Printable(text), escaped for elements and quoted attributes of HTML and SVG. Where the direction
-/// of writing is unknown, put the result into a <bdi> element.
+/// Returns Printable(text), escaped for elements and quoted attributes of HTML and SVG. Where the
+/// direction of writing is unknown, put the result into a <bdi> element.
 std::string EscapeHtml(const std::string& text);
 
-/// JSON in ASCII that cannot end the <script> element around it. Bytes that are not UTF-8 become
-/// U+FFFD.
+/// Returns JSON in ASCII that cannot end the <script> element around it. Bytes that are not UTF-8
+/// become U+FFFD.
 std::string ScriptJson(const nlohmann::json& json);
 
 }  // namespace attention

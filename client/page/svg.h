@@ -17,7 +17,7 @@ struct SvgAttribute {
   SvgAttribute(const char* its_name, Number number)
       : name(its_name), value(Text(static_cast<double>(number))) {}
 
-  /// `number` with at most two decimals; 0 if it is not finite.
+  /// Returns `number` with at most two decimals; "0" if it is not finite.
   static std::string Text(double number);
 
   const char* name;

@@ -13,9 +13,9 @@ namespace attention {
 /// CheckPicture, and a sequence with a layer.
 std::string HtmlPicture(const AttentionPicture& picture);
 
-/// PictureFacts with {colors}, and `weights` in each layer; both in base64: colors are 256 times
-/// red, green, blue; weights, [heads, rows, keys], are weight * 65535 in 16 bits, low byte first.
-/// REQUIRES: CheckPicture.
+/// Returns PictureFacts with {colors}, and with `weights` in each layer, both in base64: colors are
+/// 256 times red, green, blue; weights, [heads, rows, keys], are weight * 65535 in 16 bits, low
+/// byte first. REQUIRES: CheckPicture.
 nlohmann::json PageData(const AttentionPicture& picture);
 
 }  // namespace attention

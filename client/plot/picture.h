@@ -17,7 +17,7 @@ struct LayerPicture {
   int64_t number = 0;          // 3
   std::vector<int64_t> heads;  // numbers of the heads in the layer, [H]
   Tensor weights;              // FP32 [H, rows, keys], each in 0..1
-  /// [1 or H, rows, keys], 1 where a key is hidden from a row; empty if no key is hidden.
+  /// The mask [1 or H, rows, keys], 1 where a key is hidden from a row; empty if no key is hidden.
   std::vector<uint8_t> hidden = {};
   /// The labels of rows and keys, as ShownToken makes them.
   std::vector<std::string> rows = {};
@@ -52,8 +52,8 @@ struct WeightGrid {
 /// Returns the grid of `head`, an index into `layer.heads`; if absent, the mean of all heads.
 WeightGrid GridOf(const LayerPicture& layer, std::optional<int64_t> head);
 
-/// `grid` reduced to at most `max_rows` and `max_keys`. Each cell has the largest weight of the
-/// cells that it combines, and is hidden if all of them are. REQUIRES: both at least 1.
+/// Returns `grid` reduced to at most `max_rows` and `max_keys`. Each cell has the largest weight of
+/// the cells that it combines, and is hidden if all of them are. REQUIRES: both at least 1.
 WeightGrid Pooled(const WeightGrid& grid, int64_t max_rows, int64_t max_keys);
 
 /// Returns the largest weight; 0 for a grid without cells.
@@ -79,7 +79,7 @@ double ScaledShare(float weight, float top);
 /// Returns the weight at the place `share` of that scale.
 double WeightAt(double share, float top);
 
-/// `share` in percent, with three digits: "12.5%".
+/// Returns `share` in percent, with three digits: "12.5%".
 std::string PercentText(double share);
 
 /// Returns the largest weight of all panels, where their common scale of colours ends.
@@ -98,9 +98,9 @@ inline constexpr int64_t kMaxCells = int64_t{16} << 20;
 /// The maximum number of rows, and of keys.
 inline constexpr int64_t kMaxTokens = 8192;
 
-/// INVALID_ARGUMENT for a weight outside 0..1 (the text names layer, head, row, key and value), or
-/// if weights do not fit the labels of their rows and keys. RESOURCE_EXHAUSTED above kMaxTokens or
-/// kMaxCells.
+/// Checks a picture. INVALID_ARGUMENT for a weight outside 0..1 (the text names layer, head, row,
+/// key and value), or if weights do not fit the labels of their rows and keys. RESOURCE_EXHAUSTED
+/// above kMaxTokens or kMaxCells.
 absl::Status CheckPicture(const AttentionPicture& picture);
 
 }  // namespace attention

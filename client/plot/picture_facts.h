@@ -13,11 +13,11 @@ namespace attention {
 /// The key of PictureFacts in the metadata of a file.
 inline constexpr char kPictureFacts[] = "attend.picture";
 
-/// {title, source, hiddenBy, texts, masks, sequences: [{name, layers: [{name, number, heads, rows,
-/// keys, mask, maskHeads, tensor}]}]}. `rows` and `keys` are indices into `texts`, lists of tokens;
-/// `mask` one into `masks`, or -1: in base64, a bit for each of [maskHeads, rows, keys], the lowest
-/// of a byte first. Equal lists and masks are stored once. REQUIRES: names and weights fit
-/// (CheckPicture).
+/// Returns {title, source, hiddenBy, texts, masks, sequences: [{name, layers: [{name, number,
+/// heads, rows, keys, mask, maskHeads, tensor}]}]}. `rows` and `keys` are indices into `texts`,
+/// lists of tokens. `mask` is an index into `masks`, or -1; a mask has, in base64, a bit for each
+/// of [maskHeads, rows, keys], the lowest bit of a byte first. Equal lists and masks are stored
+/// once. REQUIRES: names and weights fit (CheckPicture).
 nlohmann::json PictureFacts(const AttentionPicture& picture);
 
 /// Returns the picture that `facts` describe, with weights from `tensors`. INVALID_ARGUMENT says

@@ -203,7 +203,8 @@ class Sheet {
     return paths;
   }
 
-  /// The n of "every n-th label is drawn": as many as there is room for, with labels `unit` apart.
+  /// Returns the label interval that leaves room for text: every n-th label is drawn. Labels are
+  /// `unit` apart.
   static int64_t LabelsEach(double unit) {
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLineHeight / unit)));
   }

@@ -16,10 +16,10 @@ struct TerminalOptions {
   bool has_colors = false;  // of 24 bits
 };
 
-/// Maps of one sequence, side by side if they fit. Cells are two columns wide, with the token of
-/// each row, if there is room; else a cell is one column wide and combines two rows or more.
-/// Without colours there are five shades. All maps share one scale. REQUIRES: CheckPicture, the
-/// sequence exists, and at least 20 columns.
+/// Returns the maps of one sequence, side by side if they fit. Cells are two columns wide, with the
+/// token of each row, if there is room; else a cell is one column wide and combines two rows or
+/// more. Without colours there are five shades. All maps share one scale. REQUIRES: CheckPicture,
+/// the sequence exists, and at least 20 columns.
 std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptions& options);
 
 }  // namespace attention

@@ -58,7 +58,7 @@ std::string ShownCharacter(absl::string_view bytes, uint32_t value) {
   return std::string(bytes);
 }
 
-/// The columns of a character, whatever the locale of the program: that of the call knows Unicode.
+/// Returns the columns of a character, by a UTF-8 locale whatever the program's is.
 int64_t ColumnsOf(uint32_t value) {
   static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   const locale_t previous = uselocale(unicode);

@@ -70,7 +70,7 @@ std::string SectionHtml(const NamedReport& run, bool is_named) {
                       FactsHtml(run.result), "</section>\n");
 }
 
-/// `json` with all texts, keys included, made Printable.
+/// Returns `json` with all texts, keys included, made Printable.
 Json PrintableJson(const Json& json) {
   if (json.is_string()) {
     return Printable(json.get<std::string>());

@@ -11,19 +11,20 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT names the first field of `sequences` that is wrong, what was expected and what
-/// was found.
+/// Checks the sequences. INVALID_ARGUMENT names the first field of `sequences` that is wrong, what
+/// was expected and what was found.
 absl::Status Validate(std::span<const AttentionSequence> sequences);
 
-/// output = softmax(logits) value for every sequence and head, by online softmax over tiles of keys
-/// (Milakov & Gimelshein 2018; Dao et al. 2022): the score matrix is never stored; or the weighted
-/// mean of the other similarities. Inputs are multiplied as f32 or bf16 (f16 inputs, regression and
-/// linear attention as f32) and accumulated as f32. The output of a row that attends to no key is
-/// zeros. A key that is hidden from a row never reaches that row, even when it holds NaN.
+/// Computes output = softmax(logits) value for every sequence and head, by online softmax over key
+/// tiles (Milakov & Gimelshein 2018; Dao et al. 2022), which never stores the score matrix. For the
+/// other similarities the output is the weighted mean of the values. Inputs are multiplied as f32
+/// or bf16 (f16 inputs, regression and linear attention as f32) and accumulated as f32. The output
+/// of a row that attends to no key is zeros. A key that is hidden from a row never affects that
+/// row, even if it holds NaN.
 ///
-/// The bits of a row depend on its own query, keys, values and options and on the instruction set,
-/// on nothing else: not on the batch, the number of threads, `on_rows`, or how a sequence's rows
-/// are divided into calls. Calls with different workspaces may run at the same time.
+/// The bits of a row depend only on its own query, keys, values and options and on the instruction
+/// set, not on the batch, the number of threads, `on_rows`, or how a sequence's rows are divided
+/// into calls. Calls with different workspaces may run at the same time.
 ///
 /// With `on_rows`, rows are computed in stages of about `block_rows`, and the row ranges of a stage
 /// are announced as soon as they are final. Errors: those of Validate; CANCELLED.

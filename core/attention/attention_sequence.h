@@ -26,15 +26,15 @@ struct AttentionSequence {
   HeadsView query;  // [query_len, num_heads, head_dim]
   HeadsView key;    // [kv_len, num_kv_heads, head_dim]
   HeadsView value;  // [kv_len, num_kv_heads, value_head_dim]
-  /// [query_len, num_heads, value_head_dim]; any dtype.
+  /// The output, [query_len, num_heads, value_head_dim]; any dtype.
   MutableHeadsView output;
-  /// f32 [num_heads, query_len, kv_len], or null.
+  /// The attention weights, f32 [num_heads, query_len, kv_len], or null.
   float* weights = nullptr;
-  /// `k` 0: none.
+  /// The largest weights of each row; `k` 0: none.
   TopWeights top_weights = {};
-  /// f32 [num_heads, query_len], or null: the natural logarithm of the sum of what is normalised
-  /// (softmax: of the exponentials of the logits, sinks apart); -infinity for a row that attends to
-  /// no key. MergePartials needs it.
+  /// The log-sum-exp of each row, f32 [num_heads, query_len], or null: the natural logarithm of the
+  /// sum of what is normalised (softmax: of the exponentials of the logits, without the sinks);
+  /// -infinity for a row that attends to no key. MergePartials needs it.
   float* log_sum_exp = nullptr;
   /// The cache that holds the keys and values, or null. With a cache, `key` and `value` stay empty,
   /// and key_norm and rotary were applied to the keys when these were appended.
@@ -43,7 +43,7 @@ struct AttentionSequence {
 };
 
 /// A callback that the computing thread calls when rows are final, in row order of each sequence.
-/// It returns whether to go on: after false nothing more is computed, and the call returns
+/// It returns whether to continue: after false nothing more is computed, and the call returns
 /// CANCELLED.
 using RowsCallback = std::function<bool(const RowRange& rows)>;
 

@@ -68,9 +68,9 @@ class KvCache {
   /// Returns about how many bytes Reserve would copy.
   size_t BytesToMove(int64_t tokens) const;
 
-  /// key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim], of any
-  /// dtype, are appended. INVALID_ARGUMENT names the extent that is wrong; RESOURCE_EXHAUSTED when
-  /// the budget has no room. After an error the cache is unchanged.
+  /// Appends key [tokens, num_kv_heads, head_dim] and value [tokens, num_kv_heads, value_head_dim],
+  /// of any dtype. INVALID_ARGUMENT names the extent that is wrong; RESOURCE_EXHAUSTED when the
+  /// budget has no room. After an error the cache is unchanged.
   absl::Status Append(const HeadsView& key, const HeadsView& value,
                       const KeyPreparation& preparation = {});
 
@@ -88,9 +88,9 @@ class KvCache {
   /// Gives back the pages that lie within the first `tokens` tokens, and shares those of `other`
   /// instead. REQUIRES: both have one shape, at least `tokens` tokens, and the same first tokens.
   void SharePages(KvCache& other, int64_t tokens);
-  /// Shares the page of `other` that has this cache's last token, and returns its own, which is
-  /// given back when the caller lets it go. REQUIRES: as for SharePages of all tokens; there are
-  /// tokens.
+  /// Shares the page of `other` that has this cache's last token. Returns this cache's own page,
+  /// which is freed when the caller releases it. REQUIRES: SharePages could share all tokens, and
+  /// there is at least one.
   std::shared_ptr<const void> ShareLastPage(KvCache& other);
 
   /// Visits the pages of the tokens. Caches that share a page have it at the same address.

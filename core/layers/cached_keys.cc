@@ -32,8 +32,8 @@ std::string Describe(const KvCacheShape& shape) {
 absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& s, int64_t extra_keys,
                                           KeyValueStorage storage) {
   if (extra_keys > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cache: expected a layer without extra keys, found ", extra_keys, " extra keys"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cache: expected a layer without extra keys, found ", extra_keys));
   }
   if (s.has_memory_values() || s.d_memory != s.d_model) {
     return absl::InvalidArgumentError(
@@ -81,7 +81,7 @@ absl::Status CachedKeys::CheckShared() const {
     if (!is_new) {
       return absl::InvalidArgumentError(
           absl::StrCat("sequence ", sequence,
-                       ": cache: expected one of its own, found that of "
+                       ": cache: expected a cache of its own, found that of "
                        "sequence ",
                        owner->second));
     }

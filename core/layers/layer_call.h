@@ -54,7 +54,7 @@ struct LayerSequence {
   int64_t query_len = 0;
   int64_t first_memory_row = 0;  // in memory; ignored for self-attention
   int64_t memory_len = 0;
-  /// [query_len, d_model], any dtype.
+  /// The output, [query_len, d_model]; any dtype.
   MutableMatrixView output;
   /// The results as in AttentionSequence, with extra_keys() more columns.
   float* weights = nullptr;
@@ -85,10 +85,10 @@ struct LayerCall {
   /// stages.
   RowsCallback on_rows = nullptr;
   int64_t block_rows = 256;
-  /// A function that is called on the calling thread before each slice; it returns whether to go
-  /// on. A slice is about `slice_flops` operations for each thread of the pool, but at least 64
-  /// rows. The function may run another computation on the same pool with another workspace. Null:
-  /// the call is not divided into slices.
+  /// A function that is called on the calling thread before each slice; it returns whether to
+  /// continue. A slice is about `slice_flops` operations for each thread of the pool, but at least
+  /// 64 rows. The function may run another computation on the same pool with another workspace.
+  /// Null: the call is not divided into slices.
   Yield yield = nullptr;
   /// Rotations that the layers of a run share; null: the call makes its own.
   RotaryTables* rotations = nullptr;

@@ -75,14 +75,14 @@ absl::Status Model::CheckGrowth(int64_t cached_len, int64_t new_tokens) const {
     if (length > rotary.max_positions.value_or(length)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "model ", info().name, ": expected at most ", *rotary.max_positions,
-          " positions, as its rotations stand for, found a sequence that ends at ", length));
+          " positions, for which its rotations are valid, found a sequence that ends at ", length));
     }
     const int64_t limit = rotary.long_from;
     if (!rotary.long_frequencies.empty() && cached_len > 0 && cached_len <= limit &&
         length > limit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "model ", info().name, ": its rotations change beyond ", limit,
-          " tokens: expected a sequence that stays within them or is begun anew, found one of ",
+          " tokens: expected a sequence that stays within them or starts again, found one of ",
           cached_len, " cached tokens and ", new_tokens, " more"));
     }
   }

@@ -24,7 +24,7 @@ struct LinearDescription {
   };
 
   std::string weight;
-  /// [channels], or empty: none.
+  /// The name of the bias, a tensor [channels]; empty: no bias.
   std::string bias;
   int64_t in_features = 0;
   int64_t out_features = 0;

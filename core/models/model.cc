@@ -23,7 +23,7 @@ absl::Status CheckRange(const char* field, std::span<const int32_t> values, int6
 
 RmsNorm Borrow(const Norm& norm) { return {norm.weight.data(), norm.epsilon}; }
 
-/// Row `id` of the table, f32.
+/// Copies row `id` of the token table to `row`, as f32.
 void CopyTokenRow(const ModelParts& state, int32_t id, float* row) {
   const Embedding& embedding = *state.embedding;
   const int64_t width = state.info.d_model;

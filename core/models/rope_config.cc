@@ -78,7 +78,7 @@ int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rul
                   absl::StrCat(partial));
   }
   if (width % 2 != 0 && width == rules.head_dim) {
-    config.Refuse("head_dim", "an even number, for pairs of elements are rotated",
+    config.Refuse("head_dim", "an even number, since elements are rotated in pairs",
                   absl::StrCat(width));
   }
   return width;

@@ -12,6 +12,7 @@ namespace attention {
 /// learned positions, not causal.
 SeededModelSpec DemoModelSpec();
 
+/// Parses the specification of a model:
 /// `NAME:d_model=768,num_heads=12[,num_kv_heads=..][,head_dim=..][,value_head_dim=..][,vocab_size=..]
 /// [,max_positions=..][,dtype=fp32|bf16][,causal=true|false][,seed=..]`. INVALID_ARGUMENT names the
 /// key.

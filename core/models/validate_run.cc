@@ -30,7 +30,8 @@ absl::Status CheckWanted(int64_t index, const Model& model, const ModelSequence&
   const bool wants_logits =
       s.wanted == ModelOutput::kLogits || s.wanted == ModelOutput::kLastLogits;
   if (wants_logits && !info.has_logits) {
-    return WrongField({"wanted", "", index}, "no logits of a model without them", "logits");
+    return WrongField({"wanted", "", index}, "an output of the model, which has no logits",
+                      "logits");
   }
   RETURN_IF_ERROR(CheckEarlier(index, info, s));
   const Model::OutputExtents extents = model.OutputOf(s.wanted, s.earlier.rows + s.seq_len);

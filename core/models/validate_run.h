@@ -6,7 +6,8 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT names the wrong field of the call, what was expected and what was found.
+/// Checks a run of the whole stack. INVALID_ARGUMENT names the wrong field of the call, what was
+/// expected and what was found.
 absl::Status ValidateRun(const Model& model, const ModelCall& call);
 
 }  // namespace attention

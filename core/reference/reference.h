@@ -87,8 +87,9 @@ struct AttentionResult {
   std::vector<double> log_sum_exp;  // [num_heads, query_len], without sinks
 };
 
-/// query [query_len, num_heads, head_dim], key [kv_len, num_kv_heads, head_dim], value [kv_len,
-/// num_kv_heads, value_head_dim], all dense. The output of a row that attends to no key is zeros.
+/// Computes attention over query [query_len, num_heads, head_dim], key [kv_len, num_kv_heads,
+/// head_dim] and value [kv_len, num_kv_heads, value_head_dim], all dense. The output of a row that
+/// attends to no key is zeros.
 AttentionResult Attention(const Extents& extents, const std::vector<double>& query,
                           const std::vector<double>& key, const std::vector<double>& value,
                           const Options& options);

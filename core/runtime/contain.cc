@@ -32,7 +32,7 @@ absl::Status StatusOfException(std::string_view work) noexcept {
   } catch (const std::bad_alloc& error) {
     const std::string_view what = error.what();
     return Failed(absl::StatusCode::kResourceExhausted, work,
-                  what == "std::bad_alloc" ? "the system gives no memory" : error.what());
+                  what == "std::bad_alloc" ? "out of memory" : error.what());
   } catch (const std::system_error& error) {
     return Failed(
         IsShortage(error) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,

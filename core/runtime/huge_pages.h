@@ -21,7 +21,7 @@ void UnmapHugePages(std::byte* data, size_t size_bytes);
 class MappedBuffer {
  public:
   MappedBuffer() = default;
-  /// Its pages come from `node`, or from all NUMA nodes in turn.
+  /// Maps memory whose pages come from `node`, or from all NUMA nodes in turn.
   explicit MappedBuffer(size_t size_bytes, int node = kAllNumaNodes);
   MappedBuffer(MappedBuffer&& other) noexcept;
   MappedBuffer& operator=(MappedBuffer&& other) noexcept;

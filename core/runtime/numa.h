@@ -25,10 +25,10 @@ std::vector<NumaNode> ReadNumaNodes(const std::string& root, const std::vector<i
 
 /// The system calls, which tests replace. They return an error number of errno(3), 0 for success.
 struct NumaCalls {
-  /// mbind(2): pages of this memory that nobody has touched yet come from these nodes in turn; with
-  /// a single node, from it as long as it has memory.
+  /// Calls mbind(2): pages of this memory that were never touched will come from these nodes in
+  /// turn; with a single node, from it as long as it has memory.
   std::function<int(void* data, size_t size_bytes, const std::vector<int>& node_ids)> bind_memory;
-  /// sched_setaffinity(2) of the calling thread.
+  /// Calls sched_setaffinity(2) for the calling thread.
   std::function<int(const std::vector<int>& cpus)> pin_thread;
 };
 NumaCalls SystemNumaCalls();

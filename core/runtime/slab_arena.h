@@ -41,7 +41,8 @@ class SlabArena {
   const size_t slab_bytes_;
   Mutex mutex_;
   std::list<Slab> full_ ABSL_GUARDED_BY(mutex_);
-  // Slabs with a free slot. One without a slot in use is the last, so that it is taken from last.
+  // The slabs with a free slot. A slab without a slot in use is the last, so that the others fill
+  // first.
   std::list<Slab> with_room_ ABSL_GUARDED_BY(mutex_);
   Slab* unused_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the slab without a slot in use that is kept
 };

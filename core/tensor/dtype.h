@@ -9,10 +9,10 @@ namespace attention {
 
 enum class Dtype : uint8_t { kF32, kBf16, kF16 };
 
-/// Bytes of one element.
+/// Returns the size of one element in bytes.
 constexpr size_t SizeOf(Dtype dtype) { return dtype == Dtype::kF32 ? 4 : 2; }
 
-/// "FP32", "BF16" or "FP16".
+/// Returns "FP32", "BF16" or "FP16".
 std::string_view Name(Dtype dtype);
 
 /// bfloat16: the upper half of an IEEE binary32.

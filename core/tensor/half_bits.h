@@ -1,6 +1,7 @@
 // Conversion between the bits of f32 and those of bf16 and f16, for scalar code and for the vector
-// code of each instruction set alike. No function has branches but selects, and floating-point
-// exceptions do not matter (-fno-trapping-math), so that loops over them become vector code.
+// code of each instruction set alike. The functions select values instead of branching, and ignore
+// floating-point exceptions (-fno-trapping-math), so that the compiler can vectorize loops over
+// them.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,14 @@
 namespace attention {
 namespace {  // each instruction set has its own copy
 
-/// Rounds to nearest even; NaN becomes a quiet NaN.
+/// Rounds an f32 to bf16, to nearest even; NaN becomes a quiet NaN.
 [[maybe_unused]] inline uint16_t Bf16BitsOfF32(uint32_t bits) {
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const uint32_t quiet_nan = (bits >> 16) | 0x40;
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
+/// Converts bf16 to f32, exactly.
 [[maybe_unused]] inline uint32_t F32BitsOfBf16(uint16_t bits) {
   return static_cast<uint32_t>(bits) << 16;
 }
@@ -29,7 +31,7 @@ constexpr uint32_t kF16MinNormal = (127 - 14) << kF32MantissaBits;  // 2^-14
 constexpr uint32_t kF16Overflow = (127 + 16) << kF32MantissaBits;   // 2^16
 constexpr uint32_t kExponentRebias = (127 - 15) << kF32MantissaBits;
 
-/// Exact; NaN keeps its bits.
+/// Converts f16 to f32, exactly; NaN keeps its bits.
 [[maybe_unused]] inline uint32_t F32BitsOfF16(uint16_t bits) {
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << kMantissaShift;
   const uint32_t normal = magnitude + kExponentRebias;
@@ -43,7 +45,7 @@ constexpr uint32_t kExponentRebias = (127 - 15) << kF32MantissaBits;
   return result | static_cast<uint32_t>(bits & 0x8000) << 16;
 }
 
-/// Rounds to nearest even; overflows to infinity; NaN becomes a quiet NaN.
+/// Rounds an f32 to f16, to nearest even; larger values become infinity, NaN a quiet NaN.
 [[maybe_unused]] inline uint16_t F16BitsOfF32(uint32_t bits) {
   const uint32_t magnitude = bits & kF32MagnitudeMask;
   // [65520, 65536) carries into the exponent, which makes it infinity.

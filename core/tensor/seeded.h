@@ -33,8 +33,9 @@ struct SeededLayer {
 SeededLayer MakeSeededLayer(uint64_t model_seed, Dtype dtype, int64_t d_model, int64_t num_heads,
                             int64_t num_kv_heads, int64_t head_dim, int64_t value_head_dim);
 
-/// Rows of the seeded token or position table (`part` "token_embedding" or "position_embedding"):
-/// f32 [count, d_model], standard deviation 1 for tokens and 0.1 for positions, rounded to `dtype`.
+/// Returns rows of the seeded token or position table (`part` "token_embedding" or
+/// "position_embedding"): f32 [count, d_model], standard deviation 1 for tokens and 0.1 for
+/// positions, rounded to `dtype`.
 std::vector<float> MakeSeededEmbedding(uint64_t model_seed, Dtype dtype, std::string_view part,
                                        int64_t count, int64_t d_model);
 

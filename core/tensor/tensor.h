@@ -14,7 +14,7 @@ namespace attention {
 
 using Shape = std::vector<int64_t>;
 
-/// Product of the extents. REQUIRES: every extent >= 0 and the product fits.
+/// Returns the product of the extents. REQUIRES: every extent >= 0 and the product fits.
 int64_t NumElements(const Shape& shape);
 
 /// Returns the size in bytes of a tensor with elements of `element_bytes` bytes; nullopt if it is
@@ -54,7 +54,7 @@ class Tensor {
   AlignedBuffer buffer_;
 };
 
-/// Borrowed `[rows, cols]`: columns contiguous, rows `row_stride` elements apart.
+/// A borrowed matrix `[rows, cols]`: columns are contiguous, rows are `row_stride` elements apart.
 template <typename Pointer>
 struct BasicMatrixView {
   Pointer data = nullptr;
@@ -66,8 +66,8 @@ struct BasicMatrixView {
 using MatrixView = BasicMatrixView<const void*>;
 using MutableMatrixView = BasicMatrixView<void*>;
 
-/// Borrowed `[tokens, num_heads, head_dim]`: a head's elements contiguous, heads and tokens any
-/// stride (in elements).
+/// Borrowed heads `[tokens, num_heads, head_dim]`: the elements of a head are contiguous; heads and
+/// tokens have any stride (in elements).
 template <typename Pointer>
 struct BasicHeadsView {
   Pointer data = nullptr;
@@ -88,7 +88,7 @@ BasicHeadsView<Pointer> DenseHeads(Pointer data, Dtype dtype, int64_t tokens, in
   return {data, dtype, tokens, num_heads, head_dim, num_heads * head_dim, head_dim};
 }
 
-/// Address of element `index` of `data`.
+/// Returns the address of element `index` of `data`.
 inline const void* ElementAt(const void* data, Dtype dtype, int64_t index) {
   return static_cast<const std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
 }

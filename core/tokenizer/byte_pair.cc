@@ -97,7 +97,7 @@ absl::Status BytePairModel::AddUnknown(std::string_view symbol, std::optional<in
   pending = vocabulary_.Find(*unknown_token_);
   if (!pending.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "text: expected characters that the vocabulary spells, for it has no unknown token \"",
+        "text: expected characters in the vocabulary, since it has no unknown token \"",
         *unknown_token_, "\", found \"", std::string(symbol), "\""));
   }
   return absl::OkStatus();

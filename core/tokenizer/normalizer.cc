@@ -29,8 +29,8 @@ void Filter(Piece& piece, Keep keep) {
 }
 
 absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
-  // The first part is normalized alone. Composition across its end could make its length inexact;
-  // no piece begins there then.
+  // Normalizes the bytes of the first character alone, to get their new length. It is inexact if
+  // the character is composed with the next one, but then no piece begins between the two.
   ASSIGN_OR_RETURN(const std::string first,
                    Normalized(form, std::string_view(piece.text).substr(0, piece.first_bytes)));
   ASSIGN_OR_RETURN(piece.text, Normalized(form, piece.text));

@@ -64,7 +64,7 @@ absl::StatusOr<PostProcessor::Part> ParsePart(const JsonObject& step, const Json
   if (!is_text) {
     ASSIGN_OR_RETURN(part.ids, ParseSpecialIds(step, name));
   } else if (name != "A") {
-    return object.Wrong("id", "\"A\", the one text there is");
+    return object.Wrong("id", "\"A\", since only one text is supported");
   }
   return part;
 }

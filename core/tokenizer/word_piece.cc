@@ -92,8 +92,8 @@ absl::Status WordPieceModel::Tokenize(std::string_view word, const Yield&,
   const std::optional<int32_t> unknown = vocabulary_.Find(unknown_token_);
   if (!unknown.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "text: expected words that the vocabulary spells, for it has no unknown token \"",
-        unknown_token_, "\", found \"", ShownBytes(word.substr(0, kMaxShownWordBytes)), "\""));
+        "text: expected words in the vocabulary, since it has no unknown token \"", unknown_token_,
+        "\", found \"", ShownBytes(word.substr(0, kMaxShownWordBytes)), "\""));
   }
   ids.resize(size);
   ids.push_back(*unknown);

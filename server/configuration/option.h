@@ -30,7 +30,8 @@ struct Option {
     kSwitch,
   };
 
-  /// "max-queue-bytes": --max-queue-bytes, ATTEND_MAX_QUEUE_BYTES, "max_queue_bytes" in a file.
+  /// The name, for example "max-queue-bytes" for --max-queue-bytes, ATTEND_MAX_QUEUE_BYTES, and
+  /// "max_queue_bytes" in a file.
   std::string name;
   Type type = Type::kText;
   bool is_repeatable = false;

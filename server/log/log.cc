@@ -120,7 +120,7 @@ void Log(LogLevel level, std::string_view text) {
 void LogFailure(const absl::Status& status) noexcept {
   try {
     Log(LogLevel::kError,
-        status.message().empty() ? "the system gives no memory" : std::string(status.message()));
+        status.message().empty() ? "out of memory" : std::string(status.message()));
   } catch (...) {  // there is no memory for the line either
   }
 }

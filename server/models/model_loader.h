@@ -29,15 +29,16 @@ struct ModelLoaderOptions {
 struct ModelRequest {
   std::string name;
   std::optional<int64_t> version = {};
-  /// Asked before the work begins, and repeatedly during long work; any thread.
+  /// Returns whether the caller no longer waits. It is called before the work begins, and
+  /// repeatedly during long work, by any thread.
   std::function<bool()> is_cancelled;
 };
 
 /// One thread of low priority reads, checks, packs and warms up models, one after the other, and
 /// frees unused ones. Loading therefore takes at most one core, and only time that serving leaves.
 /// Thread-safe. Each `done` is called once, by that thread, or by the caller's thread when the
-/// request is refused: RESOURCE_EXHAUSTED when too many wait, UNAVAILABLE after Close. CANCELLED
-/// has no reader, since the caller asked for it.
+/// request is refused: RESOURCE_EXHAUSTED when too many wait, UNAVAILABLE after Close. A request
+/// that its caller cancelled ends with CANCELLED, which the caller does not receive.
 class ModelLoader {
  public:
   using Done = std::function<void(const absl::Status& status)>;

@@ -20,7 +20,7 @@ enum class ModelPhase {
 
 struct ModelState {
   std::string name;
-  /// 0: the error concerns the name as a whole.
+  /// The version; 0: the error concerns the name as a whole.
   int64_t version = 0;
   ModelPhase phase = ModelPhase::kUnloaded;
   /// Also true with kLoading and kFailed, while the version that was loaded earlier still serves.

@@ -14,7 +14,7 @@ namespace attention {
 struct Probe {
   /// The number of tokens of the one sequence, and of its memory if it has one.
   int64_t num_tokens = 0;
-  /// Asked between sublayers whether to continue; may be null.
+  /// A function that is called between sublayers and returns whether to continue; may be null.
   Yield yield = nullptr;
 };
 

@@ -28,7 +28,7 @@ struct ServingEnvironment {
   ModelRepository& repository;
   LoadFunction load;
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  /// Asked before each load whether to continue.
+  /// A function that is called before each load and returns whether to continue.
   Yield yield;
   /// Makes the owner of a model that is to serve, and so decides which thread destroys it.
   std::function<std::shared_ptr<const Model>(std::unique_ptr<Model>)> share;
@@ -40,7 +40,7 @@ struct ServingEnvironment {
 /// A version; used by one thread.
 class ServedVersion {
  public:
-  /// `number` 0 stands for errors of the name as a whole.
+  /// Makes a version. `number` 0 stands for errors of the name as a whole.
   ServedVersion(const ServingEnvironment& environment, const std::string& name, int64_t number);
 
   const ModelState& state() const { return state_; }

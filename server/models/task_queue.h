@@ -12,7 +12,7 @@
 
 namespace attention {
 
-/// Thread-safe.
+/// A queue of tasks. Thread-safe.
 class TaskQueue {
  public:
   /// A task is called once: with OK to do its work, or with an error if it will not run.

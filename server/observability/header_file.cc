@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> ReadHeaderFile(const std::string& path)
     }
     if (!IsHeader(line)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": line ", number, ": expected NAME: VALUE, found something else"));
+          absl::StrCat(path, ": line ", number, ": expected NAME: VALUE"));
     }
     headers.emplace_back(line);
   }

@@ -19,7 +19,7 @@ class HttpPoster {
   static constexpr absl::Duration kConnectTimeout = absl::Seconds(3);
   static constexpr absl::Duration kTimeout = absl::Seconds(10);
 
-  /// INVALID_ARGUMENT for a text that is no URL of http or https.
+  /// Makes a poster. INVALID_ARGUMENT for a text that is no URL of http or https.
   static absl::StatusOr<std::unique_ptr<HttpPoster>> Create(const std::string& url);
   ~HttpPoster();
   HttpPoster(const HttpPoster&) = delete;

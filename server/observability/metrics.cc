@@ -116,11 +116,9 @@ void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
   text.Sample({}, executor.rows, 1);
   text.Family("attend_batch_requests", "histogram", "Requests of a batch.");
   text.Sample({}, executor.requests, 1);
-  text.Counter(
-      "attend_padding_tokens_total",
-      "Query rows that were computed although no request asked for them: 0, since batches have no "
-      "padding.",
-      static_cast<double>(executor.padding_tokens));
+  text.Counter("attend_padding_tokens_total",
+               "Padding rows that were computed; always 0, because batches are packed.",
+               static_cast<double>(executor.padding_tokens));
   text.Counter("attend_interleaved_batches_total",
                "Batches of short requests that ran between the slices of a longer batch.",
                static_cast<double>(executor.interleaved_batches));
@@ -148,7 +146,7 @@ void WritePrefixes(const PrefixStatistics& prefixes, MetricsText& text) {
                "Sequences whose first tokens the prefix cache had (--prefix-cache-bytes).",
                static_cast<double>(prefixes.hits));
   text.Counter("attend_prefix_cache_misses_total",
-               "Sequences of which the prefix cache could have had tokens, and had none.",
+               "Sequences that could use the prefix cache and found no tokens in it (misses).",
                static_cast<double>(prefixes.misses));
   text.Counter("attend_prefix_cache_tokens_total",
                "Tokens that were not computed, since the prefix cache had them.",

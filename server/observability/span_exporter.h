@@ -45,7 +45,7 @@ class SpanExporter {
   static constexpr absl::Duration kMaxDelay = absl::Seconds(1);
   static constexpr absl::Duration kMaxRetryTime = absl::Seconds(60);
 
-  /// INVALID_ARGUMENT for an invalid endpoint or ratio.
+  /// Starts an exporter. INVALID_ARGUMENT for an invalid endpoint or ratio.
   static absl::StatusOr<std::unique_ptr<SpanExporter>> Create(const SpanExporterOptions& options);
   /// Calls Finish.
   ~SpanExporter();

@@ -122,7 +122,7 @@ class Executor {
   RequestQueue queue_;
   SidePool side_;
   Batcher batcher_;
-  /// Lives until the compute threads, which inherit the policy, are started.
+  /// The scheduling policy that the compute threads inherit; destroyed after they have started.
   std::optional<BatchPolicy> policy_{std::in_place};
   ThreadPool pool_;
   std::array<BatchRunner, kLevels> runners_;

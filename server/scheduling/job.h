@@ -129,8 +129,8 @@ class Job {
   }
 
   /// Takes the memory of caches that the computation needs, when a batch takes the job. Returns
-  /// false when there is none: then the job needs none any more, but more work as its description
-  /// says, and must be queued again. Does not throw.
+  /// false when there is no memory. The job then runs without cached tokens (its cost in
+  /// description() grows) and must be queued again. Does not throw.
   virtual bool TakeMemory() { return true; }
   /// Allocates the memory of the reply.
   virtual void Prepare() = 0;

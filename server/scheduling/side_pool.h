@@ -44,7 +44,7 @@ class SidePool {
   int64_t waiting() const;
 
  private:
-  /// Finish tag, and number of arrival.
+  /// The order of tasks: by finish tag, then by number of arrival.
   using Order = std::tuple<int64_t, int64_t>;
   struct Entry {
     SideTask task;

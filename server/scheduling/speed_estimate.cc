@@ -5,13 +5,13 @@
 namespace attention {
 namespace {
 
-// The weight of a batch relative to the next one.
+// The factor by which each batch reduces the weight of all earlier batches.
 constexpr double kDecay = 0.9;
-// That weight when the next batch took less than half of the expected time. The older ones then
-// met a temporary delay or a slower machine, and their estimate would refuse requests.
+// The factor of a batch that took less than half of the expected time. A temporary delay or a
+// slower machine then affected the earlier batches, whose estimate would refuse requests.
 constexpr double kDecayWhenFaster = 0.5;
-// The number of first batches of a kind that do not count: they generate code, and touch memory for
-// the first time.
+// The number of first batches of a kind that are not measured: they generate code, and touch memory
+// for the first time.
 constexpr int64_t kFirstBatches = 2;
 // The estimate for one thread before any batch ran. It is that of a fast machine, so that no
 // request is refused because of a guess.

@@ -26,7 +26,7 @@ class Access {
   struct Rules {
     /// Null: callers need no token. Outlives this.
     TokenStore* tokens = nullptr;
-    /// Every caller of the listener is an administrator, and needs no token.
+    /// Whether every caller of the listener is an administrator, and needs no token.
     bool is_trusted = false;
     /// The calls without work that a host may make at once, and in each second, before its new
     /// connections have to wait.
@@ -45,8 +45,8 @@ class Access {
 
   /// Counts a call at its arrival: it brings no work yet.
   void CountCall(const grpc::ServerContext& context) const;
-  /// Tells that the call's request has come, or the first of them. A call that needs no right
-  /// counts nevertheless.
+  /// Notes that the first request of a call has arrived, so that the call no longer counts as one
+  /// without work. A call that needs no right still counts.
   void CountRequest(const grpc::ServerContext& context, Right right) const;
   /// The pace of the hosts whose calls bring no work.
   ConnectionPace& pace() const { return pace_; }

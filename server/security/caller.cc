@@ -26,7 +26,7 @@ absl::Status Caller::CheckModel(const std::string& model) const {
 absl::Status Caller::HideOtherModels(const absl::Status& status) const {
   return models != nullptr && absl::IsNotFound(status)
              ? absl::NotFoundError(
-                   "model: expected one that is served, found none of that name and version; "
+                   "model: expected the name and version of a served model, found another; "
                    "ListModels lists them")
              : status;
 }

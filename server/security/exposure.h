@@ -8,9 +8,9 @@
 
 namespace attention {
 
-/// INVALID_ARGUMENT for an invalid address and, without --insecure, for an address that other
-/// machines reach in plaintext, or that lets them administer the server without a token. The text
-/// gives the alternatives.
+/// Checks the addresses of the listeners. INVALID_ARGUMENT for an invalid address and, without
+/// --insecure, for an address that other machines reach in plaintext, or that lets them administer
+/// the server without a token. The text gives the alternatives.
 absl::Status CheckExposure(const ServerOptions& options);
 
 /// Returns a warning, with the alternative, if other machines reach a listener in plaintext because

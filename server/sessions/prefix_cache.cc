@@ -196,7 +196,7 @@ PrefixCache::Trees::iterator PrefixCache::RemoveTree(Trees::iterator tree) {
   return next;
 }
 
-// Nobody holds a part of them: who holds a prefix has its model.
+// No request holds a part of these trees: a holder keeps the model alive.
 void PrefixCache::RemoveTreesOfGoneModels() {
   for (auto tree = trees_.begin(); tree != trees_.end();) {
     tree = tree->second.model.expired() ? RemoveTree(tree) : std::next(tree);

@@ -1,4 +1,4 @@
-// A radix tree of computed tokens: those of sequences that begin alike are stored once.
+// A radix tree of computed tokens, which stores common prefixes of sequences once.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class PrefixTree {
     bool is_leaf() const { return children.empty(); }
     int64_t begin() const { return end - static_cast<int64_t>(ids.size()); }
   };
-  /// Nodes and pages that have left a tree. To destroy them takes long: it gives memory back.
+  /// Nodes and pages that have left a tree. Destroying them is slow, since it frees memory.
   struct Removed {
     std::multimap<int32_t, std::unique_ptr<Node>> nodes;
     std::vector<std::shared_ptr<const void>> pages;
@@ -83,16 +83,17 @@ class PrefixTree {
   Match Find(std::span<const int32_t> ids);
   /// Returns the tokens of a match.
   Prefix Take(const Match& match) const;
-  /// Adds the tokens behind `match`, which is that of their ids; `chunks` are those of the tokens'
-  /// hidden states. Returns the new leaf. Nodes before it whose last page nobody else in the tree
-  /// has share the leaf's page instead, which has the same tokens and more. REQUIRES: known <=
-  /// match.length < ids. When it throws std::bad_alloc, the tree has the same tokens as before.
+  /// Adds the tokens after `match`, which is the result of Find(tokens.ids); `chunks` hold the
+  /// hidden states of tokens.hidden. Returns the new leaf. Ancestors that alone in the tree own
+  /// their last page share the leaf's page instead, which has the same tokens and more. REQUIRES:
+  /// known <= match.length < ids. If it throws std::bad_alloc, the tree has the same tokens as
+  /// before.
   Node* Add(const Match& match, const ComputedTokens& tokens, const HiddenChunks& chunks,
             Removed& removed);
   /// Removes a leaf. Does not throw. REQUIRES: it is not the root.
   void Remove(Node* leaf, Removed& removed);
-  /// Returns whether the leaf is held, or caches outside of the tree have pages of its tokens: then
-  /// its removal gains no memory.
+  /// Returns whether the leaf is held, or caches outside of the tree use pages of its tokens, so
+  /// that its removal frees no memory.
   bool IsInUse(const Node& leaf) const;
 
   /// Returns the size of the tree's pages and chunks, each counted once, and of its ids.
@@ -108,9 +109,9 @@ class PrefixTree {
 
   /// Divides the node at token `at`, counted from the root. Returns the new node before it.
   Node* Split(Node* node, int64_t at);
-  /// Lets nodes before the leaf share its page, as Add says.
+  /// Makes ancestors share the leaf's page, as Add describes.
   void ShareLastPages(Node& leaf, Removed& removed);
-  /// Makes the entries of uses_ that Count needs.
+  /// Allocates the entries of uses_ that Count needs.
   void PrepareCount(const Node& node);
   void Count(const Node& node);
   void Uncount(const Node& node);

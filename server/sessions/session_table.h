@@ -113,7 +113,8 @@ class SessionTable {
   };
 
   void Leave(const std::string& account);
-  /// EndOneParkedFor with any measure of what accounts have; the measure is called under the lock.
+  /// Does what EndOneParkedFor does, with any measure of what accounts have. Calls the measure
+  /// under the lock.
   bool EndOneParked(const std::string& account,
                     absl::FunctionRef<int64_t(const std::string&)> bytes_of);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -44,7 +44,7 @@ attend usr/share/zsh/vendor-completions/_attend usr/share/doc/attend/copyright u
 END
 [ -z "$(cut -d' ' -f2 "$root/files" | sort | uniq -d)" ] || fail "in both packages: $(cut -d' ' -f2 "$root/files" | sort | uniq -d)"
 odd=$(for name in attend-server attend; do dpkg-deb --contents "$root/package/$name"_*.deb; done | grep -vE '^(-rw-r--r--|-rwxr-xr-x|drwxr-xr-x|lrwxrwxrwx) root/root ' || true)
-[ -z "$odd" ] || fail "not everybody's to read, or others' to write: $odd"
+[ -z "$odd" ] || fail "not owned by root, not readable by all, or writable by others: $odd"
 for file in "$root"/tree/usr/local "$root"/tree/usr/include "$root"/tree/usr/lib/*/cmake; do
   [ ! -e "$file" ] || fail "the package has ${file#"$root/tree"}"
 done

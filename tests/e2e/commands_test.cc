@@ -183,7 +183,7 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
       {{"models", "--colour"}, "--colour"},
       {{"models", "--load=a:0"}, "expected NAME or NAME:VERSION"},
       {{"models", "--verify=a:"}, "expected NAME or NAME:VERSION"},
-      {{"models", "--states", "--reload"}, "at most 1"},
+      {{"models", "--states", "--reload"}, "only one of"},
   };
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = RunAttend(arguments);

@@ -30,7 +30,7 @@ absl::Status WrongNpy(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
-/// The text after `'key':`, leading blanks removed; empty when there is no such key.
+/// Returns the text after `'key':` without leading blanks; empty when there is no such key.
 absl::string_view ValueOf(absl::string_view dict, absl::string_view key) {
   for (const char quote : {'\'', '"'}) {
     const std::string quoted = absl::StrCat(std::string(1, quote), key, std::string(1, quote));

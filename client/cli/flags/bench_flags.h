@@ -41,7 +41,7 @@ struct BenchFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddBenchFlags(CLI::App& command, BenchFlags& flags);
 
-/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+/// Returns INVALID_ARGUMENT for flags that are valid alone and cannot be combined.
 absl::Status CheckBenchFlags(const BenchFlags& flags);
 
 /// Returns the plan that the flags describe. Errors of PlanOf(LoadFlags). REQUIRES, as the

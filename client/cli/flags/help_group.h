@@ -38,7 +38,7 @@ struct FlagRule {
   bool is_broken;
   const char* text;
 };
-/// INVALID_ARGUMENT with the text of the first rule that is broken.
+/// Returns INVALID_ARGUMENT with the text of the first rule that is broken.
 inline absl::Status CheckRules(std::initializer_list<FlagRule> rules) {
   for (const FlagRule& rule : rules) {
     if (rule.is_broken) {

@@ -63,7 +63,7 @@ struct LoadFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddLoadFlags(CLI::App& command, LoadFlags& flags);
 
-/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+/// Returns INVALID_ARGUMENT for flags that are valid alone and cannot be combined.
 absl::Status CheckLoadFlags(const LoadFlags& flags);
 
 /// Returns the plan that the flags describe, without the connection, the timeout and the samples.

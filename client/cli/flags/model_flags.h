@@ -31,7 +31,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags);
 /// Adds --cache-dtype, for sessions.
 CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype);
 
-/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+/// Returns INVALID_ARGUMENT for flags that are valid alone and cannot be combined.
 absl::Status CheckModelFlags(const ModelFlags& flags);
 
 /// Writes the flags to `request`. REQUIRES: CheckModelFlags is OK.

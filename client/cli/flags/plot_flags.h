@@ -28,16 +28,16 @@ struct PlotFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddPlotFlags(CLI::App& command, PlotFlags& flags);
 
-/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+/// Returns INVALID_ARGUMENT for flags that are valid alone and cannot be combined.
 absl::Status CheckPlotFlags(const PlotFlags& flags);
 
 /// Returns the format of the picture: "terminal", "svg" or "html"; empty if the output's name says
 /// none.
 std::string FormatOf(const PlotFlags& flags);
 
-/// Options for the terminal at standard output. Colours and width are those of the terminal, unless
-/// the flags say otherwise; there are no colours if standard output is not a terminal or NO_COLOR
-/// (no-color.org) is set.
+/// Returns the options for the terminal at standard output. Colours and width are those of the
+/// terminal, unless the flags say otherwise; there are no colours if standard output is not a
+/// terminal or NO_COLOR (no-color.org) is set.
 TerminalOptions TerminalOf(const PlotFlags& flags);
 
 }  // namespace attention

@@ -17,7 +17,7 @@ namespace attention {
 
 struct RequestFlags {
   std::string model = "demo";
-  // Exactly one of these, query with key and value.
+  // The input: exactly one of these members, where query, key and value count as one.
   std::string input;
   Shape random;
   RaggedTokens tokens;
@@ -43,7 +43,7 @@ struct RequestFlags {
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.
 void AddRequestFlags(CLI::App& command, RequestFlags& flags);
 
-/// INVALID_ARGUMENT when the flags, each fine alone, do not go together.
+/// Returns INVALID_ARGUMENT for flags that are valid alone and cannot be combined.
 absl::Status CheckRequestFlags(const RequestFlags& flags);
 
 /// Reads or generates the tensors. Asks the server for the vocabulary if tokens are to be random.

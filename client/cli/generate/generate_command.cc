@@ -49,7 +49,7 @@ bool CanGenerate(const v1::Model& model) {
   return model.has_logits() && model.causal() && !model.has_encoder();
 }
 
-/// The model called `name`, or without a name the only one that can generate text.
+/// Returns the model called `name`, or without a name the only one that can generate text.
 absl::StatusOr<v1::Model> ChooseModel(const std::string& name, AttentionClient& client) {
   if (!name.empty()) {
     ASSIGN_OR_RETURN(const NamedVersion named, ParseNamedVersion(name));
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> OpenSession(const GenerateFlags& f
       {.connection = flags.server.connection, .timeout = flags.server.timeout}, open);
 }
 
-/// `text` without control characters, by which a model could control the terminal.
+/// Replaces the control characters of `text`, by which a model could control the terminal.
 std::string ForTerminal(std::string text) {
   for (char& c : text) {
     const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;

@@ -18,17 +18,18 @@
 namespace attention {
 
 struct SamplerOptions {
-  /// 0: always the likeliest token.
+  /// The temperature; 0: always the likeliest token.
   double temperature = 0;
-  /// Only the k likeliest tokens are candidates. At least 1.
+  /// The number of likeliest tokens that are candidates, at least 1.
   int64_t top_k = 40;
-  /// Only the likeliest of these that together have this probability are candidates (A. Holtzman
-  /// et al., "The Curious Case of Neural Text Degeneration", 2020). In (0, 1].
+  /// The probability that the candidates have together, in (0, 1]: only the likeliest of the top_k
+  /// tokens are candidates (A. Holtzman et al., "The Curious Case of Neural Text Degeneration",
+  /// 2020).
   double top_p = 1;
   uint64_t seed = 0;
 };
 
-/// Chooses tokens; the same ones for the same seed, on every machine.
+/// Chooses tokens: the same tokens for the same seed, on every machine.
 class TokenSampler {
  public:
   explicit TokenSampler(const SamplerOptions& options)
@@ -59,7 +60,7 @@ struct Generated {
   int64_t prompt_tokens = 0;
   std::vector<int32_t> ids;  // without the id that ended the text
   std::string text;          // of a model with a tokenizer
-  /// Why generation ended: "length" (max_tokens), "stop" (an id or a text), or "full"
+  /// The reason for the end: "length" (max_tokens), "stop" (an id or a text), or "full"
   /// (max_positions).
   std::string finish;
   /// The time from the prompt to the first token, and from there to the last.
@@ -69,7 +70,7 @@ struct Generated {
   std::string Timing() const;
 };
 
-/// Continues one prompt. For one thread.
+/// Continues one prompt. Not thread-safe.
 class Generation {
  public:
   /// Borrows `stream`.

@@ -30,7 +30,7 @@ namespace {
 /// The maximum size of a report; histograms make it some ten thousand lines at most.
 constexpr size_t kMaxReportBytes = size_t{64} << 20;
 
-/// KEY=VALUE without the value.
+/// Replaces the value of KEY=VALUE by "...".
 std::string WithoutValue(const std::string& pair) {
   return absl::StrCat(pair.substr(0, pair.find('=')), "=...");
 }

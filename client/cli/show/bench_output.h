@@ -24,7 +24,7 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
 /// Reads a file that --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
 absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 
-/// `word` as a shell reads it back.
+/// Quotes `word`, so that a shell reads it back unchanged.
 std::string ShellQuoted(const std::string& word);
 
 /// Returns the command line of this program, quoted for a shell, without the values of --metadata;

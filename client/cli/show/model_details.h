@@ -15,8 +15,8 @@ std::string HeadsText(int64_t num_heads, int64_t num_kv_heads);
 /// are none.
 std::string EmulationWarning(const v1::Model& model);
 
-/// Aligned lines about inputs, outputs, weights and limits, and about loading if `state` is known;
-/// then a table of the layers, in which successive equal layers share a row.
+/// Returns aligned lines about inputs, outputs, weights and limits, and about loading if `state` is
+/// known; then a table of the layers, in which successive equal layers share a row.
 std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelState>& state);
 
 }  // namespace attention

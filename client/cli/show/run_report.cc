@@ -72,7 +72,7 @@ std::string OutputText(const AttendResult& result, const std::vector<SequenceSpa
 /// Whether the answer has a summary; those of the Open Inference Protocol have none.
 bool HasSummary(const AttendResult& result) { return result.summary.batch_requests() > 0; }
 
-/// Milliseconds of transport, encoding and decoding.
+/// Returns the milliseconds of transport, encoding and decoding.
 double WireMs(const AttendResult& result) {
   return Milliseconds(result.client_total) - Milliseconds(result.summary.total_ns());
 }

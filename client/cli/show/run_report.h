@@ -60,7 +60,8 @@ nlohmann::json NextTokensJson(const AttendRequest& request, const AttendResult& 
 /// Returns the tokens of NextTokensJson as text, a line for each sequence.
 std::string NextTokensText(const nlohmann::json& next_tokens);
 
-/// Shapes, timings in milliseconds, batch, blocks and check, without the elements of tensors.
+/// Returns shapes, timings in milliseconds, batch, blocks and check, without the elements of
+/// tensors.
 nlohmann::json ToJson(const RunReport& report);
 
 }  // namespace attention

@@ -37,7 +37,7 @@ void Subtract(const Message& before, Message& message) {
   }
 }
 
-/// `value` with three digits: "0.12", "12.3", "1234"; "-" if absent.
+/// Returns `value` with three digits: "0.12", "12.3", "1234"; "-" if absent.
 std::string NumberText(std::optional<double> value) {
   if (!value.has_value()) {
     return "-";
@@ -47,7 +47,7 @@ std::string NumberText(std::optional<double> value) {
   return absl::StrFormat("%.*f", decimals, *value);
 }
 
-/// `count` a second, over the time of `change`.
+/// Returns `count` a second, over the time of `change`.
 double PerSecond(double count, const v1::ServerStatistics& change) {
   return count * 1e9 / std::max<double>(1, static_cast<double>(change.uptime_ns()));
 }

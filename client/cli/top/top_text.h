@@ -8,9 +8,9 @@
 
 namespace attention {
 
-/// `after` with each number less that of `before`, which makes counts and times those of the time
-/// between the two; a model keeps its version, and one that `before` does not have its numbers. If
-/// the server was restarted in between, `after` itself.
+/// Subtracts the numbers of `before` from those of `after`, which leaves the counts and times
+/// between the two readings. A model keeps its version; a model that `before` does not have keeps
+/// its numbers. Returns `after` itself if the server was restarted in between.
 v1::ServerStatistics ChangeBetween(const v1::ServerStatistics& before,
                                    const v1::ServerStatistics& after);
 
@@ -18,12 +18,12 @@ struct TopView {
   std::string server;
   std::string time;  // "21:30:05"
   v1::ServerStatistics statistics;
-  /// ChangeBetween the last reading and this one.
+  /// The change between the last reading and this one, by ChangeBetween.
   v1::ServerStatistics change;
 };
 
-/// Aligned lines; the models with the most requests come first. Names from the server cannot
-/// control the terminal.
+/// Returns aligned lines; the models with the most requests come first. Control characters in names
+/// from the server are replaced, so that they cannot control the terminal.
 std::string TopText(const TopView& view);
 
 /// Returns the lines of `text` that fit the terminal, each cut to its width.

@@ -23,7 +23,7 @@ int64_t RowSizeIndex(int64_t rows) {
   return index;
 }
 
-/// Process-wide, as the kernels are. Never destroyed.
+/// The plans, which the whole process shares, as it does the kernels. Never destroyed.
 struct PlanCache {
   Mutex mutex;
   using Key = std::tuple<Dtype, int64_t, int64_t>;

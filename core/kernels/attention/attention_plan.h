@@ -61,13 +61,13 @@ class AttentionPlan {
   /// Returns the smallest number of tile rows, >= rows, for which kernels exist.
   static int64_t PaddedRows(int64_t rows);
 
-  /// scores[rows, keys] (row stride kScoreStride) (+)= query[rows, first_depth...]
-  /// block[first_depth..., keys] over the chain of up to kScoreChain dimensions that starts at
-  /// `first_depth`; the first chain overwrites, later ones add. keys is a multiple of kKeyStep, at
-  /// most kKeyBlock.
+  /// Returns the product scores[rows, keys] (row stride kScoreStride) (+)= query[rows,
+  /// first_depth...] block[first_depth..., keys] over the chain of up to kScoreChain dimensions
+  /// that starts at `first_depth`. The first chain overwrites the scores, later chains add to them.
+  /// `keys` is a multiple of kKeyStep, at most kKeyBlock.
   const Gemm& Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const;
-  /// accumulator[rows, value_width] (+)= probabilities[rows, keys] (row stride kScoreStride)
-  /// values[keys, value_width]; keys is a multiple of kKeyStep, at most kSumChain.
+  /// Returns the product accumulator[rows, value_width] (+)= probabilities[rows, keys] (row stride
+  /// kScoreStride) values[keys, value_width]. `keys` is a multiple of kKeyStep, at most kSumChain.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
   /// Returns the products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride

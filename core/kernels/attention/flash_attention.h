@@ -18,16 +18,19 @@ namespace attention {
 /// Attention over a ragged batch, stage by stage. All sequences share head counts, widths and
 /// dtypes. The keys of a cache are already packed.
 ///
-/// The keys of each key/value head are packed as key blocks, transposed; its values as rows (bf16:
-/// interleaved pairs of rows). The bits of a row depend on that row only, since key
-/// sections and key tiles begin at multiples of their size from the first key of the sequence, and
-/// every sum runs in the order of the keys (see Gemm).
+/// Packing. The keys of each key/value head are packed as transposed key blocks, its values as rows
+/// (bf16: as interleaved pairs of rows).
 ///
-/// Memory. Packed rows are as wide as products need, and packed keys are whole key blocks: of a
-/// short sequence or a narrow head they take many times its own bytes. So a stage packs as many
-/// heads at a time as take kPackedBytes or kMostPadding times the own bytes of its keys and values,
-/// whichever is more, but at least one head. Only what takes at most kMostPadding times its own
-/// bytes is kept from stage to stage (Expect).
+/// Bits. An output row depends on its own inputs only: key sections and key tiles begin at
+/// multiples of their size from the first key of the sequence, and every sum adds in the order of
+/// the keys (see Gemm).
+///
+/// Memory. Packed rows are padded to the width that products need, and packed keys to whole key
+/// blocks, so a short sequence or a narrow head takes many times more memory packed than unpacked.
+/// A stage therefore packs only some heads at a time: their packed size is at most kPackedBytes or
+/// kMostPadding times the unpacked size of the stage's keys and values, whichever is more, but at
+/// least one head is packed. A sequence keeps its packed keys and values from stage to stage only
+/// if they take at most kMostPadding times their unpacked size (Expect).
 class FlashAttention {
  public:
   static constexpr int64_t kPackedBytes = 16 << 20;
@@ -38,9 +41,9 @@ class FlashAttention {
   FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace,
                  RotaryTables* rotations = nullptr);
 
-  /// Tells the stages that follow. Sequences of several stages, and long ones, keep packed keys and
-  /// sums from then on, where these are not too large; the others pack in every stage anew. Called
-  /// at most once.
+  /// Announces the later stages. Long sequences, and sequences of several stages, then keep their
+  /// packed keys and sums from stage to stage, unless these are too large; all others are packed
+  /// again in every stage. Called at most once.
   void Expect(std::span<const Stage> stages);
 
   /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of

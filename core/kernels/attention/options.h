@@ -128,8 +128,8 @@ struct VisibilityNumber {
   const char* name;
   int64_t AttentionOptions::* value;
 };
-/// All of them. What compares, checks or translates each of them does so by this table. A number is
-/// at least its default, which means that the rule is off.
+/// All whole-number visibility rules; comparison, checks, wire and flags iterate over this table.
+/// A number is at least its default, which turns the rule off.
 inline constexpr VisibilityNumber kVisibilityNumbers[] = {
     {"window", &AttentionOptions::window},
     {"window_right", &AttentionOptions::window_right},

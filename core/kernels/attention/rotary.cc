@@ -34,7 +34,7 @@ std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
   return frequencies;
 }
 
-/// Rotations of every frequency at `position`.
+/// Computes the rotations of all frequencies at `position`.
 void Rotate(const std::vector<double>& frequencies, int64_t position, Rotation* to) {
   for (size_t i = 0; i < frequencies.size(); ++i) {
     to[i] = std::polar(1.0, static_cast<double>(position) * frequencies[i]);

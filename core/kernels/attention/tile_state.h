@@ -64,7 +64,7 @@ inline constexpr int64_t kMostTilesAhead = kQueryTile / kFewRows;
 
 /// The scratch memory of a thread, divided into the buffers of a query tile.
 struct TileBuffers {
-  /// `scratch` has TileScratchBytes, aligned to 64 bytes.
+  /// Divides `scratch`, which has TileScratchBytes and is aligned to 64 bytes.
   TileBuffers(const TileSetup& setup, std::byte* scratch);
 
   float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride

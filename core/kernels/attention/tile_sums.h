@@ -9,9 +9,9 @@ namespace attention {
 /// Sums over some keys of a query tile, for each of its rows: enough to continue with other keys.
 /// Borrows its memory.
 struct TileSums {
-  /// The number of floats that the sums of `rows` rows take.
+  /// Returns the number of floats that the sums of `rows` rows take.
   static int64_t Floats(int64_t rows, int64_t value_width) { return rows * (value_width + 2); }
-  /// `memory` has Floats(rows, value_width).
+  /// Returns sums in `memory`, which has Floats(rows, value_width) floats.
   static TileSums In(float* memory, int64_t rows, int64_t value_width) {
     return {memory, memory + rows * value_width, memory + rows * (value_width + 1)};
   }

@@ -60,7 +60,7 @@ class PackedLinear {
   }
 
   struct Call {
-    /// [rows, in_features] of the compute type.
+    /// The input, [rows, in_features] of the compute type.
     MatrixView input;
     /// Parts [first_part, end_part) are computed; column 0 of the outputs is the first part's
     /// first. A gated map has one part.
@@ -70,7 +70,8 @@ class PackedLinear {
     /// `cols` are not written.
     std::span<const OutputRows> outputs;
     Activation activation = Activation::kNone;
-    /// f32 [rows, columns of the result], added last. It may be the memory of the result.
+    /// The rows that are added last, f32 [rows, columns of the result], or none. They may be the
+    /// memory of the result.
     std::optional<MatrixView> residual = {};
   };
 

@@ -18,7 +18,7 @@ enum class WeightsDtype {
   kInt8,
 };
 
-/// "fp32", "bf16" or "int8".
+/// Returns "fp32", "bf16" or "int8".
 std::string_view Name(WeightsDtype dtype);
 
 /// The number of output columns that are computed together. The parts of a fused map start at
@@ -33,7 +33,7 @@ struct LinearWeights {
   bool is_transposed = false;
   /// The distance of the stored matrix's rows in elements; 0: dense.
   int64_t stride = 0;
-  /// f32 [out_features], or null.
+  /// The bias, f32 [out_features], or null.
   const float* bias = nullptr;
 };
 

@@ -18,8 +18,8 @@ struct Norm {
   std::vector<float> weight;
   std::vector<float> bias = {};  // empty: none
 
-  /// target = norm(source) [+ residual]. `source` and `residual` are f32 and may be the memory of
-  /// the target.
+  /// Computes target = norm(source) [+ residual]. `source` and `residual` are f32 and may be the
+  /// memory of the target.
   void Run(const MatrixView& source, const MutableMatrixView& target, ThreadPool& pool,
            const std::optional<MatrixView>& residual = std::nullopt) const;
 };

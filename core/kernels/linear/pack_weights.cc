@@ -20,7 +20,8 @@ struct Rows {
   int64_t stride = 0;
 };
 
-/// `count` rows of `cols` elements as `dtype`: the source itself if it has this dtype, else a copy.
+/// Gives `count` rows of `cols` elements in `dtype`: the source itself if it has this dtype, else a
+/// copy.
 class ConvertedRows {
  public:
   ConvertedRows(const Rows& source, int64_t count, int64_t cols, Dtype dtype) : rows_(source) {

@@ -85,7 +85,7 @@ struct F32Chain {
   static Sum End(Sum sum, Sum /*before*/) { return sum; }
 };
 
-/// a is f32 and b bf16, which is the upper half of an f32.
+/// The chain for an f32 a and a bf16 b, whose elements are the upper halves of f32.
 struct WidenedBf16Chain : F32Chain {
   static constexpr int kParts = 2;
   static constexpr int64_t kCachedBytesOfRows = 8192;
@@ -97,7 +97,7 @@ struct WidenedBf16Chain : F32Chain {
 
 #ifdef __AVX512BF16__
 
-/// a and b are bf16.
+/// The chain for bf16 a and b.
 struct Bf16Chain : F32Chain {
   static Sum Step(Sum sum, Floats a, Floats b) {
     return _mm256_dpbf16_ps(sum, reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b));
@@ -108,7 +108,7 @@ struct Bf16Chain : F32Chain {
 
 #ifdef __AVXVNNI__
 
-/// a is u8 and b s8. VNNI multiplies and adds the four bytes of a step.
+/// The chain for u8 a and s8 b. VNNI multiplies and adds the four bytes of a step.
 struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 1;

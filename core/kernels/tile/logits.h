@@ -89,7 +89,7 @@ struct ExactSquares {
   float begin;
   float end;
 
-  // Without branches, so that loops become vector code.
+  // Tests without branches, so that loops become vector code.
   bool Holds(float square) const {
     return (static_cast<int>(begin <= square) & static_cast<int>(square <= end)) != 0;
   }

@@ -17,13 +17,14 @@ namespace attention {
 /// the running maximum of their row. When the maximum rises, the sum and the accumulator of the row
 /// are rescaled to it.
 struct SoftmaxTile {
-  /// [rows, cols], row stride `stride`. They become the probabilities, unless bf16_probabilities
-  /// receives these.
+  /// The scores, [rows, cols], row stride `stride`. They become the probabilities, unless
+  /// bf16_probabilities receives these.
   float* scores = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
-  /// [rows]: the columns from visible_end on are hidden from the row and get probability 0.
+  /// For each row, the end of its visible columns: the columns from visible_end on are hidden from
+  /// the row and get probability 0.
   const int64_t* visible_end = nullptr;
   /// Whether scores may be -infinity, which hides their keys too.
   bool hides = false;
@@ -33,9 +34,9 @@ struct SoftmaxTile {
   float* accumulator = nullptr;  // [rows, accumulator_cols], dense
   int64_t accumulator_cols = 0;  // a multiple of 16
   bool is_first = false;         // the accumulator holds nothing yet
-  /// [rows, cols], row stride `stride`, or null.
+  /// The probabilities in bf16, [rows, cols], row stride `stride`, or null.
   uint16_t* bf16_probabilities = nullptr;
-  /// [cols], or null: the scales of 8-bit values. The probabilities in `scores` are then multiplied
+  /// The scales of 8-bit values, [cols], or null. The probabilities in `scores` are then multiplied
   /// by them; a probability of 0 stays 0 whatever the scale is.
   const float* value_scales = nullptr;
   float* largest = nullptr;  // [rows], written: the largest such product, NaN if one is not finite
@@ -81,7 +82,7 @@ struct StoreTile {
   int64_t source_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
-  /// [rows], or null: 1. A row whose sum is 0 becomes zeros.
+  /// The sums of the rows, [rows], or null: all 1. A row whose sum is 0 becomes zeros.
   const float* row_sum = nullptr;
   void* target = nullptr;  // [rows, cols]
   Dtype target_dtype = Dtype::kF32;
@@ -104,7 +105,8 @@ struct LogitRow {
   const float* bias = nullptr;  // [cols], or null
 };
 
-/// scores[rows, cols] = softcap(scale * scores) - slope * |p - j| + bias, in place.
+/// The step that turns raw scores into logits, in place: scores[rows, cols] = softcap(scale *
+/// scores) - slope * |p - j| + bias.
 struct LogitTile {
   float* scores = nullptr;
   int64_t stride = 0;

@@ -43,7 +43,7 @@ void AttendCall::OnRequest(bool ok) {
   const absl::Status status =
       is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
   if (!status.ok()) {
-    // A call that is refused for another reason than its token is not a call without work.
+    // Only a refused token counts as a call without work.
     if (!absl::IsUnauthenticated(status)) {
       environment_.access.CountRequest(context_, Right::kCall);
     }

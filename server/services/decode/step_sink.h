@@ -17,7 +17,7 @@ namespace attention {
 /// messages.
 class StepSink final : public AttendSink, public std::enable_shared_from_this<StepSink> {
  public:
-  /// Does not throw. The call is alive.
+  /// A function that answers the step. The call is alive while it runs. It does not throw.
   using Done =
       std::function<void(const AttendReply&, const absl::Status& status, const BatchStats& stats)>;
 

@@ -16,7 +16,7 @@ namespace attention {
 using ParameterMap = google::protobuf::Map<std::string, inference::InferParameter>;
 
 struct InferParameters {
-  /// OptionParameters alone.
+  /// The options that the parameters of OptionParameters set.
   v1::AttentionOptions options;
   std::optional<int64_t> layer = {};
   // Parameters of the protocol. Priority 0: the usual one; otherwise 1 is the highest.

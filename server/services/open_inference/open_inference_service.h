@@ -16,7 +16,7 @@ class OpenInferenceService {
  public:
   /// The parts that the service uses; all outlive it.
   struct Dependencies {
-    /// Without the queue and the limits, which the service adds.
+    /// The environment of the calls, without the queue and the limits, which the service adds.
     CallEnvironment calls;
     /// Null: there is no folder of models.
     ModelLoader* loader;

@@ -43,20 +43,20 @@ struct TakenPrefix {
   /// The number of tokens that are not computed. They stay in the cache until the plan ends.
   int64_t length = 0;
   PrefixHold hold;
-  /// Those of `length` tokens, and then of all; a session's step has given them to the session.
-  /// Empty until the request runs.
+  /// The caches of the prefix, later of all tokens. Empty until the request runs, or after a step
+  /// moved them to its session.
   std::vector<KvCache> caches;
   HiddenChunks hidden;
 };
 
 /// The prefixes that a request takes from the prefix cache, and the owner of such prefixes.
 struct PlannedPrefix {
-  /// The table of the cache; null: the request has nothing to do with it.
+  /// The table that has the cache; null: the request does not use the cache.
   SessionTable* table = nullptr;
   PrefixOwner owner;
   /// The shapes of the caches of a sequence, one for each layer.
   std::vector<KvCacheShape> shapes;
-  std::vector<TakenPrefix> taken;  // by each sequence
+  std::vector<TakenPrefix> taken;  // one for each sequence
 
   /// Returns the size of the caches of a sequence of so many tokens.
   int64_t CacheBytes(int64_t tokens) const;

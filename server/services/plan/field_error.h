@@ -47,7 +47,7 @@ absl::Status FieldError(absl::StatusCode code, const Pieces&... pieces) {
   return text.ToStatus(code);
 }
 
-/// FieldError with INVALID_ARGUMENT.
+/// Returns a FieldError with INVALID_ARGUMENT.
 template <typename... Pieces>
 absl::Status Wrong(const Pieces&... pieces) {
   return FieldError(absl::StatusCode::kInvalidArgument, pieces...);

@@ -169,8 +169,8 @@ absl::Status CheckStepInput(const v1::AttendRequest& request) {
   return expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths");
 }
 
-// Places the rows of a step: behind the cached tokens, each with its key, unless the step says at
-// which position they stand. Then its keys are as many as it likes.
+// Places the rows of a step behind the cached tokens, each with its key. With explicit positions
+// (query_offsets), the rows stand there, and the number of keys is free.
 absl::Status PlaceStep(const v1::AttendRequest& request, PlannedSequence& sequence) {
   if (!request.query_key_value().query_offsets().empty()) {
     return absl::OkStatus();

@@ -67,7 +67,7 @@ absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) 
   return CheckNumSequences(input.texts_size(), {"text.texts"});
 }
 
-// Cuts texts into tokens on the terms of their caller.
+// Tokenizes texts within the terms of their caller.
 class TextCutter {
  public:
   TextCutter(const AttendPlan& plan, const PlanTerms& terms)
@@ -93,7 +93,8 @@ class TextCutter {
     return bytes <= kSmallPlanBytes ? absl::OkStatus() : terms_.Reserve(MemoryToCut(bytes));
   }
 
-  /// Cuts one text after the other, as long as their tokens stay within the bound of a request.
+  /// Tokenizes one text after the other, as long as their tokens stay within the limit of a
+  /// request.
   absl::StatusOr<std::vector<TokenizedText>> Cut(const v1::TextInput& input) const {
     std::vector<TokenizedText> texts;
     int64_t tokens = 0;

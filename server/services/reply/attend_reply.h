@@ -54,7 +54,7 @@ class AttendReply {
   void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
   /// Returns the owner to keep for a copy of the part.
   const std::shared_ptr<HeldReply>& held() const { return part_; }
-  /// Tells that the reply is computed and waits for its caller.
+  /// Notes that the reply is computed and waits for its caller.
   void SetComputed();
   /// Allocates the memory. Rows of no sequence are zero, the others undefined.
   void Allocate();

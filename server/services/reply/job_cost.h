@@ -11,9 +11,9 @@ namespace attention {
 /// Returns the memory of the plan besides the request's own bytes.
 int64_t PlannedBytes(const AttendPlan& plan);
 
-/// Returns the number of operations. Nothing that is computed, copied or stored counts as none:
-/// heads count with the widths that products compute, and every row and key counts beside the pairs
-/// that it is part of. `description` has its sequences and tokens.
+/// Returns the estimated number of operations. Copies and conversions count too: heads count with
+/// their padded widths, and each row and each key counts in addition to its pairs of row and key.
+/// REQUIRES: `description` has its sequences and tokens.
 double FlopsOf(const AttendPlan& plan, const JobDescription& description);
 
 }  // namespace attention

@@ -224,9 +224,10 @@ TEST(CachedLayerErrorTest, ACacheThatDoesNotFitIsNamed) {
   KvCache cache = *KvCache::Create(*layer.layer->CacheShape(Storage::kF32));
   Batch shared(layer, Dtype::kF32, {5, 6, 4}, /*causal=*/true);
   shared.sequences[0].cache = shared.sequences[2].cache = &cache;
-  EXPECT_THAT(shared.Run(2),
-              StatusIs(invalid,
-                       Eq("sequence 2: cache: expected one of its own, found that of sequence 0")));
+  EXPECT_THAT(
+      shared.Run(2),
+      StatusIs(invalid,
+               Eq("sequence 2: cache: expected a cache of its own, found that of sequence 0")));
   cross.sequences[0].cache = &cache;
   EXPECT_THAT(cross.Run(1),
               StatusIs(invalid, Eq("sequence 0: cache: expected none beside a memory, found one")));
@@ -252,9 +253,8 @@ TEST(CachedLayerErrorTest, LayersWithOtherKeysThanTheirOwnHaveNoCacheShape) {
       {64, 64, 2, 2, 32, 32},
       {.query = weights, .key = weights, .value = weights, .output = weights, .has_zero_key = true},
       WeightsDtype::kF32);
-  EXPECT_THAT(
-      extra->CacheShape(Storage::kF32),
-      StatusIs(invalid, Eq("cache: expected a layer without extra keys, found 1 extra keys")));
+  EXPECT_THAT(extra->CacheShape(Storage::kF32),
+              StatusIs(invalid, Eq("cache: expected a layer without extra keys, found 1")));
 }
 
 TEST(CachedLayerErrorTest, FullMemoryIsFoundBeforeAnythingIsComputed) {

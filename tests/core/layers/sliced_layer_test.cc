@@ -1,4 +1,4 @@
-// Layer calls that are asked between slices whether to go on.
+// Layer calls that ask between slices whether to continue.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -223,8 +223,8 @@ TEST(MakeLayerCacheTest, NamesTheLayerThatHasNone) {
     }
   }
   EXPECT_THAT(LoadedTestModel("models/torch_mha-bias-kv").model().MakeLayerCache(0, kF32, nullptr),
-              StatusIs(kInvalid, Eq("model m: layer 0: cache: expected a layer without keys of its "
-                                    "own, found 1 extra keys")));
+              StatusIs(kInvalid, Eq("model m: layer 0: cache: expected a layer without extra keys, "
+                                    "found 1")));
 }
 
 TEST(CheckGrowthTest, LongRopeIsBegunAnewWhereItsFrequenciesChange) {
@@ -236,7 +236,7 @@ TEST(CheckGrowthTest, LongRopeIsBegunAnewWhereItsFrequenciesChange) {
       phi3.model().CheckGrowth(12, 1),
       StatusIs(kInvalid,
                Eq("model m: its rotations change beyond 12 tokens: expected a sequence that "
-                  "stays within them or is begun anew, found one of 12 cached tokens and 1 "
+                  "stays within them or starts again, found one of 12 cached tokens and 1 "
                   "more")));
   EXPECT_THAT(LoadedTestModel("models/phi3").model().CheckGrowth(12, 1000), IsOk());
 }
@@ -248,8 +248,8 @@ TEST(CheckGrowthTest, DynamicRotationsEndWhereTheyStandForNoLongerSequence) {
   for (const auto& [cached_len, new_tokens] :
        {std::pair(0, 65), std::pair(64, 1), std::pair(1, 64)}) {
     EXPECT_THAT(dynamic.model().CheckGrowth(cached_len, new_tokens),
-                StatusIs(kInvalid, Eq("model m: expected at most 64 positions, as its rotations "
-                                      "stand for, found a sequence that ends at 65")));
+                StatusIs(kInvalid, Eq("model m: expected at most 64 positions, for which its "
+                                      "rotations are valid, found a sequence that ends at 65")));
   }
   EXPECT_THAT(LoadedTestModel("models/llama-rope-linear").model().CheckGrowth(0, 1000), IsOk());
 }

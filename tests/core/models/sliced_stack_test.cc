@@ -1,4 +1,4 @@
-// Stacks that are asked between slices whether to go on.
+// Stacks that ask between slices whether to continue.
 #include <algorithm>
 #include <functional>
 #include <optional>

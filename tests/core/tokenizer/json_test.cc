@@ -136,7 +136,8 @@ TEST(TokenizerJsonTest, PostProcessorsThatAreWrongAreRefused) {
        "post_processor.special_tokens.X: expected an object, found none"},
       {"/post_processor",
        R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}]})",
-       "post_processor.single[0].Sequence.id: expected \"A\", the one text there is, found \"B\""},
+       "post_processor.single[0].Sequence.id: expected \"A\", since only one text is supported, "
+       "found \"B\""},
       {"/post_processor",
        R"({"type": "Sequence", "processors": [{"type": "TemplateProcessing", "single": []},
            {"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]}]})",

@@ -145,7 +145,7 @@ TEST_F(DecodeModelsTest, RowsDoNotPassWhatDynamicRotationsStandFor) {
   stream.Must(OpenModel("llama-rope-dynamic"));
   stream.Must(RowsStep(rows, 0, 63));
   EXPECT_THAT(stream.Do(RowsStep(rows, 63, 2)).result.message(),
-              HasSubstr("expected at most 64 positions, as its rotations stand for, found a "
+              HasSubstr("expected at most 64 positions, for which its rotations are valid, found a "
                         "sequence that ends at 65"));
   stream.Must(RowsStep(rows, 63, 1));
 }

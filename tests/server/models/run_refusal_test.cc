@@ -41,8 +41,8 @@ TEST_F(RunRefusalTest, HiddenStatesBeyondWhatDynamicRotationsStandFor) {
   Attend(RowsRequest(model, SeededTensor(1, Dtype::kF32, {1, 64, 32})));
   v1::AttendRequest request = RowsRequest(model, SeededTensor(1, Dtype::kF32, {1, 65, 32}));
   const std::string text = absl::StrCat("model ", model,
-                                        ": expected at most 64 positions, as its rotations stand "
-                                        "for, found a sequence that ends at 65");
+                                        ": expected at most 64 positions, for which its rotations "
+                                        "are valid, found a sequence that ends at 65");
   ExpectInvalid(request, text);
   request.set_layer(0);
   ExpectInvalid(request, text);

@@ -75,11 +75,10 @@ TEST_F(BatchRunnerTest, WhatABatchThrowsEndsItsJobsAndNothingElse) {
       Run({mate, throwing});
       for (const auto& job : {mate, throwing}) {
         ASSERT_TRUE(job->is_finished());
-        EXPECT_THAT(job->status(),
-                    is_memory ? StatusIs(absl::StatusCode::kResourceExhausted,
-                                         "computing the batch failed: the system gives no memory")
-                              : StatusIs(absl::StatusCode::kInternal,
-                                         "computing the batch failed: no kernel"));
+        EXPECT_THAT(job->status(), is_memory ? StatusIs(absl::StatusCode::kResourceExhausted,
+                                                        "computing the batch failed: out of memory")
+                                             : StatusIs(absl::StatusCode::kInternal,
+                                                        "computing the batch failed: no kernel"));
       }
       const auto next = FakeJob::Make({.lengths = {length}, .seed = 2});
       Run({next});
