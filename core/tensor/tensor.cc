@@ -6,6 +6,9 @@
 namespace attention {
 
 int64_t NumElements(const Shape& shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    return 0;  // the product of the other extents need not fit
+  }
   int64_t product = 1;
   for (const int64_t extent : shape) {
     product *= extent;

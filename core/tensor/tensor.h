@@ -14,7 +14,8 @@ namespace attention {
 
 using Shape = std::vector<int64_t>;
 
-/// Returns the product of the extents. REQUIRES: every extent >= 0 and the product fits.
+/// Returns the product of the extents, 0 if one of them is 0. REQUIRES: every extent >= 0 and the
+/// product fits.
 int64_t NumElements(const Shape& shape);
 
 /// Returns the size in bytes of a tensor with elements of `element_bytes` bytes; nullopt if it is

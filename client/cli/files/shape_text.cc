@@ -40,7 +40,7 @@ absl::StatusOr<Shape> ParseShape(const std::string& text) {
           absl::StrCat("\"", text, "\": expected extents of at least 0, found ", extent));
     }
   }
-  // NumElements multiplies in order: the extents before a 0 must have a product that fits, too.
+  // The extents before a 0 are multiplied alone, too (rows of no columns).
   const std::span before_zero(shape.begin(), std::find(shape.begin(), shape.end(), 0));
   if (!CheckedBytes(before_zero, 8).has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -26,6 +26,7 @@ TEST(TensorTest, ChecksThatBytesFit) {
   EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf}, 2), std::nullopt);
   EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf, 4}, 1), std::nullopt);
   EXPECT_EQ(CheckedBytes(Shape{kHalf, kHalf, 4, 0}, 1), 0);
+  EXPECT_EQ(NumElements({kHalf, kHalf, 4, 0}), 0);
 }
 
 TEST(TensorTest, MovingKeepsTheMemory) {
