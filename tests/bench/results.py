@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-ISAS = "SSE41,AVX2,AVX512_CORE,AVX512_CORE_VNNI,AVX512_CORE_BF16"
+ISAS = "SSE41,AVX2,AVX2_VNNI,AVX512_CORE,AVX512_CORE_VNNI,AVX512_CORE_BF16"
 
 
 def run(options, program, isa):
