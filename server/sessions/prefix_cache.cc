@@ -60,9 +60,8 @@ Prefix PrefixCache::Take(const PrefixHold& hold) {
 
 void PrefixCache::Add(const PrefixOwner& owner, const ComputedTokens& tokens) {
   const bool are_whole =
-      std::all_of(tokens.caches.begin(), tokens.caches.end(), [&](const KvCache& cache) {
-        return cache.length() == std::ssize(tokens.ids);
-      });
+      std::all_of(tokens.caches.begin(), tokens.caches.end(),
+                  [&](const KvCache& cache) { return cache.length() == std::ssize(tokens.ids); });
   if (tokens.ids.empty() || !are_whole || BytesOfAll(tokens) > max_bytes_) {
     return;
   }

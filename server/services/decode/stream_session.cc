@@ -200,7 +200,8 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
     account = place_->account();
   }
   absl::Status reserved = ReserveTokens(sequence.caches, tokens);
-  const bool could_fit = CacheBytesWith(sequence.caches, tokens) <= table_.memory(account)->max_bytes();
+  const bool could_fit =
+      CacheBytesWith(sequence.caches, tokens) <= table_.memory(account)->max_bytes();
   while (could_fit && absl::IsResourceExhausted(reserved) &&
          (table_.EvictPrefixFor(account) || table_.EndOneParkedFor(account))) {
     reserved = ReserveTokens(sequence.caches, tokens);
