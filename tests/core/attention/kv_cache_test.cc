@@ -162,6 +162,47 @@ TEST(KvCacheTest, ATruncatedCacheContinuesAsIfNothingHadBeen) {
   }
 }
 
+// A fork shares pages whose last tokens are not its own, some of them not finite: in every storage,
+// with small pages, a window longer than a page, more than one key section, few and many rows.
+TEST(KvCacheTest, AForkContinuesAsIfItsTokensWereTheOnlyOnes) {
+  constexpr int64_t kTokens = 2300;
+  constexpr reference::Extents kLong{kTokens, kTokens, 6, 2, 48, 40};
+  for (const Storage storage : {Storage::kF32, Storage::kBf16, Storage::kInt8}) {
+    for (const int64_t page_tokens : {512, 2048}) {
+      for (const int64_t kept : {100, 1000, 2100}) {
+        const AttentionOptions options{.causal = true, .window = 2060};
+        AttentionProblem clean(9, Dtype::kF32, kLong, options);
+        AttentionProblem forked(9, Dtype::kF32, kLong, options);
+        AttentionProblem dirty(9, Dtype::kF32, kLong, options);
+        for (int64_t token = kept; token < kTokens; ++token) {
+          const float stale = token % 2 == 0 ? NAN : INFINITY;
+          std::fill_n(dirty.key.as<float>() + token * 2 * 48, 2 * 48, stale);
+          std::fill_n(dirty.value.as<float>() + token * 2 * 40, 2 * 40, stale);
+        }
+        CachedSequence one(clean, storage, nullptr, page_tokens);
+        CachedSequence original(dirty, storage, nullptr, page_tokens);
+        ASSERT_THAT(original.Append(kTokens), IsOk());
+        CachedSequence fork(forked, storage, nullptr, page_tokens);
+        fork.cache() = original.cache().Fork();
+        ASSERT_THAT(fork.cache().Truncate(kept), IsOk());
+        ASSERT_THAT(one.Append(kept), IsOk());
+        for (const int64_t count : {int64_t{1}, int64_t{3}, int64_t{9}, int64_t{120}}) {
+          for (CachedSequence* sequence : {&one, &fork}) {
+            ASSERT_THAT(sequence->Append(count), IsOk());
+            sequence->Attend(count, 2);
+          }
+          const int64_t first = (one.cache().length() - count) * 6 * 40;
+          ASSERT_TRUE(std::equal(clean.output.as<float>() + first,
+                                 clean.output.as<float>() + first + count * 6 * 40,
+                                 forked.output.as<float>() + first))
+              << "storage " << static_cast<int>(storage) << ", pages of " << page_tokens << ", "
+              << kept << " kept, " << count << " rows";
+        }
+      }
+    }
+  }
+}
+
 TEST(KvCacheTest, LargeValuesSurviveEightBits) {
   AttentionProblem problem(15, Dtype::kF32, {3, 90, 2, 2, 16, 16});
   for (int64_t i = 0; i < problem.value.num_elements(); ++i) {
