@@ -97,7 +97,7 @@ std::string EmulationWarning(const v1::Model& model) {
   }
   return absl::StrCat("the server's processor has no instructions for products of ",
                       absl::StrJoin(model.emulated_dtypes(), " and "),
-                      "; it computes them as fp32, which gains no speed");
+                      "; it computes them as fp32, which is faster for few rows only");
 }
 
 std::string ModelDetails(const v1::Model& model, const std::optional<v1::ModelState>& state) {
