@@ -26,7 +26,8 @@ absl::Status Caller::CheckModel(const std::string& model) const {
 absl::Status Caller::HideOtherModels(const absl::Status& status) const {
   return models != nullptr && absl::IsNotFound(status)
              ? absl::NotFoundError(
-                   "model: expected the name and version of a served model, found a name or version "
+                   "model: expected the name and version of a served model, found a name or "
+                   "version "
                    "that is not; ListModels lists them")
              : status;
 }
