@@ -27,8 +27,7 @@ absl::Status Caller::HideOtherModels(const absl::Status& status) const {
   return models != nullptr && absl::IsNotFound(status)
              ? absl::NotFoundError(
                    "model: expected the name and version of a served model, found a name or "
-                   "version "
-                   "that is not; ListModels lists them")
+                   "version that is not; ListModels lists them")
              : status;
 }
 
