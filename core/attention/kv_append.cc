@@ -62,28 +62,35 @@ void KvAppend::Write(const Rows& rows, int64_t head) const {
   const KvCacheShape& shape = cache_->shape();
   const Dtype dtype = shape.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
   const RotaryTable& table = rotations_ == nullptr ? own_rotations_ : *rotations_;
-  AlignedBuffer prepared(std::min(kKeyBlock, view.tokens) * view.head_dim * SizeOf(dtype));
+  // On the stack: memory from the heap, for each head, took an eighth of the time of decoding.
+  alignas(64) std::byte prepared[kKeyBlock * kMaxHeadDim * sizeof(float)];
   for (int64_t row = 0; row < view.tokens;) {
     const int64_t token = cache_->length_ + row;
     const int64_t in_page = token % shape.page_tokens;
     const int64_t count = std::min(kKeyBlock - token % kKeyBlock, view.tokens - row);
     const int64_t first = row * view.token_stride + head * view.head_stride;
-    PrepareHeadRows({.norm = rows.norm, .rotary = rows.rotary, .table = &table, .first_row = row},
-                    {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, count,
-                     view.head_dim},
-                    dtype, prepared.data());
+    const PackSource source = {ElementAt(view.data, view.dtype, first), view.dtype,
+                               view.token_stride, count, view.head_dim};
+    const HeadPreparation preparation{
+        .norm = rows.norm, .rotary = rows.rotary, .table = &table, .first_row = row};
+    const bool is_ready = !preparation.does_something() && view.dtype == dtype &&
+                          (count == 1 || view.token_stride == view.head_dim);
+    if (!is_ready) {
+      PrepareHeadRows(preparation, source, dtype, prepared);
+    }
+    const void* ready = is_ready ? source.data : prepared;
     const int64_t page = token / shape.page_tokens;
     const bool is_tail = cache_->tail_ != nullptr && page == cache_->next_page();
     const HeadPage to =
         is_tail ? cache_->tail_->Head(head) : cache_->head_pages_[page * shape.num_kv_heads + head];
     const KvRowWriter writer(shape, to);
     if (!rows.is_key) {
-      writer.WriteValues(prepared.data(), in_page, count);
+      writer.WriteValues(ready, in_page, count);
     } else {
       if (in_page % kKeyBlock == 0) {
         writer.ClearBlock(in_page);  // the keys of a block are written first
       }
-      writer.WriteKeys(prepared.data(), in_page, count);
+      writer.WriteKeys(ready, in_page, count);
     }
     row += count;
   }
