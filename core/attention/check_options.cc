@@ -12,6 +12,8 @@ namespace {
 
 using Found = std::optional<OptionError>;
 
+constexpr AttentionOptions kDefaults;
+
 bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
 
 Found Error(std::string field, const std::string& expected, const absl::AlphaNum& found) {
@@ -62,7 +64,7 @@ Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
 
 Found CheckVisibility(const AttentionOptions& o, const OptionsFit& fit) {
   for (const VisibilityNumber& number : kVisibilityNumbers) {
-    const int64_t least = AttentionOptions().*number.value;
+    const int64_t least = kDefaults.*number.value;
     if (o.*number.value < least) {
       return Error(number.name, absl::StrCat(least, " or more"), o.*number.value);
     }
@@ -117,7 +119,7 @@ const char* FindLogitOption(const AttentionOptions& o, const OptionsFit& fit) {
 /// FindLogitOption; null for none.
 const char* FindHidingOption(const AttentionOptions& o, const OptionsFit& fit) {
   for (const VisibilityNumber& number : kVisibilityNumbers) {
-    if (o.*number.value != AttentionOptions().*number.value) {
+    if (o.*number.value != kDefaults.*number.value) {
       return number.name;
     }
   }
