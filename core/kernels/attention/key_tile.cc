@@ -14,10 +14,9 @@ RowGroup MakeGroup(KeyTile& keys, const RowKeys& row_keys, const KeyRange& tile,
     const int64_t begin = std::min(std::max(row_keys.begin[r], tile.begin) - tile.begin, end);
     keys.visible_begin[r] = begin;
     keys.visible_end[r] = end;
-    if (begin < end) {
-      group.part.begin = std::min(group.part.begin, begin);
-      group.part.end = std::max(group.part.end, end);
-    }
+    const bool sees_some = begin < end;
+    group.part.begin = std::min(group.part.begin, sees_some ? begin : kKeyTile);
+    group.part.end = std::max(group.part.end, sees_some ? end : 0);
     group.common_begin = std::max(group.common_begin, begin);
     group.common_end = std::min(group.common_end, end);
   }
@@ -39,15 +38,16 @@ RowKeys::RowKeys(const TileSetup& setup)
     std::fill_n(end, setup.rows, any.end);
     return;
   }
-  for (int64_t r = 0; r < setup.rows; ++r) {
-    const KeyRange range =
-        visibility.Range(tile.first_row + (r < tile.rows_per_head ? r : r % tile.rows_per_head));
-    begin[r] = range.begin;
-    end[r] = range.end;
-    common = {std::max(common.begin, range.begin), std::min(common.end, range.end)};
-    if (range.begin < range.end) {
-      any = {std::min(any.begin, range.begin), std::max(any.end, range.end)};
-    }
+  visibility.Ranges(tile.first_row, tile.rows_per_head, begin, end);
+  for (int64_t r = tile.rows_per_head; r < setup.rows; ++r) {  // the same rows of other heads
+    begin[r] = begin[r - tile.rows_per_head];
+    end[r] = end[r - tile.rows_per_head];
+  }
+  for (int64_t r = 0; r < tile.rows_per_head; ++r) {
+    common = {std::max(common.begin, begin[r]), std::min(common.end, end[r])};
+    const bool is_empty = begin[r] == end[r];
+    any.begin = std::min(any.begin, is_empty ? any.begin : begin[r]);
+    any.end = std::max(any.end, end[r]);
   }
 }
 

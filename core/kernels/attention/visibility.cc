@@ -63,6 +63,16 @@ bool Visibility::IsGlobal(int64_t position) const {
   return Contains(options_.global_tokens, position);
 }
 
+void Visibility::Ranges(int64_t first_row, int64_t count, int64_t* begin, int64_t* end) const {
+  const bool has_exceptions = this->has_exceptions();
+  for (int64_t i = 0; i < count; ++i) {
+    const KeyRange range = has_exceptions ? RangeWithExceptions(first_row + i)
+                                          : IntervalAt(query_offset_ + first_row + i);
+    begin[i] = range.begin;
+    end[i] = range.end;
+  }
+}
+
 KeyRange Visibility::RangeWithExceptions(int64_t row) const {
   KeyRange range = Interval(row);
   const auto include = [&range](KeyRange other) {

@@ -33,14 +33,21 @@ class Visibility {
  public:
   /// REQUIRES: `options.query_offset` is set, and no window reaches further than kFarthestKey.
   Visibility(const AttentionOptions& options, int64_t kv_len)
-      : options_(options), kv_len_(kv_len), query_offset_(*options.query_offset) {}
+      : options_(options),
+        kv_len_(kv_len),
+        query_offset_(*options.query_offset),
+        left_(options.window > 0 ? options.window - 1 : kFarthestKey),
+        right_(options.causal             ? 0
+               : options.window_right > 0 ? options.window_right
+                                          : kFarthestKey) {}
 
   int64_t query_offset() const { return query_offset_; }
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
-    return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
-                                                                  : RangeWithExceptions(row);
+    return has_exceptions() ? RangeWithExceptions(row) : IntervalAt(query_offset_ + row);
   }
+  /// Sets begin[i] and end[i] to Range(first_row + i), for `count` rows.
+  void Ranges(int64_t first_row, int64_t count, int64_t* begin, int64_t* end) const;
   /// Returns whether the position of a row hides no key from it, of any row.
   bool hides_nothing() const {
     return !options_.causal && options_.window == 0 && options_.window_right == 0;
@@ -55,22 +62,17 @@ class Visibility {
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 
  private:
-  KeyRange Interval(int64_t row) const {
-    KeyRange range{0, kv_len_};
-    const int64_t position = query_offset_ + row;
-    if (!options_.global_tokens.empty() && IsGlobal(position)) {
-      return range;
-    }
-    if (options_.causal) {
-      range.end = std::min(range.end, position + 1);
-    }
-    if (options_.window_right > 0) {
-      range.end = std::min(range.end, position + options_.window_right + 1);
-    }
-    if (options_.window > 0) {
-      range.begin = std::max(range.begin, position - options_.window + 1);
-    }
+  /// Whether rows attend to keys outside of their intervals.
+  bool has_exceptions() const { return options_.prefix > 0 || !options_.global_tokens.empty(); }
+  /// Returns the interval of a position that is no global token: its causal mask and its window.
+  KeyRange IntervalAt(int64_t position) const {
+    const KeyRange range{std::max<int64_t>(0, position - left_),
+                         std::min(kv_len_, position + right_ + 1)};
     return range.begin < range.end ? range : KeyRange{};
+  }
+  KeyRange Interval(int64_t row) const {
+    const int64_t position = query_offset_ + row;
+    return IsGlobal(position) ? KeyRange{0, kv_len_} : IntervalAt(position);
   }
   KeyRange RangeWithExceptions(int64_t row) const;
   bool IsGlobal(int64_t position) const;
@@ -79,6 +81,9 @@ class Visibility {
   const AttentionOptions& options_;
   int64_t kv_len_;
   int64_t query_offset_;
+  // A position p attends to keys from p - left_ to p + right_, both included.
+  int64_t left_;
+  int64_t right_;
 };
 
 }  // namespace attention
