@@ -104,6 +104,7 @@ std::vector<FlashSequence> LayerRun::FlashSequences() {
                                  s.num_heads,     s.value_head_dim, context_.row_stride,
                                  s.value_head_dim};
   std::vector<FlashSequence> result;
+  result.reserve(call_.sequences.size());
   options_.reserve(call_.sequences.size());
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
     const LayerSequence& q = call_.sequences[i];

@@ -41,6 +41,7 @@ class AttentionTile {
 
  private:
   void AttendTo(int64_t first_key, int64_t end_key);
+  KeyTile& BeginKeyTile(int64_t index, int64_t first_key);
 
   void Score(const KeyTile& keys) const;
   bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
@@ -63,7 +64,7 @@ class AttentionTile {
   // probabilities. The accumulator has the sums of values.
   bool is_first_ = true;  // no key was taken
   float row_max_[kQueryTile];
-  float row_sum_[kQueryTile] = {};
+  float row_sum_[kQueryTile];
   const TileSums sums_;
 };
 
@@ -76,11 +77,6 @@ AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
       products_(setup_, buffers_),
       logits_(setup_),
       sums_{buffers_.accumulator, row_max_, row_sum_} {
-  for (int64_t i = 0; i < kMostTilesAhead; ++i) {
-    const int64_t offset = i * kFewRows * kScoreStride;
-    key_tiles_[i].scores = buffers_.scores + offset;
-    key_tiles_[i].probabilities = buffers_.probabilities + offset;
-  }
   if (row_keys_.any.begin < row_keys_.any.end) {
     ReadQuery(setup_, buffers_);
   }
@@ -115,14 +111,22 @@ void AttentionTile::AttendToSection(int64_t section) {
   }
 }
 
+/// Begins the key tile from `first_key` on, in the memory of tile `index` of those taken together.
+KeyTile& AttentionTile::BeginKeyTile(int64_t index, int64_t first_key) {
+  KeyTile& keys = key_tiles_[index];
+  const int64_t offset = index * kFewRows * kScoreStride;
+  keys.first_key = first_key;
+  keys.scores = buffers_.scores + offset;
+  keys.probabilities = buffers_.probabilities + offset;
+  keys.MakeGroups(setup_, row_keys_);
+  return keys;
+}
+
 /// Takes the key tiles from `first_key` up to `end_key`, at most tiles_ahead.
 void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
   int64_t count = 0;
   for (int64_t key = first_key; key < end_key; key += kKeyTile, ++count) {
-    KeyTile& keys = key_tiles_[count];
-    keys.first_key = key;
-    keys.MakeGroups(setup_, row_keys_);
-    Score(keys);
+    Score(BeginKeyTile(count, key));
   }
   for (const KeyTile& keys : std::span(key_tiles_, count)) {
     if (keys.num_groups == 0) {
@@ -263,12 +267,10 @@ void AttentionTile::WriteLogSumExp() const {
 void AttentionTile::WriteWeights() {
   float row_sum[kQueryTile] = {};
   WeightRows weights(setup_, row_keys_);
-  KeyTile& keys = key_tiles_[0];
   is_first_ = true;  // nothing is rescaled
   for (int64_t key = row_keys_.any.begin / kKeyTile * kKeyTile; key < row_keys_.any.end;
        key += kKeyTile) {
-    keys.first_key = key;
-    keys.MakeGroups(setup_, row_keys_);
+    const KeyTile& keys = BeginKeyTile(0, key);
     if (keys.num_groups == 0) {
       continue;
     }

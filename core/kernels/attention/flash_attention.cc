@@ -42,12 +42,15 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
                                RotaryTables* rotations)
     : workspace_(workspace) {
   prepared_.reserve(sequences.size());
+  const AttentionPlan* plan = nullptr;
   for (const FlashSequence& s : sequences) {
-    const AttentionPlan& plan = AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
+    if (plan == nullptr || plan->compute() != s.compute) {  // all have the same widths
+      plan = &AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
+    }
     tile_scratch_bytes_ = std::max(
         tile_scratch_bytes_,
-        TileScratchBytes(plan, s.cached.has_value() ? s.cached->storage : StorageOf(plan)));
-    prepared_.push_back({s, &plan});
+        TileScratchBytes(*plan, s.cached.has_value() ? s.cached->storage : StorageOf(*plan)));
+    prepared_.push_back({s, plan});
   }
   MakeRotations(rotations == nullptr ? own_rotations_ : *rotations);
 }

@@ -23,10 +23,10 @@ struct RowKeys {
 
 /// Rows of the query tile, and columns [begin, end) of a key tile.
 struct Rectangle {
-  int64_t first_row = 0;
-  int64_t rows = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
+  int64_t first_row;
+  int64_t rows;
+  int64_t begin;
+  int64_t end;
 };
 
 /// Rows that are normalised together because they attend to nearly the same keys: few hidden scores
@@ -34,11 +34,12 @@ struct Rectangle {
 struct RowGroup {
   Rectangle part;
   /// Every row may attend to columns [common_begin, common_end), holes excepted.
-  int64_t common_begin = 0;
-  int64_t common_end = 0;
+  int64_t common_begin;
+  int64_t common_end;
 };
 
-/// Up to kKeyTile keys from `first_key` on. Column c is key first_key + c.
+/// Up to kKeyTile keys from `first_key` on. Column c is key first_key + c. Nothing is initialised:
+/// a query tile has memory for many key tiles, of which most use one.
 struct KeyTile {
   /// Divides the rows into groups. There is one group when all rows attend to the same columns, and
   /// none when no row attends to a key. Sets visible_begin and visible_end.
@@ -56,9 +57,9 @@ struct KeyTile {
   int64_t visible_begin[kQueryTile];
   int64_t visible_end[kQueryTile];
   RowGroup group[kQueryTile / kRowGroup];
-  int64_t num_groups = 0;
+  int64_t num_groups;
   /// Columns [0, shared_end) belong to every group.
-  int64_t shared_end = 0;
+  int64_t shared_end;
 };
 
 /// Calls f(rectangle) for the columns that all groups share, for all rows at once, and then for the
