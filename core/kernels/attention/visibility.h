@@ -28,18 +28,27 @@ struct KeyRange {
 ///
 /// A row attends to key j when the mask allows it and one of these conditions holds: j is within
 /// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j
-/// or p is a global token.
+/// or p is a global token; j is an extra key.
 class Visibility {
  public:
-  /// REQUIRES: `options.query_offset` is set, and no window reaches further than kFarthestKey.
-  Visibility(const AttentionOptions& options, int64_t kv_len)
-      : options_(options), kv_len_(kv_len), query_offset_(*options.query_offset) {}
+  /// The last `extra_keys` of the keys are extra ones. REQUIRES: `options.query_offset` is set, and
+  /// no window reaches further than kFarthestKey.
+  Visibility(const AttentionOptions& options, int64_t kv_len, int64_t extra_keys = 0)
+      : options_(options),
+        kv_len_(kv_len),
+        first_extra_key_(kv_len - extra_keys),
+        query_offset_(*options.query_offset) {}
 
   int64_t query_offset() const { return query_offset_; }
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
-    return options_.prefix == 0 && options_.global_tokens.empty() ? Interval(row)
-                                                                  : RangeWithExceptions(row);
+    return options_.prefix == 0 && options_.global_tokens.empty() && first_extra_key_ == kv_len_
+               ? Interval(row)
+               : RangeWithExceptions(row);
+  }
+  /// Returns the number n such that the row's interval ends at key n, extra keys aside.
+  int64_t EndWithoutExtraKeys(int64_t row) const {
+    return std::min(Interval(row).end, first_extra_key_);
   }
   /// Returns whether the position of a row hides no key from it, of any row.
   bool hides_nothing() const {
@@ -74,10 +83,13 @@ class Visibility {
   }
   KeyRange RangeWithExceptions(int64_t row) const;
   bool IsGlobal(int64_t position) const;
+  template <typename F>
+  void ForOrdinaryKeys(KeyRange range, const F& f) const;
   void HideRange(KeyRange range, int64_t first_key, float* scores) const;
 
   const AttentionOptions& options_;
   int64_t kv_len_;
+  int64_t first_extra_key_;  // kv_len: none
   int64_t query_offset_;
 };
 
