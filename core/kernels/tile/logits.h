@@ -208,7 +208,7 @@ inline void WeighRow(const WeightTile& tile, int64_t r) {
     Vec weight = {};
     if (i < visible) {
       const Vec score = Load(row + i);
-      weight = IfLess(Vec{}, score, score, Vec{});
+      weight = IfLess(score, Vec{}, Vec{}, score);  // NaN stays
       weight = i + 16 <= visible ? weight : KeepFirst(weight, visible - i);
     }
     sum += weight;

@@ -75,6 +75,22 @@ TEST(ExtremesTest, ANaNQueryGivesNaNAndHarmsNoOtherRow) {
   }
 }
 
+TEST(ExtremesTest, ANaNKeyGivesNaNToTheRowsThatAttendToIt) {
+  const AttentionOptions kinds[] = {
+      {.causal = true},
+      {.causal = true, .similarity = Similarity::kGaussian, .bandwidth = 20},
+      {.causal = true, .similarity = Similarity::kTriangular, .bandwidth = 9},
+      {.causal = true, .similarity = Similarity::kLinear}};
+  for (const AttentionOptions& kind : kinds) {
+    AttentionProblem problem(41, Dtype::kF32, {90, 90, 2, 2, 16, 16}, kind);
+    std::fill_n(problem.key.as<float>() + 20 * 32, 32, std::numeric_limits<float>::quiet_NaN());
+    const std::vector<double> output = RunAlone(problem);
+    for (int64_t i = 0; i < std::ssize(output); ++i) {
+      ASSERT_EQ(std::isnan(output[i]), i / 32 >= 20) << i;
+    }
+  }
+}
+
 TEST(ExtremesTest, ATileOfNaNIsNotForgottenByTheNext) {
   AttentionProblem problem(31, Dtype::kF32, {4, 600, 2, 2, 16, 16});
   std::fill_n(problem.key.as<float>(), 512 * 32, std::numeric_limits<float>::quiet_NaN());
