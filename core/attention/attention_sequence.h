@@ -12,8 +12,9 @@ namespace attention {
 
 class KvCache;
 
-/// The k largest weights of each row, largest first (equal ones: the earlier key first). Where a
-/// row attends to fewer keys, the remaining entries have weight 0 and key -1.
+/// The k largest weights of each row, largest first (equal ones: the earlier key first). Which ones
+/// are the largest is decided before they are normalised, where fewer are equal. Where a row
+/// attends to fewer keys, the remaining entries have weight 0 and key -1.
 struct TopWeights {
   int64_t k = 0;
   float* weights = nullptr;  // [num_heads, query_len, k]

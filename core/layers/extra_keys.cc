@@ -50,11 +50,6 @@ ExtendedOptions::ExtendedOptions(const AttentionOptions& given, int64_t extra_ke
     return;
   }
   options.query_offset = given.query_offset.value_or(kv_len - query_len);
-  global_tokens_.assign(given.global_tokens.begin(), given.global_tokens.end());
-  for (int64_t i = 0; i < extra_keys; ++i) {
-    global_tokens_.push_back(kv_len + i);
-  }
-  options.global_tokens = global_tokens_;
   bias_ = Extend(options.bias, extra_keys, 0.0f, {num_heads, query_len, kv_len});
   mask_ = Extend(options.mask, extra_keys, uint8_t{1}, {num_heads, query_len, kv_len});
 }

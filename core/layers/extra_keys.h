@@ -22,8 +22,8 @@ struct ExtraKeys {
   void Write(const std::vector<float>& row, int64_t width, const MutableMatrixView& target) const;
 };
 
-/// The options of a sequence, extended by `extra_keys` keys to which every row attends, regardless
-/// of the other options. It owns the memory that it adds, and stays valid when moved.
+/// The options of a sequence, whose mask and bias are extended by `extra_keys` keys and do not hide
+/// them. It owns the memory that it adds, and stays valid when moved.
 struct ExtendedOptions {
   ExtendedOptions(const AttentionOptions& given, int64_t extra_keys, int64_t num_heads,
                   int64_t query_len, int64_t kv_len);
@@ -31,7 +31,6 @@ struct ExtendedOptions {
   AttentionOptions options;
 
  private:
-  std::vector<int64_t> global_tokens_;
   std::vector<float> bias_;
   std::vector<uint8_t> mask_;
 };

@@ -120,6 +120,7 @@ std::vector<FlashSequence> LayerRun::FlashSequences() {
                               .cache = q.cache,
                               .options = options_.back().options},
                              q.query_len));
+    result.back().extra_keys = layer_.extra.count();
   }
   return result;
 }

@@ -12,9 +12,9 @@
 namespace attention {
 namespace {
 
-/// The row attends to keys [0, VisibleEnd).
+/// The row attends to keys [0, VisibleEnd), and to the extra keys.
 int64_t VisibleEnd(const QueryTile& tile, int64_t row) {
-  return tile.sequence->visibility().Range(row).end;
+  return tile.sequence->visibility().EndWithoutExtraKeys(row);
 }
 
 const HeadPage& PageOfBlock(const PackedHead& packed, int64_t block) {
@@ -73,19 +73,23 @@ void LinearState::Advance(const PackedHead& packed, int64_t blocks) {
   }
 }
 
-/// Adds the keys of block num_blocks_ that the rows attend to: to the accumulator and `row_sum`.
-void LinearState::AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers,
-                              const RowKeys& row_keys, float* row_sum) const {
+/// Adds keys [first_key, ends[r]) of the key block of `first_key` to the accumulator and to
+/// `row_sum`.
+void LinearState::AddKeys(const TileSetup& setup, const TileBuffers& buffers, int64_t first_key,
+                          const int64_t* ends, float* row_sum) {
   KeyTile keys;
-  keys.first_key = num_blocks_ * kKeyBlock;
+  keys.first_key = first_key / kKeyBlock * kKeyBlock;
   keys.scores = buffers.scores;
   keys.probabilities = buffers.probabilities;
   for (int64_t r = 0; r < setup.rows; ++r) {
-    keys.visible_end[r] = row_keys.end[r] - keys.first_key;
+    keys.visible_end[r] = ends[r] - keys.first_key;
   }
   const TileProducts products(setup, buffers);
   const Rectangle all{0, setup.rows, 0, kKeyBlock};
   products.Score(keys, all);
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    std::fill_n(keys.ScoreRow(r), first_key - keys.first_key, kMinusInfinity);
+  }
   setup.kernels.weights({.scores = keys.scores,
                          .stride = kScoreStride,
                          .rows = setup.rows,
@@ -102,9 +106,16 @@ void LinearState::AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers
 void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
   const TileSetup setup(tile);
   const TileBuffers buffers(setup, scratch);
-  const RowKeys row_keys(setup);
+  int64_t ends[kQueryTile];
+  int64_t last_end = 0;
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    ends[r] = VisibleEnd(tile, setup.RowOf(r));
+    last_end = std::max(last_end, ends[r]);
+  }
+  const int64_t end_key = tile.sequence->kv_len();
+  const int64_t first_extra_key = end_key - tile.sequence->extra_keys;
   const float* key_sums = sums_ + plan_.depth() * plan_.value_width();
-  if (row_keys.any.end > 0) {
+  if (last_end > 0 || first_extra_key < end_key) {
     ReadQuery(setup, buffers);
     FindGemm({.m = AttentionPlan::PaddedRows(setup.rows),
               .n = plan_.value_width(),
@@ -117,10 +128,14 @@ void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
   const auto* query = static_cast<const float*>(buffers.query);
   float row_sum[kQueryTile];
   for (int64_t r = 0; r < setup.rows; ++r) {
-    row_sum[r] = row_keys.end[r] == 0 ? 0 : Dot(query + r * plan_.depth(), key_sums, plan_.depth());
+    row_sum[r] = ends[r] == 0 ? 0 : Dot(query + r * plan_.depth(), key_sums, plan_.depth());
   }
-  if (row_keys.any.end > num_blocks_ * kKeyBlock) {
-    AddOwnBlock(setup, buffers, row_keys, row_sum);
+  if (last_end > num_blocks_ * kKeyBlock) {
+    AddKeys(setup, buffers, num_blocks_ * kKeyBlock, ends, row_sum);
+  }
+  std::fill_n(ends, setup.rows, end_key);
+  for (int64_t key = first_extra_key; key < end_key; key = (key / kKeyBlock + 1) * kKeyBlock) {
+    AddKeys(setup, buffers, key, ends, row_sum);
   }
   StoreOutput(setup, buffers, row_sum);
 }

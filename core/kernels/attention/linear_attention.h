@@ -33,8 +33,8 @@ class LinearState {
   void Advance(const PackedHead& packed, int64_t blocks);
   void AddBlock(const float* keys, const float* values);
   void AttendRows(const QueryTile& tile, std::byte* scratch) const;
-  void AddOwnBlock(const TileSetup& setup, const TileBuffers& buffers, const RowKeys& row_keys,
-                   float* row_sum) const;
+  static void AddKeys(const TileSetup& setup, const TileBuffers& buffers, int64_t first_key,
+                      const int64_t* ends, float* row_sum);
 
   const AttentionPlan& plan_;
   int64_t num_blocks_ = 0;  // key blocks in the sums

@@ -27,6 +27,10 @@ struct FlashSequence {
   /// The options with `scale` and `query_offset` set, and no window beyond kFarthestKey.
   AttentionOptions options;
 
+  /// The last keys to which every row attends, whatever the options are (core/layers/extra_keys.h).
+  /// No row stands at them.
+  int64_t extra_keys = 0;
+
   float* weights = nullptr;
   int64_t top_k = 0;
   float* top_weights = nullptr;
@@ -35,7 +39,7 @@ struct FlashSequence {
 
   int64_t kv_len() const { return key.tokens; }
   /// Borrows from this sequence.
-  Visibility visibility() const { return {options, kv_len()}; }
+  Visibility visibility() const { return {options, kv_len(), extra_keys}; }
   /// Returns the number of query heads that share a key/value head.
   int64_t group() const { return query.num_heads / key.num_heads; }
   bool wants_weights() const { return weights != nullptr || top_k > 0; }

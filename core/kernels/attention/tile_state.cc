@@ -51,11 +51,12 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   return KeyOperands::kExpanded;
 }
 
-/// A scale of 0 needs the logits kernel too: 0 times a hidden key's -infinity would be NaN.
+/// A scale that is too small for ExponentScale needs the logits kernel too.
 bool ShapesLogits(const AttentionOptions& options) {
   return options.similarity == Similarity::kDotProduct &&
          (options.softcap > 0 || !options.alibi_slopes.empty() || options.bias.data != nullptr ||
-          *options.scale == 0);
+          std::abs(*options.scale) * std::numbers::log2e_v<float> <
+              std::numeric_limits<float>::min());
 }
 
 /// The result is neither 0 nor infinite: either would make NaN of a hidden key's -infinity or of
@@ -63,7 +64,7 @@ bool ShapesLogits(const AttentionOptions& options) {
 float ExponentScale(const AttentionOptions& options) {
   double scale = 1;
   if (options.similarity == Similarity::kGaussian) {
-    scale = 1 / options.bandwidth;
+    scale = HasOrdinarySquares(options.bandwidth) ? 1 / options.bandwidth : 1;
   } else if (!ShapesLogits(options)) {
     scale = std::abs(*options.scale);
   }

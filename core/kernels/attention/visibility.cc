@@ -35,11 +35,14 @@ Dilation DilationAt(const AttentionOptions& options, int64_t position) {
   return {position, is_dilated ? options.window_dilation : 1};
 }
 
-/// Calls f(begin, end) for the parts of `range` that hold neither prefix nor global tokens.
+}  // namespace
+
+/// Calls f(begin, end) for the parts of `range` that hold neither prefix, global tokens nor extra
+/// keys.
 template <typename F>
-void ForOrdinaryKeys(const AttentionOptions& options, KeyRange range, const F& f) {
-  range.begin = std::max(range.begin, options.prefix);
-  const std::span<const int64_t> tokens = options.global_tokens;
+void Visibility::ForOrdinaryKeys(KeyRange range, const F& f) const {
+  range = Intersection(range, {options_.prefix, first_extra_key_});
+  const std::span<const int64_t> tokens = options_.global_tokens;
   auto global = std::lower_bound(tokens.begin(), tokens.end(), range.begin);
   for (; global != tokens.end() && *global < range.end; ++global) {
     if (range.begin < *global) {
@@ -52,11 +55,10 @@ void ForOrdinaryKeys(const AttentionOptions& options, KeyRange range, const F& f
   }
 }
 
-}  // namespace
-
 bool Visibility::has_holes() const {
   return options_.mask.data != nullptr || !options_.global_tokens.empty() ||
-         (options_.prefix > 0 && options_.window > 0) || options_.window_dilation > 1;
+         (options_.prefix > 0 && options_.window > 0) || options_.window_dilation > 1 ||
+         (first_extra_key_ < kv_len_ && !hides_nothing());
 }
 
 bool Visibility::IsGlobal(int64_t position) const {
@@ -84,6 +86,7 @@ KeyRange Visibility::RangeWithExceptions(int64_t row) const {
                 : KeyRange{std::min(range.begin, other.begin), std::max(range.end, other.end)};
   };
   include({0, std::min(options_.prefix, kv_len_)});
+  include({first_extra_key_, kv_len_});
   if (!options_.global_tokens.empty()) {
     include({options_.global_tokens.front(), options_.global_tokens.back() + 1});
   }
@@ -97,7 +100,7 @@ bool Visibility::AttendsTo(int64_t head, int64_t row, int64_t key) const {
   const KeyRange interval = Interval(row);
   const bool is_within = key >= interval.begin && key < interval.end &&
                          DilationAt(options_, query_offset_ + row).KeysToSkip(key) == 0;
-  return is_within || key < options_.prefix || IsGlobal(key);
+  return is_within || key < options_.prefix || key >= first_extra_key_ || IsGlobal(key);
 }
 
 bool Visibility::AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const {
@@ -115,12 +118,12 @@ bool Visibility::AttendsToAnyOf(int64_t head, int64_t row, KeyRange keys) const 
   const Dilation dilation = DilationAt(options_, query_offset_ + row);
   return (!IsEmpty(interval) &&
           dilation.KeysToSkip(interval.begin) < interval.end - interval.begin) ||
-         keys.begin < options_.prefix ||
+         keys.begin < options_.prefix || keys.end > first_extra_key_ ||
          (global != options_.global_tokens.end() && *global < keys.end);
 }
 
 void Visibility::HideRange(KeyRange range, int64_t first_key, float* scores) const {
-  ForOrdinaryKeys(options_, range, [&](int64_t begin, int64_t end) {
+  ForOrdinaryKeys(range, [&](int64_t begin, int64_t end) {
     std::fill(scores + begin - first_key, scores + end - first_key, kMinusInfinity);
   });
 }
@@ -134,7 +137,7 @@ void Visibility::Hide(int64_t head, int64_t row, KeyRange keys, float* scores) c
     HideRange({interval.end, keys.end}, keys.begin, scores);
   }
   if (const Dilation dilation = DilationAt(options_, query_offset_ + row); dilation.dilation > 1) {
-    ForOrdinaryKeys(options_, interval, [&](int64_t begin, int64_t end) {
+    ForOrdinaryKeys(interval, [&](int64_t begin, int64_t end) {
       int64_t skip = dilation.KeysToSkip(begin);
       for (int64_t key = begin; key < end; ++key) {
         scores[key - keys.begin] = skip == 0 ? scores[key - keys.begin] : kMinusInfinity;

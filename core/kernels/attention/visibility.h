@@ -28,13 +28,15 @@ struct KeyRange {
 ///
 /// A row attends to key j when the mask allows it and one of these conditions holds: j is within
 /// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j
-/// or p is a global token.
+/// or p is a global token; j is an extra key.
 class Visibility {
  public:
-  /// REQUIRES: `options.query_offset` is set, and no window reaches further than kFarthestKey.
-  Visibility(const AttentionOptions& options, int64_t kv_len)
+  /// The last `extra_keys` of the keys are extra ones. REQUIRES: `options.query_offset` is set, and
+  /// no window reaches further than kFarthestKey.
+  Visibility(const AttentionOptions& options, int64_t kv_len, int64_t extra_keys = 0)
       : options_(options),
         kv_len_(kv_len),
+        first_extra_key_(kv_len - extra_keys),
         query_offset_(*options.query_offset),
         left_(options.window > 0 ? options.window - 1 : kFarthestKey),
         right_(options.causal             ? 0
@@ -45,6 +47,10 @@ class Visibility {
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
     return has_exceptions() ? RangeWithExceptions(row) : IntervalAt(query_offset_ + row);
+  }
+  /// Returns the number n such that the row's interval ends at key n, extra keys aside.
+  int64_t EndWithoutExtraKeys(int64_t row) const {
+    return std::min(Interval(row).end, first_extra_key_);
   }
   /// Sets begin[i] and end[i] to Range(first_row + i), for `count` rows.
   void Ranges(int64_t first_row, int64_t count, int64_t* begin, int64_t* end) const;
@@ -63,7 +69,9 @@ class Visibility {
 
  private:
   /// Whether rows attend to keys outside of their intervals.
-  bool has_exceptions() const { return options_.prefix > 0 || !options_.global_tokens.empty(); }
+  bool has_exceptions() const {
+    return options_.prefix > 0 || !options_.global_tokens.empty() || first_extra_key_ < kv_len_;
+  }
   /// Returns the interval of a position that is no global token: its causal mask and its window.
   KeyRange IntervalAt(int64_t position) const {
     const KeyRange range{std::max<int64_t>(0, position - left_),
@@ -76,10 +84,13 @@ class Visibility {
   }
   KeyRange RangeWithExceptions(int64_t row) const;
   bool IsGlobal(int64_t position) const;
+  template <typename F>
+  void ForOrdinaryKeys(KeyRange range, const F& f) const;
   void HideRange(KeyRange range, int64_t first_key, float* scores) const;
 
   const AttentionOptions& options_;
   int64_t kv_len_;
+  int64_t first_extra_key_;  // kv_len: none
   int64_t query_offset_;
   // A position p attends to keys from p - left_ to p + right_, both included.
   int64_t left_;

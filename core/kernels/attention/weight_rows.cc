@@ -50,6 +50,20 @@ void WeightRows::TakeCandidates(int64_t row, const KeyTile& keys) {
   }
 }
 
+/// Divides the weights, which may make some equal: these then come in the order of their keys.
+void WeightRows::DivideSorted(float sum, std::vector<Candidate>& sorted) {
+  for (Candidate& candidate : sorted) {
+    candidate.weight /= sum;
+  }
+  for (auto begin = sorted.begin(); begin != sorted.end();) {
+    const auto end = std::find_if(begin + 1, sorted.end(), [begin](const Candidate& candidate) {
+      return candidate.weight != begin->weight;
+    });
+    std::sort(begin, end, IsBetter);
+    begin = end;
+  }
+}
+
 void WeightRows::Finish(int64_t row, float sum) {
   if (sequence_.weights != nullptr && sum != 0) {
     float* weights = RowOfWeights(row);
@@ -62,10 +76,11 @@ void WeightRows::Finish(int64_t row, float sum) {
   }
   std::vector<Candidate>& best = best_[row];
   std::sort(best.begin(), best.end(), IsBetter);
+  DivideSorted(sum, best);
   const int64_t first =
       (setup_.HeadOf(row) * sequence_.query.tokens + setup_.RowOf(row)) * sequence_.top_k;
   for (int64_t i = 0; i < sequence_.top_k; ++i) {
-    const float weight = i < std::ssize(best) ? best[i].weight / sum : 0.0f;
+    const float weight = i < std::ssize(best) ? best[i].weight : 0.0f;
     const bool is_there = weight > 0;
     sequence_.top_weights[first + i] = weight;
     sequence_.top_keys[first + i] = is_there ? best[i].key : -1;

@@ -31,6 +31,7 @@ class WeightRows {
     return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
   }
 
+  static void DivideSorted(float sum, std::vector<Candidate>& sorted);
   float* RowOfWeights(int64_t row) const;
   void TakeCandidates(int64_t row, const KeyTile& keys);
 

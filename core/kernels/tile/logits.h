@@ -98,10 +98,9 @@ struct ExactSquares {
 /// Returns the range in which f32 is not exact enough. The error of a square is less than 2^-18 of
 /// it (depth 512), and usually 4e-8 (depth 64). With such an error a distance near the bandwidth
 /// may be on the wrong side of a box's edge, and a triangular weight below 1/8 has few digits. The
-/// range is empty for kGaussian. For a bandwidth outside of 2^-40 to 2^40, whose square may
-/// overflow or underflow, it has every square.
+/// range is empty for kGaussian. Without HasOrdinarySquares it has every square.
 inline ExactSquares ExactSquaresOf(const DistanceTile& tile) {
-  if (!(tile.bandwidth > 0x1p-40 && tile.bandwidth < 0x1p40)) {
+  if (!HasOrdinarySquares(tile.bandwidth)) {
     return {0, __builtin_inff()};
   }
   if (tile.similarity == Similarity::kGaussian) {
@@ -127,6 +126,10 @@ inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
 /// The number of keys whose sums, for two rows, stay in registers.
 constexpr int64_t kExactKeys = 2 * kRegisterLanes;
 
+inline float ExactGaussianScore(double exponent) {
+  return exponent > __FLT_MAX__ ? -__FLT_MAX__ : static_cast<float>(-exponent);
+}
+
 /// Computes the scores of two rows, which may be the same, from differences in double precision.
 inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
                         float (&scores)[2][kKeyBlock]) {
@@ -145,7 +148,8 @@ inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
       for (int64_t j = 0; j < kExactKeys; ++j) {
         const double square = squares[r][j];
         const double distance = __builtin_sqrt(square);
-        scores[r][col + j] = tile.similarity == Similarity::kGaussian ? static_cast<float>(-square)
+        scores[r][col + j] = tile.similarity == Similarity::kGaussian
+                                 ? ExactGaussianScore(square / tile.bandwidth)
                              : tile.similarity == Similarity::kBox
                                  ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
                                  : static_cast<float>(1.0 - distance / tile.bandwidth);
@@ -208,7 +212,7 @@ inline void WeighRow(const WeightTile& tile, int64_t r) {
     Vec weight = {};
     if (i < visible) {
       const Vec score = Load(row + i);
-      weight = IfLess(Vec{}, score, score, Vec{});
+      weight = IfLess(score, Vec{}, Vec{}, score);  // NaN stays
       weight = i + 16 <= visible ? weight : KeepFirst(weight, visible - i);
     }
     sum += weight;

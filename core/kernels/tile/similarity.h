@@ -39,6 +39,12 @@ constexpr bool IsRegression(Similarity similarity) {
          similarity == Similarity::kTriangular;
 }
 
+/// Returns whether f32 holds the squares of distances near the bandwidth. Otherwise distances are
+/// computed in double precision, and gaussian scores are divided by the bandwidth.
+constexpr bool HasOrdinarySquares(double bandwidth) {
+  return bandwidth > 0x1p-40 && bandwidth < 0x1p40;
+}
+
 /// Returns whether the weights are exponentials, computed by online softmax.
 constexpr bool IsSoftmax(Similarity similarity) {
   return similarity == Similarity::kDotProduct || similarity == Similarity::kGaussian;

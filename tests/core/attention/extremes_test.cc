@@ -75,6 +75,22 @@ TEST(ExtremesTest, ANaNQueryGivesNaNAndHarmsNoOtherRow) {
   }
 }
 
+TEST(ExtremesTest, ANaNKeyGivesNaNToTheRowsThatAttendToIt) {
+  const AttentionOptions kinds[] = {
+      {.causal = true},
+      {.causal = true, .similarity = Similarity::kGaussian, .bandwidth = 20},
+      {.causal = true, .similarity = Similarity::kTriangular, .bandwidth = 9},
+      {.causal = true, .similarity = Similarity::kLinear}};
+  for (const AttentionOptions& kind : kinds) {
+    AttentionProblem problem(41, Dtype::kF32, {90, 90, 2, 2, 16, 16}, kind);
+    std::fill_n(problem.key.as<float>() + 20 * 32, 32, std::numeric_limits<float>::quiet_NaN());
+    const std::vector<double> output = RunAlone(problem);
+    for (int64_t i = 0; i < std::ssize(output); ++i) {
+      ASSERT_EQ(std::isnan(output[i]), i / 32 >= 20) << i;
+    }
+  }
+}
+
 TEST(ExtremesTest, ATileOfNaNIsNotForgottenByTheNext) {
   AttentionProblem problem(31, Dtype::kF32, {4, 600, 2, 2, 16, 16});
   std::fill_n(problem.key.as<float>(), 512 * 32, std::numeric_limits<float>::quiet_NaN());
@@ -111,6 +127,50 @@ TEST(ExtremesTest, ExtremeButFiniteOptionsGiveNoNaN) {
   AttentionProblem tiny(35, Dtype::kF32, {3, 20, 1, 1, 1, 4}, {.similarity = Similarity::kLinear});
   std::fill_n(tiny.query.as<float>(), 3, -92.0f);
   EXPECT_LE(reference::RelativeL2(RunAlone(tiny), tiny.Expected()), 1e-3);  // subnormal sums
+}
+
+/// Multiplies all elements.
+void Multiply(Tensor& tensor, float factor) {
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.as<float>()[i] *= factor;
+  }
+}
+
+TEST(ExtremesTest, SubnormalScalesAreNotRoundedUp) {
+  AttentionProblem problem(37, Dtype::kF32, {10, 600, 2, 2, 16, 16}, {.scale = -3e-39f});
+  Multiply(problem.query, 2e18f);
+  Multiply(problem.key, 3e18f);
+  EXPECT_LE(reference::RelativeL2(RunAlone(problem), problem.Expected()), 1e-6);
+}
+
+TEST(ExtremesTest, BandwidthsBeyondF32KeepTheirWeights) {
+  for (const Similarity similarity :
+       {Similarity::kGaussian, Similarity::kBox, Similarity::kTriangular}) {
+    for (const float size : {1e-30f, 1e-19f, 1e19f, 1e30f}) {
+      const double length = size;
+      const double bandwidth =
+          similarity == Similarity::kGaussian ? 20 * length * length : 5 * length;
+      AttentionProblem problem(38, Dtype::kF32, {10, 600, 2, 2, 16, 16},
+                               {.causal = true, .similarity = similarity, .bandwidth = bandwidth});
+      Multiply(problem.query, size);
+      Multiply(problem.key, size);
+      EXPECT_LE(reference::RelativeL2(RunAlone(problem), problem.Expected()), 1e-6)
+          << "similarity " << static_cast<int>(similarity) << ", size " << size;
+    }
+  }
+}
+
+TEST(ExtremesTest, LogitsBelowAllNumbersHaveNoWeight) {
+  for (const int64_t rows : {3, 70}) {
+    AttentionProblem steep(39, Dtype::kF32, {rows, 600, 2, 2, 16, 16}, {.causal = true});
+    const float slopes[] = {3e38f, 1e30f};
+    steep.options.alibi_slopes = slopes;
+    EXPECT_LE(reference::RelativeL2(RunAlone(steep), steep.Expected()), 1e-6) << rows;
+    AttentionProblem far(40, Dtype::kF32, {rows, 600, 2, 2, 16, 16}, {.causal = true});
+    std::fill_n(far.query.as<float>(), far.query.num_elements(), 1.0f);
+    std::fill_n(far.key.as<float>() + 5 * 32, 32, -3e38f);
+    EXPECT_LE(reference::RelativeL2(RunAlone(far), far.Expected()), 2e-6) << rows;
+  }
 }
 
 TEST(ExtremesTest, PositionsAtTheEndOfTheirRange) {

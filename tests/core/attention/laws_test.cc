@@ -198,6 +198,32 @@ TEST(LawsTest, GroupedHeadsEqualRepeatedHeadsBitForBit) {
   EXPECT_EQ(Bytes(grouped.output), Bytes(repeated.output));
 }
 
+TEST(LawsTest, EqualTopWeightsComeInTheOrderOfTheirKeys) {
+  // Each logit is a little larger than the one before, which the division by their sum hides.
+  constexpr int64_t kKeys = 90;
+  AttentionProblem problem(13, Dtype::kF32, {1, kKeys, 1, 1, 1, 1}, {.scale = 1.0f});
+  problem.query.as<float>()[0] = 1;
+  for (int64_t j = 0; j < kKeys; ++j) {
+    problem.key.as<float>()[j] = static_cast<float>(j) * 0x1p-24f - 1;
+  }
+  std::vector<float> weights(kKeys);
+  std::vector<int32_t> keys(kKeys);
+  AttentionSequence sequence = problem.Sequence();
+  sequence.top_weights = {kKeys, weights.data(), keys.data()};
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+  int64_t num_equal = 0;
+  for (int64_t i = 1; i < kKeys; ++i) {
+    ASSERT_GE(weights[i - 1], weights[i]);
+    if (weights[i - 1] == weights[i]) {
+      ASSERT_LT(keys[i - 1], keys[i]);
+      ++num_equal;
+    }
+  }
+  EXPECT_GT(num_equal, 0);
+}
+
 TEST(LawsTest, StridedViewsGiveTheSameBits) {
   AttentionProblem dense(16, Dtype::kF32, {70, 70, 2, 2, 32, 32}, {.causal = true});
   RunAlone(dense);

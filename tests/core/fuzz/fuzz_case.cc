@@ -40,12 +40,18 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"softcap", &FuzzCase::softcap},
                              {"alibi", &FuzzCase::alibi},
                              {"bias", &FuzzCase::bias},
+                             {"bias_kind", &FuzzCase::bias_kind},
                              {"sinks", &FuzzCase::sinks},
                              {"query_norm", &FuzzCase::query_norm},
                              {"key_norm", &FuzzCase::key_norm},
                              {"rotary", &FuzzCase::rotary},
                              {"rotary_dim", &FuzzCase::rotary_dim},
+                             {"rotary_scaling", &FuzzCase::rotary_scaling},
+                             {"rotary_offset", &FuzzCase::rotary_offset},
                              {"poison", &FuzzCase::poison},
+                             {"poison_kind", &FuzzCase::poison_kind},
+                             {"poison_head", &FuzzCase::poison_head},
+                             {"repeats", &FuzzCase::repeats},
                              {"weights", &FuzzCase::weights},
                              {"log_sum_exp", &FuzzCase::log_sum_exp},
                              {"top_k", &FuzzCase::top_k},
@@ -53,11 +59,16 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"at_begin", &FuzzCase::at_begin},
                              {"threads", &FuzzCase::threads},
                              {"mates", &FuzzCase::mates},
+                             {"bad_mates", &FuzzCase::bad_mates},
                              {"block", &FuzzCase::block},
                              {"cancelled", &FuzzCase::cancelled},
                              {"cache", &FuzzCase::cache},
                              {"cache_cut", &FuzzCase::cache_cut},
-                             {"query_cut", &FuzzCase::query_cut}};
+                             {"cache_history", &FuzzCase::cache_history},
+                             {"small_pages", &FuzzCase::small_pages},
+                             {"grows", &FuzzCase::grows},
+                             {"query_cut", &FuzzCase::query_cut},
+                             {"parts", &FuzzCase::parts}};
 
 /// SplitMix64 (Steele et al. 2014).
 class Random {
@@ -85,12 +96,18 @@ class Random {
 };
 
 void ChooseShape(Random& random, FuzzCase& c) {
-  c.query_len = random.UpTo(400);
-  c.kv_len = random.Rarely(20) ? random.UpTo(6000) : random.UpTo(1300);
+  c.query_len =
+      random.Rarely(2)
+          ? random.UpTo(400)
+          : random.OneOf({0, 1, 1, 2, 3, 5, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129});
+  c.kv_len = random.Rarely(c.query_len < 20 ? 3 : 20) ? random.UpTo(6000) : random.UpTo(1300);
   c.kv_heads = 1 + random.Below(3);
-  c.group = random.OneOf({1, 1, 2, 3, 4, 7});
-  c.dim = random.OneOf({1, 2, 8, 16, 17, 30, 32, 48, 64, 64, 80, 96, 100, 128, 200, 256, 500});
-  c.value_dim = random.Rarely(2) ? c.dim : 1 + random.UpTo(150);
+  c.group = random.OneOf({1, 1, 1, 2, 2, 3, 4, 7, 8, 9, 16, 17, 64});
+  c.dim = random.OneOf({1,  2,  3,  7,   8,   15,  16,  17,  30,  32,  48,  64,
+                        64, 80, 96, 100, 128, 129, 200, 255, 256, 257, 500, 512});
+  c.value_dim = random.Rarely(2)   ? c.dim
+                : random.Rarely(8) ? random.OneOf({255, 256, 257, 511, 512})
+                                   : 1 + random.UpTo(150);
   c.dtype = random.OneOf({0, 0, 0, 1, 1, 2});
 }
 
@@ -105,31 +122,42 @@ void ChooseKind(Random& random, FuzzCase& c) {
   c.prefix = random.Rarely(5) ? random.UpTo(200) : 0;
   c.global_tokens = random.Rarely(6) ? random.Below(6) : 0;
   c.mask = random.Rarely(5);
-  c.scale = random.Rarely(5) ? 1 + random.Below(3) : 0;
+  c.scale = random.Rarely(5) ? 1 + random.Below(5) : 0;
   c.softcap = random.Rarely(6) ? 1 + random.Below(30) : 0;
   c.alibi = random.Rarely(6);
   c.bias = random.Rarely(5) ? 1 + random.Below(2) : 0;
+  c.bias_kind = random.Below(3);
   c.sinks = random.Rarely(6);
   c.query_norm = random.Rarely(6);
   c.key_norm = random.Rarely(6);
   c.rotary = random.Rarely(4) ? 1 + random.Below(2) : 0;
   c.rotary_dim = random.Rarely(2) ? 2 * random.Below(c.dim) : 0;
-  c.poison = random.Rarely(8) ? 1 + random.Below(std::max<int64_t>(c.kv_len, 1)) : 0;
+  c.rotary_scaling = random.Below(3);
+  c.rotary_offset = random.Rarely(3) ? random.OneOf({-700, -1, 63, 100'000}) : 0;
+  c.poison = random.Rarely(6) ? 1 + random.Below(std::max<int64_t>(c.kv_len, 1)) : 0;
+  c.poison_kind = random.Below(5);
+  c.poison_head = random.Below(2);
+  c.repeats = random.Rarely(8) ? 1 + random.UpTo(200) : 0;
 }
 
 void ChooseWay(Random& random, FuzzCase& c) {
   c.weights = random.Rarely(4);
   c.log_sum_exp = random.Rarely(3);
-  c.top_k = random.Rarely(5) ? 1 + random.Below(5) : 0;
+  c.top_k = random.Rarely(5) ? random.OneOf({1, 2, 3, 5, 17, 40, 700}) : 0;
   c.padding = random.Rarely(2) ? random.Below(20) : 0;
   c.at_begin = random.Rarely(4);
   c.threads = 1 + random.Below(4);
-  c.mates = random.Below(3);
+  c.mates = random.Below(5);
+  c.bad_mates = random.Below(2);
   c.block = random.Rarely(3) ? random.OneOf({1, 64, 128, 200}) : 0;
   c.cancelled = random.Rarely(4);
   c.cache = random.Rarely(3) ? 1 + random.Below(3) : 0;
   c.cache_cut = random.OneOf({0, 1, 7, 64, 100, 511});
+  c.cache_history = random.Below(5);
+  c.small_pages = random.Below(2);
+  c.grows = random.Below(2);
   c.query_cut = random.Rarely(3) ? random.OneOf({1, 5, 8, 9, 64, 70}) : 0;
+  c.parts = random.Rarely(5) ? random.OneOf({1, 2, 3, 7}) : 0;
 }
 
 void DropWhatSimilarityRefuses(FuzzCase& c) {
@@ -150,6 +178,32 @@ void DropWhatSimilarityRefuses(FuzzCase& c) {
   }
 }
 
+void DropWhatNeedsAnother(FuzzCase& c) {
+  if (c.poison == 0) {
+    c.poison_kind = c.poison_head = 0;
+  }
+  c.bias_kind = c.bias == 0 ? 0 : c.bias_kind;
+  if (c.rotary == 0) {
+    c.rotary_scaling = c.rotary_offset = 0;
+  }
+  c.bad_mates = c.mates == 0 ? 0 : c.bad_mates;
+  // Rounded keys and large logits make other weights.
+  c.scale = c.scale == 4 && c.cache > 1 ? 3 : c.scale;
+  if (c.cache == 0) {
+    c.cache_cut = c.cache_history = c.small_pages = c.grows = 0;
+  }
+  // The keys that come later must be hidden from the rows that are computed before.
+  if (c.causal == 0 || c.has_offset != 0 || c.prefix != 0 || c.global_tokens != 0 ||
+      c.query_cut == 0 || c.query_len > c.kv_len) {
+    c.grows = 0;
+  }
+  c.cache_history = c.grows != 0 ? 0 : c.cache_history;
+  // The logarithm of a sum of the lowest numbers does not tell how many there were.
+  if (c.global_tokens != 0 || c.cache != 0 || c.poison != 0 || c.dtype != 0 || c.bias_kind == 2) {
+    c.parts = 0;
+  }
+}
+
 }  // namespace
 
 FuzzCase Valid(FuzzCase c) {
@@ -161,13 +215,13 @@ FuzzCase Valid(FuzzCase c) {
   DropWhatSimilarityRefuses(c);
   c.window_dilation = c.window > 0 ? std::max<int64_t>(c.window_dilation, 1) : 1;
   c.global_tokens = std::min(c.global_tokens, c.kv_len);
-  c.poison = c.cache == 3 ? 0 : std::min(c.poison, c.kv_len);
+  c.poison = std::min(c.poison, c.kv_len);
+  DropWhatNeedsAnother(c);
   c.rotary = c.dim < 2 ? 0 : c.rotary;
   c.rotary_dim = c.rotary == 0 ? 0 : std::min(c.rotary_dim, c.dim) / 2 * 2;
   if (c.rotary != 0 && c.rotary_dim == 0 && c.dim % 2 != 0) {
     c.rotary_dim = c.dim - 1;
   }
-  c.cache_cut = c.cache == 0 ? 0 : c.cache_cut;
   if (c.query_cut != 0) {
     c.weights = c.log_sum_exp = c.top_k = 0;
   }

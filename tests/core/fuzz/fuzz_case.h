@@ -33,16 +33,23 @@ struct FuzzCase {
   int64_t prefix = 0;
   int64_t global_tokens = 0;  // how many
   int64_t mask = 0;
-  int64_t scale = 0;  // 0: default; 1: zero; 2: negative; 3: twice the default
+  int64_t scale =
+      0;  // 0: default; 1: zero; 2: negative; 3, 4: twice, 20 times the default; 5: tiny
   int64_t softcap = 0;
   int64_t alibi = 0;
-  int64_t bias = 0;  // 1: of every head; 2: shared
+  int64_t bias = 0;       // 1: of every head; 2: shared
+  int64_t bias_kind = 0;  // 1, 2: some are -infinity, the lowest number, and all of some rows
   int64_t sinks = 0;
   int64_t query_norm = 0;
   int64_t key_norm = 0;
   int64_t rotary = 0;  // 1: half split; 2: interleaved
   int64_t rotary_dim = 0;
-  int64_t poison = 0;  // p > 0: the value of key p - 1 is not a number
+  int64_t rotary_scaling = 0;  // Rotary::Scaling
+  int64_t rotary_offset = 0;
+  int64_t poison = 0;       // p > 0: key p - 1 is not finite
+  int64_t poison_kind = 0;  // 0, 1: NaN, infinity in its value; 2, 3: in the key; 4: NaN in both
+  int64_t poison_head = 0;  // of the first head only
+  int64_t repeats = 0;      // n > 0: key j equals key j mod n
 
   // What else is wanted.
   int64_t weights = 0;
@@ -55,12 +62,18 @@ struct FuzzCase {
 
   // Way to compute it.
   int64_t threads = 1;
-  int64_t mates = 0;      // other sequences of the batch
+  int64_t mates = 0;      // 1, 2: other sequences of the batch; 3: also empty ones; 4: also cached
+  int64_t bad_mates = 0;  // their rows are NaN
   int64_t block = 0;      // rows of a streamed block; 0: not streamed
   int64_t cancelled = 0;  // after a cancelled call on the same workspace
   int64_t cache = 0;      // 1: f32; 2: bf16; 3: 8 bits
   int64_t cache_cut = 0;  // keys of each Append; 0: all
+  int64_t cache_history =
+      0;  // 1: truncated; 2, 3: a fork at half the keys, of the first; 4: emptied
+  int64_t small_pages = 0;
+  int64_t grows = 0;      // the keys of a call's rows are appended before it
   int64_t query_cut = 0;  // rows of each call; 0: all
+  int64_t parts = 0;      // n > 0: also merged from so many parts of the keys
 };
 
 /// The case that follows from a number; always valid.

@@ -1,5 +1,6 @@
 #include "tests/core/fuzz/fuzz_problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -38,9 +39,9 @@ FuzzProblem::FuzzProblem(const FuzzCase& c)
   options_.window_right = c.window_right;
   options_.window_dilation = c.window_dilation;
   options_.prefix = c.prefix;
-  const float default_scale = 1.0f / std::sqrt(static_cast<float>(c.dim));
+  constexpr float kScales[] = {1, 0, -1, 2, 20, 1e-38f};
   if (c.scale != 0) {
-    options_.scale = default_scale * (c.scale == 1 ? 0.0f : c.scale == 2 ? -1.0f : 2.0f);
+    options_.scale = kScales[c.scale] / std::sqrt(static_cast<float>(c.dim));
   }
   options_.softcap = static_cast<float>(c.softcap);
   options_.similarity = static_cast<Similarity>(c.similarity);
@@ -101,17 +102,37 @@ bool FuzzProblem::HasCleanPadding(const HeadsView& view) {
   return true;
 }
 
+void FuzzProblem::Poison(Tensor& tensor) const {
+  const int64_t row = case_.kv_heads * tensor.shape()[2];
+  const float number = case_.poison_kind % 2 != 0 ? std::numeric_limits<float>::infinity()
+                                                  : std::numeric_limits<float>::quiet_NaN();
+  const int64_t count = case_.poison_head != 0 ? tensor.shape()[2] : row;
+  const std::vector<float> values(count, number);
+  Convert(Dtype::kF32, values.data(), tensor.dtype(),
+          ElementAt(tensor.data(), tensor.dtype(), (case_.poison - 1) * row), count);
+}
+
 void FuzzProblem::MakeTensors() {
   const auto dtype = static_cast<Dtype>(case_.dtype);
   const auto seed = static_cast<uint64_t>(case_.seed) * 8;
   dense_query_ = SeededTensor(seed, dtype, {case_.query_len, extents_.num_heads, case_.dim});
   dense_key_ = SeededTensor(seed + 1, dtype, {case_.kv_len, case_.kv_heads, case_.dim});
   dense_value_ = SeededTensor(seed + 2, dtype, {case_.kv_len, case_.kv_heads, case_.value_dim});
+  for (Tensor* tensor : {&dense_key_, &dense_value_}) {
+    const int64_t row = case_.kv_heads * tensor->shape()[2];
+    for (int64_t key = case_.repeats; case_.repeats > 0 && key < case_.kv_len; ++key) {
+      std::memcpy(ElementAt(tensor->data(), dtype, key * row),
+                  ElementAt(tensor->data(), dtype, (key - case_.repeats) * row),
+                  row * SizeOf(dtype));
+    }
+  }
   if (case_.poison > 0) {
-    const int64_t row = case_.kv_heads * case_.value_dim;
-    const std::vector<float> values(row, std::numeric_limits<float>::quiet_NaN());
-    Convert(Dtype::kF32, values.data(), dtype,
-            ElementAt(dense_value_.data(), dtype, (case_.poison - 1) * row), row);
+    if (PoisonsKey()) {
+      Poison(dense_key_);
+    }
+    if (case_.poison_kind != 2 && case_.poison_kind != 3) {
+      Poison(dense_value_);
+    }
   }
   query_ = Place(dense_query_);
   key_ = Place(dense_key_);
@@ -149,7 +170,12 @@ void FuzzProblem::MakeRows() {
     options_.key_norm = {.weight = PlaceFloats(SeededTensor(seed + 5, Dtype::kF32, {case_.dim}))};
   }
   if (case_.rotary != 0) {
-    options_.rotary = Rotary{.dim = case_.rotary_dim, .interleaved = case_.rotary == 2};
+    options_.rotary = Rotary{.dim = case_.rotary_dim,
+                             .interleaved = case_.rotary == 2,
+                             .scaling = static_cast<Rotary::Scaling>(case_.rotary_scaling),
+                             .factor = case_.rotary_scaling == 0 ? 1.0 : 4.0,
+                             .original_max_positions = 256,
+                             .position_offset = case_.rotary_offset};
   }
   auto* tokens = reinterpret_cast<int64_t*>(
       NewMemory(case_.global_tokens * static_cast<int64_t>(sizeof(int64_t))));
@@ -177,6 +203,13 @@ void FuzzProblem::MakeScores() {
   if (case_.bias != 0) {
     const int64_t heads = case_.bias == 1 ? extents_.num_heads : 1;
     dense_bias_ = SeededTensor(seed + 6, Dtype::kF32, {heads, rows, keys});
+    for (int64_t i = 0; case_.bias_kind != 0 && i < dense_bias_.num_elements(); ++i) {
+      float& bias = dense_bias_.as<float>()[i];
+      if (bias > 0.5f || i / keys % 5 == 3) {
+        bias = case_.bias_kind == 1 ? -std::numeric_limits<float>::infinity()
+                                    : std::numeric_limits<float>::lowest();
+      }
+    }
     options_.bias = place(dense_bias_.as<float>(), heads);
     dense_options_.bias = {dense_bias_.as<float>(), heads == 1 ? 0 : rows * keys, keys};
   }
@@ -191,9 +224,46 @@ void FuzzProblem::MakeScores() {
   }
 }
 
+/// What the reference hides by a mask: it knows no bias of -infinity beside numbers that are not
+/// finite.
+reference::Options FuzzProblem::OptionsOfReference() const {
+  reference::Options options = ReferenceOptions(dense_options_, extents_);
+  if (case_.bias == 0 || case_.bias_kind != 1) {
+    return options;
+  }
+  const int64_t scores = extents_.query_len * extents_.kv_len;
+  std::vector<uint8_t> mask(extents_.num_heads * scores, 1);
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const double bias = options.bias[options.bias.size() == mask.size() ? i : i % scores];
+    mask[i] =
+        static_cast<uint8_t>((options.mask.empty() || options.mask[i] != 0) && std::isfinite(bias));
+  }
+  options.mask = mask;
+  return options;
+}
+
 reference::AttentionResult FuzzProblem::Expected() const {
-  return reference::Attention(extents_, ToDoubles(dense_query_), ToDoubles(dense_key_),
-                              ToDoubles(dense_value_), ReferenceOptions(dense_options_, extents_));
+  const reference::Options options = OptionsOfReference();
+  reference::AttentionResult result = reference::Attention(
+      extents_, ToDoubles(dense_query_), ToDoubles(dense_key_), ToDoubles(dense_value_), options);
+  if (case_.poison == 0 || !PoisonsKey()) {
+    return result;
+  }
+  // Nothing is expected of a row that attends to a key that is not finite.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t h = 0; h < (case_.poison_head != 0 ? case_.group : extents_.num_heads); ++h) {
+    for (int64_t i = 0; i < extents_.query_len; ++i) {
+      if (!reference::AttendsTo(extents_, options, h, i, case_.poison - 1)) {
+        continue;
+      }
+      const int64_t row = h * extents_.query_len + i;
+      std::fill_n(result.weights.begin() + row * extents_.kv_len, extents_.kv_len, nan);
+      result.log_sum_exp[row] = nan;
+      std::fill_n(result.output.begin() + (i * extents_.num_heads + h) * extents_.value_head_dim,
+                  extents_.value_head_dim, nan);
+    }
+  }
+  return result;
 }
 
 }  // namespace attention

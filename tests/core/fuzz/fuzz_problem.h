@@ -39,6 +39,9 @@ class FuzzProblem {
  private:
   HeadsView Place(const Tensor& tensor);
   const float* PlaceFloats(const Tensor& tensor);
+  bool PoisonsKey() const { return case_.poison_kind >= 2; }
+  void Poison(Tensor& tensor) const;
+  reference::Options OptionsOfReference() const;
   void MakeTensors();
   void MakeScores();
   void MakeRows();

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_cache.h"
+#include "core/attention/merge.h"
 #include "core/runtime/status_macros.h"
 #include "tests/core/fuzz/fuzz_problem.h"
 #include "tests/support/golden.h"
@@ -18,7 +21,7 @@ namespace {
 /// What one way of computing leaves.
 struct Answer {
   Tensor output;
-  std::vector<double> weights, log_sum_exp, top_weights;
+  std::vector<double> weights, log_sum_exp, top_weights, top_keys;
   bool has_clean_padding = true;
 };
 
@@ -31,7 +34,7 @@ class Computation {
 
   absl::StatusOr<Answer> Run() {
     if (way_.cache != 0) {
-      RETURN_IF_ERROR(FillCache());
+      RETURN_IF_ERROR(MakeCache());
     }
     const reference::Extents& e = problem_.extents();
     Reserve();
@@ -40,27 +43,89 @@ class Computation {
     }
     const int64_t step = way_.query_cut == 0 ? std::max<int64_t>(e.query_len, 1) : way_.query_cut;
     for (int64_t row = 0; row == 0 || row < e.query_len; row += step) {
-      RETURN_IF_ERROR(RunRows(row, std::min(step, e.query_len - row), /*is_cancelled=*/false));
+      const int64_t count = std::min(step, e.query_len - row);
+      if (way_.grows != 0) {
+        RETURN_IF_ERROR(FillCache(*cache_, e.kv_len - e.query_len + row + count));
+      }
+      RETURN_IF_ERROR(RunRows(row, count, /*is_cancelled=*/false));
     }
     return Result();
   }
 
  private:
-  absl::Status FillCache() {
-    const reference::Extents& e = problem_.extents();
+  KvCacheShape ShapeOfCache() const {
     constexpr KeyValueStorage kStorages[] = {KeyValueStorage::kF32, KeyValueStorage::kBf16,
                                              KeyValueStorage::kInt8};
-    ASSIGN_OR_RETURN(KvCache cache, KvCache::Create({e.num_kv_heads, e.head_dim, e.value_head_dim,
-                                                     kStorages[way_.cache - 1]}));
+    const reference::Extents& e = problem_.extents();
+    KvCacheShape shape{e.num_kv_heads, e.head_dim, e.value_head_dim, kStorages[way_.cache - 1]};
+    shape.page_tokens = way_.small_pages != 0 ? 512 : shape.page_tokens;
+    return shape;
+  }
+
+  absl::Status MakeCache() {
+    ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(ShapeOfCache()));
     cache_.emplace(std::move(cache));
+    const int64_t kv_len = problem_.extents().kv_len;
+    switch (way_.grows != 0 ? -1 : way_.cache_history) {
+      case -1:
+        return FillCache(*cache_, kv_len - problem_.extents().query_len);
+      case 1:
+        RETURN_IF_ERROR(FillCache(*cache_, kv_len));
+        RETURN_IF_ERROR(AppendJunk(*cache_));
+        return cache_->Truncate(kv_len);
+      case 2:
+        RETURN_IF_ERROR(FillCache(*cache_, kv_len / 2));
+        original_.emplace(std::move(*cache_));
+        cache_.emplace(original_->Fork());
+        RETURN_IF_ERROR(AppendJunk(*original_));
+        return FillCache(*cache_, kv_len);
+      case 3:
+        RETURN_IF_ERROR(FillCache(*cache_, kv_len));
+        RETURN_IF_ERROR(AppendJunk(*cache_));
+        original_.emplace(std::move(*cache_));
+        cache_.emplace(original_->ForkFirst(kv_len));
+        return absl::OkStatus();
+      case 4:
+        RETURN_IF_ERROR(AppendJunk(*cache_));
+        RETURN_IF_ERROR(cache_->Truncate(0));
+        return FillCache(*cache_, kv_len);
+      default:
+        return FillCache(*cache_, kv_len);
+    }
+  }
+
+  /// Appends the problem's keys up to `end`.
+  absl::Status FillCache(KvCache& cache, int64_t end) {
     const KeyPreparation preparation{problem_.options().key_norm, problem_.options().rotary};
-    const int64_t step = way_.cache_cut == 0 ? std::max<int64_t>(e.kv_len, 1) : way_.cache_cut;
-    for (int64_t key = 0; key < e.kv_len; key += step) {
-      const int64_t count = std::min(step, e.kv_len - key);
-      RETURN_IF_ERROR(cache_->Append(SliceTokens(problem_.key(), key, count),
-                                     SliceTokens(problem_.value(), key, count), preparation));
+    const int64_t step = way_.cache_cut == 0 ? std::max<int64_t>(end, 1) : way_.cache_cut;
+    while (cache.length() < end) {
+      const int64_t key = cache.length();
+      const int64_t count = std::min(step, end - key);
+      RETURN_IF_ERROR(cache.Append(SliceTokens(problem_.key(), key, count),
+                                   SliceTokens(problem_.value(), key, count), preparation));
     }
     return absl::OkStatus();
+  }
+
+  /// Appends tokens that are not numbers.
+  absl::Status AppendJunk(KvCache& cache) {
+    const reference::Extents& e = problem_.extents();
+    constexpr int64_t kTokens = 70;
+    return cache.Append(Rows(kTokens, e.num_kv_heads, e.head_dim, true),
+                        Rows(kTokens, e.num_kv_heads, e.value_head_dim, true));
+  }
+
+  /// Rows of zeros, or of NaN.
+  HeadsView Rows(int64_t tokens, int64_t heads, int64_t width, bool is_nan) {
+    const MutableHeadsView view = problem_.NewHeads(tokens, heads, width);
+    const std::vector<float> row(heads * width,
+                                 is_nan ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+    for (int64_t t = 0; t < tokens; ++t) {
+      Convert(Dtype::kF32, row.data(), view.dtype,
+              ElementAt(view.data, view.dtype, t * view.token_stride), heads * width);
+    }
+    return {view.data,     view.dtype,        view.tokens,     view.num_heads,
+            view.head_dim, view.token_stride, view.head_stride};
   }
 
   float* NewFloats(int64_t count) {
@@ -95,7 +160,7 @@ class Computation {
       sequence.cache = &*cache_;
     }
     AttentionOptions& options = sequence.options;
-    if (row > 0 || count < e.query_len) {
+    if (row > 0 || count < e.query_len || way_.grows != 0) {
       options.query_offset = options.query_offset.value_or(e.kv_len - e.query_len) + row;
     }
     const auto skip = [row](auto& view) {
@@ -107,29 +172,46 @@ class Computation {
   }
 
   /// Another sequence of the batch, with another kind of attention.
-  AttentionSequence MateOf(int64_t tokens) {
+  AttentionSequence MateOf(int64_t rows, int64_t keys) {
     const reference::Extents& e = problem_.extents();
-    const auto zeros = [&](int64_t heads, int64_t width) {
-      const MutableHeadsView view = problem_.NewHeads(tokens, heads, width);
-      std::memset(view.data, 0,
-                  ((tokens - 1) * view.token_stride + heads * width) * SizeOf(view.dtype));
-      return HeadsView{view.data,     view.dtype,        view.tokens,     view.num_heads,
-                       view.head_dim, view.token_stride, view.head_stride};
-    };
-    return {.query = zeros(e.num_heads, e.head_dim),
-            .key = zeros(e.num_kv_heads, e.head_dim),
-            .value = zeros(e.num_kv_heads, e.value_head_dim),
-            .output = problem_.NewHeads(tokens, e.num_heads, e.value_head_dim),
+    const bool is_nan = way_.bad_mates != 0;
+    return {.query = Rows(rows, e.num_heads, e.head_dim, is_nan),
+            .key = Rows(keys, e.num_kv_heads, e.head_dim, is_nan),
+            .value = Rows(keys, e.num_kv_heads, e.value_head_dim, is_nan),
+            .output = problem_.NewHeads(rows, e.num_heads, e.value_head_dim),
             .options = {.causal = true}};
+  }
+
+  /// One whose keys are in a cache of 8 bits.
+  absl::StatusOr<AttentionSequence> CachedMate() {
+    AttentionSequence mate = MateOf(3, 70);
+    if (!mate_cache_.has_value()) {
+      const reference::Extents& e = problem_.extents();
+      ASSIGN_OR_RETURN(KvCache cache, KvCache::Create({e.num_kv_heads, e.head_dim, e.value_head_dim,
+                                                       KeyValueStorage::kInt8}));
+      mate_cache_.emplace(std::move(cache));
+      RETURN_IF_ERROR(mate_cache_->Append(mate.key, mate.value));
+    }
+    mate.key = mate.value = {};
+    mate.cache = &*mate_cache_;
+    return mate;
   }
 
   absl::Status RunRows(int64_t row, int64_t count, bool is_cancelled) {
     std::vector<AttentionSequence> batch = {SequenceOf(row, count)};
     if (way_.mates > 0) {
-      batch.insert(batch.begin(), MateOf(70));
+      batch.insert(batch.begin(), MateOf(70, 70));
     }
     if (way_.mates > 1) {
-      batch.push_back(MateOf(9));
+      batch.push_back(MateOf(9, 9));
+    }
+    if (way_.mates > 2) {
+      batch.insert(batch.begin() + 1, {MateOf(0, 20), MateOf(20, 0)});
+      batch.push_back(MateOf(0, 0));
+    }
+    if (way_.mates > 3) {
+      ASSIGN_OR_RETURN(const AttentionSequence mate, CachedMate());
+      batch.push_back(mate);
     }
     RowsCallback on_rows;
     if (way_.block > 0 || is_cancelled) {
@@ -154,6 +236,7 @@ class Computation {
     }
     if (top_.k > 0) {
       answer.top_weights = Doubles(top_.weights, rows * top_.k);
+      answer.top_keys = {top_.keys, top_.keys + rows * top_.k};
     }
     return answer;
   }
@@ -162,7 +245,7 @@ class Computation {
   const FuzzCase& way_;
   ThreadPool pool_;
   Workspace workspace_;
-  std::optional<KvCache> cache_;
+  std::optional<KvCache> cache_, original_, mate_cache_;
   MutableHeadsView output_;
   float* weights_ = nullptr;
   float* log_sum_exp_ = nullptr;
@@ -174,6 +257,8 @@ FuzzCase Alone(const FuzzCase& c) {
   FuzzCase alone = c;
   alone.threads = 1;
   alone.mates = alone.block = alone.cancelled = alone.cache_cut = alone.query_cut = 0;
+  alone.bad_mates = alone.cache_history = alone.small_pages = alone.grows = 0;
+  alone.weights = c.weights != 0 || c.top_k > 0 ? 1 : 0;
   if (c.cache == 1 && static_cast<Dtype>(c.dtype) != Dtype::kBf16) {
     alone.cache = 0;
   }
@@ -191,6 +276,9 @@ double ToleranceOf(const FuzzCase& c) {
   }
   if (static_cast<Dtype>(c.dtype) == Dtype::kBf16) {
     tolerance = reference::kAttentionToleranceBf16;
+  }
+  if (c.scale == 4) {
+    tolerance = std::max(tolerance, 2e-5);
   }
   constexpr double kOfStorage[] = {0, 0, 5e-3, 3e-2};
   const double larger_logits = c.scale == 3 || c.key_norm != 0 ? 4 : 1;
@@ -226,6 +314,59 @@ bool AreClose(const std::vector<double>& actual, const std::vector<double>& expe
   return true;
 }
 
+/// NaN equals NaN: its sign and payload mean nothing.
+bool AreSame(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::ranges::equal(
+      a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+/// Whether all numbers that are not expected are found so. A value of 8 bits with a weight of 0
+/// counts as 0, and no box holds a distance that is no number.
+bool HasExpectedNaN(const FuzzCase& c, const std::vector<double>& actual,
+                    const std::vector<double>& expected) {
+  if (c.cache == 3 || c.poison_kind == 3 ||
+      static_cast<Similarity>(c.similarity) == Similarity::kBox) {
+    return true;
+  }
+  return std::ranges::equal(actual, expected, [](double found, double wanted) {
+    return !std::isnan(wanted) || !std::isfinite(found);
+  });
+}
+
+/// Whether entry `i` of a row's largest weights is right behind the one before.
+bool IsInOrder(const double* weights, const double* keys, int64_t i) {
+  return i == 0 || weights[i] < weights[i - 1] ||
+         (weights[i] == weights[i - 1] && (keys[i] == -1 || keys[i] > keys[i - 1]));
+}
+
+/// Compares the largest weights of each row with all its weights. Of equal ones any may be missing.
+bool AreLargest(const FuzzCase& c, const Answer& answer, const std::vector<double>& weights) {
+  const int64_t rows = std::ssize(answer.top_keys) / c.top_k;
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<double> left(weights.begin() + r * c.kv_len, weights.begin() + (r + 1) * c.kv_len);
+    const double* top_weights = answer.top_weights.data() + r * c.top_k;
+    const double* top_keys = answer.top_keys.data() + r * c.top_k;
+    if (std::ranges::any_of(left, [](double weight) { return std::isnan(weight); })) {
+      continue;
+    }
+    for (int64_t i = 0; i < c.top_k; ++i) {
+      const auto key = static_cast<int64_t>(top_keys[i]);
+      const double expected = key < 0 ? 0 : left[key];
+      if (top_weights[i] != expected || (key >= 0 && expected == 0) ||
+          !IsInOrder(top_weights, top_keys, i)) {
+        return false;
+      }
+      if (key >= 0) {
+        left[key] = 0;
+      }
+    }
+    if (std::ranges::any_of(left, [&](double w) { return w > top_weights[c.top_k - 1]; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::string Compare(const FuzzCase& c, const Answer& answer, const Answer& alone,
                     const reference::AttentionResult& expected) {
   const std::vector<double> output = ToDoubles(answer.output);
@@ -233,8 +374,10 @@ std::string Compare(const FuzzCase& c, const Answer& answer, const Answer& alone
     return absl::StrCat("output: expected a relative L2 error of at most ", ToleranceOf(c),
                         ", found ", reference::RelativeL2(output, expected.output));
   }
-  if (answer.output.size_bytes() > 0 &&
-      std::memcmp(answer.output.data(), alone.output.data(), answer.output.size_bytes()) != 0) {
+  if (!HasExpectedNaN(c, output, expected.output)) {
+    return "output: expected NaN of a row that attends to NaN, found a number";
+  }
+  if (!AreSame(output, ToDoubles(alone.output))) {
     return "output: expected the bits of the same sequence alone, found others";
   }
   if (!answer.has_clean_padding) {
@@ -251,10 +394,62 @@ std::string Compare(const FuzzCase& c, const Answer& answer, const Answer& alone
       !AreClose(answer.log_sum_exp, expected.log_sum_exp, lse_tolerance)) {
     return "log_sum_exp: expected that of the reference, found another";
   }
-  if (answer.weights != alone.weights || answer.top_weights != alone.top_weights) {
+  if ((c.weights != 0 && !AreSame(answer.weights, alone.weights)) ||
+      !AreSame(answer.top_weights, alone.top_weights) ||
+      !AreSame(answer.top_keys, alone.top_keys)) {
     return "weights: expected the bits of the same sequence alone, found others";
   }
+  if (!AreSame(answer.log_sum_exp, alone.log_sum_exp)) {
+    return "log_sum_exp: expected the bits of the same sequence alone, found others";
+  }
+  if (c.top_k > 0 && !AreLargest(c, answer, alone.weights)) {
+    return "top_weights: expected the largest of the weights, found others";
+  }
   return "";
+}
+
+/// The output that is merged from parts of the keys.
+std::vector<double> MergedParts(const FuzzProblem& problem, const FuzzCase& c) {
+  const reference::Extents& e = problem.extents();
+  ThreadPool pool(static_cast<int>(c.threads));
+  Workspace workspace(pool);
+  const int64_t elements = e.query_len * e.num_heads * e.value_head_dim;
+  const int64_t rows = e.query_len * e.num_heads;
+  std::vector<std::vector<float>> outputs(c.parts, std::vector<float>(elements));
+  std::vector<std::vector<float>> log_sum_exps(c.parts, std::vector<float>(rows));
+  std::vector<PartialResult> results;
+  for (int64_t part = 0; part < c.parts; ++part) {
+    const int64_t first = e.kv_len * part / c.parts;
+    const int64_t count = e.kv_len * (part + 1) / c.parts - first;
+    AttentionSequence sequence{
+        .query = problem.query(),
+        .key = SliceTokens(problem.key(), first, count),
+        .value = SliceTokens(problem.value(), first, count),
+        .output = DenseHeads(static_cast<void*>(outputs[part].data()), Dtype::kF32, e.query_len,
+                             e.num_heads, e.value_head_dim),
+        .log_sum_exp = log_sum_exps[part].data(),
+        .options = problem.options()};
+    AttentionOptions& options = sequence.options;
+    options.query_offset = options.query_offset.value_or(e.kv_len - e.query_len) - first;
+    options.prefix = std::max<int64_t>(options.prefix - first, 0);
+    options.sinks = {};
+    const auto skip = [first](auto& view) {
+      view.data = view.data == nullptr ? nullptr : view.data + first;
+    };
+    skip(options.bias);
+    skip(options.mask);
+    if (options.rotary.has_value()) {
+      options.rotary->position_offset += first;
+    }
+    if (!ScaledDotProductAttention({&sequence, 1}, workspace).ok()) {
+      return {};
+    }
+    results.push_back({outputs[part].data(), log_sum_exps[part].data()});
+  }
+  std::vector<float> merged(elements);
+  MergePartials({e.query_len, e.num_heads, e.value_head_dim}, results, problem.options().sinks,
+                {merged.data()});
+  return {merged.begin(), merged.end()};
 }
 
 }  // namespace
@@ -268,7 +463,11 @@ std::string RunFuzzCase(const FuzzCase& c) {
     return absl::StrCat("expected an answer, found ",
                         (alone.ok() ? answer.status() : alone.status()).ToString());
   }
-  return Compare(c, *answer, *alone, problem.Expected());
+  const reference::AttentionResult expected = problem.Expected();
+  if (c.parts > 0 && !IsClose(MergedParts(problem, c), expected.output, 2 * ToleranceOf(c))) {
+    return "output: expected that of merged parts of the keys to agree, found another";
+  }
+  return Compare(c, *answer, *alone, expected);
 }
 
 }  // namespace attention
