@@ -16,6 +16,10 @@ namespace {
 /// The maximum number of rows of one step, so that no message grows with the page or the call.
 constexpr int64_t kRowsAtATime = 2048;
 
+bool SeesLaterKeys(const v1::AttentionOptions& options) {
+  return options.has_causal() && !options.causal();
+}
+
 absl::Status FirstError(const std::vector<PageStep>& steps) {
   for (const PageStep& step : steps) {
     RETURN_IF_ERROR(step.answer.status());
@@ -73,10 +77,17 @@ absl::StatusOr<AttendResult> ShardedSession::Step(const Tensor& query, const Ten
   const int64_t rows = key.shape()[0];
   RETURN_IF_ERROR(CheckShardQuery(open_.heads(), query, rows));
   RETURN_IF_ERROR(MakeRoom(rows));
+  // Rows that are not causal attend to later keys of the call too.
+  const bool has_all_keys = SeesLaterKeys(open_.options()) && rows > kRowsAtATime;
+  if (has_all_keys) {
+    if (const absl::Status status = FillPages(pages_, length_, key, value); !status.ok()) {
+      return Fail(status);
+    }
+  }
   std::vector<AttendResult> parts;
   for (int64_t row = 0; row < rows; row += kRowsAtATime) {
     const Tensor part = CopyRows(query, row, std::min(kRowsAtATime, rows - row));
-    absl::StatusOr<AttendResult> result = AskPages(part, key, value, row);
+    absl::StatusOr<AttendResult> result = AskPages(part, key, value, {row, has_all_keys});
     if (!result.ok()) {
       return Fail(result.status());
     }
@@ -249,16 +260,18 @@ absl::StatusOr<size_t> ShardedSession::ServerFor(const Shard& shard) {
   return servers_.size() - 1;
 }
 
-/// Asks all pages with the rows of a call from `row` on, of which `query` has copies, and adds the
-/// keys of those rows to the pages that they belong to.
+/// Asks all pages with rows of a call, of which `query` has copies, and adds the keys of those rows
+/// to the pages that they belong to, unless they have all keys of the call.
 absl::StatusOr<AttendResult> ShardedSession::AskPages(const Tensor& query, const Tensor& key,
-                                                      const Tensor& value, int64_t row) {
-  const int64_t begin = length_ + row, end = begin + query.shape()[0];
+                                                      const Tensor& value, const RowsOfCall& rows) {
+  const int64_t begin = length_ + rows.first, end = begin + query.shape()[0];
+  const int64_t num_keys = rows.has_all_keys ? length_ + key.shape()[0] : end;
   std::vector<PageStep> steps;
-  for (int64_t first = 0; first < end; first += page_tokens_) {
+  for (int64_t first = 0; first < num_keys; first += page_tokens_) {
     const Page& page = pages_[first / page_tokens_];
     const int64_t from = std::max(first, begin);
-    const int64_t count = std::max<int64_t>(0, std::min(first + page_tokens_, end) - from);
+    const int64_t count =
+        rows.has_all_keys ? 0 : std::max<int64_t>(0, std::min(first + page_tokens_, end) - from);
     steps.push_back({.server = page.server,
                      .sequence = page.sequence,
                      .query = &query,

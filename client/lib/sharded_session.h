@@ -46,8 +46,8 @@ struct ShardFailure {
 /// Every page of page_tokens tokens is a sequence of its own in a session of bare attention on one
 /// of the servers. A query goes to all pages, on all servers at once, and the answers are merged in
 /// the order of positions: the bits of a result depend neither on which server holds which page
-/// nor, with an FP32 cache, on how the sequence was divided into steps. A step on a server has at
-/// most 2,048 rows, however many a call has.
+/// nor, with an FP32 cache, on how the sequence was divided into steps, unless `causal` is false. A
+/// step on a server has at most 2,048 rows, however many a call has.
 ///
 /// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
 /// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,
@@ -62,9 +62,9 @@ class ShardedSession {
   ~ShardedSession();
 
   /// Adds n tokens, and returns the attention of their rows to themselves and to all earlier
-  /// tokens. Query is [n, H, D], key [n, Hkv, D], value [n, Hkv, Dv], all of heads.dtype; n >= 1.
-  /// The result has output [n, H, Dv] and log_sum_exp [H, n], over all keys. RESOURCE_EXHAUSTED
-  /// when all shares are full.
+  /// tokens; with `causal` false, of each row to all n. Query is [n, H, D], key [n, Hkv, D], value
+  /// [n, Hkv, Dv], all of heads.dtype; n >= 1. The result has output [n, H, Dv] and log_sum_exp [H,
+  /// n], over all keys. RESOURCE_EXHAUSTED when all shares are full.
   absl::StatusOr<AttendResult> Step(const Tensor& query, const Tensor& key, const Tensor& value);
   /// Adds n tokens without a query. Errors are those of Step.
   absl::Status Append(const Tensor& key, const Tensor& value);
@@ -93,6 +93,12 @@ class ShardedSession {
     int64_t sequence = 0;
     bool is_missing = false;
   };
+  /// Rows of a call of Step.
+  struct RowsOfCall {
+    int64_t first = 0;
+    /// Whether the pages have the keys of all rows of the call already.
+    bool has_all_keys = false;
+  };
 
   explicit ShardedSession(const ShardedSessionOptions& options);
 
@@ -103,7 +109,7 @@ class ShardedSession {
   absl::Status MakePage();
   absl::StatusOr<size_t> ServerFor(const Shard& shard);
   absl::StatusOr<AttendResult> AskPages(const Tensor& query, const Tensor& key, const Tensor& value,
-                                        int64_t row);
+                                        const RowsOfCall& rows);
   absl::Status FillPages(const std::vector<Page>& pages, int64_t first, const Tensor& key,
                          const Tensor& value);
   void Grow(int64_t new_tokens);

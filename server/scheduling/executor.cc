@@ -88,7 +88,7 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
 void Executor::Requeue(std::shared_ptr<Job> job) {
   const absl::Status status = Contain("queueing a request again", [&] {
     const JobDescription& description = job->description();
-    return queue_.Push(job, speed_.Estimate(description.key, description.flops), clock_());
+    return queue_.PushAgain(job, speed_.Estimate(description.key, description.flops));
   });
   if (!status.ok()) {
     job->Finish(status, {});

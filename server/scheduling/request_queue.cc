@@ -52,32 +52,49 @@ void RequestQueue::Account(const Entry& entry, int sign) {
 
 absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePoint now) {
   const JobDescription& description = job->description();
-  const RequestClass& request_class = description.request_class;
   {
     MutexLock lock(mutex_);
-    RETURN_IF_ERROR(Check({.request_class = request_class,
+    RETURN_IF_ERROR(Check({.request_class = description.request_class,
                            .bytes = description.size_bytes,
                            .work = work,
                            .deadline = description.deadline,
                            .now = now}));
-    for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
-      shares->Prepare(request_class.account);  // so that counting below does not throw
-    }
-    const RequestFlows::Iterator place = flows_.Enter(request_class);
-    RequestFlow& flow = place->second;
-    const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first job
-    flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
-    flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
-    const double start = flows_.StartOf(flow);
-    const double finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
-                                      ShareOf(request_class.priority);
-    const Entry entry = {std::move(job), {work.added_ns, finish}, place};
-    jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
-    flow.last_finish = finish;
-    Account(entry, 1);
+    Insert(std::move(job), work);
   }
   changed_.NotifyOne();
   return absl::OkStatus();
+}
+
+absl::Status RequestQueue::PushAgain(JobPointer job, const WorkEstimate& work) {
+  {
+    MutexLock lock(mutex_);
+    if (is_closed_) {
+      return absl::UnavailableError("the server is draining");
+    }
+    Insert(std::move(job), work);
+  }
+  changed_.NotifyOne();
+  return absl::OkStatus();
+}
+
+void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
+  const JobDescription& description = job->description();
+  const RequestClass& request_class = description.request_class;
+  for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
+    shares->Prepare(request_class.account);  // so that counting below does not throw
+  }
+  const RequestFlows::Iterator place = flows_.Enter(request_class);
+  RequestFlow& flow = place->second;
+  const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first job
+  flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
+  flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
+  const double start = flows_.StartOf(flow);
+  const double finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
+                                    ShareOf(request_class.priority);
+  const Entry entry = {std::move(job), {work.added_ns, finish}, place};
+  jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
+  flow.last_finish = finish;
+  Account(entry, 1);
 }
 
 std::map<RequestQueue::Order, RequestQueue::Entry>::iterator RequestQueue::Remove(

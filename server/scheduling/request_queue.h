@@ -91,6 +91,9 @@ class RequestQueue {
   /// queue; DEADLINE_EXCEEDED when it could not meet its deadline alone; UNAVAILABLE after Close.
   /// All but the last carry a Refusal. A refused job is neither kept nor finished.
   absl::Status Push(JobPointer job, const WorkEstimate& work, TimePoint now);
+  /// Queues a job again that was taken from the queue, even if others have filled its room
+  /// meanwhile. UNAVAILABLE after Close.
+  absl::Status PushAgain(JobPointer job, const WorkEstimate& work);
 
   /// Takes bytes of the budget for work that is no job yet. Returns the errors that Push gives to a
   /// job without operations.
@@ -178,6 +181,7 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Insert(JobPointer job, const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Adds the job to all counts with sign 1, and removes it with sign -1.
   void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Moves the job from the queue to `taken`. Throws when there is no memory; then nothing has

@@ -43,6 +43,15 @@ int64_t IdBytes(const PrefixTree::Node& node) {
   return static_cast<int64_t>(node.ids.size() * sizeof(int32_t));
 }
 
+/// Returns the size of what no other node shares: the ids, and the tables of the caches.
+int64_t OwnBytes(const PrefixTree::Node& node) {
+  int64_t bytes = static_cast<int64_t>(sizeof(node)) + IdBytes(node);
+  for (const KvCache& cache : node.caches) {
+    bytes += static_cast<int64_t>(cache.table_bytes());
+  }
+  return bytes;
+}
+
 /// Visits the memory that several nodes may share.
 template <typename Visit>
 void VisitMemory(const PrefixTree::Node& node, Visit visit) {
@@ -233,12 +242,12 @@ void PrefixTree::Count(const Node& node) {
     use.bytes = bytes;
     size_bytes_ += use.nodes++ == 0 ? bytes : 0;
   });
-  size_bytes_ += IdBytes(node);
+  size_bytes_ += OwnBytes(node);
 }
 
 void PrefixTree::Uncount(const Node& node) {
   VisitMemory(node, [&](const void* memory, int64_t) { Drop(memory, 1); });
-  size_bytes_ -= IdBytes(node);
+  size_bytes_ -= OwnBytes(node);
 }
 
 void PrefixTree::Drop(const void* memory, int64_t nodes) {

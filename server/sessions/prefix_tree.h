@@ -96,7 +96,8 @@ class PrefixTree {
   /// that its removal frees no memory.
   bool IsInUse(const Node& leaf) const;
 
-  /// Returns the size of the tree's pages and chunks, each counted once, and of its ids.
+  /// Returns the size of the tree's pages and chunks, each counted once, and of its nodes, with
+  /// their ids and the tables of their caches.
   int64_t size_bytes() const { return size_bytes_; }
   /// Returns the number of nodes besides the root.
   int64_t num_nodes() const { return num_nodes_; }

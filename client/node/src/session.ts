@@ -42,7 +42,7 @@ export class Session {
 
   private readonly call: ClientDuplexStream<Buffer, DecodeResponse__Output>;
   private readonly waiting = new Map<number, Waiting>();
-  private readonly sequences = new Set([0]);
+  private readonly sequences = new Set([0]); // those that exist, or may exist once an action under way has ended
   private readonly timeoutMs: number;
   private readonly ended: Promise<void>;
   private broken: unknown;
@@ -123,13 +123,27 @@ export class Session {
 
   /** Makes a new sequence with the tokens of `sequence`. Returns its number: `newSequence`, or the lowest that is free. */
   async fork(sequence = 0, newSequence?: number): Promise<number> {
-    let number = newSequence ?? 1;
-    while (newSequence === undefined && this.sequences.has(number)) {
-      number += 1;
+    for (;;) {
+      let number = newSequence ?? 1;
+      while (newSequence === undefined && this.sequences.has(number)) {
+        number += 1;
+      }
+      const isNew = !this.sequences.has(number);
+      this.sequences.add(number);
+      try {
+        await this.act({ sequence, fork: { newSequence: number } });
+        return number;
+      } catch (failure) {
+        // A session that was resumed has sequences of before.
+        const exists = failure instanceof AttendError && failure.code === "ALREADY_EXISTS";
+        if (isNew && !exists) {
+          this.sequences.delete(number);
+        }
+        if (!exists || newSequence !== undefined) {
+          throw failure;
+        }
+      }
     }
-    this.sequences.add(number);
-    await this.act({ sequence, fork: { newSequence: number } });
-    return number;
   }
 
   /** Removes the tokens of a sequence from position `length` on. */
@@ -139,8 +153,9 @@ export class Session {
 
   /** Removes a sequence, whose number is then free. */
   async release(sequence: number): Promise<SessionState> {
+    const result = await this.act({ sequence, release: {} });
     this.sequences.delete(sequence);
-    return stateOf(await this.act({ sequence, release: {} }));
+    return stateOf(result);
   }
 
   /** Ends the session after the last answer, and frees its keys and values. */

@@ -221,6 +221,35 @@ TEST_F(ShardedSessionTest, BitsOfLongStepsAreThoseOfShortOnes) {
   EXPECT_TRUE(rows == BytesOf(result->output));
 }
 
+// A call has more rows than a step on a server may have, on both sides of cuts.
+TEST_F(ShardedSessionTest, RowsThatAreNotCausalAttendToAllKeysOfTheirCall) {
+  v1::AttentionOptions plain, windowed;
+  plain.set_causal(false);
+  windowed.set_causal(false);
+  windowed.set_window(30);
+  windowed.set_window_right(2500);
+  for (const v1::AttentionOptions& kind : {plain, windowed}) {
+    ShardedSessionOptions options = Options(1, 1);
+    options.options = kind;
+    const auto session = Open(options);
+    ASSERT_THAT(Append(*session, 100), IsOk());
+    for (const int64_t rows : {kPage, kPage + 1, kPage + 1500}) {
+      const int64_t first = session->length();
+      const auto result = Step(*session, rows);
+      ASSERT_THAT(result, IsOk());
+      const AttendResult whole = Whole(kind, first, rows);
+      EXPECT_EQ(result->output.shape(), whole.output.shape());
+      EXPECT_LE(reference::RelativeL2(DoubleValues(result->output), DoubleValues(whole.output)),
+                reference::kAttentionToleranceF32)
+          << rows;
+      EXPECT_LE(reference::RelativeL2(DoubleValues(result->log_sum_exp[0]),
+                                      DoubleValues(whole.log_sum_exp[0])),
+                reference::kAttentionToleranceF32)
+          << rows;
+    }
+  }
+}
+
 TEST_F(ShardedSessionTest, EachServerHoldsItsShareOfTheMemory) {
   const auto session = Open(Options(1, 1));
   ASSERT_THAT(Append(*session, 3 * kPage), IsOk());

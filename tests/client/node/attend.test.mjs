@@ -238,6 +238,18 @@ describe("session", () => {
     await session.close();
   });
 
+  test("a number is free unless its sequence exists", async () => {
+    const session = await client.session({ model: "gpt2" });
+    await assert.rejects(session.fork(9), { code: "NOT_FOUND" });
+    assert.equal(await session.fork(), 1);
+    await assert.rejects(session.fork(0, 1), { code: "ALREADY_EXISTS" });
+    const released = session.release(1); // may wait for an action before it
+    assert.equal(await session.fork(), 2);
+    await released;
+    assert.equal(await session.fork(), 1);
+    await session.close();
+  });
+
   test("gives the largest logits of texts", async () => {
     const whole = await client.attend({ model: "gpt2", text: "the cat", modelOutput: "LAST_LOGITS" });
     const session = await client.session({ model: "gpt2" });
@@ -256,12 +268,14 @@ describe("session", () => {
     const whole = await client.attend({ model: "demo", hiddenStates: x, options: { causal: true } });
     const session = await broken.session({ model: "demo", resumeTtlMs: 60_000 });
     await session.step({ hiddenStates: x.rows(0, 3) });
+    assert.equal(await session.fork(), 1);
     proxy.stop();
     await assert.rejects(session.step({ hiddenStates: x }), { code: "UNAVAILABLE" });
     broken.close();
     assert.ok(await eventually(async () => (await client.getStatistics()).parkedSessions === 1));
     const resumed = await client.session({ resumeToken: session.resumeToken });
     assert.equal(resumed.length, 3);
+    assert.equal(await resumed.fork(), 2); // the first fork is there still
     const { output } = await resumed.step({ hiddenStates: x.rows(3, 5) });
     assert.deepEqual(output.data, whole.output.rows(3, 5).data);
     await resumed.close();

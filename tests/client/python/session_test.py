@@ -59,6 +59,25 @@ class SessionTest(ServedTest):
             self.assertEqual(session.release(7).usage.sequences, 3)
             self.assertEqual(session.step(token_ids=[5]).length, 4)
 
+    def test_a_number_is_free_unless_its_sequence_exists(self):
+        with self.client.session(model="gpt2") as session:
+            for _ in range(3):
+                with self.assertRaises(attend.NotFound):
+                    session.fork(9)
+            self.assertEqual(session.fork(), 1)
+            with self.assertRaises(attend.AlreadyExists):
+                session.fork(0, 1)
+            with self.assertRaises(attend.NotFound):
+                session.release(5)
+            released = session._actions.release(1)  # by another thread, whose action waits for one before it
+            self.assertEqual(session.fork(), 2)
+            session._act(released)
+            self.assertEqual(session.fork(), 1)
+
+    def test_forks_of_many_threads_have_numbers_of_their_own(self):
+        with self.client.session(model="gpt2") as session, concurrent.futures.ThreadPoolExecutor(8) as threads:
+            self.assertEqual(sorted(threads.map(lambda _: session.fork(), range(40))), list(range(1, 41)))
+
     def test_a_refused_action_leaves_the_session_as_it_was(self):
         with self.client.session(model="gpt2") as session:
             session.prefill(token_ids=[1, 2])
@@ -86,12 +105,16 @@ class SessionTest(ServedTest):
         whole = self.client.attend(x, model="demo", causal=True).output
         session = self.client.session(model="demo", resume_ttl=60)
         session.step(x[:3])
+        self.assertEqual(session.fork(), 1)
         session.cancel()
         with self.assertRaises(attend.Cancelled):
             session.step(x[3:])
         self.assertTrue(eventually(lambda: self.client.get_statistics().parked_sessions == 1))
         with self.client.session(resume_token=session.resume_token) as resumed:
             self.assertEqual(resumed.length, 3)
+            self.assertEqual(resumed.fork(), 2, "the first fork is there still")
+            with self.assertRaises(attend.AlreadyExists):
+                resumed.fork(0, 1)
             np.testing.assert_array_equal(resumed.step(x[3:]).output, whole[3:])
         with self.assertRaises(attend.FailedPrecondition):
             resumed.step(x)

@@ -54,6 +54,17 @@ class ShardedSessionTest(unittest.TestCase):
             self.assertLess(relative_error(result.output, whole.output), 1e-6)
             self.assertLess(relative_error(result.log_sum_exp, whole.log_sum_exp), 1e-6)
 
+    def test_rows_that_are_not_causal_attend_to_all_keys_of_their_call(self):
+        # The second call has more rows than a step on a server may have.
+        for options in ({}, {"window": 30, "window_right": 2500}):
+            with self.clients[0].session(heads=HEADS, return_log_sum_exp=True, causal=False, **options) as one:
+                one.prefill(query=Q[:100], key=K[:100], value=V[:100])
+                rows = slice(100, 2 * PAGE + 150)
+                whole = one.step(query=Q[rows], key=K[rows], value=V[rows])
+            result = self.step(self.fill(self.open(1, 1, None, causal=False, **options), 100), 2 * PAGE + 50)
+            self.assertLess(relative_error(result.output, whole.output), 1e-6)
+            self.assertLess(relative_error(result.log_sum_exp, whole.log_sum_exp), 1e-6)
+
     def test_bits_do_not_depend_on_the_cuts(self):
         even, uneven = self.fill(self.open(1, 1, None)), self.fill(self.fill(self.open(2, None), 100))
         self.assertEqual([(one.first, one.count) for one in even.held()], [(0, PAGE), (PAGE, PAGE), (2 * PAGE, PAGE + 95)])

@@ -124,6 +124,47 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
   EXPECT_THAT(submit(400).first, IsOk());
 }
 
+/// A job that finds no memory once, when another has taken its place in the queue.
+class LateJob final : public FakeRowsJob {
+ public:
+  LateJob(Executor& executor, std::shared_ptr<FakeJob> other)
+      : FakeRowsJob(FakeJobSpec()), executor_(executor), other_(std::move(other)) {}
+
+  bool TakeMemory() override {
+    if (other_ == nullptr) {
+      return true;
+    }
+    EXPECT_THAT(executor_.Submit(std::exchange(other_, nullptr)), IsOk());
+    return false;
+  }
+  void OnRows(const RowRange&) override {}
+  void Finish(const absl::Status& status, const BatchStats&) override {
+    status_ = status;
+    is_finished_ = true;
+  }
+
+  bool is_finished() const { return is_finished_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  Executor& executor_;
+  std::shared_ptr<FakeJob> other_;
+  absl::Status status_ = absl::UnknownError("not finished");
+  std::atomic<bool> is_finished_ = false;
+};
+
+TEST(ExecutorTest, AnAdmittedJobIsNotRefusedWhenItIsQueuedAgain) {
+  ExecutorOptions options = kOptions;
+  options.queue.max_requests = 1;
+  Executor executor(options);
+  const auto other = FakeJob::Make();
+  const auto late = std::make_shared<LateJob>(executor, other);
+  ASSERT_THAT(executor.Submit(late), IsOk());
+  ASSERT_TRUE(Eventually([&] { return late->is_finished() && other->is_finished(); }));
+  EXPECT_THAT(late->status(), IsOk());
+  EXPECT_THAT(other->status(), IsOk());
+}
+
 // Submits a short job as soon as its own first rows are there.
 class LongJob final : public FakeRowsJob {
  public:

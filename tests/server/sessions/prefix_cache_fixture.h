@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "server/sessions/prefix_cache.h"
+#include "server/sessions/session.h"
 #include "tests/server/token_ids.h"
 #include "tests/support/matchers.h"
 
@@ -61,6 +62,14 @@ class PrefixCacheTest : public ::testing::Test {
     for (KvCache& layer : caches) {
       EXPECT_THAT(layer.Append(view, view), IsOk());
     }
+  }
+
+  /// Returns the memory that a node of the tree has besides ids, pages and hidden states, if its
+  /// last token is the `end`th of a sequence.
+  int64_t NodeBytes(int64_t end) const {
+    std::vector<KvCache> caches = NewCaches();
+    Append(std::vector<float>(end * kPrefixWidth), caches);
+    return static_cast<int64_t>(sizeof(PrefixTree::Node)) + TableBytes(caches);
   }
 
   /// Does what a request does: takes what there is, computes the rest and adds it. The keys, values

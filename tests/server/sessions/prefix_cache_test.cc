@@ -34,13 +34,15 @@ TEST_F(PrefixCacheTest, CommonTokensAreStoredOnce) {
   Ask(cache, Owner(), Join(prefix, {6000}));
   const int64_t second = cache.statistics().bytes;
   const auto page = static_cast<int64_t>(KvCache::SizeBytes(NewCaches()[0].shape(), 1));
-  EXPECT_EQ(second - first, kPrefixLayers * page + kPrefixWidth * 4 + 4)
-      << "a page a layer, a row, an id";
+  EXPECT_EQ(second - first,
+            kPrefixLayers * page + kPrefixWidth * 4 + 4 + NodeBytes(1024) + NodeBytes(1025))
+      << "a page a layer, a row, an id, and two nodes";
   Ask(cache, Owner(), Join(prefix, {5000}));
   Ask(cache, Owner(), prefix);
   EXPECT_EQ(cache.statistics().bytes, second) << "nothing was new";
-  size_t hidden_and_ids = (1024 + 2) * (kPrefixWidth + 1) * 4;
-  EXPECT_EQ(second, static_cast<int64_t>(memory_->used_bytes() + hidden_and_ids));
+  const int64_t hidden_and_ids = (1024 + 2) * (kPrefixWidth + 1) * 4;
+  EXPECT_EQ(second, static_cast<int64_t>(memory_->used_bytes()) + hidden_and_ids + NodeBytes(1024) +
+                        2 * NodeBytes(1025));
 }
 
 TEST_F(PrefixCacheTest, TwoThatComputeTheSameAtOnceLeaveItOnce) {
@@ -54,7 +56,8 @@ TEST_F(PrefixCacheTest, TwoThatComputeTheSameAtOnceLeaveItOnce) {
   Append(rows, caches);
   cache.Add(Owner(), {.ids = longer, .caches = caches, .known = 0, .hidden = rows});
   EXPECT_EQ(cache.statistics().prefixes, before.prefixes + 1);
-  EXPECT_EQ(cache.statistics().bytes - before.bytes, kPrefixWidth * 4 + 4) << "a row and an id";
+  EXPECT_EQ(cache.statistics().bytes - before.bytes, kPrefixWidth * 4 + 4 + NodeBytes(1301))
+      << "a row, an id and a node";
 }
 
 TEST_F(PrefixCacheTest, CachesOfOtherLengthsAreNotAdded) {
@@ -95,7 +98,8 @@ TEST_F(PrefixCacheTest, DividingALongPromptCopiesNoHiddenStates) {
   const auto page = static_cast<int64_t>(KvCache::SizeBytes(NewCaches()[0].shape(), 1));
   for (int64_t common = 1; common < 20; ++common) {
     Ask(cache, Owner(), Join(Count(0, common), {9999}));
-    EXPECT_EQ(cache.statistics().bytes - bytes, kPrefixLayers * page + kPrefixWidth * 4 + 4)
+    EXPECT_EQ(cache.statistics().bytes - bytes, kPrefixLayers * page + kPrefixWidth * 4 + 4 +
+                                                    NodeBytes(common) + NodeBytes(common + 1))
         << common;
     bytes = cache.statistics().bytes;
   }
@@ -104,6 +108,23 @@ TEST_F(PrefixCacheTest, DividingALongPromptCopiesNoHiddenStates) {
   for (const HiddenRows& part : divided.hidden) {
     const auto is_same = [&](const HiddenRows& other) { return other.states == part.states; };
     EXPECT_TRUE(std::any_of(whole.hidden.begin(), whole.hidden.end(), is_same));
+  }
+}
+
+/// Prompts that leave a long one at ever later tokens: each divides a node of it.
+TEST_F(PrefixCacheTest, TheTablesOfManyNodesStayWithinTheBudget) {
+  constexpr int64_t kLong = 6000;
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, kLong));
+  const int64_t alone = probe.statistics().bytes;
+  while (Evict(probe)) {
+  }
+  PrefixCache cache(alone + 20 * NodeBytes(kLong));
+  Ask(cache, Owner(), Count(0, kLong));
+  for (int64_t common = 1; common < kLong; common += 5) {
+    Ask(cache, Owner(), Join(Count(0, common), {9999}));
+    const auto pages = static_cast<int64_t>(memory_->used_bytes());
+    ASSERT_LE(pages + cache.statistics().prefixes * NodeBytes(1), cache.max_bytes()) << common;
   }
 }
 
@@ -119,11 +140,16 @@ TEST_F(PrefixCacheTest, AGrowingConversationTakesTheMemoryOfItsLastTurn) {
   const int64_t alone = probe.statistics().bytes;
   while (Evict(probe)) {
   }
-  PrefixCache cache(alone);
+  int64_t earlier_nodes = 0;
+  for (int64_t length = 30; length < 1200; length += 30) {
+    earlier_nodes += NodeBytes(length);
+  }
+  PrefixCache cache(alone + earlier_nodes);
   converse(cache, 1200);
-  EXPECT_EQ(cache.statistics().bytes, alone);
+  EXPECT_EQ(cache.statistics().bytes, alone + earlier_nodes);
   EXPECT_EQ(cache.statistics().evictions, 0);
-  EXPECT_EQ(static_cast<int64_t>(memory_->used_bytes()), alone - 1200 * (kPrefixWidth + 1) * 4);
+  EXPECT_EQ(static_cast<int64_t>(memory_->used_bytes()),
+            alone - 1200 * (kPrefixWidth + 1) * 4 - NodeBytes(1200));
   while (Evict(cache)) {  // the newest first, which has no page of its own
   }
   EXPECT_EQ(cache.statistics().bytes, 0);

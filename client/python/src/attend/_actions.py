@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any, Callable, Generic, List, Mapping, Optional, Set, TypeVar, Union
 
 from attend import results
@@ -13,7 +14,7 @@ from attend._proto import message_class
 from attend._requests import Request, step_request
 from attend._tensors import TensorWriter
 from attend._wire import MalformedMessage, Received
-from attend.errors import AttendError, from_result
+from attend.errors import AlreadyExists, AttendError, from_result
 
 T = TypeVar("T")
 
@@ -21,11 +22,18 @@ T = TypeVar("T")
 class Action(Generic[T]):
     """One action, and the received part of its answer."""
 
-    def __init__(self, request: Request, finish: Callable[["Action[T]", Any], T], parts: Optional[Assembler] = None):
+    def __init__(
+        self,
+        request: Request,
+        finish: Callable[["Action[T]", Any], T],
+        parts: Optional[Assembler] = None,
+        refused: Callable[[AttendError], None] = lambda _: None,
+    ):
         self.id: int = request.message.id
         self.parts = parts
         self._request = request
         self._finish = finish
+        self._refused = refused
 
     def encode(self) -> bytes:
         return self._request.encode()
@@ -40,7 +48,9 @@ class Action(Generic[T]):
         if not message.HasField("result"):
             return None
         if message.result.code != 0:
-            return from_result(message.result)
+            error = from_result(message.result)
+            self._refused(error)
+            return error
         return self._finish(self, message.result)
 
 
@@ -50,7 +60,8 @@ class Actions:
     def __init__(self, opening: Request) -> None:
         self._opening = opening
         self._ids = itertools.count(1)
-        self._sequences: Set[int] = {0}
+        self._lock = threading.Lock()
+        self._sequences: Set[int] = {0}  # those that exist, or may exist once an action under way has ended
 
     def open(self) -> Action[Any]:
         self._opening.message.id = next(self._ids)
@@ -65,20 +76,41 @@ class Actions:
         return Action(request, lambda action, result: _step_result(action, result, has_output), parts)
 
     def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:
-        number = new_sequence or next(n for n in itertools.count(1) if n not in self._sequences)
-        self._sequences.add(number)
-        return self._plain(sequence, "fork", {"new_sequence": number}, lambda *_: number)
+        with self._lock:
+            number = new_sequence or next(n for n in itertools.count(1) if n not in self._sequences)
+            is_new = number not in self._sequences
+            self._sequences.add(number)
+
+        def refused(error: AttendError) -> None:
+            if is_new and not isinstance(error, AlreadyExists):
+                self._free(number)
+
+        return self._plain(sequence, "fork", {"new_sequence": number}, lambda *_: number, refused)
 
     def truncate(self, sequence: int, length: int) -> Action[results.SessionState]:
         return self._plain(sequence, "truncate", {"length": length}, _state)
 
     def release(self, sequence: int) -> Action[results.SessionState]:
-        self._sequences.discard(sequence)
-        return self._plain(sequence, "release", {}, _state)
+        def released(action: Action[results.SessionState], result: Any) -> results.SessionState:
+            self._free(sequence)
+            return _state(action, result)
 
-    def _plain(self, sequence: int, kind: str, fields: Mapping[str, Any], finish: Callable[..., T]) -> Action[T]:
+        return self._plain(sequence, "release", {}, released)
+
+    def _free(self, number: int) -> None:
+        with self._lock:
+            self._sequences.discard(number)
+
+    def _plain(
+        self,
+        sequence: int,
+        kind: str,
+        fields: Mapping[str, Any],
+        finish: Callable[..., T],
+        refused: Callable[[AttendError], None] = lambda _: None,
+    ) -> Action[T]:
         message = message_class("DecodeRequest")(id=next(self._ids), sequence=sequence, **{kind: fields})
-        return Action(Request(message, TensorWriter(), None), finish)
+        return Action(Request(message, TensorWriter(), None), finish, refused=refused)
 
 
 def _state(_: Any, result: Any) -> results.SessionState:

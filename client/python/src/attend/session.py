@@ -12,7 +12,7 @@ from attend._keywords import StepKeywords, spelled_out
 from attend._requests import Request
 from attend._threads import Lock, Mailbox, Worker
 from attend._wire import MalformedMessage, Received
-from attend.errors import AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
+from attend.errors import AlreadyExists, AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
 
 if TYPE_CHECKING:
@@ -82,7 +82,12 @@ class Session:
 
     def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         """Makes a new sequence with the tokens of `sequence`. Returns its number: `new_sequence`, or the lowest that is free."""
-        return self._act(self._actions.fork(sequence, new_sequence))
+        while True:
+            try:
+                return self._act(self._actions.fork(sequence, new_sequence))
+            except AlreadyExists:  # a session that was resumed has sequences of before
+                if new_sequence is not None:
+                    raise
 
     def truncate(self, length: int, sequence: int = 0) -> SessionState:
         """Removes the tokens of a sequence from position `length` on."""

@@ -89,6 +89,7 @@ class ShardedSession:
         self._page_tokens = page_tokens
         self._heads = heads
         self._sinks = options.get("sinks")
+        self._sees_later_keys = options.get("causal") is not None and not options["causal"]
         self._opening: Dict[str, Any] = {
             **options, "sinks": None, "return_log_sum_exp": True, "heads": heads, "cache_dtype": cache_dtype, "timeout": timeout
         }  # fmt: skip
@@ -104,7 +105,8 @@ class ShardedSession:
         self._connect(self._servers[0])
 
     def step(self, query: "ArrayLike", key: "ArrayLike", value: "ArrayLike") -> ShardedResult:
-        """Adds n tokens, and returns the attention of their rows to themselves and to all earlier tokens.
+        """Adds n tokens, and returns the attention of their rows to themselves and to all earlier tokens; with causal=False, of
+        each row to all n.
 
         `query` is [n, H, D], `key` [n, Hkv, D], `value` [n, Hkv, Dv]. ValueError for other shapes, Unavailable while tokens are
         missing, ResourceExhausted when all shares are full; else the error of a server."""
@@ -112,7 +114,10 @@ class ShardedSession:
         check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
         with self._undone():
             self._make_room(len(k))
-            results = [self._ask(row, q[row : row + _ROWS], k, v) for row in range(0, len(k), _ROWS)]
+            has_all_keys = self._sees_later_keys and len(k) > _ROWS
+            if has_all_keys:
+                self._fill(dict(enumerate(self._pages)), self.length, k, v)
+            results = [self._ask(row, q[row : row + _ROWS], k, v, has_all_keys) for row in range(0, len(k), _ROWS)]
         self._grow(len(k))
         outputs, sums = zip(*results)
         return ShardedResult(np.concatenate(outputs), np.concatenate(sums, axis=1))
@@ -221,20 +226,21 @@ class ShardedSession:
             f"shards: expected room for token {where}, found all {len(self._servers)} servers full or lost{failures}"
         )
 
-    def _ask(self, row: int, query: Array, key: Array, value: Array) -> ShardedResult:
+    def _ask(self, row: int, query: Array, key: Array, value: Array, has_all_keys: bool) -> ShardedResult:
         """Asks all pages with the rows of a call from `row` on, which `query` is, and adds the keys of those rows to the pages
-        that they belong to."""
+        that they belong to, unless they have all keys of the call."""
         begin = self.length + row
         end = begin + len(query)
 
         def ask(page: _Page, first: int) -> StepResult:
-            start, stop = max(first, begin), max(first, begin, min(first + self._page_tokens, end))
+            start = max(first, begin)
+            stop = start if has_all_keys else max(start, min(first + self._page_tokens, end))
             rows = slice(start - self.length, stop - self.length)
             return page.session.step(
                 query=query, key=key[rows], value=value[rows], query_offsets=[begin - first], sequence=page.sequence
             )
 
-        firsts = range(0, end, self._page_tokens)
+        firsts = range(0, self.length + len(key) if has_all_keys else end, self._page_tokens)
         answers = self._run([functools.partial(ask, page, first) for page, first in zip(self._pages, firsts)])
         return merge([(step.output, step.log_sum_exp) for step in answers], self._sinks)
 
