@@ -104,7 +104,7 @@ bool MatrixUnitIsInUse() {
 
 TEST(KernelRunTest, FreesTheMatrixUnit) {
   if (!HasMatrixUnit()) {
-    GTEST_SKIP() << "no matrix unit";
+    GTEST_SKIP() << "skipped AMX: no matrix unit in use";
   }
   {
     const KernelLease lease;
@@ -120,7 +120,7 @@ TEST(KernelRunTest, FreesTheMatrixUnit) {
 
 TEST(KernelRunTest, AttentionAndLayersLeaveTheMatrixUnitFree) {
   if (!HasMatrixUnit()) {
-    GTEST_SKIP() << "no matrix unit";
+    GTEST_SKIP() << "skipped AMX: no matrix unit in use";
   }
   for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
     for (const int64_t rows : {1, 300}) {

@@ -242,9 +242,12 @@ TEST(MatrixUnitTest, TilesAreTheLargestEvenDivisorsUpTo32) {
 }
 
 // With another version of oneDNN it may stop to hold: answers stay right then, decoding is slower.
-TEST(MatrixUnitTest, FewRowsHaveItsBitsWhereThereIsOne) {
+TEST(MatrixUnitTest, FewRowsHaveItsBits) {
+  if (!HasMatrixUnit()) {
+    GTEST_SKIP() << "skipped AMX: no matrix unit in use";
+  }
   const KernelLease lease;
-  EXPECT_EQ(HasMatrixUnitBits(), HasMatrixUnit());
+  EXPECT_TRUE(HasMatrixUnitBits());
 }
 
 // The largest products too, whose sums of two exceed 16 bits.
