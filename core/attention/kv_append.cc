@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/attention/check_options.h"
 #include "core/attention/kv_page.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
