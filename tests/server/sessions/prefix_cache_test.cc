@@ -119,9 +119,11 @@ TEST_F(PrefixCacheTest, TheTablesOfManyNodesStayWithinTheBudget) {
   const int64_t alone = probe.statistics().bytes;
   while (Evict(probe)) {
   }
-  PrefixCache cache(alone + 20 * NodeBytes(kLong));
+  const KvCacheShape shape = NewCaches()[0].shape();
+  const auto full_page = static_cast<int64_t>(KvCache::SizeBytes(shape, shape.page_tokens));
+  PrefixCache cache(alone + 4 * kPrefixLayers * full_page);  // room for some that leave it
   Ask(cache, Owner(), Count(0, kLong));
-  for (int64_t common = 1; common < kLong; common += 5) {
+  for (int64_t common = 1; common < kLong; common += 2) {
     Ask(cache, Owner(), Join(Count(0, common), {9999}));
     const auto pages = static_cast<int64_t>(memory_->used_bytes());
     ASSERT_LE(pages + cache.statistics().prefixes * NodeBytes(1), cache.max_bytes()) << common;
