@@ -287,7 +287,10 @@ int64_t BytesToRead(const inference::ModelInferRequest& request) {
   for (const WireInput& input : request.inputs()) {
     const auto range = input.parameters().find("shared_memory_byte_size");
     if (range != input.parameters().end()) {
-      bytes += std::clamp<int64_t>(range->second.int64_param(), 0, kMost);
+      const inference::InferParameter& size = range->second;  // either type, as in ReadCount
+      bytes += size.has_uint64_param()
+                   ? static_cast<int64_t>(std::min<uint64_t>(size.uint64_param(), kMost))
+                   : std::clamp<int64_t>(size.int64_param(), 0, kMost);
     } else if (next_raw < request.raw_input_contents_size()) {
       const auto raw = wire::FromField(request.raw_input_contents(next_raw++));
       // An integer costs at most as much as two bytes that protobuf parses.

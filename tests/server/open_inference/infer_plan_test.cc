@@ -171,6 +171,17 @@ TEST_F(InferPlanTest, TypedContentsBecomePackedBytes) {
   EXPECT_THAT(Plan(tokens)->attend.ids, ElementsAre(7, 8));
 }
 
+// The cost decides whether a side thread reads them.
+TEST_F(InferPlanTest, InputsInSharedMemoryCostTheirSizeInEitherType) {
+  constexpr int64_t kSize = 1 << 20;
+  inference::ModelInferRequest request;
+  auto& size = (*request.add_inputs()->mutable_parameters())["shared_memory_byte_size"];
+  size.set_int64_param(kSize);
+  EXPECT_EQ(InferPlanningCost(Cut(request.SerializeAsString(), 37), true), kSize);
+  size.set_uint64_param(kSize);
+  EXPECT_EQ(InferPlanningCost(Cut(request.SerializeAsString(), 37), true), kSize);
+}
+
 TEST_F(InferPlanTest, EmptyTensorsAreLegal) {
   inference::ModelInferRequest request = InferRequest("demo");
   AddBytes(request, "hidden_states", "FP32", {2, 0, 512}, "");
