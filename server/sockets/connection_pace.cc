@@ -20,6 +20,11 @@ double ConnectionPace::CallsAt(const Host& host, TimePoint now) const {
   return std::max(0.0, host.calls - seconds * static_cast<double>(calls_));
 }
 
+bool ConnectionPace::MustPause(const Host& host, TimePoint now) {
+  const TimePoint::duration pause = now - host.taken;
+  return pause < kPause || (pause < kMaxPause && now - host.counted < kQuiet);
+}
+
 void ConnectionPace::Forget(TimePoint now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
@@ -100,7 +105,7 @@ bool ConnectionPace::Take(const std::string& name, int port) {
     return now - one.taken < (has_some_calls ? kPause : kMaxSilence);
   });
   if (silent >= (has_some_calls ? 1 : kMaxSilent) ||
-      (has_many_calls && now - host.taken < kPause)) {
+      (has_many_calls && MustPause(host, now))) {
     return false;
   }
   host.taken = now;

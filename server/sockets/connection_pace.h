@@ -18,6 +18,8 @@ namespace attention {
 /// gRPC 1.51 reads new calls faster than they can be ended, so a host that opens many on one
 /// connection after another would take memory and time without limit. Such a host gets one
 /// connection in each kPause until it has made fewer calls for a while. Its open connections stay.
+/// Its next connection also waits until no such call was delivered for kQuiet, though no longer than
+/// kMaxPause: on a busy machine gRPC may still hold many calls of the connections before.
 ///
 /// Calls that gRPC has read and not delivered yet cannot be counted. So a host may have kMaxSilent
 /// connections that are silent: those that were taken less than kMaxSilence ago, and of which no
@@ -33,6 +35,8 @@ class ConnectionPace {
   using Clock = std::function<TimePoint()>;
   static constexpr int64_t kFreeCalls = 64;
   static constexpr std::chrono::milliseconds kPause{250};
+  static constexpr std::chrono::milliseconds kQuiet{100};
+  static constexpr std::chrono::milliseconds kMaxPause{1000};
   static constexpr int64_t kMaxSilent = 2;
   static constexpr std::chrono::milliseconds kMaxSilence{25};
   /// The maximum numbers of hosts and connections whose calls are counted at a time.
@@ -58,12 +62,14 @@ class ConnectionPace {
   };
   struct Host {
     double calls = 0;  // the calls that count, at the time `counted`
-    TimePoint counted;
+    TimePoint counted;  // when the newest of them was delivered
     TimePoint taken;  // when the newest connection was taken
     std::vector<Silent> silent;
   };
 
   double CallsAt(const Host& host, TimePoint now) const;
+  /// Whether a host that makes many calls must wait for its next connection.
+  static bool MustPause(const Host& host, TimePoint now);
   /// Ends the silence of a connection, of which a call was delivered.
   void EndSilence(const std::string& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Once a second, forgets the calls of each connection, and the hosts of which nothing counts.

@@ -60,10 +60,29 @@ TEST_F(ConnectionPaceTest, AHostWithManyCallsGetsOneConnectionForEachPause) {
   EXPECT_EQ(CountTaken("a", 10), 1);
   EXPECT_EQ(CountTaken("b", 10), 10) << "another host";
   for (int pause = 1; pause <= 50; ++pause) {
+    Count("a", 2 * kCalls);
     Pass(ConnectionPace::kPause);
-    Count("a", kCalls);
     EXPECT_EQ(CountTaken("a", 10), 1) << "after pause " << pause;
   }
+}
+
+TEST_F(ConnectionPaceTest, AHostWhoseCallsKeepComingWaitsLonger) {
+  Count("a", 2 * kCalls);
+  EXPECT_EQ(CountTaken("a", 10), 1);
+  const auto still_comes = [&](milliseconds waited) {
+    for (milliseconds time(0); time < waited; time += ConnectionPace::kQuiet / 2) {
+      EXPECT_EQ(CountTaken("a", 10), 0) << "after " << time.count() << " ms";
+      Pass(ConnectionPace::kQuiet / 2);
+      Count("a", 2 * kCalls);
+    }
+  };
+  still_comes(2 * ConnectionPace::kPause);
+  Pass(ConnectionPace::kQuiet - milliseconds(1));
+  EXPECT_EQ(CountTaken("a", 10), 0);
+  Pass(milliseconds(1));
+  EXPECT_EQ(CountTaken("a", 10), 1) << "it was quiet";
+  still_comes(ConnectionPace::kMaxPause);
+  EXPECT_EQ(CountTaken("a", 10), 1) << "it does not wait for ever";
 }
 
 TEST_F(ConnectionPaceTest, AHostThatStopsIsFreeAfterASecond) {
