@@ -104,8 +104,7 @@ bool ConnectionPace::Take(const std::string& name, int port) {
   const auto silent = std::ranges::count_if(host.silent, [&](const Silent& one) {
     return now - one.taken < (has_some_calls ? kPause : kMaxSilence);
   });
-  if (silent >= (has_some_calls ? 1 : kMaxSilent) ||
-      (has_many_calls && MustPause(host, now))) {
+  if (silent >= (has_some_calls ? 1 : kMaxSilent) || (has_many_calls && MustPause(host, now))) {
     return false;
   }
   host.taken = now;

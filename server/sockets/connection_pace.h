@@ -18,8 +18,8 @@ namespace attention {
 /// gRPC 1.51 reads new calls faster than they can be ended, so a host that opens many on one
 /// connection after another would take memory and time without limit. Such a host gets one
 /// connection in each kPause until it has made fewer calls for a while. Its open connections stay.
-/// Its next connection also waits until no such call was delivered for kQuiet, though no longer than
-/// kMaxPause: on a busy machine gRPC may still hold many calls of the connections before.
+/// Its next connection also waits until no such call was delivered for kQuiet, though no longer
+/// than kMaxPause: on a busy machine gRPC may still hold many calls of the connections before.
 ///
 /// Calls that gRPC has read and not delivered yet cannot be counted. So a host may have kMaxSilent
 /// connections that are silent: those that were taken less than kMaxSilence ago, and of which no
@@ -61,9 +61,9 @@ class ConnectionPace {
     TimePoint taken;
   };
   struct Host {
-    double calls = 0;  // the calls that count, at the time `counted`
+    double calls = 0;   // the calls that count, at the time `counted`
     TimePoint counted;  // when the newest of them was delivered
-    TimePoint taken;  // when the newest connection was taken
+    TimePoint taken;    // when the newest connection was taken
     std::vector<Silent> silent;
   };
 

@@ -61,7 +61,8 @@ struct PackedLinear::Kernels {
   int64_t rows = 0;
   int64_t depth = 0;
   int64_t chain = 0;
-  bool widens_before = false;  // bf16 weights become f32 before the products
+  int64_t columns = kColumnBlock;  // of one product
+  bool widens_before = false;      // bf16 weights become f32 before the products
   const Gemm* first = nullptr;
   const Gemm* next = nullptr;  // null when K is one chain
   const Gemm* last = nullptr;  // a shorter last chain; null when there is none
@@ -123,11 +124,14 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
                   .chain = is_f32 ? kDepthChainF32 : kDepthChain,
                   .widens_before = packing_ == Packing::kBf16Rows && rows > kWideningRows};
+  if (is_f32 && (packing_ == Packing::kCompute || kernels.widens_before)) {
+    kernels.columns = PanelColumns();
+  }
   GemmShape shape{.m = rows,
-                  .n = kColumnBlock,
+                  .n = kernels.columns,
                   .k = std::min(kernels.depth, kernels.chain),
                   .lda = is_int8() ? kernels.depth : row_stride,
-                  .ldb = kColumnBlock,
+                  .ldb = kernels.columns,
                   .ldc = product_stride,
                   .dtype = is_int8() ? Dtype::kF32 : format_.compute,
                   .int8 = is_int8(),
@@ -152,14 +156,16 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
   if (kernels.widens_before && format_.is_gated) {
     widened += block % 2 * in_features_ * kColumnBlock;
   }
-  for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chain) {
-    const Gemm* gemm = depth == 0                               ? kernels.first
-                       : depth + kernels.chain <= kernels.depth ? kernels.next
-                                                                : kernels.last;
-    const void* weights = kernels.widens_before
-                              ? static_cast<const void*>(widened + depth * kColumnBlock)
-                              : Block(block) + BytesOf(depth * kColumnBlock);
-    gemm->Run(rows + depth * element_bytes, weights, product);
+  for (int64_t column = 0; column < kColumnBlock; column += kernels.columns) {
+    for (int64_t depth = 0; depth < kernels.depth; depth += kernels.chain) {
+      const Gemm* gemm = depth == 0                               ? kernels.first
+                         : depth + kernels.chain <= kernels.depth ? kernels.next
+                                                                  : kernels.last;
+      const int64_t before = column * in_features_ + depth * kernels.columns;
+      const void* weights = kernels.widens_before ? static_cast<const void*>(widened + before)
+                                                  : Block(block) + BytesOf(before);
+      gemm->Run(rows + depth * element_bytes, weights, product + column);
+    }
   }
   if (is_int8()) {
     const float* scales = Int8Scales(Block(block), in_features_);
@@ -170,6 +176,20 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
                                             .query_scales = tile.scales,
                                             .key_scales = scales,
                                             .key_offsets = scales + kColumnBlock});
+  }
+}
+
+/// Writes the bf16 rows of a block, or of the two of a gated map, as f32 panels.
+void PackedLinear::Widen(int64_t block, float* target) const {
+  const int64_t count = format_.is_gated ? 2 : 1;
+  const int64_t columns = PanelColumns();
+  for (int64_t i = block * count; i < (block + 1) * count; ++i) {
+    for (int64_t column = 0; column < kColumnBlock; column += columns) {
+      CurrentTileKernels().copy_rows(
+          {Block(i) + BytesOf(column), Dtype::kBf16, kColumnBlock, in_features_, columns},
+          Dtype::kF32, columns, /*negate=*/false, target);
+      target += in_features_ * columns;
+    }
   }
 }
 
@@ -279,9 +299,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
       tile.widened =
           reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
       if (is_first || row_tile == 0) {
-        CurrentTileKernels().copy_rows({Block(format_.is_gated ? 2 * block : block), Dtype::kBf16,
-                                        widened_count, 1, widened_count},
-                                       Dtype::kF32, widened_count, /*negate=*/false, tile.widened);
+        Widen(block, tile.widened);
       }
     }
     RunTile(call, tile, block);

@@ -108,6 +108,7 @@ class PackedLinear {
   Kernels FindKernels(int64_t rows, int64_t row_stride, int64_t product_stride) const;
   int64_t StrideInPlace(const Call& call) const;
   void Multiply(const Tile& tile, const Kernels& kernels, int64_t block, float* product) const;
+  void Widen(int64_t block, float* target) const;
   void RunTile(const Call& call, const Tile& tile, int64_t block) const;
   void Store(const Call& call, const Tile& tile, int64_t column, const float* product) const;
 
@@ -115,8 +116,9 @@ class PackedLinear {
   Format format_;
   Packing packing_;
   std::vector<int64_t> columns_;  // [parts + 1]
-  /// [blocks], each [in_features][kColumnBlock]: f32 or bf16, bf16 as pairs of rows, or int8 as
-  /// fours, then f32 scales and offsets [kColumnBlock]. One copy, or one for each NUMA node.
+  /// [blocks], each [in_features][kColumnBlock]: f32 in panels (PanelColumns), bf16 as rows or
+  /// pairs of rows, or int8 as fours, then f32 scales and offsets [kColumnBlock]. One copy, or one
+  /// for each NUMA node.
   std::vector<MappedBuffer> copies_;
   AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };

@@ -111,9 +111,11 @@ void PackedLinear::CopyChannel(int64_t channel, float* target) const {
       target[k] = ToFloat(pairs[PackedIndex(k, column, kColumnBlock, 2)]);
     }
   } else {
-    const auto* values = reinterpret_cast<const float*>(block);
+    const int64_t columns = PanelColumns();
+    const auto* panel =
+        reinterpret_cast<const float*>(block) + column / columns * columns * in_features_;
     for (int64_t k = 0; k < in_features_; ++k) {
-      target[k] = values[k * kColumnBlock + column];
+      target[k] = panel[k * columns + column % columns];
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/kernels/onednn/gemm_kernel.h"
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/packed_index.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/aligned_buffer.h"
@@ -86,6 +87,21 @@ float ToInteger(float weight, float scale) {
   return scale > 0 ? std::nearbyint(weight / scale) : 0;
 }
 
+/// Divides a block of f32 rows, [depth][kColumnBlock], into panels.
+void DivideIntoPanels(int64_t depth, float* block) {
+  const int64_t columns = PanelColumns();
+  if (columns == kColumnBlock) {
+    return;
+  }
+  const std::vector<float> rows(block, block + depth * kColumnBlock);
+  float* target = block;
+  for (int64_t first = 0; first < kColumnBlock; first += columns) {
+    for (int64_t k = 0; k < depth; ++k, target += columns) {
+      std::copy_n(&rows[k * kColumnBlock + first], columns, target);
+    }
+  }
+}
+
 /// Packs the weights after rounding to 8 bits as the f32 numbers that the integers represent.
 void PackRoundedToInt8(const ChannelBlock& block, std::byte* target) {
   std::vector<float> channels = Channels(block);
@@ -100,12 +116,9 @@ void PackRoundedToInt8(const ChannelBlock& block, std::byte* target) {
                                        Dtype::kF32, depth, target);
 }
 
-}  // namespace
-
-void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target) {
-  if (rounding == WeightsDtype::kInt8) {
-    return PackRoundedToInt8(block, target);
-  }
+/// Packs the weights after rounding as f32 [in_features][kColumnBlock] or bf16 pairs of rows.
+void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype compute,
+                 std::byte* target) {
   const LinearWeights& w = block.weights;
   const int64_t depth = block.in_features;
   const Dtype rounded = rounding == WeightsDtype::kBf16 ? Dtype::kBf16 : w.dtype;
@@ -131,10 +144,28 @@ void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, 
   }
 }
 
+}  // namespace
+
+int64_t PanelColumns() {
+  const Abilities& abilities = CurrentAbilities();
+  return abilities.has_ukernels && abilities.vector_bits == 256 ? kColumnBlock / 2 : kColumnBlock;
+}
+
+void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target) {
+  if (rounding == WeightsDtype::kInt8) {
+    PackRoundedToInt8(block, target);
+  } else {
+    PackRounded(block, rounding, compute, target);
+  }
+  if (compute == Dtype::kF32) {
+    DivideIntoPanels(block.in_features, reinterpret_cast<float*>(target));
+  }
+}
+
 void PackBlockBf16Rows(const ChannelBlock& block, std::byte* target) {
   const int64_t count = block.in_features * kColumnBlock;
   AlignedBuffer floats(count * sizeof(float));
-  PackBlock(block, WeightsDtype::kBf16, Dtype::kF32, floats.data());
+  PackRounded(block, WeightsDtype::kBf16, Dtype::kF32, floats.data());
   Convert(Dtype::kF32, floats.data(), Dtype::kBf16, target, count);
 }
 
