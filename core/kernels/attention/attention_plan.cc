@@ -23,6 +23,12 @@ int64_t RowSizeIndex(int64_t rows) {
   return index;
 }
 
+int64_t PanelColumnsOf(Dtype compute, int64_t value_width) {
+  const bool divides =
+      compute == Dtype::kF32 && PanelColumns() < kKeyBlock && value_width % PanelColumns() == 0;
+  return divides ? PanelColumns() : value_width;
+}
+
 /// The plans, which the whole process shares, as it does the kernels. Never destroyed.
 struct PlanCache {
   Mutex mutex;
@@ -61,7 +67,10 @@ const AttentionPlan& AttentionPlan::Get(Dtype compute, int64_t head_dim, int64_t
 }
 
 AttentionPlan::AttentionPlan(Dtype compute, int64_t head_dim, int64_t value_head_dim)
-    : compute_(compute), depth_(PaddedWidth(head_dim)), value_width_(PaddedWidth(value_head_dim)) {}
+    : compute_(compute),
+      depth_(PaddedWidth(head_dim)),
+      value_width_(PaddedWidth(value_head_dim)),
+      panel_columns_(PanelColumnsOf(compute, value_width_)) {}
 
 void AttentionPlan::ForgetKernels() {
   const auto forget = [](auto& slots_by_keys) {
@@ -74,7 +83,8 @@ void AttentionPlan::ForgetKernels() {
   for (auto& slots : score_) {
     forget(slots);
   }
-  for (auto* slots : {&first_sum_, &next_sum_, &int8_first_sum_, &int8_next_sum_}) {
+  for (auto* slots : {&first_sum_, &next_sum_, &first_panel_sum_, &next_panel_sum_,
+                      &int8_first_sum_, &int8_next_sum_}) {
     forget(*slots);
   }
   for (Slot& slot : int8_score_) {
@@ -120,6 +130,13 @@ const Gemm& AttentionPlan::WeightedSum(int64_t padded_rows, int64_t keys, bool a
   auto& slots = accumulate ? next_sum_ : first_sum_;
   return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
               SumShape(padded_rows, keys, accumulate));
+}
+
+const Gemm& AttentionPlan::PanelSum(int64_t padded_rows, int64_t keys, bool accumulate) const {
+  auto& slots = accumulate ? next_panel_sum_ : first_panel_sum_;
+  GemmShape shape = SumShape(padded_rows, keys, accumulate);
+  shape.n = shape.ldb = panel_columns_;
+  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
 }
 
 const Gemm& AttentionPlan::Int8Score(int64_t padded_rows) const {

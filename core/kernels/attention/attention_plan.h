@@ -50,6 +50,9 @@ class AttentionPlan {
   /// padding is zero.
   int64_t depth() const { return depth_; }
   int64_t value_width() const { return value_width_; }
+  /// Returns the number of columns of a panel of values that no cache holds: 32 where oneDNN's f32
+  /// products take 32 columns at a time, otherwise value_width.
+  int64_t panel_columns() const { return panel_columns_; }
 
   /// Returns the number of elements of a packed block of kKeyBlock keys, and of their values.
   int64_t key_block_elements() const { return depth_ * kKeyBlock; }
@@ -69,6 +72,8 @@ class AttentionPlan {
   /// Returns the product accumulator[rows, value_width] (+)= probabilities[rows, keys] (row stride
   /// kScoreStride) values[keys, value_width]. `keys` is a multiple of kKeyStep, at most kSumChain.
   const Gemm& WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
+  /// Returns the same product for the panel_columns() columns of one panel of values.
+  const Gemm& PanelSum(int64_t padded_rows, int64_t keys, bool accumulate) const;
 
   /// Returns the products for 8-bit operands: queries u8 [rows, depth], probabilities u8 (stride
   /// kScoreStride), int32 results; Score takes all dimensions and kKeyBlock keys at once.
@@ -88,9 +93,12 @@ class AttentionPlan {
   Dtype compute_;
   int64_t depth_;
   int64_t value_width_;
+  int64_t panel_columns_;
   mutable std::array<SlotsByKeys<kKeyBlock>, kMaxHeadDim / kScoreChain> score_{};  // by chain
   mutable SlotsByKeys<kSumChain> first_sum_{};
   mutable SlotsByKeys<kSumChain> next_sum_{};
+  mutable SlotsByKeys<kSumChain> first_panel_sum_{};
+  mutable SlotsByKeys<kSumChain> next_panel_sum_{};
   mutable std::array<Slot, kRowSizes.size()> int8_score_{};
   mutable SlotsByKeys<kSumChain> int8_first_sum_{};
   mutable SlotsByKeys<kSumChain> int8_next_sum_{};

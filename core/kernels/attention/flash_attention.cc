@@ -171,7 +171,7 @@ void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) 
     const RowRange& range = work.part->range;
     const Prepared& p = prepared_[range.sequence];
     if (p.packs_in_stages()) {
-      const HeadLayout layout = LayOutHead(*p.plan, work.part->keys);
+      const HeadLayout layout = p.LayOut(work.part->keys);
       work.page = layout.At(memory);
       memory += layout.bytes;
       packs.push_back(KeysOf({range.sequence, 0, work.part->keys}, work.kv_head, work.page));
@@ -189,7 +189,7 @@ void FlashAttention::AttendInPasses(std::span<const Part> parts) {
   int64_t bytes = 0;
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
-    const int64_t head_bytes = p.packs_in_stages() ? LayOutHead(*p.plan, part.keys).bytes : 0;
+    const int64_t head_bytes = p.packs_in_stages() ? p.LayOut(part.keys).bytes : 0;
     for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
       if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
         AttendPass(pass, bytes);
@@ -217,7 +217,7 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
   const bool is_last = index + 1 == std::ssize(parts) * prepared_.front().num_kv_heads();
   const HeadTiles next = is_last ? HeadTiles() : TilesOf(parts, index + 1);
   const Prepared& prepared = prepared_[tiles.range.sequence];
-  const HeadLayout layout = LayOutHead(*prepared.plan, tiles.keys);
+  const HeadLayout layout = prepared.LayOut(tiles.keys);
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
   const HeadPage page = layout.At(scratch);
   attention::PackKeys(KeysOf({tiles.range.sequence, 0, tiles.keys}, tiles.kv_head, page),
@@ -244,8 +244,7 @@ bool FlashAttention::CanPackPrivately(std::span<const Part> parts) const {
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
     num_heads += p.num_kv_heads();
-    if (!p.packs_in_stages() || p.is_linear() ||
-        LayOutHead(*p.plan, part.keys).bytes > kPrivateHeadBytes) {
+    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(part.keys).bytes > kPrivateHeadBytes) {
       return false;
     }
   }

@@ -19,7 +19,7 @@ namespace attention {
 /// dtypes. The keys of a cache are already packed.
 ///
 /// Packing. The keys of each key/value head are packed as transposed key blocks, its values as rows
-/// (bf16: as interleaved pairs of rows).
+/// (f32: in panels; bf16: as interleaved pairs of rows).
 ///
 /// Bits. An output row depends on its own inputs only: key sections and key tiles begin at
 /// multiples of their size from the first key of the sequence, and every sum adds in the order of
@@ -75,6 +75,9 @@ class FlashAttention {
     bool is_cached() const { return sequence.cached.has_value(); }
     bool packs_in_stages() const { return !keeps && !is_cached(); }
     int64_t num_kv_heads() const { return sequence.key.num_heads; }
+    HeadLayout LayOut(int64_t keys) const {
+      return LayOutHead(*plan, sequence.options.similarity, keys);
+    }
     int64_t OwnBytes() const;
     int64_t KeptBytes() const;
   };

@@ -20,12 +20,12 @@ int64_t FlashAttention::Prepared::OwnBytes() const {
 }
 
 int64_t FlashAttention::Prepared::KeptBytes() const {
-  const int64_t packed = is_cached() ? 0 : LayOutHead(*plan, sequence.kv_len()).bytes;
+  const int64_t packed = is_cached() ? 0 : LayOut(sequence.kv_len()).bytes;
   return num_kv_heads() * (packed + (is_linear() ? LinearState::SizeBytes(*plan) : 0));
 }
 
 void FlashAttention::Keep(Prepared& prepared, std::byte* memory) const {
-  const HeadLayout layout = LayOutHead(*prepared.plan, prepared.sequence.kv_len());
+  const HeadLayout layout = prepared.LayOut(prepared.sequence.kv_len());
   for (int64_t head = 0; head < prepared.num_kv_heads(); ++head) {
     if (!prepared.is_cached()) {
       prepared.heads.push_back(layout.At(memory));

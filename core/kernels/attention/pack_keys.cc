@@ -15,14 +15,32 @@ PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, in
           view.head_dim};
 }
 
+/// Packs the values of `rows` keys from `row` on, the first of a key block.
+void PackValues(const KeysToPack& keys, int64_t row, int64_t rows) {
+  const AttentionPlan& plan = *keys.plan;
+  const int64_t columns = keys.page.value_columns;
+  const auto element_bytes = static_cast<int64_t>(SizeOf(plan.compute()));
+  const PackSource source = SourceRows(keys.sequence->value, row, rows, keys.kv_head);
+  std::byte* target = keys.page.values + row * columns * element_bytes;
+  bool are_finite = true;
+  for (int64_t first = 0; first < plan.value_width(); first += columns) {
+    const PackSource panel{ElementAt(source.data, source.dtype, first), source.dtype, source.stride,
+                           rows, std::min(columns, source.cols - first)};
+    are_finite &= CurrentTileKernels().pack_rows(panel, plan.compute(), columns, target);
+    target += keys.page.panel_bytes;
+  }
+  keys.page.values_are_finite[row / kKeyBlock] = are_finite;
+}
+
 }  // namespace
 
 KeyValueStorage StorageOf(const AttentionPlan& plan) {
   return plan.compute() == Dtype::kBf16 ? KeyValueStorage::kBf16 : KeyValueStorage::kF32;
 }
 
-HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys) {
-  return {StorageOf(plan), plan.depth(), plan.value_width(), RoundUp(keys, kKeyBlock)};
+HeadLayout LayOutHead(const AttentionPlan& plan, Similarity similarity, int64_t keys) {
+  return {StorageOf(plan), plan.depth(), plan.value_width(), RoundUp(keys, kKeyBlock),
+          similarity == Similarity::kLinear ? plan.value_width() : plan.panel_columns()};
 }
 
 void PackKeys(const KeysToPack& keys, std::byte* scratch) {
@@ -47,9 +65,7 @@ void PackKeys(const KeysToPack& keys, std::byte* scratch) {
     }
     kernels.pack_transposed(key, plan.compute(), plan.depth(),
                             keys.page.keys + block * plan.key_block_elements() * element_bytes);
-    keys.page.values_are_finite[block] = kernels.pack_rows(
-        SourceRows(sequence.value, row, rows, keys.kv_head), plan.compute(), plan.value_width(),
-        keys.page.values + block * plan.value_block_elements() * element_bytes);
+    PackValues(keys, row, rows);
   }
 }
 

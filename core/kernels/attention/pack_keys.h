@@ -26,8 +26,10 @@ struct KeysToPack {
 /// Returns the format in which keys are packed that no cache holds.
 KeyValueStorage StorageOf(const AttentionPlan& plan);
 
-/// Returns the layout of a head of `keys` keys, which is rounded up to whole key blocks.
-HeadLayout LayOutHead(const AttentionPlan& plan, int64_t keys);
+/// Returns the layout of a head of `keys` keys, which is rounded up to whole key blocks. Its values
+/// lie in panels where that is faster (AttentionPlan::panel_columns), but those of linear attention
+/// do not.
+HeadLayout LayOutHead(const AttentionPlan& plan, Similarity similarity, int64_t keys);
 
 /// Packs them, the keys after their norm, rotation and feature map. `scratch` has room for
 /// kKeyBlock prepared rows.

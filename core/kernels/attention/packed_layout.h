@@ -37,10 +37,13 @@ constexpr int64_t ValueIndex(int64_t key, int64_t element, int64_t width, int64_
 }
 
 /// The key blocks of one head in one page. With n = RowsTogether, the keys of a block are [depth /
-/// n][kKeyBlock][n], and its values are [kKeyBlock / n][value_width][n].
+/// n][kKeyBlock][n], and its values are [kKeyBlock / n][value_width][n]. f32 values may be divided
+/// into *panels* instead, each [keys of the page][value_columns].
 struct HeadPage {
   std::byte* keys = nullptr;
   std::byte* values = nullptr;
+  int64_t value_columns = 0;  // of a panel; the width of a value where there is one panel
+  int64_t panel_bytes = 0;    // from one panel to the next
   uint8_t* values_are_finite = nullptr;  // one per block
   // kInt8, one per key: x = scale * integer; offset = 128 * sum of the key's integers.
   float* key_scales = nullptr;
@@ -51,11 +54,14 @@ struct HeadPage {
 /// The layout of one head in a page: offsets in bytes from its first byte. Without a cache, all
 /// keys of a head are one page.
 struct HeadLayout {
-  /// `capacity` is a multiple of kKeyBlock; the widths are those of packed memory.
-  HeadLayout(KeyValueStorage of, int64_t key_depth, int64_t width, int64_t capacity_keys)
+  /// `capacity` is a multiple of kKeyBlock; the widths are those of packed memory. Values are in
+  /// panels of `columns`, which divide the width; 0: in one.
+  HeadLayout(KeyValueStorage of, int64_t key_depth, int64_t width, int64_t capacity_keys,
+             int64_t columns = 0)
       : storage(of),
         depth(key_depth),
         value_width(width),
+        value_columns(columns > 0 ? columns : width),
         capacity(capacity_keys),
         values_at(capacity * depth * ElementBytes(storage)),
         flags_at(values_at + capacity * value_width * ElementBytes(storage)),
@@ -67,6 +73,8 @@ struct HeadLayout {
   HeadPage At(std::byte* first) const {
     HeadPage page{.keys = first,
                   .values = first + values_at,
+                  .value_columns = value_columns,
+                  .panel_bytes = capacity * value_columns * ElementBytes(storage),
                   .values_are_finite = reinterpret_cast<uint8_t*>(first + flags_at)};
     if (storage == KeyValueStorage::kInt8) {
       page.key_scales = reinterpret_cast<float*>(first + scales_at);
@@ -79,7 +87,7 @@ struct HeadLayout {
   int64_t ValueBytes(int64_t keys) const { return keys * value_width * ElementBytes(storage); }
 
   KeyValueStorage storage;
-  int64_t depth, value_width, capacity;
+  int64_t depth, value_width, value_columns, capacity;
   int64_t values_at, flags_at, scales_at, bytes;
 };
 

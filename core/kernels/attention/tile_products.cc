@@ -46,14 +46,20 @@ const std::byte* TileProducts::Keys(int64_t key) const {
          setup_.KeysBefore(key) * plan_.depth() * ElementBytes(setup_.tile.packed.storage);
 }
 
-/// Returns the values of `key` likewise; they are contiguous up to the next multiple of kSumChain.
+/// Returns the number of columns of a panel of the page with `key`.
+int64_t TileProducts::ValueColumns(int64_t key) const {
+  return setup_.expands() ? plan_.value_width() : setup_.PageOf(key).value_columns;
+}
+
+/// Returns the values of `key` in the first panel; they are contiguous up to the next multiple of
+/// kSumChain.
 const std::byte* TileProducts::Values(int64_t key) const {
   if (setup_.expands()) {
     return reinterpret_cast<const std::byte*>(buffers_.expanded_values +
                                               key % kKeyTile * plan_.value_width());
   }
   return setup_.PageOf(key).values +
-         setup_.KeysBefore(key) * plan_.value_width() * ElementBytes(setup_.tile.packed.storage);
+         setup_.KeysBefore(key) * ValueColumns(key) * ElementBytes(setup_.tile.packed.storage);
 }
 
 void TileProducts::ExpandKeyValues(const KeyTile& keys, int64_t count) const {
@@ -187,6 +193,7 @@ struct TileProducts::Chain {
   FewRowTypes types;
   int64_t rows;
   int64_t keys;
+  int64_t columns;
   const void* probabilities;
   const std::byte* values;
 };
@@ -197,9 +204,9 @@ void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) con
                                   .a_stride = kScoreStride * chain.types.element_bytes,
                                   .rows = chain.rows,
                                   .b = chain.values,
-                                  .b_stride = plan_.value_width() * 4,
+                                  .b_stride = chain.columns * 4,
                                   .steps = chain.keys / chain.types.rows_together,
-                                  .cols = plan_.value_width(),
+                                  .cols = chain.columns,
                                   .tile_steps = MatrixTileSteps(chain.keys),
                                   .c = sums,
                                   .c_stride = plan_.value_width() * 4,
@@ -218,18 +225,28 @@ void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is
       setup_.bf16() ? static_cast<const void*>(keys.probabilities + part.first_row * kScoreStride)
                     : keys.ScoreRow(part.first_row);
   const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
+  const int64_t width = plan_.value_width();
   float* sums = AccumulatorRow(part.first_row);
   for (int64_t col = part.begin; col < part.end; col += ChainLength(part, col)) {
     const int64_t count = ChainLength(part, col);
     const bool continues = accumulate || col > part.begin;
     const std::byte* probabilities =
         static_cast<const std::byte*>(first_row) + col * setup_.element_bytes;
-    const std::byte* values = is_copied ? copy + col * plan_.value_width() * setup_.element_bytes
-                                        : Values(keys.first_key + col);
-    if (setup_.has_few_rows) {
-      AddChain({types, part.rows, count, probabilities, values}, sums, continues);
-    } else {
-      plan_.WeightedSum(padded_rows, count, continues).Run(probabilities, values, sums);
+    const std::byte* values =
+        is_copied ? copy + col * width * setup_.element_bytes : Values(keys.first_key + col);
+    const int64_t columns = is_copied ? width : ValueColumns(keys.first_key + col);
+    for (int64_t first = 0; first < width; first += columns) {
+      if (setup_.has_few_rows) {
+        AddChain({types, part.rows, count, columns, probabilities, values}, sums + first,
+                 continues);
+      } else {
+        const Gemm& gemm = columns < width ? plan_.PanelSum(padded_rows, count, continues)
+                                           : plan_.WeightedSum(padded_rows, count, continues);
+        gemm.Run(probabilities, values, sums + first);
+      }
+      if (columns < width) {
+        values += setup_.PageOf(keys.first_key + col).panel_bytes;
+      }
     }
   }
 }
@@ -263,7 +280,7 @@ void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
     const std::byte* values = Values(keys.first_key + col);
     const bool continues = col > part.begin;
     if (setup_.has_few_rows) {
-      AddChain({TypesOfFewRows(), part.rows, count, probabilities + col, values},
+      AddChain({TypesOfFewRows(), part.rows, count, width, probabilities + col, values},
                buffers_.integer_sums, continues);
     } else {
       plan_.Int8WeightedSum(padded_rows, count, continues)
@@ -290,6 +307,23 @@ void TileProducts::AddVisibleValues(const KeyTile& keys, const Rectangle& part,
   }
 }
 
+/// Copies the values of a key block as one panel.
+void TileProducts::CopyPanels(int64_t key, std::byte* target) const {
+  const int64_t row_bytes = plan_.value_width() * setup_.element_bytes;
+  const int64_t bytes = ValueColumns(key) * setup_.element_bytes;
+  const std::byte* values = Values(key);
+  if (bytes == row_bytes) {
+    std::memcpy(target, values, kKeyBlock * row_bytes);
+    return;
+  }
+  for (int64_t first = 0; first < row_bytes; first += bytes) {
+    for (int64_t i = 0; i < kKeyBlock; ++i) {
+      std::memcpy(target + i * row_bytes + first, values + i * bytes, bytes);
+    }
+    values += setup_.PageOf(key).panel_bytes;
+  }
+}
+
 /// Copies the values of the key block at column `col` to values_copy, in the compute type. If one
 /// of them is not finite, those that are hidden from the row become zeros.
 void TileProducts::CopyVisibleValues(int64_t first_key, int64_t row, int64_t col) const {
@@ -301,8 +335,8 @@ void TileProducts::CopyVisibleValues(int64_t first_key, int64_t row, int64_t col
     setup_.kernels.expand(
         {.source = Values(key), .rows = kKeyBlock, .cols = width, .target = floats + col * width});
   } else {
-    std::memcpy(static_cast<std::byte*>(buffers_.values_copy) + col * width * setup_.element_bytes,
-                Values(key), kKeyBlock * width * setup_.element_bytes);
+    CopyPanels(key,
+               static_cast<std::byte*>(buffers_.values_copy) + col * width * setup_.element_bytes);
   }
   if (setup_.ValuesAreFinite(key)) {
     return;

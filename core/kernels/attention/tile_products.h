@@ -39,6 +39,7 @@ class TileProducts {
 
   const std::byte* Keys(int64_t key) const;
   const std::byte* Values(int64_t key) const;
+  int64_t ValueColumns(int64_t key) const;
   const std::byte* QueryRow(int64_t row) const {
     const int64_t element_bytes = setup_.int8() ? 1 : setup_.element_bytes;
     return static_cast<std::byte*>(buffers_.query) + row * plan_.depth() * element_bytes;
@@ -57,6 +58,7 @@ class TileProducts {
   void AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied, bool accumulate) const;
   void AddInt8Values(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
   bool IsHidden(int64_t row, int64_t key) const;
+  void CopyPanels(int64_t key, std::byte* target) const;
   void CopyVisibleValues(int64_t first_key, int64_t row, int64_t col) const;
 
   const TileSetup& setup_;

@@ -1,6 +1,7 @@
 #include "core/kernels/gemm/gemm.h"
 
 #include "core/kernels/gemm/gemm_cache.h"
+#include "core/kernels/onednn/isa.h"
 #ifndef __aarch64__
 #include "core/kernels/onednn/ukernel_gemm.h"
 #endif
@@ -8,6 +9,11 @@
 namespace attention {
 
 const Gemm& FindGemm(GemmShape shape) { return GemmCache::Get().Find(shape); }
+
+int64_t PanelColumns() {
+  const Abilities& abilities = CurrentAbilities();
+  return abilities.has_ukernels && abilities.vector_bits == 256 ? 32 : 64;
+}
 
 KernelLease::KernelLease() { GemmCache::Get().Enter(); }
 KernelLease::~KernelLease() { GemmCache::Get().Leave(); }

@@ -12,6 +12,11 @@ namespace attention {
 /// std::bad_alloc. Thread-safe.
 const Gemm& FindGemm(GemmShape shape);
 
+/// Returns the number of columns that f32 products take at a time, up to 64: 32 where oneDNN's
+/// registers have 256 bits. A wider B would be read one half of each row after the other, so it is
+/// divided into *panels* of so many columns.
+int64_t PanelColumns();
+
 /// While a lease lives, no kernel is freed. Each computation holds one on the thread that calls it;
 /// its other threads need none. When more kernels are in memory than may be, those that were not
 /// used lately are freed before the next computation begins.

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/kernels/onednn/gemm_kernel.h"
-#include "core/kernels/onednn/isa.h"
+#include "core/kernels/gemm/gemm.h"
 #include "core/kernels/onednn/packed_index.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/aligned_buffer.h"
@@ -145,11 +144,6 @@ void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype compute
 }
 
 }  // namespace
-
-int64_t PanelColumns() {
-  const Abilities& abilities = CurrentAbilities();
-  return abilities.has_ukernels && abilities.vector_bits == 256 ? kColumnBlock / 2 : kColumnBlock;
-}
 
 void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target) {
   if (rounding == WeightsDtype::kInt8) {

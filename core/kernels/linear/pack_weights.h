@@ -16,14 +16,8 @@ struct ChannelBlock {
   int64_t count = 0;  // <= kColumnBlock; the rest is packed as zeros
 };
 
-/// Returns the number of columns of a *panel*: a block of f32 consists of kColumnBlock /
-/// PanelColumns() panels, each [in_features][PanelColumns()]. oneDNN's f32 products take 64 columns
-/// at a time where registers have 512 bits, and 32 where they have 256: of rows of 64 columns they
-/// would read half, and then the other half.
-int64_t PanelColumns();
-
-/// Writes the block to `target` as f32 panels, or as bf16 [in_features / 2][kColumnBlock][2]. The
-/// weights are rounded to `rounding` first.
+/// Writes the block to `target` as f32 panels, each [in_features][PanelColumns()], or as bf16
+/// [in_features / 2][kColumnBlock][2]. The weights are rounded to `rounding` first.
 void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target);
 
 /// Writes the block to `target` as bf16 [in_features][kColumnBlock], as rows.
