@@ -178,11 +178,15 @@ double Softmax(double* row, int64_t kv_len, double sink) {
   return max + std::log(sum);
 }
 
-// output[i, h] = sum over visible j of weights[h, i, j] * value[j, kv head of h].
+// output[i, h] = sum over visible j of weights[h, i, j] * value[j, kv head of h]; zeros when all
+// weights are zero, whatever the values are.
 void ComputeWeightedSums(const Extents& e, const Options& options, const std::vector<double>& value,
                          AttentionResult& result) {
   for (int64_t h = 0; h < e.num_heads; ++h) {
     for (int64_t i = 0; i < e.query_len; ++i) {
+      if (result.log_sum_exp[h * e.query_len + i] == -std::numeric_limits<double>::infinity()) {
+        continue;
+      }
       const double* weights_row = result.weights.data() + (h * e.query_len + i) * e.kv_len;
       double* output_row = result.output.data() + (i * e.num_heads + h) * e.value_head_dim;
       for (int64_t j = 0; j < e.kv_len; ++j) {

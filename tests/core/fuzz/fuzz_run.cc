@@ -271,6 +271,9 @@ double ToleranceOf(const FuzzCase& c) {
   if (c.scale == 3 || c.key_norm != 0 || c.query_norm != 0) {
     tolerance = 2e-6;  // larger logits
   }
+  if (c.repeats > 0 && c.repeats < 8) {
+    tolerance = std::max(tolerance, 3e-6);  // the roundings of equal values do not cancel
+  }
   if (static_cast<Dtype>(c.dtype) == Dtype::kF16) {
     tolerance = 5e-4;
   }

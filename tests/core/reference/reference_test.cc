@@ -153,6 +153,14 @@ TEST(ReferenceAttentionTest, ARowThatSeesNoKeyIsZero) {
   EXPECT_EQ(Problem(no_keys).Solve().output, std::vector<double>(5 * 4 * 3));
 }
 
+TEST(ReferenceAttentionTest, ARowWithoutWeightIsZeroWhateverTheValuesAre) {
+  Problem problem(kExtents);
+  std::fill(problem.value.begin(), problem.value.end(), kNan);
+  const Options sees_nothing_near = {.similarity = Similarity::kTriangular, .bandwidth = 1e-9};
+  EXPECT_EQ(problem.Solve(sees_nothing_near).output, std::vector<double>(5 * 4 * 3));
+  EXPECT_TRUE(std::isnan(problem.Solve().output.front()));
+}
+
 TEST(ReferenceAttentionTest, AHiddenKeyMayBeNan) {
   const Problem problem(kExtents);
   Problem with_nan = problem;
