@@ -45,6 +45,9 @@ int64_t KvHead(const Extents& extents, int64_t head) {
 }
 
 double InverseFrequency(const Rotary& rotary, int64_t dim, int64_t pair) {
+  if (!rotary.frequencies.empty()) {
+    return rotary.frequencies[pair];
+  }
   const double frequency = std::pow(rotary.base, -2.0 * pair / dim);
   if (rotary.scaling == Rotary::Scaling::kLinear) {
     return frequency / rotary.factor;
@@ -66,8 +69,10 @@ void Rotate(const Rotary& rotary, int64_t position, int64_t head_dim, double* ro
                          InverseFrequency(rotary, dim, pair);
     double& a = row[rotary.interleaved ? 2 * pair : pair];
     double& b = row[rotary.interleaved ? 2 * pair + 1 : pair + dim / 2];
-    const double rotated = a * std::cos(angle) - b * std::sin(angle);
-    b = b * std::cos(angle) + a * std::sin(angle);
+    const double cosine = rotary.magnitude * std::cos(angle);
+    const double sine = rotary.magnitude * std::sin(angle);
+    const double rotated = a * cosine - b * sine;
+    b = b * cosine + a * sine;
     a = rotated;
   }
 }
@@ -77,22 +82,6 @@ void Normalise(const RmsNorm& norm, int64_t head_dim, double* row) {
   for (int64_t d = 0; d < head_dim; ++d) {
     row[d] *= (norm.weight.empty() ? 1 : norm.weight[d]) / std::sqrt(mean_square + norm.epsilon);
   }
-}
-
-// Normalises and rotates rows [tokens, num_heads, head_dim], the first of which stands at
-// `first_position`.
-std::vector<double> Prepared(std::vector<double> rows, int64_t num_heads, int64_t head_dim,
-                             const std::optional<RmsNorm>& norm,
-                             const std::optional<Rotary>& rotary, int64_t first_position) {
-  for (int64_t row = 0; row * head_dim < std::ssize(rows); ++row) {
-    if (norm.has_value()) {
-      Normalise(*norm, head_dim, rows.data() + row * head_dim);
-    }
-    if (rotary.has_value()) {
-      Rotate(*rotary, first_position + row / num_heads, head_dim, rows.data() + row * head_dim);
-    }
-  }
-  return rows;
 }
 
 double Distance(const double* a, const double* b, int64_t size) {
@@ -239,6 +228,20 @@ bool AttendsTo(const Extents& extents, const Options& options, int64_t head, int
          (options.window_dilation <= 1 || (p - key) % options.window_dilation == 0);
 }
 
+std::vector<double> PreparedRows(std::vector<double> rows, int64_t num_heads, int64_t head_dim,
+                                 const std::optional<RmsNorm>& norm,
+                                 const std::optional<Rotary>& rotary, int64_t first_position) {
+  for (int64_t row = 0; row * head_dim < std::ssize(rows); ++row) {
+    if (norm.has_value()) {
+      Normalise(*norm, head_dim, rows.data() + row * head_dim);
+    }
+    if (rotary.has_value()) {
+      Rotate(*rotary, first_position + row / num_heads, head_dim, rows.data() + row * head_dim);
+    }
+  }
+  return rows;
+}
+
 AttentionResult Attention(const Extents& e, const std::vector<double>& query,
                           const std::vector<double>& key, const std::vector<double>& value,
                           const Options& options) {
@@ -246,11 +249,12 @@ AttentionResult Attention(const Extents& e, const std::vector<double>& query,
   result.output.resize(e.query_len * e.num_heads * e.value_head_dim);
   result.weights.resize(e.num_heads * e.query_len * e.kv_len);
   result.log_sum_exp.resize(e.num_heads * e.query_len);
-  ComputeLogWeights(e,
-                    Prepared(query, e.num_heads, e.head_dim, options.query_norm, options.rotary,
-                             PositionOf(e, options, 0)),
-                    Prepared(key, e.num_kv_heads, e.head_dim, options.key_norm, options.rotary, 0),
-                    options, result.weights);
+  ComputeLogWeights(
+      e,
+      PreparedRows(query, e.num_heads, e.head_dim, options.query_norm, options.rotary,
+                   PositionOf(e, options, 0)),
+      PreparedRows(key, e.num_kv_heads, e.head_dim, options.key_norm, options.rotary, 0), options,
+      result.weights);
   for (int64_t row = 0; row < e.num_heads * e.query_len; ++row) {
     const double sink = options.sinks.empty() ? -std::numeric_limits<double>::infinity()
                                               : options.sinks[row / e.query_len];

@@ -23,6 +23,8 @@ struct Rotary {
   double high_freq_factor = 4;
   int64_t original_max_positions = 8192;
   int64_t position_offset = 0;
+  std::vector<double> frequencies = {};  // [dim / 2] or empty
+  double magnitude = 1;
 };
 
 struct RmsNorm {
@@ -80,6 +82,12 @@ struct Extents {
 /// infinite bias. It uses only the lengths of `extents`.
 bool AttendsTo(const Extents& extents, const Options& options, int64_t head, int64_t row,
                int64_t key);
+
+/// Returns rows [tokens, num_heads, head_dim] after `norm` and `rotary`, as Attention multiplies
+/// them. The first token stands at `first_position`.
+std::vector<double> PreparedRows(std::vector<double> rows, int64_t num_heads, int64_t head_dim,
+                                 const std::optional<RmsNorm>& norm,
+                                 const std::optional<Rotary>& rotary, int64_t first_position);
 
 struct AttentionResult {
   std::vector<double> output;       // [query_len, num_heads, value_head_dim]

@@ -95,7 +95,8 @@ std::optional<reference::RmsNorm> ReferenceNorm(const std::optional<RmsNorm>& no
   if (!norm.has_value()) {
     return std::nullopt;
   }
-  return reference::RmsNorm{Doubles({norm->weight, static_cast<size_t>(head_dim)}), norm->epsilon};
+  const size_t weights = norm->weight == nullptr ? 0 : head_dim;
+  return reference::RmsNorm{Doubles({norm->weight, weights}), norm->epsilon};
 }
 
 }  // namespace
@@ -128,7 +129,13 @@ reference::Options ReferenceOptions(const AttentionOptions& options,
                                       r.low_freq_factor,
                                       r.high_freq_factor,
                                       r.original_max_positions,
-                                      r.position_offset};
+                                      r.position_offset,
+                                      {},
+                                      r.magnitude};
+    if (r.frequencies != nullptr) {
+      const int64_t dim = r.dim == 0 ? extents.head_dim : r.dim;
+      result.rotary->frequencies.assign(r.frequencies, r.frequencies + dim / 2);
+    }
   }
   result.similarity = static_cast<reference::Similarity>(options.similarity);
   result.bandwidth = options.bandwidth;

@@ -16,6 +16,9 @@
 namespace attention {
 namespace {
 
+/// Frequencies that no base gives.
+constexpr double kFrequencies[] = {1, 0.7, 0.02, 0.3, 0.0001};
+
 struct KindCase {
   std::string name;
   // query_len, kv_len, num_heads, num_kv_heads, head_dim, value_head_dim
@@ -38,6 +41,8 @@ const Rotary kLlama3{.base = 500000,
                      .scaling = Rotary::Scaling::kLlama3,
                      .factor = 8,
                      .original_max_positions = 256};
+
+const Rotary kYarn{.dim = 10, .position_offset = 3, .frequencies = kFrequencies, .magnitude = 1.2};
 
 const KindCase kKindCases[] = {
     {"Window", {200, 200, 2, 2, 64, 64}, {.causal = true, .window = 24}},
@@ -118,6 +123,7 @@ const KindCase kKindCases[] = {
     {"RotaryPartial", {60, 90, 2, 2, 80, 80}, {.rotary = kPartial}},
     {"RotaryLinearScaling", {60, 300, 2, 2, 64, 64}, {.causal = true, .rotary = kLinearScaling}},
     {"RotaryLlama3", {60, 600, 2, 2, 128, 128}, {.causal = true, .rotary = kLlama3}},
+    {"RotaryYarn", {60, 600, 4, 2, 30, 32}, {.causal = true, .rotary = kYarn}},
     {"RotaryAtNegativePositions",
      {60, 20, 2, 2, 32, 32},
      {.query_offset = -30, .rotary = kHalfSplit}},
