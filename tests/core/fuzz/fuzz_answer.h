@@ -13,6 +13,7 @@ namespace attention {
 /// What one way of computing leaves.
 struct Answer {
   Tensor output;
+  /// As in AttentionSequence; empty where nothing is wanted.
   std::vector<double> weights, log_sum_exp, top_weights, top_keys;
   bool has_clean_padding = true;
 };
@@ -23,7 +24,10 @@ absl::StatusOr<Answer> Compute(FuzzProblem& problem, const FuzzCase& way);
 /// The same question, computed in the simplest way that promises the same bits.
 FuzzCase Alone(const FuzzCase& c);
 
-/// The output that is merged from parts of the keys.
-std::vector<double> MergedParts(const FuzzProblem& problem, const FuzzCase& c);
+struct MergedAnswer {
+  std::vector<double> output, log_sum_exp;
+};
+/// What is merged from parts of the keys.
+absl::StatusOr<MergedAnswer> MergedParts(const FuzzProblem& problem, const FuzzCase& c);
 
 }  // namespace attention

@@ -26,6 +26,9 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"dim", &FuzzCase::dim},
                              {"value_dim", &FuzzCase::value_dim},
                              {"dtype", &FuzzCase::dtype},
+                             {"key_dtype", &FuzzCase::key_dtype},
+                             {"output_dtype", &FuzzCase::output_dtype},
+                             {"value_size", &FuzzCase::value_size},
                              {"similarity", &FuzzCase::similarity},
                              {"causal", &FuzzCase::causal},
                              {"has_offset", &FuzzCase::has_offset},
@@ -35,6 +38,7 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"window_dilation", &FuzzCase::window_dilation},
                              {"prefix", &FuzzCase::prefix},
                              {"global_tokens", &FuzzCase::global_tokens},
+                             {"global_end", &FuzzCase::global_end},
                              {"mask", &FuzzCase::mask},
                              {"scale", &FuzzCase::scale},
                              {"softcap", &FuzzCase::softcap},
@@ -44,24 +48,31 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"sinks", &FuzzCase::sinks},
                              {"query_norm", &FuzzCase::query_norm},
                              {"key_norm", &FuzzCase::key_norm},
+                             {"bandwidth", &FuzzCase::bandwidth},
                              {"rotary", &FuzzCase::rotary},
                              {"rotary_dim", &FuzzCase::rotary_dim},
+                             {"rotary_base", &FuzzCase::rotary_base},
                              {"rotary_scaling", &FuzzCase::rotary_scaling},
                              {"rotary_offset", &FuzzCase::rotary_offset},
                              {"poison", &FuzzCase::poison},
                              {"poison_kind", &FuzzCase::poison_kind},
                              {"poison_head", &FuzzCase::poison_head},
+                             {"query_poison", &FuzzCase::query_poison},
                              {"repeats", &FuzzCase::repeats},
                              {"weights", &FuzzCase::weights},
                              {"log_sum_exp", &FuzzCase::log_sum_exp},
                              {"top_k", &FuzzCase::top_k},
                              {"padding", &FuzzCase::padding},
+                             {"by_head", &FuzzCase::by_head},
                              {"at_begin", &FuzzCase::at_begin},
                              {"threads", &FuzzCase::threads},
                              {"mates", &FuzzCase::mates},
+                             {"mate_kind", &FuzzCase::mate_kind},
                              {"bad_mates", &FuzzCase::bad_mates},
                              {"block", &FuzzCase::block},
                              {"cancelled", &FuzzCase::cancelled},
+                             {"layer", &FuzzCase::layer},
+                             {"slices", &FuzzCase::slices},
                              {"cache", &FuzzCase::cache},
                              {"cache_cut", &FuzzCase::cache_cut},
                              {"cache_history", &FuzzCase::cache_history},
@@ -95,6 +106,10 @@ class Random {
   uint64_t state_;
 };
 
+/// Positions far from all keys, and a window or prefix that holds every key.
+constexpr int64_t kFar = kMaxPosition / 2;
+constexpr int64_t kHuge = int64_t{1} << 62;
+
 void ChooseShape(Random& random, FuzzCase& c) {
   c.query_len =
       random.Rarely(2)
@@ -109,6 +124,9 @@ void ChooseShape(Random& random, FuzzCase& c) {
                 : random.Rarely(8) ? random.OneOf({255, 256, 257, 511, 512})
                                    : 1 + random.UpTo(150);
   c.dtype = random.OneOf({0, 0, 0, 1, 1, 2});
+  c.key_dtype = random.Rarely(2) ? 1 + random.Below(3) : 0;
+  c.output_dtype = random.Rarely(4) ? 1 + random.Below(3) : 0;
+  c.value_size = random.Rarely(8) ? 1 + random.Below(2) : 0;
 }
 
 void ChooseKind(Random& random, FuzzCase& c) {
@@ -116,27 +134,40 @@ void ChooseKind(Random& random, FuzzCase& c) {
   c.causal = random.Below(2);
   c.has_offset = random.Rarely(4);
   c.offset = c.has_offset ? random.Below(c.kv_len + 120) - 60 : 0;
-  c.window = random.Rarely(3) ? random.UpTo(700) : 0;
-  c.window_right = random.Rarely(5) ? random.UpTo(300) : 0;
+  if (c.has_offset != 0 && random.Rarely(6)) {
+    c.offset = random.OneOf({-kFar, -20'000, 20'000, kFar});
+  }
+  c.window = random.Rarely(3) ? random.UpTo(700) : random.Rarely(8) ? random.UpTo(5000) : 0;
+  c.window_right = random.Rarely(5) ? random.UpTo(300) : random.Rarely(10) ? random.UpTo(5000) : 0;
   c.window_dilation = c.window > 0 && random.Rarely(3) ? 1 + random.UpTo(80) : 1;
-  c.prefix = random.Rarely(5) ? random.UpTo(200) : 0;
+  if (c.window_dilation > 1 && random.Rarely(4)) {
+    c.window_dilation = 1 + random.UpTo(2000);
+  }
+  c.prefix = random.Rarely(5) ? random.UpTo(200) : random.Rarely(12) ? random.UpTo(5000) : 0;
+  if (random.Rarely(20)) {
+    random.OneOf({0, 1}) == 0 ? c.window = kHuge : c.prefix = kHuge;
+  }
   c.global_tokens = random.Rarely(6) ? random.Below(6) : 0;
-  c.mask = random.Rarely(5);
+  c.global_end = random.Below(2);
+  c.mask = random.Rarely(4) ? 1 + random.Below(4) : 0;
   c.scale = random.Rarely(5) ? 1 + random.Below(5) : 0;
-  c.softcap = random.Rarely(6) ? 1 + random.Below(30) : 0;
-  c.alibi = random.Rarely(6);
+  c.softcap = random.Rarely(6) ? random.OneOf({1, 7, 50, 100, 300, 10'000}) : 0;
+  c.alibi = random.Rarely(5) ? 1 + random.Below(2) : 0;
   c.bias = random.Rarely(5) ? 1 + random.Below(2) : 0;
-  c.bias_kind = random.Below(3);
-  c.sinks = random.Rarely(6);
-  c.query_norm = random.Rarely(6);
-  c.key_norm = random.Rarely(6);
+  c.bias_kind = random.Below(4);
+  c.sinks = random.Rarely(5) ? 1 + random.Below(2) : 0;
+  c.query_norm = random.Rarely(6) ? 1 + random.Below(2) : 0;
+  c.key_norm = random.Rarely(6) ? 1 + random.Below(2) : 0;
+  c.bandwidth = random.Rarely(3) ? 1 + random.Below(2) : 0;
   c.rotary = random.Rarely(4) ? 1 + random.Below(2) : 0;
   c.rotary_dim = random.Rarely(2) ? 2 * random.Below(c.dim) : 0;
-  c.rotary_scaling = random.Below(3);
+  c.rotary_base = random.OneOf({10'000, 10'000, 2, 500'000});
+  c.rotary_scaling = random.Below(5);
   c.rotary_offset = random.Rarely(3) ? random.OneOf({-700, -1, 63, 100'000}) : 0;
   c.poison = random.Rarely(6) ? 1 + random.Below(std::max<int64_t>(c.kv_len, 1)) : 0;
   c.poison_kind = random.Below(5);
   c.poison_head = random.Below(2);
+  c.query_poison = random.Rarely(8) ? 1 + random.Below(std::max<int64_t>(c.query_len, 1)) : 0;
   c.repeats = random.Rarely(8) ? 1 + random.UpTo(200) : 0;
 }
 
@@ -145,19 +176,44 @@ void ChooseWay(Random& random, FuzzCase& c) {
   c.log_sum_exp = random.Rarely(3);
   c.top_k = random.Rarely(5) ? random.OneOf({1, 2, 3, 5, 17, 40, 700}) : 0;
   c.padding = random.Rarely(2) ? random.Below(20) : 0;
+  c.by_head = random.Rarely(4);
   c.at_begin = random.Rarely(4);
   c.threads = 1 + random.Below(4);
   c.mates = random.Below(5);
+  c.mate_kind = random.Below(5);
   c.bad_mates = random.Below(2);
   c.block = random.Rarely(3) ? random.OneOf({1, 64, 128, 200}) : 0;
   c.cancelled = random.Rarely(4);
+  c.layer = random.Rarely(3) ? 1 + random.Below(2) : 0;
+  c.slices = random.Below(2);
   c.cache = random.Rarely(3) ? 1 + random.Below(3) : 0;
   c.cache_cut = random.OneOf({0, 1, 7, 64, 100, 511});
-  c.cache_history = random.Below(5);
+  c.cache_history = random.Below(kNumCacheHistories);
   c.small_pages = random.Below(2);
   c.grows = random.Below(2);
   c.query_cut = random.Rarely(3) ? random.OneOf({1, 5, 8, 9, 64, 70}) : 0;
   c.parts = random.Rarely(5) ? random.OneOf({1, 2, 3, 7}) : 0;
+}
+
+/// Changes numbers that most layers would refuse, or that would make one slow.
+void FitLayer(Random& random, FuzzCase& c) {
+  c.kv_heads = 1 + c.kv_heads % 2;
+  c.group = 1 + c.group % 4;
+  c.dim = 1 + c.dim % 50;
+  c.value_dim = 1 + c.value_dim % 50;
+  c.dtype = static_cast<int64_t>(random.Rarely(3) ? Dtype::kF16 : Dtype::kF32);
+  if (c.layer == 1) {
+    return;
+  }
+  if (random.Rarely(2)) {
+    c.kv_len = c.query_len;
+  } else if (c.cache == 0) {
+    c.cache = 1 + random.Below(3);
+  }
+  if (random.Rarely(2)) {
+    c.causal = 1;
+    c.has_offset = c.prefix = c.global_tokens = 0;
+  }
 }
 
 void DropWhatSimilarityRefuses(FuzzCase& c) {
@@ -174,7 +230,35 @@ void DropWhatSimilarityRefuses(FuzzCase& c) {
   // Of box and triangle, a rounding of the rows may turn a weight into none.
   if (similarity != Similarity::kGaussian) {
     c.query_norm = c.key_norm = c.rotary = 0;
-    c.cache = std::min<int64_t>(c.cache, 1);
+  }
+}
+
+/// Whether rows that are computed before later keys are appended attend to none of these.
+bool CanGrow(const FuzzCase& c) {
+  return c.causal != 0 && c.has_offset == 0 && c.prefix == 0 && c.global_tokens == 0 &&
+         c.query_len <= c.kv_len;
+}
+
+void DropWhatALayerRefuses(FuzzCase& c) {
+  constexpr int64_t kMostColumns = 600;
+  const int64_t columns = c.kv_heads * (c.group * (c.dim + c.value_dim) + c.dim + c.value_dim);
+  // The compute type of a layer of f32 weights is f32.
+  if (columns > kMostColumns || static_cast<Dtype>(c.dtype) == Dtype::kBf16) {
+    c.layer = 0;
+  }
+  if (c.layer == 0) {
+    c.slices = 0;
+    return;
+  }
+  // A product with the identity makes a row of NaN of one NaN.
+  c.poison = c.query_poison = 0;
+  if (c.query_len > c.kv_len || (c.cache == 0 && c.query_len < c.kv_len)) {
+    c.layer = 1;
+  }
+  c.cache = c.layer == 1 ? 0 : c.cache;
+  c.key_dtype = 0;
+  if (c.layer == 2 && (c.cache == 0 || !CanGrow(c))) {
+    c.query_cut = 0;
   }
 }
 
@@ -182,25 +266,35 @@ void DropWhatNeedsAnother(FuzzCase& c) {
   if (c.poison == 0) {
     c.poison_kind = c.poison_head = 0;
   }
+  c.bandwidth = IsRegression(static_cast<Similarity>(c.similarity)) ? c.bandwidth : 0;
+  c.global_end = c.global_tokens == 0 ? 0 : c.global_end;
   c.bias_kind = c.bias == 0 ? 0 : c.bias_kind;
   if (c.rotary == 0) {
     c.rotary_scaling = c.rotary_offset = 0;
+    c.rotary_base = FuzzCase().rotary_base;
+  } else {
+    // The angles of farther positions are not exact in the reference.
+    c.offset = std::clamp<int64_t>(c.offset, -100'000, 100'000);
   }
-  c.bad_mates = c.mates == 0 ? 0 : c.bad_mates;
+  if (c.mates == 0) {
+    c.bad_mates = c.mate_kind = 0;
+  }
   // Rounded keys and large logits make other weights.
   c.scale = c.scale == 4 && c.cache > 1 ? 3 : c.scale;
   if (c.cache == 0) {
-    c.cache_cut = c.cache_history = c.small_pages = c.grows = 0;
+    c.cache_cut = c.cache_history = c.small_pages = c.grows = c.key_dtype = 0;
   }
   // The keys that come later must be hidden from the rows that are computed before.
-  if (c.causal == 0 || c.has_offset != 0 || c.prefix != 0 || c.global_tokens != 0 ||
-      c.query_cut == 0 || c.query_len > c.kv_len) {
+  if (!CanGrow(c) || c.query_cut == 0 || c.layer != 0) {
     c.grows = 0;
   }
-  c.cache_history = c.grows != 0 ? 0 : c.cache_history;
   // The logarithm of a sum of the lowest numbers does not tell how many there were.
-  if (c.global_tokens != 0 || c.cache != 0 || c.poison != 0 || c.dtype != 0 || c.bias_kind == 2) {
+  if (c.global_tokens != 0 || c.bias_kind == 2) {
     c.parts = 0;
+  }
+  constexpr auto kF16 = static_cast<int64_t>(Dtype::kF16);
+  if (c.dtype == kF16 || c.key_dtype == 1 + kF16 || c.output_dtype == 1 + kF16) {
+    c.value_size = 0;
   }
 }
 
@@ -216,14 +310,13 @@ FuzzCase Valid(FuzzCase c) {
   c.window_dilation = c.window > 0 ? std::max<int64_t>(c.window_dilation, 1) : 1;
   c.global_tokens = std::min(c.global_tokens, c.kv_len);
   c.poison = std::min(c.poison, c.kv_len);
+  c.query_poison = std::min(c.query_poison, c.query_len);
+  DropWhatALayerRefuses(c);
   DropWhatNeedsAnother(c);
   c.rotary = c.dim < 2 ? 0 : c.rotary;
   c.rotary_dim = c.rotary == 0 ? 0 : std::min(c.rotary_dim, c.dim) / 2 * 2;
   if (c.rotary != 0 && c.rotary_dim == 0 && c.dim % 2 != 0) {
     c.rotary_dim = c.dim - 1;
-  }
-  if (c.query_cut != 0) {
-    c.weights = c.log_sum_exp = c.top_k = 0;
   }
   c.offset = c.has_offset != 0 ? c.offset : 0;
   return c;
@@ -235,6 +328,9 @@ FuzzCase MakeFuzzCase(uint64_t seed) {
   ChooseShape(random, c);
   ChooseKind(random, c);
   ChooseWay(random, c);
+  if (c.layer != 0) {
+    FitLayer(random, c);
+  }
   return Valid(c);
 }
 

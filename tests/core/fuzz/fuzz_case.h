@@ -8,6 +8,19 @@
 
 namespace attention {
 
+/// What happened to a cache before it is read. All leave the same keys.
+enum class CacheHistory {
+  kNone,
+  kTruncated,
+  kForked,       // at half the keys; the original grew
+  kForkOfFirst,  // of a longer cache
+  kEmptied,
+  kReserved,
+  kForksCut,  // a fork of a fork, both cut within a shared page
+  kShared,    // its pages are those of another cache, and both were written to
+};
+inline constexpr int64_t kNumCacheHistories = 8;
+
 /// Numbers alone, so that a case can be written on a line and made simpler number by number. The
 /// values here are the simplest.
 struct FuzzCase {
@@ -20,7 +33,10 @@ struct FuzzCase {
   int64_t group = 1;  // query heads of a key/value head
   int64_t dim = 1;
   int64_t value_dim = 1;
-  int64_t dtype = 0;  // Dtype
+  int64_t dtype = 0;         // Dtype
+  int64_t key_dtype = 0;     // 1 + Dtype of the rows that a cache is given; 0: dtype
+  int64_t output_dtype = 0;  // 1 + Dtype; 0: dtype
+  int64_t value_size = 0;    // 1, 2: values are multiplied by 2^-60, by 2^60
 
   // Kind of attention.
   int64_t similarity = 0;  // Similarity
@@ -32,24 +48,30 @@ struct FuzzCase {
   int64_t window_dilation = 1;
   int64_t prefix = 0;
   int64_t global_tokens = 0;  // how many
-  int64_t mask = 0;
+  int64_t global_end = 0;     // counted from the last key on
+  int64_t mask = 0;           // 1, 2: of single keys, of runs of keys; 3, 4: the same for all heads
   int64_t scale =
       0;  // 0: default; 1: zero; 2: negative; 3, 4: twice, 20 times the default; 5: tiny
-  int64_t softcap = 0;
-  int64_t alibi = 0;
-  int64_t bias = 0;       // 1: of every head; 2: shared
-  int64_t bias_kind = 0;  // 1, 2: some are -infinity, the lowest number, and all of some rows
-  int64_t sinks = 0;
-  int64_t query_norm = 0;
-  int64_t key_norm = 0;
-  int64_t rotary = 0;  // 1: half split; 2: interleaved
+  int64_t softcap = 0;     // in tenths
+  int64_t alibi = 0;       // 1: the usual slopes; 2: small ones of both signs
+  int64_t bias = 0;        // 1: of every head; 2: shared
+  int64_t bias_kind = 0;   // 1, 2: some are -infinity, the lowest number, and all of some rows; 3:
+                           // those of hidden keys are NaN
+  int64_t sinks = 0;       // 1: N(0, 1); 2: 100 times as large
+  int64_t query_norm = 0;  // 1: with weights; 2: without, and a large epsilon
+  int64_t key_norm = 0;    // the same
+  int64_t bandwidth = 0;   // 1, 2: a large one, a small one
+  int64_t rotary = 0;      // 1: half split; 2: interleaved
   int64_t rotary_dim = 0;
-  int64_t rotary_scaling = 0;  // Rotary::Scaling
+  int64_t rotary_base = 10000;
+  int64_t rotary_scaling = 0;  // Rotary::Scaling; 3: Llama 3 with other factors; 4: frequencies are
+                               // given, and a magnitude (YaRN)
   int64_t rotary_offset = 0;
-  int64_t poison = 0;       // p > 0: key p - 1 is not finite
-  int64_t poison_kind = 0;  // 0, 1: NaN, infinity in its value; 2, 3: in the key; 4: NaN in both
-  int64_t poison_head = 0;  // of the first head only
-  int64_t repeats = 0;      // n > 0: key j equals key j mod n
+  int64_t poison = 0;        // p > 0: key p - 1 is not finite
+  int64_t poison_kind = 0;   // 0, 1: NaN, infinity in its value; 2, 3: in the key; 4: NaN in both
+  int64_t poison_head = 0;   // of the first head only
+  int64_t query_poison = 0;  // p > 0: query row p - 1 is NaN, of the first head
+  int64_t repeats = 0;       // n > 0: key j equals key j mod n
 
   // What else is wanted.
   int64_t weights = 0;
@@ -58,18 +80,21 @@ struct FuzzCase {
 
   // Where it lies.
   int64_t padding = 0;   // elements between tokens, and between rows of masks and biases
+  int64_t by_head = 0;   // the tokens of a head follow one another, instead of the heads of a token
   int64_t at_begin = 0;  // memory begins behind the guard page, instead of ending before it
 
   // Way to compute it.
   int64_t threads = 1;
   int64_t mates = 0;      // 1, 2: other sequences of the batch; 3: also empty ones; 4: also cached
+  int64_t mate_kind = 0;  // 0: causal; 1: linear; 2: gaussian; 3: rotary; 4: window, with weights
   int64_t bad_mates = 0;  // their rows are NaN
   int64_t block = 0;      // rows of a streamed block; 0: not streamed
   int64_t cancelled = 0;  // after a cancelled call on the same workspace
+  int64_t layer = 0;      // by a layer; 1: keys from a memory, 2: keys from the rows, and a cache
+  int64_t slices = 0;     // of the layer
   int64_t cache = 0;      // 1: f32; 2: bf16; 3: 8 bits
   int64_t cache_cut = 0;  // keys of each Append; 0: all
-  int64_t cache_history =
-      0;  // 1: truncated; 2, 3: a fork at half the keys, of the first; 4: emptied
+  int64_t cache_history = 0;  // CacheHistory
   int64_t small_pages = 0;
   int64_t grows = 0;      // the keys of a call's rows are appended before it
   int64_t query_cut = 0;  // rows of each call; 0: all

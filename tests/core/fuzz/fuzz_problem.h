@@ -5,12 +5,18 @@
 #include <vector>
 
 #include "core/attention/attention.h"
+#include "core/attention/kv_cache.h"
 #include "core/reference/reference.h"
 #include "core/tensor/tensor.h"
 #include "tests/core/fuzz/fuzz_case.h"
 #include "tests/core/fuzz/guarded_memory.h"
 
 namespace attention {
+
+inline HeadsView ReadOnly(const MutableHeadsView& view) {
+  return {view.data,     view.dtype,        view.tokens,     view.num_heads,
+          view.head_dim, view.token_stride, view.head_stride};
+}
 
 /// Everything that a call borrows.
 class FuzzProblem {
@@ -23,25 +29,39 @@ class FuzzProblem {
   HeadsView query() const { return query_; }
   HeadsView key() const { return key_; }
   HeadsView value() const { return value_; }
-  /// What the double-precision reference answers.
+  /// The dtype of the keys and values.
+  Dtype key_dtype() const { return key_.dtype; }
+  Dtype output_dtype() const;
+  /// The power of two by which the values are larger than N(0, 1).
+  double value_size() const;
+  KeyValueStorage storage() const;
+  /// What the double-precision reference answers, to keys and values as a cache rounds them.
   reference::AttentionResult Expected() const;
 
   /// `bytes` beside a guard page, which live as long as this object.
   std::byte* NewMemory(int64_t bytes);
-  /// [tokens, num_heads, width] of the case's dtype and padding, filled with kFiller.
-  MutableHeadsView NewHeads(int64_t tokens, int64_t num_heads, int64_t width);
+  /// [tokens, num_heads, width] in the case's layout, filled with kFiller.
+  MutableHeadsView NewHeads(Dtype dtype, int64_t tokens, int64_t num_heads, int64_t width);
   static constexpr unsigned char kFiller = 0xa5;
-  /// The view's elements without what lies between tokens.
+  /// Rows of zeros or NaN of `shape` [tokens, num_heads, width], in the case's layout.
+  HeadsView NewRows(Dtype dtype, const Shape& shape, bool is_nan);
+  /// The view's elements without what lies between them.
   static Tensor Dense(const HeadsView& view);
-  /// Whether all that lies between tokens is still kFiller.
-  static bool HasCleanPadding(const HeadsView& view);
+  /// Whether all that lies between them is still kFiller.
+  static bool HasCleanPadding(const MutableHeadsView& view);
 
  private:
   HeadsView Place(const Tensor& tensor);
   const float* PlaceFloats(const Tensor& tensor);
   bool PoisonsKey() const { return case_.poison_kind >= 2; }
   void Poison(Tensor& tensor) const;
+  void PoisonQuery();
+  void ExpectNaN(int64_t head, int64_t row, reference::AttentionResult& result) const;
   reference::Options OptionsOfReference() const;
+  reference::AttentionResult Reference(reference::Options options) const;
+  Rotary MakeRotary();
+  void ResizeValues();
+  void PoisonHiddenBiases();
   void MakeTensors();
   void MakeScores();
   void MakeRows();

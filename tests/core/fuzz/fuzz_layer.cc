@@ -1,0 +1,175 @@
+#include "tests/core/fuzz/fuzz_layer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "core/runtime/status_macros.h"
+#include "tests/core/fuzz/fuzz_mates.h"
+
+namespace attention {
+namespace {
+
+/// The rows of the mates before and behind the case's sequence.
+struct MateRows {
+  explicit MateRows(const FuzzCase& way)
+      : before(way.mates > 0 ? 70 : 0), behind(way.mates > 1 ? 9 : 0) {}
+  int64_t before, behind;
+};
+
+/// [rows, columns]: row i takes column first_column + i.
+std::vector<float> Identity(int64_t rows, int64_t columns, int64_t first_column) {
+  std::vector<float> weights(rows * columns);
+  for (int64_t i = 0; i < rows && first_column + i < columns; ++i) {
+    weights[i * columns + first_column + i] = 1;
+  }
+  return weights;
+}
+
+}  // namespace
+
+FuzzLayer::FuzzLayer(FuzzProblem& problem, const FuzzCase& way) : problem_(problem), way_(way) {
+  const reference::Extents& e = problem.extents();
+  const int64_t query = e.num_heads * e.head_dim;
+  const int64_t key_value = e.num_kv_heads * (e.head_dim + e.value_head_dim);
+  const int64_t hidden =
+      std::max(has_memory() ? query : query + key_value, e.num_heads * e.value_head_dim);
+  shape_ = {.d_model = hidden,
+            .d_memory = has_memory() ? key_value : hidden,
+            .num_heads = e.num_heads,
+            .num_kv_heads = e.num_kv_heads,
+            .head_dim = e.head_dim,
+            .value_head_dim = e.value_head_dim};
+}
+
+absl::Status FuzzLayer::Make() {
+  const MultiHeadAttentionShape& s = shape_;
+  const int64_t first_key = has_memory() ? 0 : s.num_heads * s.head_dim;
+  const std::vector<float> query = Identity(s.num_heads * s.head_dim, s.d_model, 0);
+  const std::vector<float> key = Identity(s.num_kv_heads * s.head_dim, s.d_memory, first_key);
+  const std::vector<float> value = Identity(s.num_kv_heads * s.value_head_dim, s.d_memory,
+                                            first_key + s.num_kv_heads * s.head_dim);
+  const std::vector<float> output = Identity(s.d_model, s.num_heads * s.value_head_dim, 0);
+  ASSIGN_OR_RETURN(layer_, MultiHeadAttention::Create(s,
+                                                      {.query = {.data = query.data()},
+                                                       .key = {.data = key.data()},
+                                                       .value = {.data = value.data()},
+                                                       .output = {.data = output.data()}},
+                                                      WeightsDtype::kF32));
+  return absl::OkStatus();
+}
+
+/// Zeros, but for mates that are NaN.
+FuzzLayer::Rows FuzzLayer::NewRows(Dtype dtype, int64_t before, int64_t count, int64_t behind,
+                                   int64_t width) {
+  const int64_t stride = width + way_.padding;
+  const int64_t rows = before + count + behind;
+  std::byte* data = problem_.NewMemory(rows * stride * static_cast<int64_t>(SizeOf(dtype)));
+  const MutableMatrixView view{data, dtype, rows, width, stride};
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool is_mate = row < before || row >= before + count;
+    const std::vector<float> values(
+        width, is_mate && way_.bad_mates != 0 ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+    Convert(Dtype::kF32, values.data(), dtype, SliceRows(view, row, 1).data, width);
+  }
+  return {view, before};
+}
+
+void FuzzLayer::CopyHeads(const HeadsView& from, const Rows& rows, int64_t column) {
+  for (int64_t row = 0; row < from.tokens; ++row) {
+    for (int64_t head = 0; head < from.num_heads; ++head) {
+      std::memcpy(
+          ElementAt(rows.view.data, rows.view.dtype,
+                    (rows.first + row) * rows.view.row_stride + column + head * from.head_dim),
+          ElementAt(from.data, from.dtype, row * from.token_stride + head * from.head_stride),
+          from.head_dim * SizeOf(from.dtype));
+    }
+  }
+}
+
+FuzzLayer::Rows FuzzLayer::HiddenStates(const Call& call) {
+  const reference::Extents& e = problem_.extents();
+  const MateRows mates(way_);
+  const HeadsView& query = call.sequence.query;
+  const Rows rows = NewRows(query.dtype, mates.before, query.tokens, mates.behind, shape_.d_model);
+  CopyHeads(query, rows, 0);
+  if (!has_memory()) {
+    const int64_t first_key = e.kv_len - e.query_len + call.row;
+    const int64_t column = e.num_heads * e.head_dim;
+    CopyHeads(SliceTokens(problem_.key(), first_key, query.tokens), rows, column);
+    CopyHeads(SliceTokens(problem_.value(), first_key, query.tokens), rows,
+              column + e.num_kv_heads * e.head_dim);
+  }
+  return rows;
+}
+
+FuzzLayer::Rows FuzzLayer::Memory() {
+  const reference::Extents& e = problem_.extents();
+  const MateRows mates(way_);
+  const Rows rows =
+      NewRows(problem_.key_dtype(), mates.before, e.kv_len, mates.behind, shape_.d_memory);
+  CopyHeads(problem_.key(), rows, 0);
+  CopyHeads(problem_.value(), rows, e.num_kv_heads * e.head_dim);
+  return rows;
+}
+
+absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
+  const AttentionSequence& sequence = call.sequence;
+  const MateRows mates(way_);
+  const Rows hidden = HiddenStates(call);
+  const Rows output = NewRows(problem_.output_dtype(), mates.before, sequence.query.tokens,
+                              mates.behind, shape_.d_model);
+  std::vector<LayerSequence> sequences;
+  int64_t row = 0;
+  int64_t memory_row = 0;
+  const auto add = [&](int64_t rows, int64_t memory_rows, const AttentionOptions& options) {
+    sequences.push_back({.first_row = row,
+                         .query_len = rows,
+                         .first_memory_row = has_memory() ? memory_row : 0,
+                         .memory_len = has_memory() ? memory_rows : 0,
+                         .output = SliceRows(output.view, row, rows),
+                         .options = options});
+    row += rows;
+    memory_row += memory_rows;
+  };
+  const AttentionOptions mate_options = MateOptions(way_.mate_kind, way_.dim);
+  if (mates.before > 0) {
+    add(mates.before, mates.before, mate_options);
+  }
+  add(sequence.query.tokens, problem_.extents().kv_len, sequence.options);
+  LayerSequence& own = sequences.back();
+  own.weights = sequence.weights;
+  own.top_weights = sequence.top_weights;
+  own.log_sum_exp = sequence.log_sum_exp;
+  own.cache = call.cache;
+  if (mates.behind > 0) {
+    add(mates.behind, mates.behind, mate_options);
+  }
+  LayerCall layer_call{.hidden_states = ReadOnly(hidden.view), .sequences = sequences};
+  if (has_memory()) {
+    layer_call.memory = ReadOnly(Memory().view);
+  }
+  if (way_.block > 0 || (call.is_cancelled && way_.slices == 0)) {
+    layer_call.on_rows = [&call](const RowRange&) { return !call.is_cancelled; };
+    layer_call.block_rows = std::max<int64_t>(way_.block, 1);
+  }
+  int slices = 0;
+  if (way_.slices != 0) {
+    layer_call.yield = [&] { return ++slices < 3 || !call.is_cancelled; };
+    layer_call.slice_flops = 1;
+  }
+  RETURN_IF_ERROR(layer_->Run(layer_call, workspace));
+  const MutableHeadsView& to = sequence.output;
+  for (int64_t i = 0; i < to.tokens * to.num_heads; ++i) {
+    const int64_t token = i / to.num_heads;
+    const int64_t head = i % to.num_heads;
+    std::memcpy(ElementAt(to.data, to.dtype, token * to.token_stride + head * to.head_stride),
+                ElementAt(output.view.data, to.dtype,
+                          (output.first + token) * output.view.row_stride + head * to.head_dim),
+                to.head_dim * SizeOf(to.dtype));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attention
