@@ -81,6 +81,9 @@ bool LayerRun::FitsOneSlice() const {
 }
 
 absl::Status LayerRun::Run() {
+  if (hidden_states_.rows == 0) {  // the sequences are all empty
+    return absl::OkStatus();
+  }
   if (!is_fused_) {
     RETURN_IF_ERROR(ProjectMemory());
   }

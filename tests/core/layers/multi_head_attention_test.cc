@@ -79,6 +79,12 @@ TEST(LayerTest, AnEmptyMemoryLeavesTheOutputBias) {
   }
 }
 
+TEST(LayerTest, SequencesWithoutRowsHaveNoOutput) {
+  const TestLayer layer({64, 64, 2, 2, 32, 32}, Dtype::kF32);
+  EXPECT_THAT(Batch(layer, Dtype::kF32, {0, 0}, /*causal=*/true).Run(1), IsOk());
+  EXPECT_THAT(Batch(layer, Dtype::kF32, {0}, /*causal=*/false, {5}).Run(1), IsOk());
+}
+
 class LayerBitsTest : public ::testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(All, LayerBitsTest, ::testing::Values(Dtype::kF32, Dtype::kBf16),
                          [](const auto& p) { return std::string(Name(p.param)); });
