@@ -40,6 +40,9 @@ double ToleranceOfSums(const FuzzCase& c) {
   if (c.repeats > 0 && c.repeats < 8) {
     tolerance = std::max(tolerance, 3e-6);  // the roundings of equal values do not cancel
   }
+  if (c.alibi != 0 && c.mask != 0 && c.mask % 2 == 0) {
+    tolerance = 1e-5;  // all near keys may be hidden, and the logits of far ones are large
+  }
   if (c.scale == 4 || c.alibi == 2) {
     tolerance = 2e-5;
   }
