@@ -186,9 +186,12 @@ export class Attempts {
   }
 }
 
+const YEAR_MS = 365 * 24 * 3600 * 1000;
+
+/** Returns `ms`. RangeError unless it is a time of at most a year: grpc-js ends the process over deadlines much later. */
 export function checkMs(name: string, ms: number): number {
-  if (!(ms > 0 && Number.isFinite(ms))) {
-    throw new RangeError(`${name}: expected a positive, finite number, found ${ms}`);
+  if (!(typeof ms === "number" && ms > 0 && ms <= YEAR_MS)) {
+    throw new RangeError(`${name}: expected a positive number of at most ${YEAR_MS} (a year), found ${ms}`);
   }
   return ms;
 }

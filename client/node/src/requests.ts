@@ -5,22 +5,33 @@ import type { AttentionOptions as WireOptions } from "./generated/attention/v1/A
 import type { DecodeStep } from "./generated/attention/v1/DecodeStep.js";
 import type { OpenSession } from "./generated/attention/v1/OpenSession.js";
 import type { Tensor as WireTensor } from "./generated/attention/v1/Tensor.js";
-import { checkKeys } from "./messages.js";
+import { checkFields, checkKnown } from "./messages.js";
 import { Tensor } from "./tensor.js";
-import type { AttendRequest, AttentionOptions, Ids, Input, Rows, SessionRequest, StepRequest } from "./types.js";
+import type { AttendRequest, AttentionOptions, Ids, Input, Rows, SessionRequest, StepRequest, TokenIds } from "./types.js";
+
+const INPUT_KEYS: readonly (keyof AttendRequest)[] = [
+  ...(["hiddenStates", "tokenIds", "typeIds", "text", "noSpecialTokens", "query", "key", "value", "modelOutput"] as const),
+];
+const REQUEST_KEYS: readonly (keyof AttendRequest)[] = [
+  ...INPUT_KEYS,
+  ...(["model", "modelVersion", "layer", "options", "weightsChoice", "memory", "memoryValues"] as const),
+  ...(["lengths", "memoryLengths", "kvLengths", "queryOffsets"] as const),
+];
+const STEP_KEYS: readonly (keyof AttendRequest | keyof StepRequest)[] = [...INPUT_KEYS, "sequence", "topLogits", "noOutput"];
 
 export function attendRequest(request: AttendRequest): WireRequest {
+  checkKnown(request, REQUEST_KEYS, "request");
   const wire: WireRequest = { ...inputOf(request), ...optionsOf(request.options) };
   if (request.model === undefined && request.query === undefined) {
     throw new TypeError("model: expected a name, found none (only query, key and value go without)");
   }
+  const { model, layer, modelVersion, modelOutput } = request;
+  const part = defined({ model, layer, modelVersion, modelOutput });
+  checkFields(part, "AttendRequest", "request");
   return {
     ...wire,
+    ...part,
     ...defined({
-      model: request.model,
-      layer: request.layer,
-      modelVersion: request.modelVersion,
-      modelOutput: request.modelOutput,
       weightsChoice: request.weightsChoice && {
         layers: [...request.weightsChoice.layers],
         heads: [...(request.weightsChoice.heads ?? [])],
@@ -31,15 +42,16 @@ export function attendRequest(request: AttendRequest): WireRequest {
 
 export function openSession(request: SessionRequest): OpenSession {
   const { options, ...rest } = request;
-  checkKeys(rest, "OpenSession", "session");
+  checkFields(rest, "OpenSession", "session");
   return { ...defined(rest), ...optionsOf(options) };
 }
 
 export function decodeStep(step: StepRequest): DecodeStep {
-  return {
-    ...inputOf(step),
-    ...defined({ modelOutput: step.modelOutput, topLogits: step.topLogits, noOutput: step.noOutput }),
-  };
+  checkKnown(step, STEP_KEYS, "step");
+  const { modelOutput, topLogits, noOutput } = step;
+  const wanted = defined({ modelOutput, topLogits, noOutput });
+  checkFields(wanted, "DecodeStep", "step");
+  return { ...inputOf(step), ...wanted };
 }
 
 type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text">;
@@ -63,8 +75,8 @@ function inputOf(request: Input & Partial<AttendRequest>): WireInput {
       return { text: { texts, noSpecialTokens: request.noSpecialTokens ?? false } };
     }
     case "tokenIds": {
-      const ids = packIds(request.tokenIds!);
-      const typeIds = request.typeIds === undefined ? [] : packIds(request.typeIds).values;
+      const ids = packIds(request.tokenIds!, "tokenIds");
+      const typeIds = request.typeIds === undefined ? [] : packIds(request.typeIds, "typeIds").values;
       return { tokenIds: { ids: ids.values, lengths: lengthsOf("lengths", request.lengths, ids.lengths), typeIds } };
     }
   }
@@ -103,7 +115,7 @@ function optionsOf(options: AttentionOptions | undefined): { options?: WireOptio
   if (options === undefined) {
     return {};
   }
-  checkKeys(options, "AttentionOptions", "options");
+  checkFields(options, "AttentionOptions", "options");
   const { bias, mask, ...rest } = options;
   const wire: WireOptions = { ...rest };
   if (bias !== undefined) {
@@ -129,6 +141,9 @@ function pack(rows: Rows, name: string): { tensor: Tensor; lengths?: number[] } 
   if (rows instanceof Tensor) {
     return { tensor: rows };
   }
+  if (!Array.isArray(rows) || !rows.every((part) => part instanceof Tensor)) {
+    throw new TypeError(`${name}: expected a Tensor, as Tensor.fp32(data, shape) makes, or a list of them`);
+  }
   const [first] = rows;
   const inner = first?.shape.slice(1).join(", ");
   if (first === undefined || rows.some((part) => part.dtype !== first.dtype || part.shape.slice(1).join(", ") !== inner)) {
@@ -149,12 +164,26 @@ function pack(rows: Rows, name: string): { tensor: Tensor; lengths?: number[] } 
   return { tensor, lengths };
 }
 
-function packIds(ids: Ids | readonly Ids[]): { values: number[]; lengths?: number[] } {
-  if (ids.length > 0 && typeof ids[0] !== "number") {
-    const parts = ids as readonly Ids[];
-    return { values: parts.flatMap((part) => [...part]), lengths: parts.map((part) => part.length) };
+function packIds(ids: TokenIds | readonly TokenIds[], name: string): { values: number[]; lengths?: number[] } {
+  if (Array.isArray(ids) && typeof ids[0] === "object") {
+    const parts = ids.map((part) => idsOf(part, name));
+    return { values: parts.flat(), lengths: parts.map((part) => part.length) };
   }
-  return { values: [...(ids as Ids)] };
+  return { values: idsOf(ids as TokenIds, name) };
+}
+
+/** Returns the ids. TypeError for what is none: on the wire it would be the id of another token. */
+function idsOf(ids: TokenIds, name: string): number[] {
+  if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) {
+    throw new TypeError(`${name}: expected integers, or lists of integers, found ${String(ids)}`);
+  }
+  return Array.from(ids as ArrayLike<number | bigint>, (given, position) => {
+    const id = typeof given === "bigint" ? Number(given) : given;
+    if (id !== (id | 0)) {
+      throw new TypeError(`${name}: expected integers of 32 bits, found ${String(given)} at position ${position}`);
+    }
+    return id;
+  });
 }
 
 function lengthsOf(name: string, given: Ids | undefined, ofList: number[] | undefined): number[] {

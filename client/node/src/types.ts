@@ -31,6 +31,8 @@ export type ModelOutput = Extract<WireModelOutput, string>;
 export type Rows = Tensor | readonly Tensor[];
 /** Integers. */
 export type Ids = readonly number[] | Int32Array;
+/** The ids of tokens, each an integer of 32 bits. */
+export type TokenIds = Ids | readonly bigint[] | BigInt64Array;
 
 /** The options of attention. Bias (FP32) and mask are [Sq, Sk], [H, Sq, Sk] or [1 or B, 1 or H, Sq, Sk]. */
 export interface AttentionOptions extends Omit<WireOptions, "bias" | "mask"> {
@@ -43,9 +45,9 @@ export interface Input {
   /** [B, S, E] or [T, E], or a list of [n, E]. */
   hiddenStates?: Rows;
   /** The ids of one sequence, or a list of sequences of ids. */
-  tokenIds?: Ids | readonly Ids[];
+  tokenIds?: TokenIds | readonly TokenIds[];
   /** The type of each token, in the form of tokenIds. */
-  typeIds?: Ids | readonly Ids[];
+  typeIds?: TokenIds | readonly TokenIds[];
   /** A text, or several, for the model's tokenizer. */
   text?: string | readonly string[];
   /** Whether to omit the special tokens that the tokenizer adds to a text. */

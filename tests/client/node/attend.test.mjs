@@ -113,6 +113,9 @@ describe("attend", () => {
     const tokens = text.tokens.map(({ ids }) => Int32Array.from(ids));
     const ids = await client.attend({ model: "gpt2", tokenIds: tokens, modelOutput: "LOGITS" });
     assert.deepEqual(ids.output.data, text.output.data);
+    const bigints = tokens.map((part) => BigInt64Array.from(part, BigInt));
+    const same = await client.attend({ model: "gpt2", tokenIds: bigints, modelOutput: "LOGITS" });
+    assert.deepEqual(same.output.data, text.output.data);
     const last = await client.attend({ model: "gpt2", tokenIds: tokens, modelOutput: "LAST_LOGITS" });
     assert.deepEqual(last.split()[1].data, text.split()[1].rows(4, 5).data);
     const model = await client.getModel("gpt2");

@@ -77,8 +77,27 @@ describe("a server that refuses", () => {
       [{ model: "demo", hiddenStates: [x], lengths: [2] }, /lengths: expected none beside a list/],
       [{ model: "demo", hiddenStates: [x, x.reshape([4, 256])] }, /differ in n only/],
       [{ model: "demo", hiddenStates: x, options: { casual: true } }, /options: expected one of .*; found casual/],
+      [{ model: "demo", hiddenStates: x, causal: true }, /request: expected one of .*; found causal/],
+      [{ model: "demo", hiddenStates: x, options: { causal: "false" } }, /options.causal: expected true or false, found false/],
+      [{ model: "demo", hiddenStates: x, options: { window: 2.5 } }, /options.window: expected an integer, found 2.5/],
+      [{ model: "demo", hiddenStates: x, options: { scale: "1" } }, /options.scale: expected a number, found 1/],
+      [{ model: "demo", hiddenStates: x, options: { globalTokens: [0, NaN] } }, /options.globalTokens: .* found NaN/],
+      [{ model: "demo", hiddenStates: x, layer: 0.5 }, /request.layer: expected an integer, found 0.5/],
+      [{ model: "demo", hiddenStates: x.data }, /hiddenStates: expected a Tensor/],
+      [{ model: "demo", hiddenStates: [x.data] }, /hiddenStates: expected a Tensor/],
+      [{ model: "demo", tokenIds: "12" }, /tokenIds: expected integers, or lists of integers, found 12/],
+      [{ model: "demo", tokenIds: [[1], 2] }, /tokenIds: expected integers, or lists of integers, found 2/],
     ]) {
       await assert.rejects(client.attend(request), { name: "TypeError", message: words });
+    }
+    // Each would be the id of another token.
+    for (const wrong of [1.5, NaN, 2 ** 31, 2 ** 32 + 1, 2n ** 32n, "1", null, undefined]) {
+      const words = /tokenIds: expected integers of 32 bits, found .* at position 1/;
+      await assert.rejects(client.attend({ model: "demo", tokenIds: [7, wrong] }), { name: "TypeError", message: words });
+    }
+    // grpc-js would end the process.
+    for (const timeoutMs of [1e13, Infinity, "5"]) {
+      await assert.rejects(client.attend({ model: "demo", tokenIds: [1] }, { timeoutMs }), { name: "RangeError", message: /timeoutMs: expected/ });
     }
     assert.throws(() => Tensor.fp32([1, 2, 3], [2, 2]), /expected 4 elements, found 3/);
     await assert.rejects(client.attend({ model: "demo", tokenIds: [1] }, { timeoutMs: 0 }), /timeoutMs: expected/);
