@@ -48,9 +48,10 @@ SESSION = {
     "self._act(": "await self._act(",
     "= messages.get(": "= await messages.get(",
     "if not self._reader": "if not await self._reader",
-    "for data in self._call:": "async for data in self._call:",
-    "        except grpc.RpcError": '        except asyncio.CancelledError:\n            error = Cancelled("the session was cancelled")\n'
-        "        except grpc.RpcError",
+    "for data in call:": "async for data in call:",
+    "Optional[Session]": "Optional[AsyncSession]",
+    "    except grpc.RpcError": '    except asyncio.CancelledError:\n        error = Cancelled("the session was cancelled")\n'
+        "    except grpc.RpcError",
 }
 WAITS = re.compile(r"\bawait |\basync for |def __a(enter|exit)__")
 

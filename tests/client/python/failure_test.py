@@ -53,6 +53,7 @@ class RefusalTest(ServedTest):
             (TypeError, "hidden_states: expected floating-point rows, found int64", dict(hidden_states=[[1, 2]], model="demo")),
             (TypeError, "token_ids: expected integers", dict(token_ids=[1.5], model="demo")),
             (ValueError, "timeout: expected positive", dict(hidden_states=x, model="demo", timeout=0)),
+            (ValueError, "timeout: .* at most a year", dict(hidden_states=x, model="demo", timeout=1e10)),
         ):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 self.client.attend(**request)

@@ -1,6 +1,7 @@
 """Sessions: however a sequence is cut into steps, the answer is that of one request."""
 
 import concurrent.futures
+import gc
 import unittest
 
 import attend
@@ -125,6 +126,14 @@ class SessionTest(ServedTest):
 
     def test_closing_frees_the_server(self):
         self.client.session(model="demo").close()
+        self.assertTrue(eventually(lambda: self.client.get_statistics().sessions == 0))
+
+    def test_a_session_that_nobody_has_any_more_frees_the_server(self):
+        session = self.client.session(model="demo")
+        session.step(seeded(1, 512))
+        self.assertEqual(self.client.get_statistics().sessions, 1)
+        del session
+        gc.collect()
         self.assertTrue(eventually(lambda: self.client.get_statistics().sessions == 0))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import pathlib
 import random
 import re
@@ -165,12 +164,14 @@ def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
 
 
 def check_seconds(name: str, seconds: float) -> float:
-    """Returns `seconds`. ValueError, which says `name`, unless they are positive and finite."""
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise ValueError(f"{name}: expected positive, finite seconds, found {seconds!r}")
+    """Returns `seconds`. ValueError, which says `name`, unless they are positive and at most a year: gRPC takes much later
+    deadlines for past ones."""
+    if not 0 < seconds <= YEAR:
+        raise ValueError(f"{name}: expected positive seconds, at most a year, found {seconds!r}")
     return seconds
 
 
+YEAR = 365 * 24 * 3600.0
 # Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 REPEATABLE = frozenset(
     f"/attention.v1.AttentionService/{name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar, Union
 
 import grpc
@@ -34,6 +35,7 @@ class Session:
     """
 
     def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, server: str) -> None:
+        self._call: Any = None
         self._start = start
         self._actions = Actions(opening)
         self._timeout = timeout
@@ -42,7 +44,6 @@ class Session:
         self._waiting: Dict[int, Mailbox[_Message]] = {}
         self._requests: Mailbox[bytes] = Mailbox()
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in a with")
-        self._call: Any = None
         self.resume_token = ""
         """The token that opens the session again after a break: keep it secret. Empty without resume_ttl."""
         self.length = 0
@@ -58,7 +59,8 @@ class Session:
         self._broken = None
         self._requests = Mailbox()
         self._call = self._start(self._requests)
-        self._reader = Worker(self._read)
+        find, call = weakref.ref(self), self._call
+        self._reader = Worker(lambda: _read(find, call))
         try:
             opened = self._act(self._actions.open())
         except BaseException:
@@ -162,18 +164,39 @@ class Session:
             self._requests.put(None)
         return self._broken
 
-    def _read(self) -> None:
-        """Reads the stream beside the actions: gRPC cannot wait for a message with a timeout."""
-        error: AttendError = Internal("malformed answer: the stream ended before its last answer")
-        try:
-            for data in self._call:
-                received = Received("DecodeResponse", data)
-                with self._lock:
-                    messages = self._waiting.get(received.message.id)
-                if messages is not None:
-                    messages.put(received)
-        except grpc.RpcError as status:
-            error = from_rpc(status, self._server, self._timeout)
-        except MalformedMessage as malformed:
-            error = Internal(f"malformed answer: {malformed}")
-        self._break(error)
+    def __del__(self) -> None:
+        """Breaks the stream of a session that nobody has any more, so that the server frees its keys and values."""
+        if self._call is not None and self._broken is None:
+            self._call.cancel()
+            self._requests.put(None)
+
+    def _receive(self, data: bytes) -> None:
+        received = Received("DecodeResponse", data)
+        with self._lock:
+            messages = self._waiting.get(received.message.id)
+        if messages is not None:
+            messages.put(received)
+
+    def _failed(self, status: grpc.RpcError) -> AttendError:
+        return from_rpc(status, self._server, self._timeout)
+
+
+def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:
+    """Reads the stream beside the actions: gRPC cannot wait for a message with a timeout. Between messages nothing here has the
+    session, which may end then."""
+    failure: Optional[grpc.RpcError] = None
+    error: AttendError = Internal("malformed answer: the stream ended before its last answer")
+    try:
+        for data in call:
+            session = find()
+            if session is None:
+                return
+            session._receive(data)
+            del session
+    except grpc.RpcError as status:
+        failure = status
+    except MalformedMessage as malformed:
+        error = Internal(f"malformed answer: {malformed}")
+    session = find()
+    if session is not None:
+        session._break(error if failure is None else session._failed(failure))
