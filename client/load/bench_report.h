@@ -28,9 +28,14 @@ struct LoadVerification {
   /// request gets alone.
   int64_t sampled = 0;
   int64_t identical = 0;
+  /// The number of further samples that could not be compared, and why the first could not: the
+  /// server was gone when it was asked again, or the sample is malformed.
+  int64_t unchecked = 0;
+  std::string unchecked_text = {};
 
   bool agreed() const {
-    return (!reference.has_value() || reference->agreed()) && identical == sampled;
+    return (!reference.has_value() || reference->agreed()) && identical == sampled &&
+           unchecked == 0;
   }
 };
 

@@ -28,9 +28,7 @@ class SampleRunner : public BenchRunner {
     BenchLevel level{
         .options = options, .result = std::move(result), .verification = verification_};
     for (const LoadSample& sample : level.result.samples) {
-      ASSIGN_OR_RETURN(const bool is_identical, IsIdentical(sample));
-      ++level.verification->sampled;
-      level.verification->identical += is_identical ? 1 : 0;
+      Count(IsIdentical(sample), *level.verification);
     }
     level.result.samples.clear();
     return level;
@@ -44,6 +42,18 @@ class SampleRunner : public BenchRunner {
 
   /// Counts no samples yet; each level adds its own to a copy.
   std::optional<LoadVerification> verification_;
+
+ private:
+  /// Counts a sample. One that cannot be compared does not lose what was measured.
+  static void Count(const absl::StatusOr<bool>& is_identical, LoadVerification& verification) {
+    if (is_identical.ok()) {
+      ++verification.sampled;
+      verification.identical += *is_identical ? 1 : 0;
+    } else if (verification.unchecked++ == 0) {
+      verification.unchecked_text =
+          is_identical.status().ToString(absl::StatusToStringMode::kWithNoExtraData);
+    }
+  }
 };
 
 bool EqualBits(const Tensor& a, const Tensor& b) {

@@ -46,7 +46,10 @@ class ClosedLoop {
   /// Notes that an answer or a failure came.
   void Advance(Clock::time_point now) {
     window_.Advance(now, recorder_.num_measured());
-    gave_up_ = gave_up_ || recorder_.failures_in_a_row() > kMaxFailuresInARow;
+    if (!gave_up_ && recorder_.IsHopeless(now)) {
+      gave_up_ = true;
+      window_.End(now);
+    }
   }
   bool IsOver(Clock::time_point now) const { return gave_up_ || !window_.IsOpen(now); }
 

@@ -39,6 +39,7 @@ Recorder::Recorder(const LoadOptions& options, const LoadControl& control, Measu
       control_(control),
       window_(window),
       cpu_(window),
+      answered_at_(Clock::now()),
       reported_at_(Clock::now()) {
   const absl::Duration planned = options.open_loop.has_value() ? absl::FromChrono(window.length())
                                  : options.stability.has_value()
@@ -85,6 +86,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   const int64_t latency_ns = NanosecondsBetween(answered.due, answered.ended);
   const int64_t service_ns = NanosecondsBetween(answered.started, answered.ended);
   failures_in_a_row_ = 0;
+  answered_at_ = answered.ended;
   num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
   if (window_.Contains(answered.ended)) {
@@ -122,6 +124,7 @@ void Recorder::CountMessages(const Lane& lane) {
 
 void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
   failures_in_a_row_ = 0;
+  answered_at_ = now;
   if (window_.Contains(now)) {
     ++result_.prefills;
     result_.prefill_tokens += tokens;
@@ -144,6 +147,11 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
   if (window_.Contains(now)) {
     ++SliceAt(now).errors;
   }
+}
+
+bool Recorder::IsHopeless(Time now) const {
+  return failures_in_a_row_ > kMaxFailuresInARow &&
+         absl::FromChrono(now - answered_at_) >= options_.patience;
 }
 
 void Recorder::Watch(Time now, int64_t in_flight) {

@@ -15,7 +15,7 @@
 
 namespace attention {
 
-/// The number of failures in a row that a closed loop tolerates; one more ends it.
+/// The number of failures in a row that a closed loop tolerates, however long they take.
 inline constexpr int64_t kMaxFailuresInARow = 200;
 
 /// The counted facts of an answer.
@@ -52,8 +52,9 @@ class Recorder {
 
   /// Returns the number of ended calls that count.
   int64_t num_measured() const { return num_measured_; }
-  /// Returns the number of failures since the last answer.
-  int64_t failures_in_a_row() const { return failures_in_a_row_; }
+  /// Returns whether nothing but failures, and more than kMaxFailuresInARow, came for as long as
+  /// LoadOptions::patience.
+  bool IsHopeless(Clock::time_point now) const;
 
   /// Reports progress, and asks the window to end if the load was stopped or is stable. REQUIRES:
   /// called often.
@@ -76,7 +77,9 @@ class Recorder {
   CpuMeter cpu_;
   int64_t num_measured_ = 0;
   int64_t num_failed_ = 0;
+  /// The failures since the last answer, and when that came; before it, when the load began.
   int64_t failures_in_a_row_ = 0;
+  Clock::time_point answered_at_;
   int trials_judged_ = 0;
 
   // When progress was last reported, and the latencies of answers since then.

@@ -70,7 +70,11 @@ Json SloJson(const std::vector<SloCheck>& checks) {
 Json VerificationJson(const LoadVerification& verification) {
   Json json = {{"agreed", verification.agreed()},
                {"sampled", verification.sampled},
-               {"identical", verification.identical}};
+               {"identical", verification.identical},
+               {"unchecked", verification.unchecked}};
+  if (verification.unchecked > 0) {
+    json["unchecked_text"] = verification.unchecked_text;
+  }
   if (verification.reference.has_value()) {
     json["relative_l2"] = verification.reference->relative_l2;
     json["tolerance"] = verification.reference->tolerance;

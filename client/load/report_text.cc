@@ -36,6 +36,10 @@ std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
              : absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)));
 }
 
+std::string MaximumOrDash(const Histogram& nanoseconds) {
+  return nanoseconds.count() == 0 ? "-" : absl::StrFormat("%.3f", Milliseconds(nanoseconds.max()));
+}
+
 /// Describes the requests: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
 std::string SubjectText(const BenchSubject& subject) {
   return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
@@ -70,6 +74,10 @@ std::string VerificationText(const LoadVerification& verification) {
   }
   absl::StrAppendFormat(&text, "%d of %d samples bit-identical", verification.identical,
                         verification.sampled);
+  if (verification.unchecked > 0) {
+    absl::StrAppendFormat(&text, "; %d more could NOT BE CHECKED: %s", verification.unchecked,
+                          verification.unchecked_text);
+  }
   return text;
 }
 
@@ -257,9 +265,9 @@ std::string ManyLevelsText(const BenchReport& report) {
     const LoadRates rates = RatesOf(level.result);
     const Histogram& latency = level.result.latency_ns;
     const auto ms = [&](double percent) { return PercentileOrDash(latency, percent); };
-    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9.3f %7d\n",
+    absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9s %7d\n",
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
-                          ms(50), ms(90), ms(99), ms(99.9), Milliseconds(latency.max()),
+                          ms(50), ms(90), ms(99), ms(99.9), MaximumOrDash(latency),
                           NumFailures(level.result.failures));
     for (const Remark& remark : RemarksOf(level)) {
       if (remark.is_bad) {

@@ -32,14 +32,17 @@ void ClosedWindow::Advance(Time now, int64_t num_measured) {
   }
 }
 
-void ClosedWindow::EndIfRequested(Time now) {
-  if (!window_.is_end_requested()) {
-    return;
-  }
+void ClosedWindow::End(Time now) {
   if (now < window_.start()) {
     window_.Move(now, now);
   }
   window_.EndAt(now);
+}
+
+void ClosedWindow::EndIfRequested(Time now) {
+  if (window_.is_end_requested()) {
+    End(now);
+  }
 }
 
 bool ClosedWindow::IsEnough(Time now, int64_t num_measured) const {

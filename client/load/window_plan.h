@@ -23,6 +23,8 @@ class ClosedWindow {
 
   /// Notes that a request ended; `num_measured` counted requests have ended so far.
   void Advance(Time now, int64_t num_measured);
+  /// Ends the window at `now`; before it began, it is empty.
+  void End(Time now);
   void EndIfRequested(Time now);
   /// Returns whether requests are still to be sent.
   bool IsOpen(Time now) const { return now < window_.end(); }

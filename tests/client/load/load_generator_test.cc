@@ -49,8 +49,10 @@ TEST_F(LoadGeneratorTest, GivesUpWhenNothingButErrorsCome) {
   for (const bool is_streaming : {false, true}) {
     LoadOptions options = Options();
     options.duration = absl::Seconds(60);
+    options.patience = absl::Milliseconds(100);
     const LoadResult result = Send(is_streaming, options);
     EXPECT_TRUE(result.gave_up);
+    EXPECT_LT(result.window, options.duration);
     EXPECT_EQ(result.answers, 0);
     ASSERT_THAT(result.failures, ElementsAre(Key("NOT_FOUND")));
     const FailureTally& failure = result.failures.at("NOT_FOUND");
@@ -95,6 +97,35 @@ TEST_F(LoadGeneratorTest, LengthsAreMixedAndCheckedEach) {
     EXPECT_LT(level.result.tokens, 10 * level.result.answers);
     EXPECT_GE(level.verification->sampled, 1);
   }
+}
+
+TEST_F(LoadGeneratorTest, SamplesThatCannotBeComparedDoNotLoseTheResult) {
+  auto other = std::make_unique<InProcessServer>(ServerOptions{.threads = 1});
+  const auto client = AttentionClient::Connect(
+      {.connection = {.server = other->address(), .retries = false}, .timeout = absl::Minutes(2)});
+  ASSERT_THAT(client, IsOk());
+  Workload longest;
+  longest.request = request_;
+  const auto mix = RequestMix::OfLengths(
+      std::move(longest), {"uniform:1..5", {1, 2, 3, 4, 5}, {1.0, 1.0, 1.0, 1.0, 1.0}});
+  ASSERT_THAT(mix, IsOk());
+  LoadOptions options = Options();
+  options.warmup = absl::ZeroDuration();
+  options.requests = 20;  // the first are kept
+  options.num_samples = 10;
+  const NativeProtocol protocol(false);
+  const auto runner = MakeRequestRunner(**client, *mix, protocol, options);
+  ASSERT_THAT(runner, IsOk());
+  other.reset();
+  const auto report = RunBench(**runner, {.options = options}, {});
+  ASSERT_THAT(report, IsOk());
+  EXPECT_EQ(report->levels[0].result.answers, 20);
+  const LoadVerification& verification = *report->levels[0].verification;
+  EXPECT_GT(verification.unchecked, 0);
+  EXPECT_GT(verification.sampled, 0);  // of the kind that was asked for before
+  EXPECT_EQ(verification.identical, verification.sampled);
+  EXPECT_FALSE(Succeeded(*report));
+  EXPECT_THAT(ToText(*report), HasSubstr(" could NOT BE CHECKED: UNAVAILABLE: "));
 }
 
 TEST_F(LoadGeneratorTest, AFirstRequestThatFailsEndsTheRun) {

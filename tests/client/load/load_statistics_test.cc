@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "client/load/recorder.h"
 #include "client/load/slo.h"
 #include "client/load/stability.h"
 #include "client/load/time_series.h"
@@ -33,6 +34,29 @@ std::vector<int64_t> AnswersOf(const TimeSeries& series) {
     answers.push_back(slice.answers);
   }
   return answers;
+}
+
+TEST(RecorderTest, ALoadIsHopelessWhenNothingButFailuresComeForLong) {
+  LoadOptions options;
+  options.duration = absl::Hours(1);
+  const LoadControl control;
+  const auto start = Recorder::Clock::now();
+  MeasuredWindow window(start, start + std::chrono::hours(1));
+  Recorder recorder(options, control, window);
+  const auto fail = [&](int times, std::chrono::seconds at) {
+    for (int i = 0; i < times; ++i) {
+      recorder.CountFailure(absl::UnavailableError("gone"), start, start + at);
+    }
+  };
+  fail(1000, std::chrono::seconds(1));  // a server that restarts, or that refuses what is too much
+  EXPECT_FALSE(recorder.IsHopeless(start + std::chrono::seconds(4)));
+  const auto answered = start + std::chrono::seconds(4);
+  recorder.CountAnswer({.due = start, .started = start, .ended = answered});
+  fail(200, std::chrono::seconds(20));
+  EXPECT_FALSE(recorder.IsHopeless(start + std::chrono::seconds(20)));
+  fail(1, std::chrono::seconds(20));
+  EXPECT_FALSE(recorder.IsHopeless(answered + std::chrono::milliseconds(4999)));
+  EXPECT_TRUE(recorder.IsHopeless(answered + std::chrono::seconds(5)));
 }
 
 TEST(TimeSeriesTest, SlicesAreFineAndFew) {

@@ -58,6 +58,28 @@ TEST(ReportTest, ASampleThatDiffersFailsIt) {
   EXPECT_THAT(ToText(report), HasSubstr("3 of 4 samples"));
 }
 
+TEST(ReportTest, ASampleThatCouldNotBeCheckedFailsIt) {
+  BenchReport report = Report();
+  report.levels[0].verification = LoadVerification{.reference = std::nullopt,
+                                                   .sampled = 2,
+                                                   .identical = 2,
+                                                   .unchecked = 1,
+                                                   .unchecked_text = "UNAVAILABLE: gone"};
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(
+      ToText(report),
+      HasSubstr("2 of 2 samples bit-identical; 1 more could NOT BE CHECKED: UNAVAILABLE: gone"));
+  EXPECT_EQ(ToJson(report)["verification"]["unchecked"], 1);
+}
+
+TEST(ReportTest, ALevelWithoutAnswersHasNoLatencies) {
+  BenchReport report = Report();
+  const LoadOptions options = report.levels[0].options;
+  report.levels.emplace_back().options = options;
+  EXPECT_THAT(ToText(report),
+              HasSubstr("        -         -         -         -         -       0\n"));
+}
+
 TEST(ReportTest, DisagreementWithTheReferenceFailsIt) {
   BenchReport report = Report();
   report.levels[0].verification.emplace();
