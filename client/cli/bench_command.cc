@@ -17,7 +17,7 @@ request. It finds the throughput, but slows down with the server, so that its la
 those of users who arrive regardless.
 An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
 from then, so that no delay is hidden.
-The first Ctrl-C ends the measurement and reports it, the second ends the program.
+The first Ctrl-C (or SIGTERM) ends the measurement and reports it, the second ends the program.
 
 Examples:
   attend bench                                            demo, [1, 128, d_model], one at a time
@@ -56,10 +56,12 @@ absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
 
 /// Whether all went well.
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
+  const BenchOutputs outputs{.json = flags.json, .csv = flags.csv, .html = flags.html};
+  RETURN_IF_ERROR(CheckOutputs(outputs));
   ASSIGN_OR_RETURN(BenchReport report, Measure(flags));
   report.command = CommandLine();
   report.tags.insert(flags.tags.begin(), flags.tags.end());
-  RETURN_IF_ERROR(WriteReport(report, {.json = flags.json, .csv = flags.csv, .html = flags.html}));
+  RETURN_IF_ERROR(WriteReport(report, outputs));
   return Succeeded(report);
 }
 

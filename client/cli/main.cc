@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <new>
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
@@ -40,10 +41,17 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.
     return app.exit(error) == 0 ? 0 : attention::kExitUsage;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "attend: RESOURCE_EXHAUSTED: out of memory\n";
+    return attention::kExitFailed;
   }
   if (app.get_subcommands().empty()) {
     std::cerr << app.help();
     return attention::kExitUsage;
+  }
+  if (!std::cout.flush() && exit_code == 0) {
+    std::cerr << "attend: UNAVAILABLE: standard output cannot be written\n";
+    exit_code = attention::kExitFailed;
   }
   return exit_code;
 }

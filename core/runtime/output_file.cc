@@ -11,11 +11,22 @@
 #include "absl/strings/str_cat.h"
 
 namespace attention {
+namespace {
+
+absl::Status CannotBeWritten(const std::string& path, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot be written"));
+}
+
+/// Whether `path` is something else than a file, and so is not replaced.
+bool IsInPlace(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+}
+
+}  // namespace
 
 absl::Status WriteFile(const std::string& path, const std::vector<absl::string_view>& parts) {
-  std::error_code ignored;
-  const bool is_in_place =
-      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  const bool is_in_place = IsInPlace(path);
   const std::string written = is_in_place ? path : absl::StrCat(path, ".", getpid(), ".part");
   errno = 0;
   std::ofstream file(written, std::ios::binary | std::ios::trunc);
@@ -30,7 +41,21 @@ absl::Status WriteFile(const std::string& path, const std::vector<absl::string_v
   if (!is_in_place) {
     std::remove(written.c_str());
   }
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot be written"));
+  return CannotBeWritten(path, error);
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  std::error_code ignored;
+  const bool is_in_place = IsInPlace(path);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const std::string written = is_in_place ? path : folder.empty() ? "." : folder;
+  if (is_in_place && std::filesystem::is_directory(path, ignored)) {
+    return CannotBeWritten(path, EISDIR);
+  }
+  if (access(written.c_str(), is_in_place ? W_OK : W_OK | X_OK) != 0) {
+    return CannotBeWritten(path, errno);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace attention

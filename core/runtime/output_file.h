@@ -14,4 +14,8 @@ namespace attention {
 /// error, which names the file.
 absl::Status WriteFile(const std::string& path, const std::vector<absl::string_view>& parts);
 
+/// Returns the error that WriteFile would have now, as far as the folder and the permissions tell,
+/// and writes nothing. For programs that work long before they write.
+absl::Status CheckWritable(const std::string& path);
+
 }  // namespace attention

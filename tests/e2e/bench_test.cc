@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using BenchProgramTest = ProgramsTest;
 
@@ -50,17 +51,40 @@ TEST_F(BenchProgramTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
 }
 
 TEST_F(BenchProgramTest, TheFirstInterruptReportsWhatWasMeasured) {
-  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
-                 "60s", "--warmup=0", "--json=-"});
-  ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience)) << bench.err();
-  EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(700)).has_value());
-  bench.Signal(SIGINT);
-  ASSERT_EQ(bench.WaitForExit(kPatience), 0) << bench.err();
-  const nlohmann::json json = nlohmann::json::parse(bench.out());
-  EXPECT_EQ(json["stopped"], true);
-  EXPECT_GT(json["answers"], 0);
-  EXPECT_LT(json["window_s"], 20.0);
-  EXPECT_EQ(json["succeeded"], true);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
+                   "60s", "--warmup=0", "--json=-"});
+    ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience))
+        << bench.err();
+    EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(700)).has_value());
+    bench.Signal(signal);
+    ASSERT_EQ(bench.WaitForExit(kPatience), 0) << bench.err();
+    const nlohmann::json json = nlohmann::json::parse(bench.out());
+    EXPECT_EQ(json["stopped"], true);
+    EXPECT_GT(json["answers"], 0);
+    EXPECT_LT(json["window_s"], 20.0);
+    EXPECT_EQ(json["succeeded"], true);
+  }
+}
+
+TEST_F(BenchProgramTest, AFileThatCannotBeWrittenIsRefusedBeforeTheLoad) {
+  for (const std::string& path : {PathOf("absent/a.json"), folder_.path()}) {
+    const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "1", "--csv",
+                                    PathOf("a.csv"), "--json", path});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(path + ": cannot be written"));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("measuring")));
+  }
+}
+
+TEST_F(BenchProgramTest, AClosedStandardOutputDoesNotLoseTheFile) {
+  const std::string path = PathOf("a.json");
+  const std::string command = std::string(ATTEND_BINARY) + " bench --server " + server_.address() +
+                              " --model=small --shape=1x8x64 -n 1 --json " + path + " | true";
+  Process shell({"/bin/sh", "-c", command});
+  ASSERT_TRUE(shell.WaitForExit(kPatience).has_value());
+  std::ifstream file(path);
+  EXPECT_EQ(nlohmann::json::parse(file, nullptr, false)["answers"], 1);
 }
 
 TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {

@@ -11,7 +11,7 @@ absl::Status WriteOutput(const std::string& path, const std::string& text) {
     return WriteFile(path, {text});
   }
   std::cout << text << std::flush;
-  return std::cout ? absl::OkStatus() : absl::UnavailableError("standard output is closed");
+  return std::cout ? absl::OkStatus() : absl::UnavailableError("standard output cannot be written");
 }
 
 }  // namespace attention

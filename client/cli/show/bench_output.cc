@@ -20,6 +20,7 @@
 #include "client/load/report.h"
 #include "client/report/report_page.h"
 #include "core/runtime/json_text.h"
+#include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 
@@ -44,22 +45,41 @@ std::string ShellQuoted(const std::string& word) {
   return is_plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
-  if (outputs.json != "-" && outputs.csv != "-" && outputs.html != "-") {
-    std::cout << ToText(report);
-  }
-  if (!outputs.json.empty()) {
-    RETURN_IF_ERROR(WriteOutput(outputs.json, absl::StrCat(ToJson(report).dump(1), "\n")));
-  }
-  if (!outputs.csv.empty()) {
-    RETURN_IF_ERROR(WriteOutput(outputs.csv, ToCsv(report)));
-  }
-  if (!outputs.html.empty()) {
-    ASSIGN_OR_RETURN(const std::string page,
-                     ReportPage({{.name = "result", .result = ToJson(report)}}));
-    RETURN_IF_ERROR(WriteOutput(outputs.html, page));
+absl::Status CheckOutputs(const BenchOutputs& outputs) {
+  for (const std::string& path : {outputs.json, outputs.csv, outputs.html}) {
+    if (!path.empty() && path != "-") {
+      RETURN_IF_ERROR(CheckWritable(path));
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
+  const nlohmann::json json = ToJson(report);
+  // The command line and the errors of servers may hold bytes that are not UTF-8.
+  const std::string json_text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const absl::StatusOr<std::string> page = outputs.html.empty()
+                                               ? absl::StatusOr<std::string>("")
+                                               : ReportPage({{.name = "result", .result = json}});
+  absl::Status status = page.status();
+  const std::pair<const std::string&, std::string> texts[] = {{outputs.json, json_text + "\n"},
+                                                              {outputs.csv, ToCsv(report)},
+                                                              {outputs.html, page.value_or("")}};
+  // Files come first: writing to a closed pipe ends the program.
+  for (const bool is_stdout : {false, true}) {
+    for (const auto& [path, text] : texts) {
+      if (!path.empty() && !text.empty() && (path == "-") == is_stdout) {
+        status.Update(WriteOutput(path, text));
+      }
+    }
+  }
+  const bool is_stdout_taken = outputs.json == "-" || outputs.csv == "-" || outputs.html == "-";
+  const absl::Status shown = is_stdout_taken ? status : WriteOutput("-", ToText(report));
+  if (!shown.ok()) {
+    std::cerr << ToText(report);
+  }
+  status.Update(shown);
+  return status;
 }
 
 absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path) {
@@ -110,11 +130,13 @@ void Interrupt(int) {
   (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
 }
 
+/// SIGTERM is what `timeout`, containers and CI send.
 void CatchFirstInterrupt() {
   struct sigaction action{};
   action.sa_handler = Interrupt;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 std::string LevelText(const LoadOptions& options) {

@@ -17,8 +17,12 @@ struct BenchOutputs {
   std::string html;
 };
 
-/// Prints the report to stdout, unless something else goes there, and writes the files. Errors name
-/// the file that cannot be written.
+/// Returns an error, which names the file, if one cannot be written now.
+absl::Status CheckOutputs(const BenchOutputs& outputs);
+
+/// Writes the files, and prints the report to stdout, unless something else goes there. Returns the
+/// first error, which names what cannot be written; all else is written, and the report goes to
+/// stderr if it is not on stdout.
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs);
 
 /// Reads a file that --json wrote. NOT_FOUND and INVALID_ARGUMENT name the file.
@@ -32,8 +36,8 @@ std::string ShellQuoted(const std::string& word);
 std::string CommandLine();
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.
-/// The first interrupt (Ctrl-C) ends the measurement, whose result is reported; the second ends the
-/// program. REQUIRES: called once in a program.
+/// The first interrupt (Ctrl-C) or SIGTERM ends the measurement, whose result is reported; the
+/// second ends the program. REQUIRES: called once in a program.
 BenchWatch WatchFromTerminal();
 
 }  // namespace attention
