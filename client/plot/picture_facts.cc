@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "client/plot/token_text.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
@@ -46,18 +47,29 @@ json LayerFacts(const LayerPicture& layer, json& facts) {
           {"tensor", layer.tensor_name}};
 }
 
+/// Returns a text of a file, whoever wrote it, in a form that a terminal only shows.
+std::string TextOf(const json& text) { return ShownLine(text.get<std::string>()); }
+
+std::vector<std::string> TextsOf(const json& texts) {
+  std::vector<std::string> read;
+  for (const json& text : texts) {
+    read.push_back(TextOf(text));
+  }
+  return read;
+}
+
 /// Reads facts. Missing members and other types throw json::exception, which PictureFrom reports.
 class FactsReader {
  public:
   FactsReader(const json& facts, NamedTensors& tensors) : facts_(facts), tensors_(tensors) {}
 
   absl::StatusOr<AttentionPicture> Read() {
-    AttentionPicture picture = {.title = facts_.at("title"),
-                                .source = facts_.at("source"),
-                                .hidden_by = facts_.at("hiddenBy")};
+    AttentionPicture picture = {.title = TextOf(facts_.at("title")),
+                                .source = TextOf(facts_.at("source")),
+                                .hidden_by = TextOf(facts_.at("hiddenBy"))};
     for (const json& sequence : facts_.at("sequences")) {
       SequencePicture& read = picture.sequences.emplace_back();
-      read.name = sequence.at("name");
+      read.name = TextOf(sequence.at("name"));
       for (const json& layer : sequence.at("layers")) {
         ASSIGN_OR_RETURN(LayerPicture made, ReadLayer(layer));
         read.layers.push_back(std::move(made));
@@ -68,11 +80,11 @@ class FactsReader {
 
  private:
   absl::StatusOr<LayerPicture> ReadLayer(const json& layer) {
-    LayerPicture read = {.name = layer.at("name"),
+    LayerPicture read = {.name = TextOf(layer.at("name")),
                          .number = layer.at("number"),
                          .heads = layer.at("heads"),
-                         .rows = facts_.at("texts").at(layer.at("rows").get<size_t>()),
-                         .keys = facts_.at("texts").at(layer.at("keys").get<size_t>()),
+                         .rows = TextsOf(facts_.at("texts").at(layer.at("rows").get<size_t>())),
+                         .keys = TextsOf(facts_.at("texts").at(layer.at("keys").get<size_t>())),
                          .tensor_name = layer.at("tensor")};
     const auto tensor = tensors_.find(read.tensor_name);
     const Shape expected = {std::ssize(read.heads), std::ssize(read.rows), std::ssize(read.keys)};

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "client/page/escape.h"
 
 namespace attention {
@@ -46,9 +47,6 @@ std::string ShownControl(uint32_t value) {
 }
 
 std::string ShownCharacter(absl::string_view bytes, uint32_t value) {
-  if (value == ' ' || value == 0xA0) {
-    return "␣";
-  }
   if (value < 0x20 || value == 0x7F) {
     return ShownControl(value);
   }
@@ -70,17 +68,18 @@ int64_t ColumnsOf(uint32_t value) {
 }  // namespace
 
 std::string ShownToken(absl::string_view token) {
-  if (token.empty()) {
-    return "∅";
-  }
+  return token.empty() ? "∅" : absl::StrReplaceAll(ShownLine(token), {{" ", "␣"}, {"\u00A0", "␣"}});
+}
+
+std::string ShownLine(absl::string_view line) {
   std::string shown;
-  while (!token.empty()) {
-    const std::optional<Character> first = FirstCharacter(token);
+  while (!line.empty()) {
+    const std::optional<Character> first = FirstCharacter(line);
     const size_t bytes = first.has_value() ? first->num_bytes : 1;
     absl::StrAppend(&shown, first.has_value()
-                                ? ShownCharacter(token.substr(0, bytes), first->code)
-                                : absl::StrFormat("\\x%02X", static_cast<uint8_t>(token[0])));
-    token.remove_prefix(bytes);
+                                ? ShownCharacter(line.substr(0, bytes), first->code)
+                                : absl::StrFormat("\\x%02X", static_cast<uint8_t>(line[0])));
+    line.remove_prefix(bytes);
   }
   return shown;
 }

@@ -101,6 +101,25 @@ TEST(PictureTest, FactsAndWeightsMakeThePictureAgain) {
   EXPECT_EQ(PageData(*again), PageData(picture));
 }
 
+TEST(PictureTest, TextsOfAFileReachNoTerminalAsCommands) {
+  AttentionPicture picture = MadePicture(1, 1, 2);
+  picture.title = picture.source = picture.hidden_by = "a b\x1b[2J\n";
+  SequencePicture& sequence = picture.sequences[0];
+  sequence.name = sequence.layers[0].name = "\u202Ec";
+  sequence.layers[0].rows = sequence.layers[0].keys = {"\x1b]0;x\x07", "␣d"};
+  NamedTensors tensors;
+  tensors[sequence.layers[0].tensor_name] = sequence.layers[0].weights.ConvertedTo(Dtype::kF32);
+  const auto read = PictureFrom(PictureFacts(picture).dump(), std::move(tensors));
+  ASSERT_THAT(read, IsOk());
+  for (const std::string& text : {read->title, read->source, read->hidden_by}) {
+    EXPECT_EQ(text, "a b␛[2J↵");
+  }
+  EXPECT_EQ(read->sequences[0].name, "<U+202E>c");
+  EXPECT_EQ(read->sequences[0].layers[0].name, "<U+202E>c");
+  EXPECT_THAT(read->sequences[0].layers[0].rows, ElementsAre("␛]0;x␇", "␣d"));
+  EXPECT_THAT(read->sequences[0].layers[0].keys, ElementsAre("␛]0;x␇", "␣d"));
+}
+
 TEST(PictureTest, FactsThatDoNotFitAreRefused) {
   const AttentionPicture picture = MadePicture(1, 2, 3);
   const nlohmann::json facts = PictureFacts(picture);
@@ -130,6 +149,7 @@ TEST(TokenTextTest, ShowsWhatCannotBeSeen) {
   EXPECT_EQ(ShownToken("\xed\xa0\x80"), "\\xED\\xA0\\x80");
   EXPECT_EQ(ShownToken(""), "∅");
   EXPECT_EQ(ShownToken("שלום 猫"), "שלום␣猫");
+  EXPECT_EQ(ShownToken("a\u00A0b"), "a␣b");
 }
 
 TEST(TokenTextTest, CountsColumnsAsTerminalsDo) {
