@@ -3,7 +3,10 @@
 // The data of the page (PageData in html_picture.h), as grids of weights.
 
 function bytesOf(base64) {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length); // a loop: Uint8Array.from() takes seconds for a large page
+  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
+  return bytes;
 }
 
 class Layer {
@@ -49,18 +52,18 @@ class Layer {
   }
 }
 
-// A grid of at most `most` rows and keys. Each cell has the largest weight of the cells that it combines.
-function pooled(grid, most) {
-  const each = Math.max(1, Math.ceil(Math.max(grid.rows, grid.keys) / most));
-  if (each === 1) return grid;
-  const rows = Math.ceil(grid.rows / each), keys = Math.ceil(grid.keys / each);
+// A grid of at most so many rows and keys. Each cell has the largest weight of the cells that it combines.
+function pooled(grid, mostRows, mostKeys) {
+  const rowsEach = Math.max(1, Math.ceil(grid.rows / mostRows)), keysEach = Math.max(1, Math.ceil(grid.keys / mostKeys));
+  if (rowsEach === 1 && keysEach === 1) return grid;
+  const rows = Math.ceil(grid.rows / rowsEach), keys = Math.ceil(grid.keys / keysEach);
   const small = {
     rows, keys, weights: new Float32Array(rows * keys), hidden: new Uint8Array(rows * keys).fill(1),
     largest: grid.largest,
   };
   for (let i = 0; i < grid.rows; ++i) {
     for (let j = 0; j < grid.keys; ++j) {
-      const from = i * grid.keys + j, to = Math.floor(i / each) * keys + Math.floor(j / each);
+      const from = i * grid.keys + j, to = Math.floor(i / rowsEach) * keys + Math.floor(j / keysEach);
       small.weights[to] = Math.max(small.weights[to], grid.weights[from]);
       small.hidden[to] = Math.min(small.hidden[to], grid.hidden[from]);
     }

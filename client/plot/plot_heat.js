@@ -23,6 +23,8 @@ function paintCells(canvas, grid, scale, colors) {
 }
 
 const THUMBNAIL_CELLS = 64;
+// A side of a thumbnail by the other; an oblong map is drawn within.
+const MOST_ASPECT = 4;
 
 class Overview {
   constructor(place, data, choose) {
@@ -54,7 +56,7 @@ class Overview {
     this.rows.push(buttons);
     // One task for each layer, so that the page stays responsive.
     setTimeout(() => buttons.forEach(({canvas, head}) => {
-      const grid = pooled(layer.grid(head), THUMBNAIL_CELLS);
+      const grid = pooled(layer.grid(head), THUMBNAIL_CELLS, THUMBNAIL_CELLS);
       paintCells(canvas, grid, {top: grid.largest, isRoot: true}, this.data.colorBytes);
     }));
   }
@@ -67,7 +69,8 @@ class Overview {
     button.tabIndex = -1;
     button.title = `${layer.name}, ${layer.headName(head)}`;
     button.setAttribute("aria-label", button.title);
-    button.style.setProperty("--aspect", `${layer.keys.length || 1} / ${layer.rows.length || 1}`);
+    const aspect = (layer.keys.length || 1) / (layer.rows.length || 1);
+    button.style.setProperty("--aspect", Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, aspect)));
     button.append(canvas);
     button.addEventListener("click", () => this.choose(index, head));
     buttons.push({button, canvas, head});
@@ -97,6 +100,7 @@ class Overview {
 
 const LARGEST_CELL = 40;
 const LABEL_PIXELS = 15;
+const HIGHEST_MAP = 2000;
 // Pixels by which the label of the last key extends beyond the map.
 const LEANING = 44;
 
@@ -126,11 +130,14 @@ class HeatMap {
     this.labels.keys.style.setProperty("--longest", longest(this.layer.keys));
     const gutter = this.labels.rows.offsetWidth;
     const width = Math.min(this.place.clientWidth - gutter - LEANING, LARGEST_CELL * this.grid.keys);
-    const height = width / Math.max(1, this.grid.keys) * this.grid.rows;
+    // Cells are square, unless few rows would be too low for their labels, or many would make a page without end.
+    const square = width / Math.max(1, this.grid.keys) * this.grid.rows;
+    const lowest = Math.min(width, LABEL_PIXELS * this.grid.rows);
+    const height = Math.max(lowest, Math.min(square, Math.max(width, HIGHEST_MAP)));
     if (width <= 0 || width === this.width && this.painted === this.grid && this.paintedScale === this.scale) return;
     Object.assign(this, {width, height, painted: this.grid, paintedScale: this.scale});
-    const pixels = Math.ceil(Math.max(width, height) * (window.devicePixelRatio || 1));
-    paintCells(this.canvas, pooled(this.grid, Math.max(1, pixels)), this.scale, this.data.colorBytes);
+    const pixels = (length) => Math.max(1, Math.ceil(length * (window.devicePixelRatio || 1)));
+    paintCells(this.canvas, pooled(this.grid, pixels(height), pixels(width)), this.scale, this.data.colorBytes);
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.addLabels(this.labels.rows, this.layer.rows, "top", height);

@@ -149,15 +149,20 @@ class Sheet {
     const auto rows = static_cast<double>(std::max<size_t>(1, layer.rows.size()));
     const auto keys = static_cast<double>(std::max<size_t>(1, layer.keys.size()));
     const double unit = layout_.side / std::max(rows, keys);
+    // Cells are square, unless one extent has few: they have room for their labels then.
+    const auto length = [&](double count) {
+      return std::max(count * unit, std::min(count * kLineHeight, layout_.side));
+    };
+    const double width = length(keys), height = length(rows);
     const double left = x + layout_.left, top = y + layout_.top;
     svg_.Text(absl::StrCat(layer.name, ", ", HeadName(layer, panel.head)),
               {{"class", layout_.has_tokens ? "head" : "small"},
                {"x", layout_.has_tokens ? x : left},
                {"y", y + 12}});
-    DrawCells(panel, {left, top, keys * unit, rows * unit});
+    DrawCells(panel, {left, top, width, height});
     if (layout_.has_tokens) {
-      DrawRowTokens(layer.rows, left, top, unit);
-      DrawKeyTokens(layer.keys, left, top, unit);
+      DrawRowTokens(layer.rows, left, top, height / rows);
+      DrawKeyTokens(layer.keys, left, top, width / keys);
     }
   }
 

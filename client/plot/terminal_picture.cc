@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kMostTokenColumns = 14;
 constexpr int64_t kMostLabelledRows = 64;
+constexpr int64_t kDenseRows = 12;
 constexpr int64_t kColumnGap = 3;
 constexpr int64_t kRampCells = 24;
 
@@ -155,7 +156,9 @@ class Painter {
     const int64_t labels = NumberColumns(whole.rows) + 1;
     const int64_t most = std::max<int64_t>(1, columns_ - labels);
     const int64_t rows_each = 2 * ((whole.keys + most - 1) / most);
-    const WeightGrid grid = Pooled(whole, (whole.rows + rows_each - 1) / rows_each, most);
+    // A few rows of many keys stay apart.
+    const int64_t most_rows = std::max((whole.rows + rows_each - 1) / rows_each, kDenseRows);
+    const WeightGrid grid = Pooled(whole, most_rows, most);
     for (int64_t i = 0; i < grid.rows; ++i) {
       std::string line =
           PadLeft(i % 5 == 0 ? absl::StrCat(i * grid.rows_each) : "", labels - 1) + " ";

@@ -23,21 +23,21 @@ function weightAt(layer, head, row, key) {
   return share(key) / sum;
 }
 
-/** A file as `attend run --output` writes it: FP32 [heads, length, length] for each layer, and what the picture says beside. */
-function writeWeights(file, layers, heads, tokens) {
-  const length = tokens.length;
-  const bytesEach = 4 * heads * length * length;
+/** A file as `attend run --output` writes it: FP32 [heads, rows, keys] for each layer, and what the picture says beside. */
+function writeWeights(file, layers, heads, tokens, keyTokens = tokens) {
+  const rows = tokens.length, keys = keyTokens.length;
+  const bytesEach = 4 * heads * rows * keys;
   const indices = (count) => [...Array(count).keys()];
-  const mask = Buffer.alloc(Math.ceil((length * length) / 8));
-  indices(length * length).forEach((cell) => {
-    if (cell % length > Math.floor(cell / length)) mask[cell >> 3] |= 1 << (cell & 7);
+  const mask = Buffer.alloc(Math.ceil((rows * keys) / 8));
+  indices(rows * keys).forEach((cell) => {
+    if (cell % keys > Math.floor(cell / keys)) mask[cell >> 3] |= 1 << (cell & 7);
   });
   const facts = {
-    title: "Attention", source: file, hiddenBy: "causal", texts: [tokens], masks: [mask.toString("base64")],
+    title: "Attention", source: file, hiddenBy: "causal", texts: [tokens, keyTokens], masks: [mask.toString("base64")],
     sequences: [{
       name: "sequence 0",
       layers: indices(layers).map((number) => ({
-        name: `layer ${number}`, number, heads: indices(heads), rows: 0, keys: 0, mask: 0, maskHeads: 1, tensor: `weights.${number}`,
+        name: `layer ${number}`, number, heads: indices(heads), rows: 0, keys: 1, mask: 0, maskHeads: 1, tensor: `weights.${number}`,
       })),
     }],
   };
@@ -45,12 +45,12 @@ function writeWeights(file, layers, heads, tokens) {
   const weights = new Float32Array((layers * bytesEach) / 4);
   for (let layer = 0; layer < layers; ++layer) {
     header[`weights.${layer}`] = {
-      dtype: "F32", shape: [heads, length, length], data_offsets: [layer * bytesEach, (layer + 1) * bytesEach],
+      dtype: "F32", shape: [heads, rows, keys], data_offsets: [layer * bytesEach, (layer + 1) * bytesEach],
     };
   }
   for (let cell = 0; cell < weights.length; ++cell) {
-    const [row, key] = [Math.floor(cell / length) % length, cell % length];
-    const matrix = Math.floor(cell / length / length);
+    const [row, key] = [Math.floor(cell / keys) % rows, cell % keys];
+    const matrix = Math.floor(cell / keys / rows);
     weights[cell] = weightAt(Math.floor(matrix / heads), matrix % heads, row, key);
   }
   const text = Buffer.from(JSON.stringify(header));
@@ -59,9 +59,9 @@ function writeWeights(file, layers, heads, tokens) {
   writeFileSync(file, Buffer.concat([size, text, Buffer.from(weights.buffer)]));
 }
 
-function makePage(name, layers, heads, tokens) {
+function makePage(name, layers, heads, tokens, keyTokens = tokens) {
   const [weights, page] = [join(folder, `${name}.safetensors`), join(folder, `${name}.html`)];
-  writeWeights(weights, layers, heads, tokens);
+  writeWeights(weights, layers, heads, tokens, keyTokens);
   execFileSync(process.argv[2], ["plot", weights, "-o", page], { stdio: "pipe" });
   return page;
 }
@@ -187,6 +187,24 @@ await test("pages of attend plot", () =>
         assert.deepEqual(problems, []);
       });
     }
+
+    await test("oblong maps stay within sight, and few rows or keys stay apart", async () => {
+      const numbers = (count) => [...Array(count).keys()].map(String);
+      for (const [rows, keys] of [[200, 3], [3, 200]]) {
+        const { page, problems } = await openPage(browser, makePage(`${rows}x${keys}`, 1, 2, numbers(rows), numbers(keys)));
+        const sizeOf = ({ width, height }) => [width, height];
+        for (const thumbnail of await page.$$(".thumbnail")) {
+          const [width, height] = sizeOf(await thumbnail.boundingBox());
+          assert.ok(height < 4.2 * width && width < 4.2 * height, `${rows}x${keys}: a small map of ${width} x ${height}`);
+        }
+        const [width, height] = sizeOf(await (await page.$("#heat canvas")).boundingBox());
+        assert.ok(height >= 44 && height <= Math.max(width, 2001), `${rows}x${keys}: a map of ${width} x ${height}`);
+        assert.deepEqual(await page.$eval("#heat canvas", (canvas) => [canvas.height, canvas.width]), [rows, keys]);
+        const labels = await textsOf(page, rows < keys ? ".row-labels .label" : ".key-labels .label");
+        assert.deepEqual(labels, ["0", "1", "2"]);
+        assert.deepEqual(problems, []);
+      }
+    });
 
     await test("144 heads of 128 tokens show a chosen one in the next frame", async () => {
       const { page, problems } = await openPage(browser, makePage("large", 12, 12, [...Array(128).keys()].map(String)));

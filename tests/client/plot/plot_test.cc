@@ -94,6 +94,26 @@ TEST(TerminalPictureTest, ACellOfATightMapIsTheLargestOfItsRows) {
   }
 }
 
+/// A picture of one map, all of whose weights are equal.
+AttentionPicture Oblong(int64_t rows, int64_t keys) {
+  AttentionPicture picture = MadePicture(1, 1, 1);
+  std::vector<LayerPicture>& layers = picture.sequences[0].layers;
+  layers.clear();
+  layers.push_back(MadeLayer({std::vector<double>(rows * keys, 0.5)}, rows, keys));
+  return picture;
+}
+
+TEST(TerminalPictureTest, AFewRowsOfManyKeysStayApart) {
+  const std::string text = TerminalPicture(Oblong(3, 1500), {.columns = 80});
+  EXPECT_THAT(text, HasSubstr("each cell: the largest of 1 rows x 20 keys\n"));
+  EXPECT_EQ(CountOf(text, "█"), 3 * 75 + 6) << "six in the legend";
+}
+
+TEST(SvgPictureTest, AFewRowsOfManyKeysHaveRoomForTheirLabels) {
+  EXPECT_THAT(SvgPicture(Oblong(3, 1500), {}), HasSubstr("width=\"680\" height=\"39\""));
+  EXPECT_THAT(SvgPicture(Oblong(1500, 3), {}), HasSubstr("width=\"39\" height=\"680\""));
+}
+
 TEST(SvgPictureTest, ForeignTextIsText) {
   const std::string svg = SvgPicture(Hostile(), {});
   EXPECT_THAT(svg, AllOf(HasSubstr("&lt;i&gt;"), HasSubstr("&lt;/script&gt;&lt;b&gt;"),
