@@ -46,6 +46,8 @@ TEST_F(PlotTest, AFileIsAsGoodAsTheServer) {
     EXPECT_EQ(from_file.out, from_server.out);
     EXPECT_THAT(from_file.out, HasSubstr("Attention of gpt2"));
   }
+  EXPECT_EQ(RunAttend({"plot", PathOf("a.safetensors"), "-o", "-"}).out,
+            RunAttend({"plot", PathOf("a.safetensors")}).out);
 }
 
 TEST_F(PlotTest, KnowsWhatARequestHides) {

@@ -86,7 +86,7 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
 }
 
 std::string FormatOf(const PlotFlags& flags) {
-  if (!flags.format.empty() || flags.output.empty()) {
+  if (!flags.format.empty() || flags.output.empty() || flags.output == "-") {
     return flags.format.empty() ? "terminal" : flags.format;
   }
   const std::string extension = std::filesystem::path(flags.output).extension();
