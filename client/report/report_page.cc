@@ -1,5 +1,6 @@
 #include "client/report/report_page.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -70,6 +71,54 @@ std::string SectionHtml(const NamedReport& run, bool is_named) {
                       FactsHtml(run.result), "</section>\n");
 }
 
+/// What must be equal of two runs for their numbers to be comparable: the load, the request, and
+/// the machines that sent it and answered it.
+std::vector<std::pair<std::string, std::string>> Conditions(const Json& result) {
+  const Json& options = result.at("options");
+  const Json& level = options.contains("rate_per_s") || options.contains("concurrency")
+                          ? options
+                          : result.at("levels").at(0).at("options");
+  std::vector<std::pair<std::string, std::string>> conditions = {
+      {"load", level.contains("rate_per_s") ? "open loop, latency from when a request was due"
+               : options.contains("decode") ? "sessions"
+                                            : "closed loop, latency from when a request was sent"}};
+  for (const char* const key : {"model", "request", "lengths", "causal", "stream", "protocol",
+                                "decode", "connections", "retries", "timeout_s", "server"}) {
+    const Json value = options.value(key, Json());
+    conditions.emplace_back(key, value.is_null()     ? "-"
+                                 : value.is_string() ? value.get<std::string>()
+                                                     : value.dump(-1, ' ', true));
+  }
+  conditions.emplace_back("machine", PairsText(result.at("machine"), " "));
+  return conditions;
+}
+
+/// Says in what the conditions of the runs differ; empty if in nothing.
+std::string DifferencesHtml(const std::vector<NamedReport>& reports) {
+  std::vector<std::vector<std::pair<std::string, std::string>>> all;
+  for (const NamedReport& run : reports) {
+    all.push_back(Conditions(run.result));
+  }
+  std::string html;
+  for (size_t i = 0; i < all.front().size(); ++i) {
+    const auto is_like_first = [&](const auto& of_run) { return of_run[i] == all.front()[i]; };
+    if (std::all_of(all.begin(), all.end(), is_like_first)) {
+      continue;
+    }
+    absl::StrAppend(&html, "<dt>", all.front()[i].first, "</dt><dd>");
+    for (size_t run = 0; run < all.size(); ++run) {
+      absl::StrAppend(&html, run == 0 ? "" : "<br>", "<bdi>", EscapeHtml(reports[run].name),
+                      "</bdi>: <bdi>", EscapeHtml(all[run][i].second), "</bdi>");
+    }
+    html += "</dd>\n";
+  }
+  return html.empty() ? ""
+                      : absl::StrCat(
+                            "<section class=\"card\"><h2>The runs differ in more than their "
+                            "numbers</h2>\n<dl>\n",
+                            html, "</dl>\n</section>\n");
+}
+
 /// Returns `json` with all texts, keys included, made Printable.
 Json PrintableJson(const Json& json) {
   if (json.is_string()) {
@@ -104,6 +153,11 @@ absl::StatusOr<std::string> ReportPage(const std::vector<NamedReport>& reports) 
           absl::StrCat(run.name, ": not a result of attend bench: ", error.what()));
     }
     data.push_back(PrintableJson({{"name", are_named ? run.name : ""}, {"result", run.result}}));
+  }
+  try {
+    body += are_named ? DifferencesHtml(reports) : "";
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("not a result of attend bench: ", error.what()));
   }
   return PageHtml(
       {.title = title,

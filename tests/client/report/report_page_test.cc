@@ -76,6 +76,23 @@ TEST(ReportPageTest, HasTheTextAndTheJsonOfEachRun) {
                           HasSubstr(EscapeHtml(ToText(report))), HasSubstr("\"name\":\"two\"")));
 }
 
+TEST(ReportPageTest, SaysInWhatRunsDifferBesidesTheirNumbers) {
+  BenchReport open = Report({100}), longer = open, closed = open;
+  const auto page_of = [&](const BenchReport& other) {
+    return *ReportPage({{"a", ToJson(open)}, {"b", ToJson(other)}});
+  };
+  EXPECT_THAT(page_of(Report({100, 200})), Not(HasSubstr("differ in more")));
+  longer.subject.request = "hidden states <9>";
+  EXPECT_THAT(page_of(longer),
+              AllOf(HasSubstr("differ in more than their numbers"),
+                    HasSubstr("<dt>request</dt><dd><bdi>a</bdi>: <bdi>hidden states</bdi><br>"
+                              "<bdi>b</bdi>: <bdi>hidden states &lt;9&gt;</bdi></dd>"),
+                    Not(HasSubstr("<dt>load</dt>"))));
+  closed.levels[0].options.open_loop.reset();
+  closed.levels[0].result.pace.reset();
+  EXPECT_THAT(page_of(closed), HasSubstr("<dt>load</dt><dd><bdi>a</bdi>: <bdi>open loop,"));
+}
+
 TEST(ReportPageTest, ForeignTextIsText) {
   BenchReport report = Report({100});
   report.levels[0].result.failures["UNAVAILABLE"] = {
