@@ -130,6 +130,32 @@ absl::Status Unexpected(const CLI::App& app, const std::string& argument) {
                    NearestHint(name, names), "; see attend-server --help"));
 }
 
+// Returns an error for an argument "--NAME=" without a value. CLI11 would take the next argument
+// for the value: "--required-models= --tokens=FILE" would be a server without tokens.
+absl::Status CheckValues(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (absl::StartsWith(argument, "--") && argument.find('=') == argument.size() - 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(argument.substr(0, argument.size() - 1),
+                       ": expected a value after the equals sign, found none"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Returns an error for an empty file or tenant, which would otherwise be as if it had not been
+// given.
+absl::Status CheckActions(const CLI::App& app) {
+  for (const char* const name : {"--config", "--make-token"}) {
+    const CLI::Option& option = *app.get_option(name);
+    if (!option.empty() && option.results().front().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected a text, found an empty one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Complete(const CommandLine& line, const Environment& environment,
                       ParsedCommandLine& parsed) {
   Settings settings = FlagsOf(line.app());
@@ -168,6 +194,7 @@ CommandLine::CommandLine() : app_(kDescription, "attend-server") {
 
 absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
                                                    const Environment& environment) {
+  RETURN_IF_ERROR(CheckValues(arguments));
   ParsedCommandLine parsed;
   CommandLine line;
   CLI::App& app = line.app();
@@ -185,6 +212,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
     return Unexpected(app, extras.front());
   }
+  RETURN_IF_ERROR(CheckActions(app));
   if (!line.actions().token_for.empty()) {
     parsed.text = MakeToken(line.actions().token_for);
     return parsed;

@@ -129,6 +129,24 @@ TEST(CommandLineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(ParseCommandLine({"--listen"}), IsRefused("--listen"));
 }
 
+TEST(CommandLineTest, TakesNoOtherFlagForTheValueOfAnEmptyOne) {
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--required-models=", "--tokens=t.json"}),
+              IsRefused("--required-models: expected a value after the equals sign, found none"));
+  EXPECT_THAT(ParseCommandLine({"--threads=", "5"}),
+              IsRefused("--threads: expected a value after the equals sign, found none"));
+  EXPECT_THAT(ParseCommandLine({"--config=", "--check-config"}),
+              IsRefused("--config: expected a value after the equals sign, found none"));
+  EXPECT_EQ(Parsed({"--otlp-endpoint=http://collector/?key="}).otlp_endpoint,
+            "http://collector/?key=");
+}
+
+TEST(CommandLineTest, RefusesAnEmptyFileOfOptionsAndAnEmptyTenant) {
+  EXPECT_THAT(ParseCommandLine({"--config", ""}),
+              IsRefused("--config: expected a text, found an empty one"));
+  EXPECT_THAT(ParseCommandLine({"--make-token", ""}),
+              IsRefused("--make-token: expected a text, found an empty one"));
+}
+
 TEST(CommandLineTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(ParseCommandLine({"--threads=-1"}), IsRefused("--threads"));
   EXPECT_THAT(ParseCommandLine({"--threads=two"}), IsRefused("--threads"));
