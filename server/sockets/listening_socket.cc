@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -124,7 +125,15 @@ absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
   return listening;
 }
 
-// Returns whether the path is a socket that no process listens on any more.
+bool IsSocket(const std::string& path) {
+  struct stat status = {};
+  const int error = errno;
+  const bool is_socket = lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+  errno = error;
+  return is_socket;
+}
+
+// Returns whether the path, a socket, is one that no process listens on any more.
 bool IsLeftBehind(const SocketAddress& address) {
   const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return connect(probe.get(), address.get(), address.size) != 0 && errno == ECONNREFUSED;
@@ -141,6 +150,9 @@ absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std
   std::memcpy(name.sun_path, path.data(), path.size());
   own.size = sizeof(name);
   FileDescriptor listener = TryListen(own);
+  if (listener.get() < 0 && errno == EADDRINUSE && !IsSocket(path)) {
+    return CannotListen(text, "expected a socket or nothing at this path, found another file");
+  }
   if (listener.get() < 0 && errno == EADDRINUSE && IsLeftBehind(own)) {
     unlink(path.c_str());
     listener = TryListen(own);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -249,6 +250,19 @@ TEST(LifecycleTest, RefusesAddressesThatAreNone) {
                  "--listen: expected HOST:PORT with a port of 0 to 65535, or unix:/PATH, found " +
                      address));
   }
+}
+
+TEST(LifecycleTest, KeepsAFileThatIsNoSocket) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/notes";
+  std::ofstream(path) << "kept";
+  EXPECT_THAT(Server::Start({.listen = {"unix:" + path}, .admin_listen = ""}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "--listen: cannot listen on unix:" + path +
+                           ": expected a socket or nothing at this path, found another file"));
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "kept");
 }
 
 TEST(LifecycleTest, RefusesTwoModelsOfOneName) {
