@@ -125,7 +125,10 @@ void Listener::StopAccepting() {
   RemoveSockets();
 }
 
-void Listener::RemoveSockets() const {
+void Listener::RemoveSockets() {
+  if (std::exchange(has_removed_sockets_, true)) {
+    return;
+  }
   for (const std::string& address : addresses_) {
     const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
     if (parsed.ok() && parsed->is_unix()) {

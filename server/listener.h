@@ -60,8 +60,9 @@ class Listener {
   /// Accepts no further connections: the system refuses them. Open ones are served as before.
   /// REQUIRES: StartThreads was called.
   void StopAccepting();
-  /// Removes unix sockets from the file system. Their connections stay open.
-  void RemoveSockets() const;
+  /// Removes unix sockets from the file system, once: afterwards another server may have them.
+  /// Their connections stay open.
+  void RemoveSockets();
   /// Closes each connection when its calls have ended, at the latest after `flush_time`.
   void Close(absl::Duration flush_time);
 
@@ -83,6 +84,7 @@ class Listener {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
+  bool has_removed_sockets_ = false;
 };
 
 }  // namespace attention

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -263,6 +264,31 @@ TEST(LifecycleTest, KeepsAFileThatIsNoSocket) {
   std::string text;
   std::ifstream(path) >> text;
   EXPECT_EQ(text, "kept");
+}
+
+TEST(LifecycleTest, LeavesTheSocketOfItsSuccessor) {
+  const TempFolder folder;
+  const std::string socket = "unix:" + folder.path() + "/attend.sock";
+  const auto channel_to = [&socket] {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(socket, grpc::InsecureChannelCredentials(), arguments);
+  };
+  ServerOptions options = {.listen = {socket}, .admin_listen = ""};
+  options.drain_delay = absl::Minutes(5);
+  const auto first = Server::Start(options);
+  ASSERT_THAT(first, IsOk());
+  std::optional<AttendClient> client(channel_to());
+  v1::AttendResponse response;
+  ASSERT_TRUE(client->Attend(ShortRequest(), &response).ok());
+  std::thread drain([&] { (*first)->Drain(absl::ZeroDuration()); });
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(folder.path() + "/attend.sock"); }));
+  const auto second = Server::Start(options);
+  ASSERT_THAT(second, IsOk());
+  client.reset();  // the last connection, whose end lets the first server end
+  drain.join();
+  AttendClient next(channel_to());
+  EXPECT_TRUE(next.Attend(ShortRequest(), &response).ok());
 }
 
 TEST(LifecycleTest, RefusesTwoModelsOfOneName) {
