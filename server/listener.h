@@ -63,6 +63,9 @@ class Listener {
   /// Removes unix sockets from the file system, once: afterwards another server may have them.
   /// Their connections stay open.
   void RemoveSockets();
+  /// Waits until the clients' systems have all that was sent so far, at most until `end`.
+  /// REQUIRES: StartThreads was called.
+  void AwaitSent(TimePoint end) { acceptor_->AwaitSent(end); }
   /// Closes each connection when its calls have ended, at the latest after `flush_time`.
   void Close(absl::Duration flush_time);
 

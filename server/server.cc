@@ -110,11 +110,15 @@ void Server::Drain(absl::Duration grace) {
   if (state.loader != nullptr) {
     state.loader->Close();
   }
-  state.admission.WaitUntilEmpty(TimeAfter(grace));
+  const TimePoint end = TimeAfter(grace);
+  state.admission.WaitUntilEmpty(end);
   state.executor.Stop();
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();
+    // A process that ends while a client still sends resets the connection, and the system drops
+    // what it has not delivered yet.
+    (*listener)->AwaitSent(end);
   }
   if (state.exporter != nullptr) {
     state.exporter->Finish();

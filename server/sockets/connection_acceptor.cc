@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
+#include "server/sockets/sent_bytes.h"
 
 namespace attention {
 namespace {
@@ -26,6 +27,9 @@ constexpr milliseconds kTimeBetweenSweeps{100};
 constexpr std::chrono::seconds kTimeBetweenWarnings{10};
 // A connection whose data is not acknowledged for this time ends, as gRPC's own connections do.
 constexpr int kUserTimeoutMs = 20'000;
+
+// The time between two looks at what has arrived.
+constexpr milliseconds kTimeBetweenLooks{5};
 
 // The maximum number of connections that wait. Further ones that would have to wait are closed.
 constexpr size_t kMaxWaitingConnections = 256;
@@ -69,6 +73,33 @@ void ConnectionAcceptor::Stop() {
     thread_.join();
     listeners_.clear();
     waiting_.clear();
+  }
+}
+
+bool ConnectionAcceptor::AwaitSent(steady_clock::time_point end) {
+  struct Awaited {
+    Connection connection;
+    int64_t bytes = 0;  // all that it had sent at the begin
+  };
+  std::vector<Awaited> awaited;
+  {
+    MutexLock lock(mutex_);
+    for (const Connection& one : connections_) {
+      const SentBytes sent = SentBytesOf(one.file);
+      awaited.push_back({one, sent.arrived + sent.under_way});
+    }
+  }
+  const auto has_arrived = [](const Awaited& one) {
+    const SentBytes sent = SentBytesOf(one.connection.file);
+    return sent.under_way == 0 || (sent.arrived > 0 && sent.arrived >= one.bytes) ||
+           !one.connection.is_open();
+  };
+  while (true) {
+    std::erase_if(awaited, has_arrived);
+    if (awaited.empty() || steady_clock::now() >= end) {
+      return awaited.empty();
+    }
+    std::this_thread::sleep_for(kTimeBetweenLooks);
   }
 }
 

@@ -35,6 +35,10 @@ class ConnectionAcceptor {
   /// REQUIRES: one thread calls this at a time.
   void Stop();
 
+  /// Waits until the other ends' systems have all that the open connections have sent so far, or
+  /// until `end`. Returns whether they have it. What a connection sends meanwhile is not awaited.
+  bool AwaitSent(std::chrono::steady_clock::time_point end);
+
   /// Returns the number of connections that were passed on or wait, and are still open.
   int64_t CountOpen();
   /// Returns the number of connections that were closed at once, since the start.

@@ -3,6 +3,7 @@
     ATTEND_SOURCE=. ATTEND_SERVER_BINARY=build/release/bin/attend-server /usr/bin/python3 tests/faults/faults_test.py -v
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -15,53 +16,39 @@ import time
 import unittest
 
 import grpc
-import h2.config
-import h2.connection
-import h2.events
 import numpy as np
 
 from harness import SERVICE, Server, eventually, expect, is_idle, pb, request, stream
+from raw_call import grpc_status, raw_call, read_answer
 
 
 def say(text):
     print(f"\n    {text}", file=sys.stderr, flush=True)
 
 
-def raw_call(server, body, end_stream=True, declared=None, headers=()):
-    """A call of Attend over a bare HTTP/2 connection; `declared` lies about the message's length. (socket, connection)."""
-    wire = server.socket()
-    http = h2.connection.H2Connection(config=h2.config.H2Configuration(header_encoding="utf-8"))
-    http.initiate_connection()
-    http.send_headers(1, [
-        (":method", "POST"), (":scheme", "http"), (":path", SERVICE + "Attend"), (":authority", "localhost"),
-        ("content-type", "application/grpc"), ("te", "trailers"), *headers])
-    prefix = struct.pack(">BI", 0, len(body) if declared is None else declared)
-    message = prefix + body
-    for start in range(0, len(message), http.max_outbound_frame_size):
-        http.send_data(1, message[start:start + http.max_outbound_frame_size])
-    if end_stream:
-        http.end_stream(1)
-    wire.sendall(http.data_to_send())
-    return wire, http
+class ServerEnds(unittest.TestCase):
+    def test_an_answer_on_its_way_arrives(self):
+        # The system has taken the whole answer from the server, and the client has not read it yet.
+        tokens = 1000
+        message = pb.AttendRequest(model="demo", token_ids=pb.TokenIds(ids=range(tokens), lengths=[tokens]))
+        with Server("--grace-period=10m") as server:
+            wire, http = raw_call(server, message.SerializeToString(), window=1 << 26, receive_bytes=1 << 16)
+            eventually("it is computed", lambda: server.statistics().batch_requests >= 1 and is_idle(server))
+            server.channel.close()
+            server.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.wait(2)  # so long the client does something else
+            size, status = read_answer(wire, http)
+            self.assertEqual(status, 0)
+            self.assertGreater(size, tokens * 512 * 4)
+            self.assertEqual(server.process.wait(300), 0)
+            wire.close()
+        say(f"{size} bytes arrived, of which the client had read nothing when the server was told to end")
 
-
-def grpc_status(wire, http, seconds=300.0):
-    """The grpc-status the server ends stream 1 with, 'reset' when it resets it, 'closed' when it closes the connection."""
-    wire.settimeout(seconds)
-    while True:
-        data = wire.recv(65536)
-        if not data:
-            return "closed"
-        for event in http.receive_data(data):
-            if isinstance(event, (h2.events.TrailersReceived, h2.events.ResponseReceived)):
-                status = dict(event.headers).get("grpc-status")
-                if status is not None:
-                    return int(status)
-            if isinstance(event, h2.events.StreamReset):
-                return "reset"
-            if isinstance(event, h2.events.ConnectionTerminated):
-                return "closed"
-        wire.sendall(http.data_to_send())
+    def test_an_idle_connection_holds_up_nothing(self):
+        with Server("--grace-period=10m") as server:
+            server.attend()
+            self.assertEqual(server.stop(), 0)
 
 
 class ServerDies(unittest.TestCase):

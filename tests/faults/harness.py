@@ -74,9 +74,15 @@ class Server:
             ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1), ("grpc.enable_retries", 0), *options])
 
-    def socket(self):
+    def socket(self, receive_bytes=None):
+        """A connection; its system takes some `receive_bytes` that were not read yet."""
         host, port = self.address.rsplit(":", 1)
-        return socket.create_connection((host, int(port)), timeout=10)
+        wire = socket.socket()
+        if receive_bytes is not None:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        wire.settimeout(10)
+        wire.connect((host, int(port)))
+        return wire
 
     def resident_mib(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
