@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/models/seeded_model.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/cpu_budget.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
@@ -15,6 +17,10 @@
 
 namespace attention {
 namespace {
+
+// Names of models with a meaning of their own: attention without a model, and in health checks all
+// models.
+constexpr const char* kReservedNames[] = {kBareAttention, "*"};
 
 // The maximum size of a health check, which is a name.
 constexpr int64_t kMaxHealthMessageBytes = 4096;
@@ -54,8 +60,7 @@ std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepos
     return nullptr;
   }
   ModelLoaderOptions loader = options.models;
-  // "*" stands for all models in health checks.
-  loader.folder.reserved_names = {kBareAttention, "*"};
+  loader.folder.reserved_names.insert(std::begin(kReservedNames), std::end(kReservedNames));
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     loader.folder.reserved_names.insert(spec.name);
   }
@@ -113,7 +118,11 @@ absl::Status ServerState::Prepare() {
 
 absl::Status ServerState::AddSeededModels() {
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
-    if (absl::Status status = models.AddSeeded(spec); !status.ok()) {
+    absl::Status status = std::ranges::find(kReservedNames, spec.name) == std::end(kReservedNames)
+                              ? Contain("making the model", [&] { return models.AddSeeded(spec); })
+                              : absl::InvalidArgumentError(
+                                    "expected another name, since this one is the server's own");
+    if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("--random-model ", spec.name, ": ",
                                                       std::string(status.message())));
     }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/wire_tensors.h"
@@ -289,6 +290,17 @@ TEST(LifecycleTest, LeavesTheSocketOfItsSuccessor) {
   drain.join();
   AttendClient next(channel_to());
   EXPECT_TRUE(next.Attend(ShortRequest(), &response).ok());
+}
+
+TEST(LifecycleTest, RefusesAModelWithANameOfTheServersOwn) {
+  for (const char* const name : {"attention", "*"}) {
+    const SeededModelSpec spec = {.name = name, .d_model = 64, .num_heads = 2};
+    EXPECT_THAT(Server::Start({.listen = {"127.0.0.1:0"}, .random_models = {spec}}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         absl::StrCat("--random-model ", name,
+                                      ": expected another name, since this one is the server's "
+                                      "own")));
+  }
 }
 
 TEST(LifecycleTest, RefusesTwoModelsOfOneName) {
