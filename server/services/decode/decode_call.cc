@@ -44,6 +44,16 @@ const char* NameOf(const Action& request) {
   }
 }
 
+// Records the model of the session, so that its actions do not count as attention without a model.
+void RecordModel(DecodeAction& action) {
+  if (action.session == nullptr || action.session->plan().target.model == nullptr) {
+    return;
+  }
+  const Model& model = *action.session->plan().target.model;
+  action.record.model = model.name();
+  action.record.model_version = model.info().version;
+}
+
 }  // namespace
 
 void DecodeCall::Post(const DecodeEnvironment& environment) {
@@ -153,10 +163,6 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
 absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence& sequence) {
   RETURN_IF_ERROR(CheckRight(action->caller, *action->session));
   ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount(*action, sequence));
-  if (plan.model != nullptr) {
-    action->record.model = plan.model->name();
-    action->record.model_version = plan.model->info().version;
-  }
   action->tokens = plan.sequences[0].key.rows;
   const auto moved = static_cast<int64_t>(BytesToMove(sequence, action->tokens));
   if (moved <= kSmallCopyBytes) {
@@ -235,8 +241,10 @@ void DecodeCall::Answer(const ActionPointer& action, const absl::Status& status)
 
 void DecodeCall::Answer(const ActionPointer& action, const absl::Status& status,
                         v1::DecodeResponse& response, Encoder& encoder) {
-  const absl::StatusOr<grpc::ByteBuffer> message = Contain(
-      "answering the action", [&] { return EncodeResult(*action, status, response, encoder); });
+  const absl::StatusOr<grpc::ByteBuffer> message = Contain("answering the action", [&] {
+    RecordModel(*action);
+    return EncodeResult(*action, status, response, encoder);
+  });
   if (message.ok()) {
     action->record.status = status;
     Send(*message, std::move(action->record));

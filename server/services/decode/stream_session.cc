@@ -32,7 +32,7 @@ absl::Status CheckRight(const Caller& caller, const Session& session) {
   return caller.CheckModel(model == nullptr ? "" : model->name());
 }
 
-absl::Status StreamSession::Open(const DecodeAction& action, const ModelRepository& models,
+absl::Status StreamSession::Open(DecodeAction& action, const ModelRepository& models,
                                  v1::DecodeResult& result) {
   {
     MutexLock lock(mutex_);
@@ -40,8 +40,12 @@ absl::Status StreamSession::Open(const DecodeAction& action, const ModelReposito
       return absl::FailedPreconditionError("open: expected a stream without a session, found one");
     }
   }
-  return action.request.message.open().resume_token().empty() ? OpenNew(action, models, result)
-                                                              : Resume(action, result);
+  RETURN_IF_ERROR(action.request.message.open().resume_token().empty()
+                      ? OpenNew(action, models, result)
+                      : Resume(action, result));
+  MutexLock lock(mutex_);
+  action.session = session_;
+  return absl::OkStatus();
 }
 
 absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepository& models,

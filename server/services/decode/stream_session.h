@@ -29,10 +29,9 @@ class StreamSession {
   /// The table outlives this.
   explicit StreamSession(SessionTable& table) : table_(table) {}
 
-  /// Opens a new session, or resumes a parked one. FAILED_PRECONDITION when there is a session
-  /// already; errors of PlanSession and the table.
-  absl::Status Open(const DecodeAction& action, const ModelRepository& models,
-                    v1::DecodeResult& result);
+  /// Opens a new session, or resumes a parked one, and sets it in the action. FAILED_PRECONDITION
+  /// when there is a session already; errors of PlanSession and the table.
+  absl::Status Open(DecodeAction& action, const ModelRepository& models, v1::DecodeResult& result);
 
   /// Returns the sequence of the action, which is then busy with it; null if the action waits for
   /// earlier ones. RESOURCE_EXHAUSTED if it may not wait.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/onednn/isa.h"
+#include "tests/server/decode/decode_stream.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/eventually.h"
@@ -115,6 +116,19 @@ TEST_F(MetricsTest, SaysWhyRequestsWereRefused) {
   EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 0"));
   EXPECT_THAT(Lines("attend_all_models_served "), ElementsAre("attend_all_models_served 0"));
   EXPECT_THAT(Lines("attend_draining "), ElementsAre("attend_draining 1"));
+}
+
+TEST_F(MetricsTest, ActionsOfASessionCountForItsModel) {
+  DecodeStream stream(server_.NewChannel());
+  v1::DecodeRequest open;
+  open.mutable_open()->set_model("demo");
+  open.mutable_open()->set_layer(0);
+  ASSERT_EQ(stream.Do(open).code(), absl::StatusCode::kOk);
+  v1::DecodeRequest fork;
+  fork.mutable_fork()->set_new_sequence(1);
+  ASSERT_EQ(stream.Do(fork).code(), absl::StatusCode::kOk);
+  EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Decode.open\",code=\"OK\"} 1"));
+  EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Decode.fork\",code=\"OK\"} 1"));
 }
 
 TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
