@@ -65,17 +65,21 @@ inline T Broadcast(const char* a) {
   return reinterpret_cast<T>(Integers{} + bits);
 }
 
+/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows.
+constexpr int64_t kCachedBytes = 8192;
+
 /// A chain says how the steps of a product are multiplied and added. A step has 32 bits of each
 /// column of b, which hold kParts operands: Part<i> returns operand i, and Step adds its product to
 /// the sum, in the order of k. Begin returns the sum with which a range of steps begins, and End
 /// the sum of all steps up to its end; `before` is the sum of the steps before the range.
+/// RangeBytes returns the size of the ranges with which several rows read memory fastest.
 ///
 /// This chain is of f32.
 struct F32Chain {
   using Sum = Floats;
   static constexpr int kParts = 1;
-  static constexpr int64_t kCachedBytesOfRows = 4096;
   static constexpr bool kSplitsBytes = false;
+  static constexpr int64_t RangeBytes(bool prefetches_far) { return prefetches_far ? 4096 : 2048; }
   template <int kPart>
   static Floats Part(Integers b) {
     return reinterpret_cast<Floats>(b);
@@ -88,7 +92,7 @@ struct F32Chain {
 /// The chain for an f32 a and a bf16 b, whose elements are the upper halves of f32.
 struct WidenedBf16Chain : F32Chain {
   static constexpr int kParts = 2;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
+  static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Floats Part(Integers b) {
     return reinterpret_cast<Floats>(kPart == 0 ? b << 16 : b & static_cast<int>(0xffff0000));
@@ -112,8 +116,8 @@ struct Bf16Chain : F32Chain {
 struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 1;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
   static constexpr bool kSplitsBytes = false;
+  static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Integers Part(Integers b) {
     return b;
@@ -135,8 +139,8 @@ struct Int8Chain {
 struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 2;
-  static constexpr int64_t kCachedBytesOfRows = 8192;
   static constexpr bool kSplitsBytes = true;
+  static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Shorts Part(Integers b) {
     const auto odd = reinterpret_cast<Shorts>(b & static_cast<int>(0xff00ff00));

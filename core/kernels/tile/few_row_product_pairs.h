@@ -12,15 +12,17 @@ namespace attention {
 namespace {
 namespace pairs {
 
-/// The number of bytes of b that stay in the L1 cache while they are multiplied with all rows. For
-/// several rows and steps of up to kShortStepBytes, it is Chain::kCachedBytesOfRows.
-constexpr int64_t kCachedBytes = 8192;
-constexpr int64_t kShortStepBytes = 512;
+/// The size of the steps of which several rows take ranges of Chain::RangeBytes.
+constexpr int64_t kMaxShortStepBytes = 512;
 /// The distance from the next range of steps to the memory that is prefetched into the L2 cache.
 constexpr int64_t kFarBytes = 16384;
-/// Whether memory at kFarBytes is prefetched. SSE4.1 does not prefetch it: with several rows it is
-/// bound by arithmetic, and took 1.05 times as long with prefetches (Zen 4).
-constexpr bool kPrefetchesFar = kLanes > 4;
+
+/// Returns whether products of several rows prefetch memory at kFarBytes. SSE4.1 is bound by
+/// arithmetic there, and took 1.05 times as long with prefetches (Zen 4). With registers of 256
+/// bits a Zen 4 and a Zen 5 need them; a Zen 3, which has no AVX-512, multiplies f32 slower with
+/// them.
+inline bool PrefetchesFar() { return kLanes > 4 && __builtin_cpu_supports("avx512f"); }
+
 /// The maximum number of steps of a product of 8 bits.
 constexpr int64_t kMaxSteps = 256;
 /// The maximum number of steps of a range: the products of 8 bits, 256 times their size, fit into
@@ -60,15 +62,15 @@ inline void StepPart(const char* a, int64_t a_stride, const Integers (&b)[kVecs]
 
 /// Computes the rectangle of kRows rows of c from `row` on and kVecs * kLanes columns from `col`
 /// on, over the steps of `range`.
-template <typename Chain, int kRows, int kVecs>
+template <typename Chain, int kRows, int kVecs, bool kPrefetchesFar>
 inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, int64_t row,
                               int64_t col) {
   const char* a = range.a + row * range.a_stride;
   const char* b = static_cast<const char*>(p.b) + range.first_step * p.b_stride + col * 4;
   char* kept = range.sums + (row * p.cols + col) * 4;
   // The rectangles read memory out of order, so the processor does not prefetch it. The next range
-  // is prefetched here, in the order of memory. Few lines can be on their way to the L1 cache at a
-  // time, too few to wait for memory, so for several rows they come from the L2 cache.
+  // is prefetched here, in the order of memory. On some processors few lines can be on their way to
+  // the L1 cache at a time, too few to wait for memory, so they come from the L2 cache.
   const char* ahead = static_cast<const char*>(p.b) +
                       (range.first_step + range.steps) * p.b_stride + col * 4 * range.steps;
   typename Chain::Sum sums[kRows][kVecs];
@@ -90,7 +92,7 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, in
     for (int64_t byte = 0; byte < kVecs * kRegisterBytes; byte += 64) {
       const char* line = ahead + step * kVecs * kRegisterBytes + byte;
       __builtin_prefetch(line);
-      if constexpr (kRows > 1 && kPrefetchesFar) {
+      if constexpr (kPrefetchesFar) {
         _mm_prefetch(line + kFarBytes, _MM_HINT_T1);
       }
     }
@@ -122,16 +124,40 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, in
 }
 
 /// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
-template <typename Chain, int kRows>
+template <typename Chain, int kRows, bool kPrefetchesFar>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   constexpr int kVecs = 8 / kRows;
   int64_t col = 0;
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
-    MultiplyRectangle<Chain, kRows, kVecs>(p, range, row, col);
+    MultiplyRectangle<Chain, kRows, kVecs, kPrefetchesFar>(p, range, row, col);
   }
   for (; col < p.cols; col += 2 * kLanes) {
-    MultiplyRectangle<Chain, kRows, 2>(p, range, row, col);
+    MultiplyRectangle<Chain, kRows, 2, kPrefetchesFar>(p, range, row, col);
   }
+}
+
+/// Computes all rows and columns, over the steps of `range`.
+template <typename Chain, bool kPrefetchesFar>
+inline void MultiplyRange(const FewRowProduct& p, const StepRange& range) {
+  int64_t row = 0;
+  for (; row + 4 <= p.rows; row += 4) {
+    MultiplyRows<Chain, 4, kPrefetchesFar>(p, range, row);
+  }
+  for (; row + 2 <= p.rows; row += 2) {
+    MultiplyRows<Chain, 2, kPrefetchesFar>(p, range, row);
+  }
+  if (row < p.rows) {
+    MultiplyRows<Chain, 1, false>(p, range, row);
+  }
+}
+
+/// Returns the number of bytes of b in a range of steps.
+template <typename Chain, bool kIsOneRow>
+inline int64_t RangeBytes(const FewRowProduct& p, bool prefetches_far) {
+  if (kLanes == 4 || kIsOneRow || p.rows == 1 || p.b_stride > kMaxShortStepBytes) {
+    return kCachedBytes;
+  }
+  return Chain::RangeBytes(prefetches_far);
 }
 
 /// Widens the four bytes of each step of a to 16 bits: the two even ones, then the two odd ones.
@@ -172,9 +198,8 @@ __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
     p.a = split;
     p.a_stride = p.steps * Chain::kParts * 4;
   }
-  const bool has_short_ranges =
-      kPrefetchesFar && !kIsOneRow && p.rows > 1 && p.b_stride <= kShortStepBytes;
-  int64_t max_steps = (has_short_ranges ? Chain::kCachedBytesOfRows : kCachedBytes) / p.b_stride;
+  const bool prefetches_far = !kIsOneRow && PrefetchesFar();
+  int64_t max_steps = RangeBytes<Chain, kIsOneRow>(p, prefetches_far) / p.b_stride;
   if (max_steps > kMaxRangeSteps) {
     max_steps = kMaxRangeSteps;
   }
@@ -191,18 +216,11 @@ __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
       range.a_stride = steps * Chain::kParts * kElementBytes;
     }
     if constexpr (kIsOneRow) {
-      MultiplyRows<Chain, 1>(p, range, 0);
-      continue;
-    }
-    int64_t row = 0;
-    for (; row + 4 <= p.rows; row += 4) {
-      MultiplyRows<Chain, 4>(p, range, row);
-    }
-    for (; row + 2 <= p.rows; row += 2) {
-      MultiplyRows<Chain, 2>(p, range, row);
-    }
-    if (row < p.rows) {
-      MultiplyRows<Chain, 1>(p, range, row);
+      MultiplyRows<Chain, 1, false>(p, range, 0);
+    } else if (prefetches_far) {
+      MultiplyRange<Chain, true>(p, range);
+    } else {
+      MultiplyRange<Chain, false>(p, range);
     }
   }
 }
