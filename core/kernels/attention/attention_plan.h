@@ -19,6 +19,10 @@ inline constexpr int64_t kMaxHeadDim = 512;
 inline constexpr int64_t kQueryTile = 64;
 inline constexpr int64_t kKeyTile = 512;
 
+/// The keys of a key section. Sums over a section are computed apart from those of other sections
+/// and then added in the order of the keys, whether one thread computes them or several.
+inline constexpr int64_t kKeySection = 4 * kKeyTile;
+
 /// The number of dimensions of query . key, and of keys of the weighted sum, in one chain of
 /// multiply-adds. The chains are added up. Short chains round less.
 inline constexpr int64_t kScoreChain = 128;

@@ -25,7 +25,7 @@ SectionRange SectionsOf(const RowKeys& row_keys) {
 /// shape, hide, normalise, add values.
 class AttentionTile {
  public:
-  AttentionTile(const QueryTile& tile, std::byte* scratch);
+  AttentionTile(const QueryTile& tile, const TileMemory& memory);
 
   /// Attends to all keys: leaves the sums over all key sections.
   void AttendToKeys();
@@ -68,15 +68,18 @@ class AttentionTile {
   const TileSums sums_;
 };
 
-AttentionTile::AttentionTile(const QueryTile& tile, std::byte* scratch)
+AttentionTile::AttentionTile(const QueryTile& tile, const TileMemory& memory)
     : setup_(tile),
       sequence_(setup_.sequence),
       options_(sequence_.options),
-      buffers_(setup_, scratch),
+      buffers_(setup_, memory),
       row_keys_(setup_),
       products_(setup_, buffers_),
       logits_(setup_),
       sums_{buffers_.accumulator, row_max_, row_sum_} {
+  if (setup_.expands()) {
+    buffers_.expanded->Begin(tile.packed, sequence_.kv_len());
+  }
   if (row_keys_.any.begin < row_keys_.any.end) {
     ReadQuery(setup_, buffers_);
   }
@@ -302,8 +305,8 @@ void Write(const QueryTile& tile, AttentionTile& attention) {
 
 SectionRange SectionsOf(const QueryTile& tile) { return SectionsOf(RowKeys(TileSetup(tile))); }
 
-void AttendTile(const QueryTile& tile, std::byte* scratch) {
-  AttentionTile attention(tile, scratch);
+void AttendTile(const QueryTile& tile, const TileMemory& memory) {
+  AttentionTile attention(tile, memory);
   if (tile.with_output || tile.sequence->log_sum_exp != nullptr ||
       IsSoftmax(tile.sequence->options.similarity)) {
     attention.AttendToKeys();
@@ -312,14 +315,15 @@ void AttendTile(const QueryTile& tile, std::byte* scratch) {
 }
 
 void AttendToSection(const QueryTile& tile, int64_t section, const TileSums& sums,
-                     std::byte* scratch) {
-  AttentionTile attention(tile, scratch);
+                     const TileMemory& memory) {
+  AttentionTile attention(tile, memory);
   attention.AttendToSection(section);
   CopySums(attention.sums(), tile.rows(), tile.plan->value_width(), sums);
 }
 
-void MergeSections(const QueryTile& tile, std::span<const TileSums> sections, std::byte* scratch) {
-  AttentionTile attention(tile, scratch);
+void MergeSections(const QueryTile& tile, std::span<const TileSums> sections,
+                   const TileMemory& memory) {
+  AttentionTile attention(tile, memory);
   const int64_t width = tile.plan->value_width();
   const TileSums& total = sections.front();
   for (const TileSums& section : sections.subspan(1)) {

@@ -6,13 +6,10 @@
 #include <span>
 
 #include "core/kernels/attention/query_tile.h"
+#include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/tile_sums.h"
 
 namespace attention {
-
-/// The keys of a key section. Sums over a section are computed apart from those of other sections
-/// and then added in the order of the keys, whether one thread computes them or several.
-inline constexpr int64_t kKeySection = 4 * kKeyTile;
 
 /// Key sections [begin, end). Section s begins at key s * kKeySection of the sequence.
 struct SectionRange {
@@ -23,16 +20,16 @@ struct SectionRange {
 /// Returns the key sections that rows of the tile attend to. REQUIRES: a KernelLease lives.
 SectionRange SectionsOf(const QueryTile& tile);
 
-/// Computes the tile's rows of everything that the sequence requests. `scratch` has
-/// TileScratchBytes.
-void AttendTile(const QueryTile& tile, std::byte* scratch);
+/// Computes the tile's rows of everything that the sequence requests.
+void AttendTile(const QueryTile& tile, const TileMemory& memory);
 
 /// Computes the tile's sums over one of its key sections.
 void AttendToSection(const QueryTile& tile, int64_t section, const TileSums& sums,
-                     std::byte* scratch);
+                     const TileMemory& memory);
 
 /// Does the rest of AttendTile, after AttendToSection for each section of SectionsOf(tile), in
 /// order. Changes the sums of the first section.
-void MergeSections(const QueryTile& tile, std::span<const TileSums> sections, std::byte* scratch);
+void MergeSections(const QueryTile& tile, std::span<const TileSums> sections,
+                   const TileMemory& memory);
 
 }  // namespace attention

@@ -47,9 +47,7 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
     if (plan == nullptr || plan->compute() != s.compute) {  // all have the same widths
       plan = &AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
     }
-    tile_scratch_bytes_ = std::max(
-        tile_scratch_bytes_,
-        TileScratchBytes(*plan, s.cached.has_value() ? s.cached->storage : StorageOf(*plan)));
+    tile_scratch_bytes_ = std::max(tile_scratch_bytes_, TileScratchBytes(*plan));
     prepared_.push_back({s, plan});
   }
   MakeRotations(rotations == nullptr ? own_rotations_ : *rotations);
@@ -232,7 +230,7 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
     tile.first_head = tiles.HeadOf(i);
     tile.first_row = tiles.FirstRowOf(i);
     tile.rows_per_head = tiles.RowsOf(i);
-    AttendTile(tile, scratch + layout.bytes);
+    AttendTile(tile, {scratch + layout.bytes});
   }
 }
 

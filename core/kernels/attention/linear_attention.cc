@@ -105,7 +105,7 @@ void LinearState::AddKeys(const TileSetup& setup, const TileBuffers& buffers, in
 
 void LinearState::AttendRows(const QueryTile& tile, std::byte* scratch) const {
   const TileSetup setup(tile);
-  const TileBuffers buffers(setup, scratch);
+  const TileBuffers buffers(setup, {scratch});
   int64_t ends[kQueryTile];
   int64_t last_end = 0;
   for (int64_t r = 0; r < setup.rows; ++r) {

@@ -39,8 +39,7 @@ TileProducts::FewRowTypes TileProducts::TypesOfFewRows() const {
 /// The keys from `key` on, a multiple of kKeyBlock, in packed memory.
 const std::byte* TileProducts::Keys(int64_t key) const {
   if (setup_.expands()) {
-    return reinterpret_cast<const std::byte*>(buffers_.expanded_keys +
-                                              key % kKeyTile * plan_.depth());
+    return reinterpret_cast<const std::byte*>(buffers_.expanded->Keys(key));
   }
   return setup_.PageOf(key).keys +
          setup_.KeysBefore(key) * plan_.depth() * ElementBytes(setup_.tile.packed.storage);
@@ -55,8 +54,7 @@ int64_t TileProducts::ValueColumns(int64_t key) const {
 /// kSumChain.
 const std::byte* TileProducts::Values(int64_t key) const {
   if (setup_.expands()) {
-    return reinterpret_cast<const std::byte*>(buffers_.expanded_values +
-                                              key % kKeyTile * plan_.value_width());
+    return reinterpret_cast<const std::byte*>(buffers_.expanded->Values(key));
   }
   return setup_.PageOf(key).values +
          setup_.KeysBefore(key) * ValueColumns(key) * ElementBytes(setup_.tile.packed.storage);
@@ -67,22 +65,26 @@ void TileProducts::ExpandKeyValues(const KeyTile& keys, int64_t count) const {
   const int64_t bytes = ElementBytes(setup_.tile.packed.storage);
   const int64_t depth = plan_.depth();
   const int64_t width = plan_.value_width();
-  for (int64_t col = 0; col < count; col += kKeyBlock) {
-    const HeadPage& page = setup_.PageOf(keys.first_key + col);
-    const int64_t before = setup_.KeysBefore(keys.first_key + col);
+  ExpandedKeys& expanded = *buffers_.expanded;
+  int64_t col = expanded.Converted(keys.first_key);
+  for (; col < count; col += kKeyBlock) {
+    const int64_t key = keys.first_key + col;
+    const HeadPage& page = setup_.PageOf(key);
+    const int64_t before = setup_.KeysBefore(key);
     setup_.kernels.expand({.source = page.keys + before * depth * bytes,
                            .column_scales = int8 ? page.key_scales + before : nullptr,
                            .int8 = int8,
                            .rows = depth,
                            .cols = kKeyBlock,
-                           .target = buffers_.expanded_keys + col * depth});
+                           .target = expanded.Keys(key)});
     setup_.kernels.expand({.source = page.values + before * width * bytes,
                            .row_scales = int8 ? page.value_scales + before : nullptr,
                            .int8 = int8,
                            .rows = kKeyBlock,
                            .cols = width,
-                           .target = buffers_.expanded_values + col * width});
+                           .target = expanded.Values(key)});
   }
+  expanded.SetConverted(keys.first_key, col);
 }
 
 // Scores.

@@ -51,6 +51,12 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   return KeyOperands::kExpanded;
 }
 
+/// Whether few-row products compute the tile.
+bool HasFewRows(const QueryTile& tile) {
+  return tile.rows() <= kFewRows && CurrentTileKernels().few_row_product != nullptr &&
+         (tile.plan->compute() != Dtype::kBf16 || !HasMatrixUnit() || HasMatrixUnitBits());
+}
+
 /// A scale that is too small for ExponentScale needs the logits kernel too.
 bool ShapesLogits(const AttentionOptions& options) {
   return options.similarity == Similarity::kDotProduct &&
@@ -108,14 +114,20 @@ TileSetup::TileSetup(const QueryTile& query_tile)
       kernels(CurrentTileKernels()),
       rows(tile.rows()),
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
-      has_few_rows(rows <= kFewRows && kernels.few_row_product != nullptr &&
-                   (!bf16() || !HasMatrixUnit() || HasMatrixUnitBits())),
+      has_few_rows(HasFewRows(tile)),
       operands(OperandsOf(tile, has_few_rows)),
       tiles_ahead(has_few_rows && !expands() ? kMostTilesAhead : 1),
       shapes_logits(ShapesLogits(sequence.options)),
       scale_log2e(ExponentScale(sequence.options)) {}
 
-TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
+bool ExpandsKeys(const QueryTile& tile) {
+  return OperandsOf(tile, HasFewRows(tile)) == KeyOperands::kExpanded;
+}
+
+TileBuffers::TileBuffers(const TileSetup& setup, const TileMemory& memory)
+    : TileBuffers(setup, memory.scratch, memory.expanded) {}
+
+TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch, ExpandedKeys* converted)
     : scores(Take<float>(scratch, kQueryTile * kScoreStride)),
       probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
       accumulator(Take<float>(scratch, kQueryTile * setup.plan.value_width())),
@@ -126,16 +138,13 @@ TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch)
       query_scales(Take<float>(scratch, kQueryTile)),
       largest(Take<float>(scratch, kQueryTile)),
       integer_sums(Take<int32_t>(scratch, kQueryTile * setup.plan.value_width())),
-      expanded_keys(Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.depth() : 0)),
-      expanded_values(
-          Take<float>(scratch, setup.expands() ? kKeyTile * setup.plan.value_width() : 0)) {}
+      expanded(converted) {}
 
-size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage) {
+size_t TileScratchBytes(const AttentionPlan& plan) {
   const int64_t row_floats = kScoreStride + 2 * plan.value_width() +
                              TileSums::Floats(1, plan.value_width()) + plan.depth() + 2;
-  const int64_t expanded = IsComputeType(plan, storage) ? 0 : plan.depth() + plan.value_width();
   const int64_t floats =
-      kQueryTile * row_floats + kKeyTile * (std::max(plan.value_width(), plan.depth()) + expanded);
+      kQueryTile * row_floats + kKeyTile * std::max(plan.value_width(), plan.depth());
   return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 12 * 64;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/kernels/attention/attention_plan.h"
+#include "core/kernels/attention/expanded_keys.h"
 #include "core/kernels/attention/query_tile.h"
 #include "core/kernels/tile/tile_kernels.h"
 
@@ -62,10 +63,19 @@ struct TileSetup {
 /// The largest TileSetup::tiles_ahead.
 inline constexpr int64_t kMostTilesAhead = kQueryTile / kFewRows;
 
+/// Returns whether the tile needs TileMemory::expanded. Nothing is converted with KeyOperands other
+/// than kExpanded.
+bool ExpandsKeys(const QueryTile& tile);
+
+/// The memory with which a thread computes a query tile. Borrowed.
+struct TileMemory {
+  std::byte* scratch;                // TileScratchBytes, aligned to 64 bytes
+  ExpandedKeys* expanded = nullptr;  // of the thread
+};
+
 /// The scratch memory of a thread, divided into the buffers of a query tile.
 struct TileBuffers {
-  /// Divides `scratch`, which has TileScratchBytes and is aligned to 64 bytes.
-  TileBuffers(const TileSetup& setup, std::byte* scratch);
+  TileBuffers(const TileSetup& setup, const TileMemory& memory);
 
   float* scores;            // [kQueryTile, kKeyTile], row stride kScoreStride
   uint16_t* probabilities;  // as scores, bf16 or u8
@@ -76,12 +86,14 @@ struct TileBuffers {
   float* query_scales;      // [kQueryTile], of u8 queries
   float* largest;           // [kQueryTile]: SoftmaxTile::largest of the key tile, with kInt8
   int32_t* integer_sums;    // [kQueryTile, value_width]
-  float* expanded_keys;     // the key blocks of the current key tile, with KeyOperands::kExpanded
-  float* expanded_values;   // the same
+  ExpandedKeys* expanded;   // with KeyOperands::kExpanded
+
+ private:
+  TileBuffers(const TileSetup& setup, std::byte* scratch, ExpandedKeys* converted);
 };
 
-/// The bytes of scratch memory that a tile over keys in `storage` needs.
-size_t TileScratchBytes(const AttentionPlan& plan, KeyValueStorage storage);
+/// The bytes of scratch memory that a tile needs.
+size_t TileScratchBytes(const AttentionPlan& plan);
 
 /// Writes the tile's query rows, normalised and rotated, to buffers.query.
 void ReadQuery(const TileSetup& setup, const TileBuffers& buffers);

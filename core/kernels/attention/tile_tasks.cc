@@ -4,6 +4,7 @@ namespace attention {
 namespace {
 
 constexpr BufferName kTileSums{"tile sums"};
+constexpr BufferName kExpandedKeys{"expanded keys and values"};
 
 /// A tile is divided when it is more than this part of the share of one thread: about the time that
 /// the other threads may wait for the last one.
@@ -38,6 +39,9 @@ TileTasks::TileTasks(std::span<const QueryTile> tiles, Workspace& workspace)
   double cost = 0;
   for (const QueryTile& tile : tiles) {
     cost += CostOf(tile);
+    if (expanding_ == nullptr && ExpandsKeys(tile)) {
+      expanding_ = tile.plan;
+    }
   }
   const int threads = workspace.pool().num_threads();
   const double large = kLargeShare * cost / threads;
@@ -80,23 +84,42 @@ void TileTasks::ReserveSums() {
   }
 }
 
+void TileTasks::ReserveExpandedKeys() {
+  if (expanding_ == nullptr) {
+    return;
+  }
+  const int threads = workspace_.pool().num_threads();
+  const int64_t floats = ExpandedKeys::Floats(*expanding_);
+  auto* memory =
+      reinterpret_cast<float*>(workspace_.Buffer(kExpandedKeys, threads * floats * sizeof(float)));
+  for (int worker = 0; worker < threads; ++worker) {
+    expanded_.emplace_back(*expanding_, memory + worker * floats);
+  }
+}
+
+TileMemory TileTasks::MemoryOf(int worker, size_t scratch_bytes) {
+  return {workspace_.Scratch(worker, scratch_bytes),
+          expanding_ == nullptr ? nullptr : &expanded_[worker]};
+}
+
 void TileTasks::Run(size_t scratch_bytes) {
   ReserveSums();
+  ReserveExpandedKeys();
   workspace_.pool().ParallelFor(std::ssize(tasks_), [&](int64_t i, int worker) {
     const KernelRun run;
     const Task& task = tasks_[i];
-    std::byte* scratch = workspace_.Scratch(worker, scratch_bytes);
+    const TileMemory memory = MemoryOf(worker, scratch_bytes);
     if (task.section == kWholeTile) {
-      AttendTile(*task.tile, scratch);
+      AttendTile(*task.tile, memory);
     } else {
-      AttendToSection(*task.tile, task.section, sums_[task.sums], scratch);
+      AttendToSection(*task.tile, task.section, sums_[task.sums], memory);
     }
   });
   workspace_.pool().ParallelFor(std::ssize(divided_), [&](int64_t i, int worker) {
     const KernelRun run;
     const DividedTile& divided = divided_[i];
     MergeSections(*divided.tile, std::span(sums_).subspan(divided.first_sums, divided.count),
-                  workspace_.Scratch(worker, scratch_bytes));
+                  MemoryOf(worker, scratch_bytes));
   });
 }
 

@@ -20,8 +20,8 @@ class TileTasks {
   /// Borrows both. REQUIRES: a KernelLease lives as long as the object.
   TileTasks(std::span<const QueryTile> tiles, Workspace& workspace);
 
-  /// Computes the tiles. `scratch_bytes` is the largest TileScratchBytes of any tile. Uses a
-  /// buffer of the workspace.
+  /// Computes the tiles. `scratch_bytes` is the largest TileScratchBytes of any tile. Uses
+  /// buffers of the workspace.
   void Run(size_t scratch_bytes);
 
  private:
@@ -40,11 +40,15 @@ class TileTasks {
 
   void Divide(const QueryTile& tile, SectionRange sections);
   void ReserveSums();
+  void ReserveExpandedKeys();
+  TileMemory MemoryOf(int worker, size_t scratch_bytes);
 
   Workspace& workspace_;
   std::vector<Task> tasks_;
   std::vector<DividedTile> divided_;
-  std::vector<TileSums> sums_;  // of the sections of all divided tiles
+  std::vector<TileSums> sums_;                // of the sections of all divided tiles
+  const AttentionPlan* expanding_ = nullptr;  // of a tile that expands its keys; null: none does
+  std::vector<ExpandedKeys> expanded_;        // of each thread, if a tile expands its keys
 };
 
 }  // namespace attention

@@ -73,6 +73,30 @@ TEST(KvCacheTest, TheSizeOfPagesDoesNotChangeTheBits) {
   }
 }
 
+TEST(KvCacheTest, KeysConvertedForEarlierTilesAreThoseOfTheirHead) {
+  // In one step the tiles of a head share converted keys; in small steps each call converts its
+  // own.
+  const AttentionOptions kinds[] = {
+      {.causal = true},
+      {.causal = true, .window = 650},
+      {.causal = true, .similarity = Similarity::kGaussian, .bandwidth = 30}};
+  for (const Storage storage : {Storage::kBf16, Storage::kInt8}) {
+    for (const AttentionOptions& options : kinds) {
+      for (const int64_t length : {700, 2100}) {  // of one key section, of two
+        const reference::Extents extents{length, length, 4, 2, 48, 40};
+        AttentionProblem whole(8, Dtype::kF32, extents, options);
+        CachedSequence(whole, storage).Step(length);
+        AttentionProblem parts(8, Dtype::kF32, extents, options);
+        CachedSequence steps(parts, storage);
+        for (int64_t done = 0; done < length; done += 50) {
+          steps.Step(50);
+        }
+        EXPECT_TRUE(Bytes(parts.output) == Bytes(whole.output)) << length << " keys";
+      }
+    }
+  }
+}
+
 TEST(KvCacheTest, ManyStepsOfOneEqualOneShotBitForBit) {
   const AttentionOptions causal{.causal = true};
   AttentionProblem whole(2, Dtype::kF32, {330, 330, 4, 4, 64, 64}, causal);
