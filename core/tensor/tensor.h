@@ -89,12 +89,15 @@ BasicHeadsView<Pointer> DenseHeads(Pointer data, Dtype dtype, int64_t tokens, in
   return {data, dtype, tokens, num_heads, head_dim, num_heads * head_dim, head_dim};
 }
 
-/// Returns the address of element `index` of `data`.
+/// Returns the address of element `index` of `data`; null of null, since a view without elements
+/// may have no address.
 inline const void* ElementAt(const void* data, Dtype dtype, int64_t index) {
-  return static_cast<const std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
+  return data == nullptr
+             ? nullptr
+             : static_cast<const std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
 }
 inline void* ElementAt(void* data, Dtype dtype, int64_t index) {
-  return static_cast<std::byte*>(data) + index * static_cast<int64_t>(SizeOf(dtype));
+  return const_cast<void*>(ElementAt(static_cast<const void*>(data), dtype, index));
 }
 
 /// The view's rows [first, first + count).
