@@ -35,7 +35,7 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   has_begun_ = true;
-  record_.arrival = computed_ = steady_clock::now();
+  record_.arrival = computed_ = arrival_ = steady_clock::now();
   PostWithRetries([this] { PostNext(); });
   environment_.access.CountCall(context_);
   metadata_ = IdentifyCall(context_);
@@ -172,6 +172,13 @@ void AttendCall::OnDone(bool) {
   }
 }
 
+void AttendCall::set_cancelled() {
+  if (!is_cancelled_ && IsCancelledByDeadline(context_, arrival_)) {
+    is_past_deadline_ = true;
+  }
+  is_cancelled_ = true;
+}
+
 void AttendCall::SetComputed(const BatchStats& stats) {
   computed_ = steady_clock::now();
   Record(stats, record_);
@@ -242,6 +249,9 @@ void AttendCall::Settle() {
       record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
     } else if (lacks_message_ && is_cancelled_) {
       record_.status = absl::CancelledError("the caller cancelled while the request was received");
+    }
+    if (is_past_deadline_) {
+      record_.status = AfterDeadline(record_.status);
     }
     RecordPeer(context_, record_);
     environment_.observer.OnEnd(std::move(record_));

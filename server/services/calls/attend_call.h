@@ -104,7 +104,8 @@ class AttendCall : public AttendSink,
   /// Runs long work on a side thread, which keeps the call alive.
   void RunOnSideThread(int64_t cost, std::function<void()> run);
 
-  void set_cancelled() { is_cancelled_ = true; }
+  /// Notes that the client is gone. Does not throw.
+  void set_cancelled();
   v1::Summary SummaryOf(const BatchStats& stats) const;
   const CallMetadata& metadata() const { return metadata_; }
   const Caller& caller() const { return metadata_.caller; }
@@ -148,7 +149,9 @@ class AttendCall : public AttendSink,
   TimePoint deadline_ = TimePoint::max();
   TimePoint computed_;
   RequestRecord record_;
-  std::unique_ptr<HeldBytes> held_;  // held until the request is planned
+  std::unique_ptr<HeldBytes> held_;             // held until the request is planned
+  TimePoint arrival_;                           // set before anything can cancel the call
+  std::atomic<bool> is_past_deadline_ = false;  // set before is_cancelled_
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
 };

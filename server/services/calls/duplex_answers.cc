@@ -60,6 +60,8 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
       record.status = ReplyNotRead();
+    } else if (is_past_deadline_) {
+      record.status = AfterDeadline(record.status);
     }
     RecordPeer(context_, record);
     environment_.observer.OnEnd(std::move(record));
@@ -88,8 +90,17 @@ void DuplexCall::DropQueue() {
   }
 }
 
+void DuplexCall::SetCancelled() {
+  if (!is_cancelled_ && IsCancelledByDeadline(context_, arrival_)) {
+    is_past_deadline_ = true;
+  }
+  is_cancelled_ = true;
+}
+
 void DuplexCall::OnWritten(bool ok) {
-  is_cancelled_ = is_cancelled_ || !ok;
+  if (!ok) {
+    SetCancelled();
+  }
   const auto size_bytes = static_cast<int64_t>(writing_.bytes.Length());
   Outgoing written = std::exchange(writing_, Outgoing());
   {
@@ -103,7 +114,7 @@ void DuplexCall::OnWritten(bool ok) {
 
 void DuplexCall::OnDone(bool) {
   if (context_.IsCancelled()) {
-    is_cancelled_ = true;
+    SetCancelled();
     Advance();
   }
   EndWhenBothAreKnown();
@@ -197,7 +208,7 @@ void DuplexCall::StartEnd(const absl::Status& status) {
 }
 
 void DuplexCall::Abandon(const absl::Status& status) noexcept {
-  is_cancelled_ = true;
+  SetCancelled();
   LogFailure(status);
   ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
 }

@@ -36,7 +36,8 @@ void DuplexCall::OnRequest(bool ok) {
   }
   PostWithRetries([this] { PostNext(); });
   environment_.access.CountCall(context_);
-  deadline_ = SteadyDeadline(context_, steady_clock::now());
+  arrival_ = steady_clock::now();
+  deadline_ = SteadyDeadline(context_, arrival_);
   metadata_ = IdentifyCall(context_);
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   const absl::Status status = ReadMetadata(context_, environment_.access, rpc_, metadata_);

@@ -130,6 +130,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Inflates a compressed message.
   absl::StatusOr<grpc::ByteBuffer> InflateOnAccount(const grpc::ByteBuffer& message);
   void EndRead();
+  /// Notes that the client is gone. Does not throw.
+  void SetCancelled();
   void OnWritten(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
@@ -163,11 +165,13 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   CallMetadata metadata_;
   CallMetadata message_metadata_;  // the metadata for the message that is being handled
   TimePoint deadline_ = TimePoint::max();
-  grpc::ByteBuffer message_;         // the message that is being read
-  int64_t planning_cost_ = 0;        // the PlanningCost of the message that was read
-  bool has_had_request_ = false;     // changed by one read at a time
-  std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
-  Outgoing writing_;                 // the message that is being written
+  grpc::ByteBuffer message_;                    // the message that is being read
+  int64_t planning_cost_ = 0;                   // the PlanningCost of the message that was read
+  bool has_had_request_ = false;                // changed by one read at a time
+  std::unique_ptr<HeldBytes> held_;             // held while the message waits for a side thread
+  Outgoing writing_;                            // the message that is being written
+  TimePoint arrival_;                           // set before anything can cancel the call
+  std::atomic<bool> is_past_deadline_ = false;  // set before is_cancelled_
   std::atomic<bool> is_cancelled_ = false;
   std::atomic<bool> is_given_up_ = false;
   bool is_closed_by_client_ = false;  // set when the end is being sent

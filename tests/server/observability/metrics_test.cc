@@ -1,5 +1,9 @@
 // /metrics of a real server, beside the requests it counts.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -116,6 +120,30 @@ TEST_F(MetricsTest, SaysWhyRequestsWereRefused) {
   EXPECT_THAT(Lines("attend_ready "), ElementsAre("attend_ready 0"));
   EXPECT_THAT(Lines("attend_all_models_served "), ElementsAre("attend_all_models_served 0"));
   EXPECT_THAT(Lines("attend_draining "), ElementsAre("attend_draining 1"));
+}
+
+TEST_F(MetricsTest, ADeadlineThatPassesCountsAsThatAndNotAsACancelledCall) {
+  grpc::ChannelArguments small_window;
+  small_window.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65536);
+  small_window.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  small_window.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  small_window.SetMaxReceiveMessageSize(-1);
+  const auto channel = grpc::CreateCustomChannel(server_.address(),
+                                                 grpc::InsecureChannelCredentials(), small_window);
+  ASSERT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(5)));
+  AttendClient client(channel);
+  const v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2048, 512}));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(3));
+  // The caller does not read the answer, so that it is still being sent at the deadline, unless the
+  // machine is so slow that it is not computed by then.
+  const auto reader = client.stub().AttendStream(&context, request);
+  EXPECT_TRUE(Counts(
+      "attend_requests_total{model=\"demo\",rpc=\"AttendStream\",code=\"DEADLINE_EXCEEDED\"} 1"));
+  for (v1::AttendStreamResponse part; reader->Read(&part);) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
 TEST_F(MetricsTest, ActionsOfASessionCountForItsModel) {
