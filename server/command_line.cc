@@ -171,6 +171,12 @@ absl::Status Complete(const CommandLine& line, const Environment& environment,
     settings.merge(std::move(file));
   }
   RETURN_IF_ERROR(Apply(settings, parsed.options));
+  if (const ServerOptions& options = parsed.options;
+      options.prefix_cache_bytes > options.max_cache_bytes) {
+    parsed.warnings.push_back(absl::StrCat(
+        "--prefix-cache-bytes: prefixes have no more room than all caches: ",
+        options.max_cache_bytes, " bytes (--max-cache-bytes), not ", options.prefix_cache_bytes));
+  }
   parsed.options.is_default_admin_listen = !settings.contains("admin-listen");
   parsed.options.is_default_metrics_listen = !settings.contains("metrics-listen");
   parsed.is_check = line.actions().check;

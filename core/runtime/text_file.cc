@@ -23,6 +23,10 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_byt
     file.read(&text[known_bytes], kPieceBytes);
     text.resize(known_bytes + file.gcount());
   }
+  if (file.bad()) {  // a folder
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ": ", std::generic_category().message(errno)));
+  }
   if (text.size() > max_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected at most ", max_bytes, " bytes, found more"));

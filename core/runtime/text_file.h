@@ -9,7 +9,7 @@
 namespace attention {
 
 /// Reads the file. NOT_FOUND, with the system's reason, when it cannot be opened; INVALID_ARGUMENT
-/// when it has more than `max_bytes`, of which no more are read. A folder is read as an empty file.
+/// when it is a folder, or has more than `max_bytes`, of which no more are read.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
 
 }  // namespace attention

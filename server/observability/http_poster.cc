@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
 #include "server/observability/url_secret.h"
 
 namespace attention {
@@ -33,7 +33,8 @@ int StopWhenAborted(void* is_aborted, curl_off_t, curl_off_t, curl_off_t, curl_o
 
 bool IsHttpUrl(const std::string& url) {
   const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), &curl_url_cleanup);
-  return (absl::StartsWith(url, "http://") || absl::StartsWith(url, "https://")) &&
+  const size_t host = url.starts_with("http://") ? 7 : url.starts_with("https://") ? 8 : url.size();
+  return host < url.size() && url[host] != '/' &&  // libcurl looks for a host behind the slashes
          curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
 }
 
@@ -58,11 +59,15 @@ HttpPoster::HttpPoster(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 HttpPoster::~HttpPoster() = default;
 
+absl::Status HttpPoster::CheckUrl(const std::string& url) {
+  return IsHttpUrl(url) ? absl::OkStatus()
+                        : absl::InvalidArgumentError(absl::StrCat(
+                              "expected a URL http://HOST:PORT or https://HOST:PORT, found ",
+                              WithoutSecret(url)));
+}
+
 absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string& url) {
-  if (!IsHttpUrl(url)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected a URL http://HOST:PORT or https://HOST:PORT, found ", WithoutSecret(url)));
-  }
+  RETURN_IF_ERROR(CheckUrl(url));
   if (!IsCurlReady()) {
     return absl::InternalError("libcurl cannot be initialized");
   }

@@ -19,7 +19,9 @@ class HttpPoster {
   static constexpr absl::Duration kConnectTimeout = absl::Seconds(3);
   static constexpr absl::Duration kTimeout = absl::Seconds(10);
 
-  /// Makes a poster. INVALID_ARGUMENT for a text that is no URL of http or https.
+  /// INVALID_ARGUMENT for a text that is no URL of http or https with a host.
+  static absl::Status CheckUrl(const std::string& url);
+  /// Makes a poster. The same error as CheckUrl.
   static absl::StatusOr<std::unique_ptr<HttpPoster>> Create(const std::string& url);
   ~HttpPoster();
   HttpPoster(const HttpPoster&) = delete;

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<SpanExporter>> SpanExporter::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("expected a share of 0 to 1, found ", options.sample_ratio));
   }
+  RETURN_IF_ERROR(HttpPoster::CheckUrl(options.endpoint));  // without a host, the path would be one
   ASSIGN_OR_RETURN(std::unique_ptr<HttpPoster> poster,
                    HttpPoster::Create(TracesUrl(options.endpoint)));
   return std::unique_ptr<SpanExporter>(new SpanExporter(options, std::move(poster)));

@@ -29,6 +29,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
   const size_t colon = text.rfind(':');
   int port = -1;
   if (colon == std::string::npos || colon == 0 ||
+      text.starts_with('[') != (text[colon - 1] == ']') ||
       !absl::SimpleAtoi(text.substr(colon + 1), &port) || port < 0 || port > kMaxPort) {
     return absl::InvalidArgumentError(absl::StrCat("expected HOST:PORT with a port of 0 to ",
                                                    kMaxPort, ", or unix:/PATH, found ", text));

@@ -45,6 +45,14 @@ TEST(CommandLineTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
   EXPECT_EQ(Parsed({"--log-level=debug"}).log_level, LogLevel::kDebug);
 }
 
+TEST(CommandLineTest, WarnsOfMorePrefixesThanCaches) {
+  EXPECT_THAT(ParseCommandLine({"--max-cache-bytes=100", "--prefix-cache-bytes=100"})->warnings,
+              IsEmpty());
+  EXPECT_THAT(ParseCommandLine({"--max-cache-bytes=100", "--prefix-cache-bytes=101"})->warnings,
+              ElementsAre("--prefix-cache-bytes: prefixes have no more room than all caches: 100 "
+                          "bytes (--max-cache-bytes), not 101"));
+}
+
 TEST(CommandLineTest, ReadsWhatToDoWithNumaNodes) {
   EXPECT_EQ(Parsed({}).numa, NumaMode::kAuto);
   EXPECT_EQ(Parsed({"--numa=copies"}).numa, NumaMode::kCopies);

@@ -243,8 +243,8 @@ TEST(LifecycleTest, DoesWithoutAnAddressThatNobodyAskedForAndIsTaken) {
 }
 
 TEST(LifecycleTest, RefusesAddressesThatAreNone) {
-  const std::vector<std::string> addresses = {"8001",        "host:", ":8001", "127.0.0.1:65536",
-                                              "127.0.0.1:x", "unix:"};
+  const std::vector<std::string> addresses = {"8001",        "host:", ":8001",  "127.0.0.1:65536",
+                                              "127.0.0.1:x", "unix:", "[::1:5", "::1]:5"};
   for (const std::string& address : addresses) {
     EXPECT_THAT(
         Server::Start({.listen = {address}}),

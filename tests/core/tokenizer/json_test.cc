@@ -184,8 +184,11 @@ TEST(TokenizerJsonTest, AFileIsNamedInItsErrors) {
   EXPECT_THAT(Tokenizer::Load(folder.path() + "/none.json"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/none.json")));
   EXPECT_THAT(Tokenizer::Load(folder.path()),
-              StatusIs(kInvalid, HasSubstr(folder.path() + ": tokenizer: expected JSON")));
-  const std::string path = folder.Write("tokenizer.json", "{}");
+              StatusIs(kInvalid, "cannot read " + folder.path() + ": Is a directory"));
+  const std::string path = folder.Write("tokenizer.json", "[1,");
+  EXPECT_THAT(Tokenizer::Load(path),
+              StatusIs(kInvalid, HasSubstr(path + ": tokenizer: expected JSON")));
+  folder.Write("tokenizer.json", "{}");
   EXPECT_THAT(Tokenizer::Load(path),
               StatusIs(kInvalid, path + ": model: expected an object, found none"));
   folder.Write("tokenizer.json", SmallTokenizer().dump());

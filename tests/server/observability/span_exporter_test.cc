@@ -13,6 +13,7 @@ namespace attention {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -179,6 +180,10 @@ TEST(SpanExporterTest, RefusesAnEndpointOrARatioThatCannotBe) {
                                  "collector:4318")));
   EXPECT_THAT(SpanExporter::Create({.endpoint = "http://a:b:c"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found http://a:b:c")));
+  for (const std::string url : {"http://", "https://", "http://:4318", "http:///v1"}) {
+    EXPECT_THAT(SpanExporter::Create({.endpoint = url}),
+                StatusIs(absl::StatusCode::kInvalidArgument, EndsWith("found " + url)));
+  }
   EXPECT_THAT(SpanExporter::Create({.endpoint = "http://[::1]:4318", .sample_ratio = 2}),
               StatusIs(absl::StatusCode::kInvalidArgument, "expected a share of 0 to 1, found 2"));
 }
