@@ -74,6 +74,7 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   const int64_t end = tokens == 0 ? 0 : length_ + tokens;
   const int64_t first_page = next_page();
   std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
+  size_t replaced_bytes = 0;                   // of the pages that do not stay
   for (int64_t i = first_page; i * page_tokens() < end; ++i) {
     const int64_t needed = std::min(end - i * page_tokens(), page_tokens());
     const KvPage* own = i >= first_own_page_ && i < std::ssize(pages_) ? pages_[i].get() : nullptr;
@@ -83,7 +84,8 @@ absl::Status KvCache::Reserve(int64_t tokens) {
       continue;
     }
     const int64_t capacity = CapacityFor(needed, page_tokens());
-    fresh.push_back(KvPage::Make(shape_, capacity, memory_, own));
+    replaced_bytes += own == nullptr ? 0 : own->size_bytes();
+    fresh.push_back(KvPage::Make(shape_, capacity, memory_, replaced_bytes));
     if (fresh.back() == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("key/value cache: expected room for ", tokens, " tokens more (",

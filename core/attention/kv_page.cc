@@ -85,9 +85,9 @@ size_t KvPage::SizeBytes(const KvCacheShape& shape, int64_t capacity) {
 
 std::shared_ptr<KvPage> KvPage::Make(const KvCacheShape& shape, int64_t capacity,
                                      const std::shared_ptr<KvMemory>& memory,
-                                     const KvPage* replaced) {
+                                     size_t replaced_bytes) {
   std::shared_ptr<KvPage> page(new KvPage(shape, capacity, memory));
-  page->slot_ = memory->Take(page->size_bytes(), replaced == nullptr ? 0 : replaced->size_bytes());
+  page->slot_ = memory->Take(page->size_bytes(), replaced_bytes);
   return page->slot_.memory == nullptr ? nullptr : page;
 }
 

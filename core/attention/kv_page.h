@@ -13,11 +13,11 @@ namespace attention {
 class KvPage {
  public:
   /// Makes a page for `capacity` tokens, a multiple of kKeyBlock; null when `memory` has no room.
-  /// `replaced` is the page that the new one replaces, or null; it does not count. Throws
-  /// std::bad_alloc.
+  /// `replaced_bytes` of the used memory do not count: pages that this one and others replace.
+  /// Throws std::bad_alloc.
   static std::shared_ptr<KvPage> Make(const KvCacheShape& shape, int64_t capacity,
                                       const std::shared_ptr<KvMemory>& memory,
-                                      const KvPage* replaced);
+                                      size_t replaced_bytes);
   ~KvPage();
   KvPage(const KvPage&) = delete;
   KvPage& operator=(const KvPage&) = delete;

@@ -50,6 +50,17 @@ TEST_F(KvReserveTest, TwiceOrAppendingAfterItTakesNoPageTwice) {
   }
 }
 
+TEST_F(KvReserveTest, AReplacedPageIsFreeToThePagesBehindItToo) {
+  const auto memory = std::make_shared<KvMemory>(Bytes(kPage + 64));
+  KvCache cache = NewCache(memory);
+  ASSERT_THAT(Append(cache, 300), IsOk());
+  EXPECT_THAT(cache.Reserve(kPage + 65 - 300),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+  EXPECT_EQ(memory->used_bytes(), Bytes(300));
+  EXPECT_THAT(Append(cache, kPage + 64 - 300), IsOk());
+  EXPECT_EQ(memory->used_bytes(), memory->max_bytes());
+}
+
 TEST_F(KvReserveTest, ReservedRoomIsNotTakenByOthers) {
   const auto memory = std::make_shared<KvMemory>(Bytes(128) + Bytes(64));
   KvCache one = NewCache(memory);
