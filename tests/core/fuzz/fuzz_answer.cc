@@ -76,13 +76,17 @@ class Computation {
     const reference::Extents& e = problem_.extents();
     return appends() ? e.kv_len - e.query_len + end_row : e.kv_len;
   }
+  /// The columns of the weights of a call whose last row is before `end_row`.
+  int64_t WeightsUntil(int64_t end_row) const {
+    return KeysUntil(end_row) + problem_.num_keys() - problem_.extents().kv_len;
+  }
 
   void Reserve() {
     const reference::Extents& e = problem_.extents();
     const int64_t rows = e.num_heads * e.query_len;
     output_ =
         problem_.NewHeads(problem_.output_dtype(), e.query_len, e.num_heads, e.value_head_dim);
-    answer_.weights.resize(way_.weights != 0 ? rows * e.kv_len : 0);
+    answer_.weights.resize(way_.weights != 0 ? rows * problem_.num_keys() : 0);
     answer_.log_sum_exp.resize(way_.log_sum_exp != 0 ? rows : 0);
     answer_.top_weights.resize(rows * way_.top_k);
     answer_.top_keys.resize(rows * way_.top_k);
@@ -101,7 +105,7 @@ class Computation {
       sequence.cache = &cache_.cache();
     }
     if (way_.weights != 0) {
-      sequence.weights = NewFloats(problem_, rows * KeysUntil(row + count));
+      sequence.weights = NewFloats(problem_, rows * WeightsUntil(row + count));
     }
     if (way_.log_sum_exp != 0) {
       sequence.log_sum_exp = NewFloats(problem_, rows);
@@ -140,7 +144,7 @@ class Computation {
     RETURN_IF_ERROR(RunBatch(sequence, row, is_cancelled));
     const reference::Extents& e = problem_.extents();
     const RowsOfCall rows{e.num_heads, e.query_len, row, count};
-    rows.Copy(sequence.weights, KeysUntil(row + count), e.kv_len, answer_.weights);
+    rows.Copy(sequence.weights, WeightsUntil(row + count), problem_.num_keys(), answer_.weights);
     rows.Copy(sequence.log_sum_exp, 1, 1, answer_.log_sum_exp);
     rows.Copy(sequence.top_weights.weights, way_.top_k, way_.top_k, answer_.top_weights);
     rows.Copy(sequence.top_weights.keys, way_.top_k, way_.top_k, answer_.top_keys);
@@ -168,10 +172,19 @@ FuzzCase Alone(const FuzzCase& c) {
   FuzzCase alone = c;
   alone.threads = 1;
   alone.mates = alone.block = alone.cancelled = alone.cache_cut = alone.query_cut = 0;
-  alone.bad_mates = alone.cache_history = alone.small_pages = alone.grows = 0;
-  alone.layer = alone.slices = 0;
+  alone.bad_mates = alone.cache_history = 0;
+  alone.small_pages = alone.grows = alone.slices = 0;
+  alone.residual = std::min<int64_t>(c.residual, 1);
   alone.weights = c.weights != 0 || c.top_k > 0 ? 1 : 0;
-  if (c.cache == 1 && c.key_dtype == 0 && static_cast<Dtype>(c.dtype) != Dtype::kBf16) {
+  if (!NeedsLayer(c)) {
+    alone.layer = 0;
+  }
+  // An uncached layer of bf16 weights rounds keys to bf16, and knows the keys of its rows only.
+  const bool may_be_uncached =
+      alone.layer == 0 ||
+      (c.layer_dtype != static_cast<int64_t>(WeightsDtype::kBf16) && c.query_len == c.kv_len);
+  if (c.cache == 1 && c.key_dtype == 0 && static_cast<Dtype>(c.dtype) != Dtype::kBf16 &&
+      may_be_uncached) {
     alone.cache = 0;
   }
   return alone;

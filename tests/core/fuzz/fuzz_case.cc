@@ -69,6 +69,10 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"block", &FuzzCase::block},
                              {"cancelled", &FuzzCase::cancelled},
                              {"layer", &FuzzCase::layer},
+                             {"layer_weights", &FuzzCase::layer_weights},
+                             {"layer_dtype", &FuzzCase::layer_dtype},
+                             {"extra_keys", &FuzzCase::extra_keys},
+                             {"residual", &FuzzCase::residual},
                              {"slices", &FuzzCase::slices},
                              {"cache", &FuzzCase::cache},
                              {"cache_cut", &FuzzCase::cache_cut},
@@ -79,6 +83,20 @@ constexpr Field kFields[] = {{"seed", &FuzzCase::seed},
                              {"parts", &FuzzCase::parts}};
 
 }  // namespace
+
+double ValueSize(const FuzzCase& fuzz_case) {
+  constexpr double kSizes[] = {1, 0x1p-60, 0x1p60};
+  return kSizes[fuzz_case.value_size];
+}
+
+int64_t NumExtraKeys(const FuzzCase& fuzz_case) {
+  constexpr int64_t kCounts[] = {0, 1, 1, 2};
+  return kCounts[fuzz_case.extra_keys];
+}
+
+bool NeedsLayer(const FuzzCase& c) {
+  return c.layer_weights != 0 || c.layer_dtype != 0 || c.extra_keys != 0 || c.residual != 0;
+}
 
 std::string ToText(const FuzzCase& fuzz_case) {
   std::vector<std::string> parts;

@@ -91,15 +91,26 @@ struct FuzzCase {
   int64_t block = 0;      // rows of a streamed block; 0: not streamed
   int64_t cancelled = 0;  // after a cancelled call on the same workspace
   int64_t layer = 0;      // by a layer; 1: keys from a memory, 2: keys from the rows, and a cache
-  int64_t slices = 0;     // of the layer
-  int64_t cache = 0;      // 1: f32; 2: bf16; 3: 8 bits
-  int64_t cache_cut = 0;  // keys of each Append; 0: all
+  int64_t layer_weights = 0;  // 0: the identity; 1: random numbers, with biases
+  int64_t layer_dtype = 0;    // WeightsDtype
+  int64_t extra_keys = 0;     // of the layer; 1: bias_k and bias_v; 2: add_zero_attn; 3: both
+  int64_t residual = 0;       // of the layer; 1: in memory of its own; 2: in that of the output
+  int64_t slices = 0;         // of the layer
+  int64_t cache = 0;          // 1: f32; 2: bf16; 3: 8 bits
+  int64_t cache_cut = 0;      // keys of each Append; 0: all
   int64_t cache_history = 0;  // CacheHistory
   int64_t small_pages = 0;
   int64_t grows = 0;      // the keys of a call's rows are appended before it
   int64_t query_cut = 0;  // rows of each call; 0: all
   int64_t parts = 0;      // n > 0: also merged from so many parts of the keys
 };
+
+/// The power of two by which the values are larger than N(0, 1).
+double ValueSize(const FuzzCase& fuzz_case);
+/// How many keys the layer adds.
+int64_t NumExtraKeys(const FuzzCase& fuzz_case);
+/// Whether the layer answers something else than attention to the same rows would.
+bool NeedsLayer(const FuzzCase& fuzz_case);
 
 /// The case that follows from a number; always valid.
 FuzzCase MakeFuzzCase(uint64_t seed);

@@ -144,6 +144,24 @@ void FitLayer(Random& random, FuzzCase& c) {
   }
 }
 
+/// What a layer's products are, and what it adds to the keys and to the rows.
+void ChooseLayer(Random& random, FuzzCase& c) {
+  if (random.Rarely(4)) {
+    return;
+  }
+  c.layer_weights = random.Below(2);
+  c.layer_dtype = random.OneOf({0, 0, 1, 2});
+  c.residual = random.Rarely(2) ? 1 + random.Below(2) : 0;
+  c.extra_keys = random.Rarely(2) ? 1 + random.Below(3) : 0;
+  if (c.extra_keys != 0 && c.layer == 2 && random.Rarely(2)) {
+    c.cache = 0;  // which a layer with extra keys cannot have
+    c.kv_len = c.query_len;
+  }
+  if (c.layer_dtype != 0 && random.Rarely(3)) {
+    c.dtype = static_cast<int64_t>(Dtype::kBf16);
+  }
+}
+
 }  // namespace
 
 FuzzCase MakeFuzzCase(uint64_t seed) {
@@ -154,6 +172,7 @@ FuzzCase MakeFuzzCase(uint64_t seed) {
   ChooseWay(random, c);
   if (c.layer != 0) {
     FitLayer(random, c);
+    ChooseLayer(random, c);
   }
   return Valid(c);
 }

@@ -3,42 +3,17 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "core/kernels/onednn/isa.h"
 #include "tests/core/fuzz/fuzz_problem.h"
+#include "tests/core/fuzz/fuzz_products.h"
+#include "tests/core/fuzz/fuzz_rounding.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/golden.h"
 
 namespace attention {
-namespace {
-
-/// Rounds rows as a cache stores them, in its own arithmetic; `sign` is that of the numbers that
-/// are rounded.
-void RoundRows(KeyValueStorage storage, int64_t width, float sign, std::vector<double>& rows) {
-  for (int64_t row = 0; row < std::ssize(rows); row += width) {
-    const std::span<double> numbers(rows.data() + row, width);
-    float largest = 0;
-    for (const double number : numbers) {
-      largest = std::max(largest, std::abs(static_cast<float>(number)));
-    }
-    if (!std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); })) {
-      continue;
-    }
-    for (double& number : numbers) {
-      const auto rounded = static_cast<float>(number);
-      if (storage == KeyValueStorage::kBf16) {
-        number = ToFloat(ToBf16(rounded));
-      } else {
-        const float to_integer = largest > 0x1p-100f ? 127.0f / largest : 0.0f;
-        const auto integer = static_cast<int32_t>(sign * rounded * to_integer + 128.5f) - 128;
-        number = sign * static_cast<double>(largest / 127.0f) * integer;
-      }
-    }
-  }
-}
-
-}  // namespace
 
 /// What the reference hides by a mask: it knows no bias of -infinity beside numbers that are not
 /// finite.
@@ -60,28 +35,72 @@ reference::Options FuzzProblem::OptionsOfReference() const {
   return options;
 }
 
-/// The reference's answer to keys, values and queries as they are rounded before the products.
-reference::AttentionResult FuzzProblem::Reference(reference::Options options) const {
+/// The same rules as a mask alone, which shows every row the layer's extra keys.
+reference::Options FuzzProblem::WithExtraKeys(const reference::Options& options) const {
   const reference::Extents& e = extents_;
-  std::vector<double> query = ToDoubles(dense_query_);
-  std::vector<double> key = ToDoubles(dense_key_);
-  std::vector<double> value = ToDoubles(dense_value_);
-  if (storage() != KeyValueStorage::kF32) {
-    query =
-        reference::PreparedRows(query, e.num_heads, e.head_dim, options.query_norm, options.rotary,
-                                options.query_offset.value_or(e.kv_len - e.query_len));
-    key = reference::PreparedRows(key, e.num_kv_heads, e.head_dim, options.key_norm, options.rotary,
-                                  0);
-    options.query_norm = options.key_norm = std::nullopt;
-    options.rotary = std::nullopt;
-    RoundRows(storage(), e.head_dim, 1, key);
-    RoundRows(storage(), e.value_head_dim, 1, value);
-    if (storage() == KeyValueStorage::kInt8 && MultipliesInt8() &&
-        options_.similarity == Similarity::kDotProduct) {
-      RoundRows(storage(), e.head_dim, options.scale.value_or(1) < 0 ? -1 : 1, query);
+  reference::Options extended{.scale = options.scale,
+                              .query_offset = options.query_offset.value_or(e.kv_len - e.query_len),
+                              .softcap = options.softcap,
+                              .alibi_slopes = options.alibi_slopes,
+                              .sinks = options.sinks,
+                              .query_norm = options.query_norm,
+                              .key_norm = options.key_norm,
+                              .rotary = options.rotary,
+                              .similarity = options.similarity,
+                              .bandwidth = options.bandwidth};
+  for (int64_t row = 0; row < e.num_heads * e.query_len; ++row) {
+    for (int64_t key = 0; key < num_keys(); ++key) {
+      const bool is_visible = key >= e.kv_len || reference::AttendsTo(e, options, row / e.query_len,
+                                                                      row % e.query_len, key);
+      extended.mask.push_back(is_visible ? 1 : 0);
     }
   }
-  return reference::Attention(e, query, key, value, options);
+  for (auto bias = options.bias.begin(); bias != options.bias.end(); bias += e.kv_len) {
+    extended.bias.insert(extended.bias.end(), bias, bias + e.kv_len);
+    extended.bias.resize(extended.bias.size() + NumExtraKeys(case_));
+  }
+  return extended;
+}
+
+/// The reference's answer to keys, values and queries as they are rounded before the products.
+reference::AttentionResult FuzzProblem::Reference(reference::Options options) const {
+  reference::Extents e = extents_;
+  e.kv_len = num_keys();
+  FuzzRows rows{ToDoubles(dense_query_), ToDoubles(dense_key_), ToDoubles(dense_value_)};
+  std::optional<FuzzWeights> weights;
+  if (case_.layer != 0) {
+    weights.emplace(case_);
+    Project(*weights, case_.layer == 1, rows);
+    AppendExtraKeys(*weights, rows);
+  }
+  if (storage() != KeyValueStorage::kF32) {
+    rows.query = reference::PreparedRows(rows.query, e.num_heads, e.head_dim, options.query_norm,
+                                         options.rotary,
+                                         options.query_offset.value_or(e.kv_len - e.query_len));
+    rows.key = reference::PreparedRows(rows.key, e.num_kv_heads, e.head_dim, options.key_norm,
+                                       options.rotary, 0);
+    options.query_norm = options.key_norm = std::nullopt;
+    options.rotary = std::nullopt;
+    RoundRows(storage(), e.head_dim, 1, rows.key);
+    RoundRows(storage(), e.value_head_dim, 1, rows.value);
+    if (storage() == KeyValueStorage::kInt8 && MultipliesInt8() &&
+        options_.similarity == Similarity::kDotProduct) {
+      RoundRows(storage(), e.head_dim, options.scale.value_or(1) < 0 ? -1 : 1, rows.query);
+    }
+  }
+  reference::AttentionResult result =
+      reference::Attention(e, rows.query, rows.key, rows.value, options);
+  if (weights.has_value()) {
+    result.output = ProjectOutput(*weights, std::move(result.output));
+  }
+  return result;
+}
+
+/// Adds the residual of the layer's call, if it has one.
+void FuzzProblem::AddResidual(std::vector<double>& output) const {
+  for (int64_t i = 0; case_.residual != 0 && i < std::ssize(output); ++i) {
+    output[i] += dense_residual_.as<float>()[i];
+  }
 }
 
 /// Nothing is expected of a row that attends to what is not finite.
@@ -96,7 +115,9 @@ void FuzzProblem::ExpectNaN(int64_t head, int64_t row, reference::AttentionResul
 
 reference::AttentionResult FuzzProblem::Expected() const {
   const reference::Options options = OptionsOfReference();
-  reference::AttentionResult result = Reference(options);
+  reference::AttentionResult result =
+      Reference(NumExtraKeys(case_) > 0 ? WithExtraKeys(options) : options);
+  AddResidual(result.output);
   const int64_t poisoned_heads = case_.poison_head != 0 ? case_.group : extents_.num_heads;
   for (int64_t h = 0; case_.poison > 0 && PoisonsKey() && h < poisoned_heads; ++h) {
     for (int64_t i = 0; i < extents_.query_len; ++i) {

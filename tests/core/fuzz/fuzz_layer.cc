@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "core/runtime/status_macros.h"
 #include "tests/core/fuzz/fuzz_mates.h"
@@ -18,45 +17,11 @@ struct MateRows {
   int64_t before, behind;
 };
 
-/// [rows, columns]: row i takes column first_column + i.
-std::vector<float> Identity(int64_t rows, int64_t columns, int64_t first_column) {
-  std::vector<float> weights(rows * columns);
-  for (int64_t i = 0; i < rows && first_column + i < columns; ++i) {
-    weights[i * columns + first_column + i] = 1;
-  }
-  return weights;
-}
-
 }  // namespace
 
-FuzzLayer::FuzzLayer(FuzzProblem& problem, const FuzzCase& way) : problem_(problem), way_(way) {
-  const reference::Extents& e = problem.extents();
-  const int64_t query = e.num_heads * e.head_dim;
-  const int64_t key_value = e.num_kv_heads * (e.head_dim + e.value_head_dim);
-  const int64_t hidden =
-      std::max(has_memory() ? query : query + key_value, e.num_heads * e.value_head_dim);
-  shape_ = {.d_model = hidden,
-            .d_memory = has_memory() ? key_value : hidden,
-            .num_heads = e.num_heads,
-            .num_kv_heads = e.num_kv_heads,
-            .head_dim = e.head_dim,
-            .value_head_dim = e.value_head_dim};
-}
-
 absl::Status FuzzLayer::Make() {
-  const MultiHeadAttentionShape& s = shape_;
-  const int64_t first_key = has_memory() ? 0 : s.num_heads * s.head_dim;
-  const std::vector<float> query = Identity(s.num_heads * s.head_dim, s.d_model, 0);
-  const std::vector<float> key = Identity(s.num_kv_heads * s.head_dim, s.d_memory, first_key);
-  const std::vector<float> value = Identity(s.num_kv_heads * s.value_head_dim, s.d_memory,
-                                            first_key + s.num_kv_heads * s.head_dim);
-  const std::vector<float> output = Identity(s.d_model, s.num_heads * s.value_head_dim, 0);
-  ASSIGN_OR_RETURN(layer_, MultiHeadAttention::Create(s,
-                                                      {.query = {.data = query.data()},
-                                                       .key = {.data = key.data()},
-                                                       .value = {.data = value.data()},
-                                                       .output = {.data = output.data()}},
-                                                      WeightsDtype::kF32));
+  weights_.emplace(way_);
+  ASSIGN_OR_RETURN(layer_, weights_->MakeLayer());
   return absl::OkStatus();
 }
 
@@ -92,7 +57,7 @@ FuzzLayer::Rows FuzzLayer::HiddenStates(const Call& call) {
   const reference::Extents& e = problem_.extents();
   const MateRows mates(way_);
   const HeadsView& query = call.sequence.query;
-  const Rows rows = NewRows(query.dtype, mates.before, query.tokens, mates.behind, shape_.d_model);
+  const Rows rows = NewRows(query.dtype, mates.before, query.tokens, mates.behind, shape().d_model);
   CopyHeads(query, rows, 0);
   if (!has_memory()) {
     const int64_t first_key = e.kv_len - e.query_len + call.row;
@@ -108,18 +73,25 @@ FuzzLayer::Rows FuzzLayer::Memory() {
   const reference::Extents& e = problem_.extents();
   const MateRows mates(way_);
   const Rows rows =
-      NewRows(problem_.key_dtype(), mates.before, e.kv_len, mates.behind, shape_.d_memory);
+      NewRows(problem_.key_dtype(), mates.before, e.kv_len, mates.behind, shape().d_memory);
   CopyHeads(problem_.key(), rows, 0);
   CopyHeads(problem_.value(), rows, e.num_kv_heads * e.head_dim);
   return rows;
 }
 
-absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
-  const AttentionSequence& sequence = call.sequence;
+/// The residual of the call's rows; beyond its columns it is zero.
+FuzzLayer::Rows FuzzLayer::Residual(const Call& call) {
   const MateRows mates(way_);
-  const Rows hidden = HiddenStates(call);
-  const Rows output = NewRows(problem_.output_dtype(), mates.before, sequence.query.tokens,
-                              mates.behind, shape_.d_model);
+  const int64_t count = call.sequence.query.tokens;
+  const Rows rows = NewRows(Dtype::kF32, mates.before, count, mates.behind, shape().d_model);
+  CopyHeads(SliceTokens(problem_.residual(), call.row, count), rows, 0);
+  return rows;
+}
+
+/// The sequences of the call in the order of their rows.
+std::vector<LayerSequence> FuzzLayer::Sequences(const Call& call, const Rows& output) const {
+  const MateRows mates(way_);
+  const AttentionSequence& sequence = call.sequence;
   std::vector<LayerSequence> sequences;
   int64_t row = 0;
   int64_t memory_row = 0;
@@ -146,7 +118,36 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
   if (mates.behind > 0) {
     add(mates.behind, mates.behind, mate_options);
   }
-  LayerCall layer_call{.hidden_states = ReadOnly(hidden.view), .sequences = sequences};
+  return sequences;
+}
+
+/// Copies the heads of the case's rows, which begin at column 0 of the output.
+void FuzzLayer::CopyOutput(const Rows& output, const MutableHeadsView& to) {
+  for (int64_t i = 0; i < to.tokens * to.num_heads; ++i) {
+    const int64_t token = i / to.num_heads;
+    const int64_t head = i % to.num_heads;
+    std::memcpy(ElementAt(to.data, to.dtype, token * to.token_stride + head * to.head_stride),
+                ElementAt(output.view.data, to.dtype,
+                          (output.first + token) * output.view.row_stride + head * to.head_dim),
+                to.head_dim * SizeOf(to.dtype));
+  }
+}
+
+absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
+  const Rows hidden = HiddenStates(call);
+  LayerCall layer_call{.hidden_states = ReadOnly(hidden.view)};
+  Rows output;
+  if (way_.residual != 0) {
+    output = Residual(call);
+    layer_call.residual = ReadOnly(output.view);
+  }
+  if (way_.residual < 2) {
+    const MateRows mates(way_);
+    output = NewRows(problem_.output_dtype(), mates.before, call.sequence.query.tokens,
+                     mates.behind, shape().d_model);
+  }
+  const std::vector<LayerSequence> sequences = Sequences(call, output);
+  layer_call.sequences = sequences;
   if (has_memory()) {
     layer_call.memory = ReadOnly(Memory().view);
   }
@@ -160,15 +161,7 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
     layer_call.slice_flops = 1;
   }
   RETURN_IF_ERROR(layer_->Run(layer_call, workspace));
-  const MutableHeadsView& to = sequence.output;
-  for (int64_t i = 0; i < to.tokens * to.num_heads; ++i) {
-    const int64_t token = i / to.num_heads;
-    const int64_t head = i % to.num_heads;
-    std::memcpy(ElementAt(to.data, to.dtype, token * to.token_stride + head * to.head_stride),
-                ElementAt(output.view.data, to.dtype,
-                          (output.first + token) * output.view.row_stride + head * to.head_dim),
-                to.head_dim * SizeOf(to.dtype));
-  }
+  CopyOutput(output, call.sequence.output);
   return absl::OkStatus();
 }
 

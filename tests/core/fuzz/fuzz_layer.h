@@ -1,7 +1,9 @@
-// A random case computed by a layer, whose products are the identity and so change no bit.
+// A random case computed by a layer. Where its products are the identity of f32, they change no
+// bit.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,13 +11,14 @@
 #include "core/layers/multi_head_attention.h"
 #include "tests/core/fuzz/fuzz_case.h"
 #include "tests/core/fuzz/fuzz_problem.h"
+#include "tests/core/fuzz/fuzz_weights.h"
 
 namespace attention {
 
 class FuzzLayer {
  public:
   /// Borrows both.
-  FuzzLayer(FuzzProblem& problem, const FuzzCase& way);
+  FuzzLayer(FuzzProblem& problem, const FuzzCase& way) : problem_(problem), way_(way) {}
 
   absl::Status Make();
 
@@ -36,15 +39,19 @@ class FuzzLayer {
     int64_t first = 0;  // of the case's sequence
   };
 
+  const MultiHeadAttentionShape& shape() const { return weights_->shape; }
   bool has_memory() const { return way_.layer == 1; }
   Rows NewRows(Dtype dtype, int64_t before, int64_t count, int64_t behind, int64_t width);
   static void CopyHeads(const HeadsView& from, const Rows& rows, int64_t column);
   Rows HiddenStates(const Call& call);
   Rows Memory();
+  Rows Residual(const Call& call);
+  std::vector<LayerSequence> Sequences(const Call& call, const Rows& output) const;
+  static void CopyOutput(const Rows& output, const MutableHeadsView& to);
 
   FuzzProblem& problem_;
   const FuzzCase& way_;
-  MultiHeadAttentionShape shape_;
+  std::optional<FuzzWeights> weights_;
   std::unique_ptr<MultiHeadAttention> layer_;
 };
 

@@ -60,15 +60,15 @@ Dtype FuzzProblem::output_dtype() const {
   return static_cast<Dtype>(case_.output_dtype == 0 ? case_.dtype : case_.output_dtype - 1);
 }
 
-double FuzzProblem::value_size() const {
-  constexpr double kSizes[] = {1, 0x1p-60, 0x1p60};
-  return kSizes[case_.value_size];
-}
-
 KeyValueStorage FuzzProblem::storage() const {
   constexpr KeyValueStorage kStorages[] = {KeyValueStorage::kF32, KeyValueStorage::kF32,
                                            KeyValueStorage::kBf16, KeyValueStorage::kInt8};
   return kStorages[case_.cache];
+}
+
+HeadsView FuzzProblem::residual() const {
+  const Shape& shape = dense_residual_.shape();
+  return DenseHeads(dense_residual_.data(), Dtype::kF32, shape[0], shape[1], shape[2]);
 }
 
 std::byte* FuzzProblem::NewMemory(int64_t bytes) {
@@ -155,15 +155,15 @@ void FuzzProblem::PoisonQuery() {
           case_.dim);
 }
 
-void FuzzProblem::ResizeValues() {
-  const int64_t count = dense_value_.num_elements();
-  const Dtype dtype = dense_value_.dtype();
+/// Multiplies values by the size of the case's.
+void FuzzProblem::Resize(Tensor& tensor) const {
+  const int64_t count = tensor.num_elements();
   std::vector<float> values(count);
-  Convert(dtype, dense_value_.data(), Dtype::kF32, values.data(), count);
+  Convert(tensor.dtype(), tensor.data(), Dtype::kF32, values.data(), count);
   for (float& value : values) {
-    value *= static_cast<float>(value_size());
+    value *= static_cast<float>(ValueSize(case_));
   }
-  Convert(Dtype::kF32, values.data(), dtype, dense_value_.data(), count);
+  Convert(Dtype::kF32, values.data(), tensor.dtype(), tensor.data(), count);
 }
 
 void FuzzProblem::MakeTensors() {
@@ -174,7 +174,12 @@ void FuzzProblem::MakeTensors() {
   PoisonQuery();
   dense_key_ = SeededTensor(seed + 1, dtype, {case_.kv_len, case_.kv_heads, case_.dim});
   dense_value_ = SeededTensor(seed + 2, dtype, {case_.kv_len, case_.kv_heads, case_.value_dim});
-  ResizeValues();
+  Resize(dense_value_);
+  if (case_.residual != 0) {
+    dense_residual_ =
+        SeededTensor(seed + 3, Dtype::kF32, {case_.query_len, extents_.num_heads, case_.value_dim});
+    Resize(dense_residual_);
+  }
   for (Tensor* tensor : {&dense_key_, &dense_value_}) {
     const int64_t row = case_.kv_heads * tensor->shape()[2];
     for (int64_t key = case_.repeats; case_.repeats > 0 && key < case_.kv_len; ++key) {

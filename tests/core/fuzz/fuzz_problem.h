@@ -32,9 +32,11 @@ class FuzzProblem {
   /// The dtype of the keys and values.
   Dtype key_dtype() const { return key_.dtype; }
   Dtype output_dtype() const;
-  /// The power of two by which the values are larger than N(0, 1).
-  double value_size() const;
   KeyValueStorage storage() const;
+  /// f32 [query_len, num_heads, value_head_dim], dense: the residual of the layer's call.
+  HeadsView residual() const;
+  /// How many keys a row may attend to: those of the layer follow the sequence's.
+  int64_t num_keys() const { return extents_.kv_len + NumExtraKeys(case_); }
   /// What the double-precision reference answers, to keys and values as a cache rounds them.
   reference::AttentionResult Expected() const;
 
@@ -58,9 +60,11 @@ class FuzzProblem {
   void PoisonQuery();
   void ExpectNaN(int64_t head, int64_t row, reference::AttentionResult& result) const;
   reference::Options OptionsOfReference() const;
+  reference::Options WithExtraKeys(const reference::Options& options) const;
+  void AddResidual(std::vector<double>& output) const;
   reference::AttentionResult Reference(reference::Options options) const;
   Rotary MakeRotary();
-  void ResizeValues();
+  void Resize(Tensor& tensor) const;
   void PoisonHiddenBiases();
   void MakeTensors();
   void MakeScores();
@@ -71,7 +75,7 @@ class FuzzProblem {
   AttentionOptions options_;
   AttentionOptions dense_options_;  // biases and masks without padding, for the reference
   std::vector<std::unique_ptr<GuardedMemory>> memory_;
-  Tensor dense_query_, dense_key_, dense_value_, dense_bias_;
+  Tensor dense_query_, dense_key_, dense_value_, dense_bias_, dense_residual_;
   std::vector<uint8_t> dense_mask_;
   HeadsView query_, key_, value_;
 };

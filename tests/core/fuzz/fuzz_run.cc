@@ -7,62 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "core/kernels/onednn/isa.h"
 #include "tests/core/fuzz/fuzz_answer.h"
 #include "tests/core/fuzz/fuzz_problem.h"
+#include "tests/core/fuzz/fuzz_tolerance.h"
 #include "tests/support/golden.h"
 
 namespace attention {
 namespace {
-
-/// Whether the products are of bf16.
-bool MultipliesBf16(const FuzzCase& c) {
-  const bool is_bf16 =
-      c.cache == 2 || (c.cache == 0 && static_cast<Dtype>(c.dtype) == Dtype::kBf16);
-  return is_bf16 && ComputeDtype(Dtype::kBf16) == Dtype::kBf16;
-}
-
-/// Whether the products are of 8-bit integers.
-bool IsOf8Bits(const FuzzCase& c) {
-  return c.cache == 3 && static_cast<Similarity>(c.similarity) == Similarity::kDotProduct &&
-         MultipliesInt8();
-}
-
-bool IsPrepared(const FuzzCase& c) { return c.key_norm + c.query_norm + c.rotary != 0; }
-
-/// Largest relative L2 error of the sums, before the output is rounded.
-double ToleranceOfSums(const FuzzCase& c) {
-  double tolerance = reference::kAttentionToleranceF32;
-  const bool has_large_logits = c.scale == 3 || c.key_norm != 0 || c.query_norm != 0 ||
-                                c.rotary_scaling == 4 || c.bandwidth == 2;
-  if (has_large_logits) {
-    tolerance = 2e-6;
-  }
-  if (c.repeats > 0 && c.repeats < 8) {
-    tolerance = std::max(tolerance, 3e-6);  // the roundings of equal values do not cancel
-  }
-  if (c.alibi != 0 && c.mask != 0 && c.mask % 2 == 0) {
-    tolerance = 1e-5;  // all near keys may be hidden, and the logits of far ones are large
-  }
-  if (c.scale == 4 || c.alibi == 2) {
-    tolerance = 2e-5;
-  }
-  if (c.cache > 1 && IsPrepared(c)) {
-    // A prepared row that is rounded by the cache may be rounded to the other side here.
-    tolerance = c.cache == 2 ? 1e-3 : 5e-3;
-  }
-  if (MultipliesBf16(c)) {
-    tolerance = c.cache == 2 ? 5e-3 : reference::kAttentionToleranceBf16;
-    tolerance *= c.cache == 2 && has_large_logits ? 4 : 1;
-  }
-  return IsOf8Bits(c) ? 2e-2 : tolerance;
-}
-
-/// Largest relative L2 error, of many N(0, 1) rows.
-double ToleranceOf(const FuzzCase& c, Dtype output_dtype) {
-  constexpr double kOfRounding[] = {0, reference::kAttentionToleranceBf16, 5e-4};
-  return std::max(ToleranceOfSums(c), kOfRounding[static_cast<int>(output_dtype)]);
-}
 
 /// The sum of few values of about `size` may cancel: what it is compared with then are the values
 /// themselves.
@@ -82,17 +33,6 @@ bool IsClose(const std::vector<double>& actual, const std::vector<double>& expec
   // Behind a large sink all numbers may be smaller than those of f32.
   return difference < std::numeric_limits<float>::min() ||
          (count < 1024 && difference <= 4 * tolerance * size);
-}
-
-double WeightsToleranceOf(const FuzzCase& c) {
-  return std::max(4e-6, c.cache > 1 && IsPrepared(c) ? ToleranceOfSums(c) : 0);
-}
-
-double LogSumExpToleranceOf(const FuzzCase& c) {
-  if (MultipliesBf16(c)) {
-    return 2e-1;
-  }
-  return IsOf8Bits(c) || (c.cache > 1 && IsPrepared(c)) ? 1e-2 : 1e-5;
 }
 
 bool AreClose(const std::vector<double>& actual, const std::vector<double>& expected,
@@ -135,8 +75,9 @@ bool IsInOrder(const double* weights, const double* keys, int64_t i) {
 /// Compares the largest weights of each row with all its weights. Of equal ones any may be missing.
 bool AreLargest(const FuzzCase& c, const Answer& answer, const std::vector<double>& weights) {
   const int64_t rows = std::ssize(answer.top_keys) / c.top_k;
+  const int64_t keys = c.kv_len + NumExtraKeys(c);
   for (int64_t r = 0; r < rows; ++r) {
-    std::vector<double> left(weights.begin() + r * c.kv_len, weights.begin() + (r + 1) * c.kv_len);
+    std::vector<double> left(weights.begin() + r * keys, weights.begin() + (r + 1) * keys);
     const double* top_weights = answer.top_weights.data() + r * c.top_k;
     const double* top_keys = answer.top_keys.data() + r * c.top_k;
     if (std::ranges::any_of(left, [](double weight) { return std::isnan(weight); })) {
@@ -164,7 +105,7 @@ std::string Compare(const FuzzCase& c, const FuzzProblem& problem, const Answer&
                     const Answer& alone, const reference::AttentionResult& expected) {
   const std::vector<double> output = ToDoubles(answer.output);
   const double tolerance = ToleranceOf(c, problem.output_dtype());
-  if (!IsClose(output, expected.output, tolerance, problem.value_size())) {
+  if (!IsClose(output, expected.output, tolerance, ValueSize(c))) {
     return absl::StrCat("output: expected a relative L2 error of at most ", tolerance, ", found ",
                         reference::RelativeL2(output, expected.output));
   }
@@ -206,7 +147,7 @@ std::string CompareMerged(const FuzzCase& c, const FuzzProblem& problem,
   if (!merged.ok()) {
     return absl::StrCat("expected merged parts, found ", merged.status().ToString());
   }
-  if (!IsClose(merged->output, expected.output, 2 * ToleranceOfSums(c), problem.value_size())) {
+  if (!IsClose(merged->output, expected.output, 2 * ToleranceOfSums(c), ValueSize(c))) {
     return absl::StrCat("output: expected that of merged parts of the keys to agree, found an ",
                         "error of ", reference::RelativeL2(merged->output, expected.output));
   }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "core/kernels/attention/options.h"
+#include "core/kernels/linear/linear_weights.h"
 #include "core/tensor/dtype.h"
 #include "tests/core/fuzz/fuzz_case.h"
 
@@ -32,15 +33,39 @@ bool CanGrow(const FuzzCase& c) {
          c.query_len <= c.kv_len;
 }
 
+/// The most columns of a layer's products.
+constexpr int64_t kMostColumns = 600;
+
+int64_t ColumnsOf(const FuzzCase& c) {
+  return c.kv_heads * (c.group * (c.dim + c.value_dim) + c.dim + c.value_dim);
+}
+
+/// Drops what the rest of a layer call forbids.
+void DropWhatProductsRefuse(FuzzCase& c) {
+  if (c.layer_weights != 0 || static_cast<WeightsDtype>(c.layer_dtype) == WeightsDtype::kInt8) {
+    c.value_size = 0;  // its rows are mixed, or rounded together
+  }
+  if (c.layer_weights != 0 || c.layer_dtype != 0) {
+    c.scale = c.scale == 4 ? 3 : c.scale;
+  }
+  c.extra_keys = c.cache != 0 ? 0 : c.extra_keys;
+  const auto output_dtype = static_cast<Dtype>(c.output_dtype == 0 ? c.dtype : c.output_dtype - 1);
+  c.residual = output_dtype != Dtype::kF32 ? std::min<int64_t>(c.residual, 1) : c.residual;
+  c.parts = NeedsLayer(c) ? 0 : c.parts;
+}
+
 void DropWhatALayerRefuses(FuzzCase& c) {
-  constexpr int64_t kMostColumns = 600;
-  const int64_t columns = c.kv_heads * (c.group * (c.dim + c.value_dim) + c.dim + c.value_dim);
+  const auto similarity = static_cast<Similarity>(c.similarity);
+  if (similarity == Similarity::kBox || similarity == Similarity::kTriangular) {
+    c.layer_weights = c.layer_dtype = 0;  // see DropWhatSimilarityRefuses
+  }
   // The compute type of a layer of f32 weights is f32.
-  if (columns > kMostColumns || static_cast<Dtype>(c.dtype) == Dtype::kBf16) {
+  if (ColumnsOf(c) > kMostColumns ||
+      (static_cast<Dtype>(c.dtype) == Dtype::kBf16 && c.layer_dtype == 0)) {
     c.layer = 0;
   }
   if (c.layer == 0) {
-    c.slices = 0;
+    c.slices = c.layer_weights = c.layer_dtype = c.extra_keys = c.residual = 0;
     return;
   }
   // A product with the identity makes a row of NaN of one NaN.
@@ -53,6 +78,7 @@ void DropWhatALayerRefuses(FuzzCase& c) {
   if (c.layer == 2 && (c.cache == 0 || !CanGrow(c))) {
     c.query_cut = 0;
   }
+  DropWhatProductsRefuse(c);
 }
 
 void DropWhatNeedsAnother(FuzzCase& c) {
@@ -94,11 +120,18 @@ void DropWhatNeedsAnother(FuzzCase& c) {
   }
 }
 
+/// Whether the reference would take more than some 30 ms.
+bool IsLong(const FuzzCase& c) {
+  const bool has_products = c.layer != 0 && (c.layer_weights != 0 || c.layer_dtype != 0);
+  const int64_t columns = has_products ? std::min(ColumnsOf(c), kMostColumns) : 0;
+  return c.query_len * c.kv_len * c.kv_heads * c.group * (c.dim + c.value_dim) > 20'000'000 ||
+         (c.query_len + c.kv_len) * columns * columns > 40'000'000;
+}
+
 }  // namespace
 
 FuzzCase Valid(FuzzCase c) {
-  // What the reference may cost: some 30 ms.
-  while (c.query_len * c.kv_len * c.kv_heads * c.group * (c.dim + c.value_dim) > 20'000'000) {
+  while (IsLong(c)) {
     int64_t& longest = c.query_len > c.kv_len ? c.query_len : c.kv_len;
     longest /= 2;
   }

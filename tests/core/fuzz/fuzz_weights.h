@@ -1,0 +1,38 @@
+// The weights of a random case's layer.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/layers/multi_head_attention.h"
+#include "tests/core/fuzz/fuzz_case.h"
+
+namespace attention {
+
+/// A linear map of the layer.
+struct FuzzMap {
+  int64_t in_features = 0;
+  int64_t out_features = 0;
+  std::vector<float> weights = {};  // [out_features, in_features]
+  std::vector<float> bias = {};     // [out_features] or empty
+};
+
+struct FuzzWeights {
+  explicit FuzzWeights(const FuzzCase& c);
+
+  absl::StatusOr<std::unique_ptr<MultiHeadAttention>> MakeLayer() const;
+  /// The dtype of the rows of the layer's products.
+  Dtype compute() const;
+
+  WeightsDtype dtype = WeightsDtype::kF32;
+  MultiHeadAttentionShape shape;
+  /// The column at which the heads of a row's key begin, which those of its value follow. The
+  /// heads of the query begin at column 0.
+  int64_t key_column = 0;
+  FuzzMap query, key, value, output;
+  std::vector<float> extra_key, extra_value;
+  bool has_zero_key = false;
+};
+
+}  // namespace attention
