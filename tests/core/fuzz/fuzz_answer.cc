@@ -129,6 +129,10 @@ class Computation {
   absl::Status RunBatch(const AttentionSequence& sequence, int64_t row, bool is_cancelled) {
     if (way_.layer != 0) {
       KvCache* cache = way_.cache != 0 ? &cache_.cache() : nullptr;
+      if (way_.cache_budget != 0) {
+        RETURN_IF_ERROR(cache_.budget().ExpectRefusal(
+            *cache, [&] { return layer_.RunTooLong(*cache, workspace_); }));
+      }
       return layer_.Run({sequence, row, cache, is_cancelled}, workspace_);
     }
     RowsCallback on_rows;
@@ -172,7 +176,7 @@ FuzzCase Alone(const FuzzCase& c) {
   FuzzCase alone = c;
   alone.threads = 1;
   alone.mates = alone.block = alone.cancelled = alone.cache_cut = alone.query_cut = 0;
-  alone.bad_mates = alone.cache_history = 0;
+  alone.bad_mates = alone.cache_history = alone.cache_budget = 0;
   alone.small_pages = alone.grows = alone.slices = 0;
   alone.residual = std::min<int64_t>(c.residual, 1);
   alone.weights = c.weights != 0 || c.top_k > 0 ? 1 : 0;

@@ -7,19 +7,34 @@
 #include "core/runtime/status_macros.h"
 
 namespace attention {
+namespace {
+
+KvCacheShape ShapeOf(const FuzzProblem& problem, const FuzzCase& way) {
+  const reference::Extents& e = problem.extents();
+  KvCacheShape shape{e.num_kv_heads, e.head_dim, e.value_head_dim, problem.storage()};
+  shape.page_tokens = way.small_pages != 0 ? 512 : shape.page_tokens;
+  return shape;
+}
+
+}  // namespace
+
+FuzzCache::FuzzCache(FuzzProblem& problem, const FuzzCase& way)
+    : problem_(problem), way_(way), shape_(ShapeOf(problem, way)), budget_(problem, way, shape_) {}
 
 absl::StatusOr<KvCache> FuzzCache::NewCache() const {
-  const reference::Extents& e = problem_.extents();
-  KvCacheShape shape{e.num_kv_heads, e.head_dim, e.value_head_dim, problem_.storage()};
-  shape.page_tokens = way_.small_pages != 0 ? 512 : shape.page_tokens;
-  return KvCache::Create(shape);
+  return KvCache::Create(shape_, budget_.memory());
 }
 
 absl::Status FuzzCache::Fill(KvCache& cache, int64_t end) const {
   const KeyPreparation preparation{problem_.options().key_norm, problem_.options().rotary};
   const int64_t step = way_.cache_cut == 0 ? std::max<int64_t>(end, 1) : way_.cache_cut;
+  int64_t tried_block = -1;
   while (cache.length() < end) {
     const int64_t key = cache.length();
+    if (way_.cache_budget != 0 && key / 64 != tried_block) {
+      RETURN_IF_ERROR(budget_.TryRefusals(cache));
+      tried_block = key / 64;
+    }
     const int64_t count = std::min(step, end - key);
     RETURN_IF_ERROR(cache.Append(SliceTokens(problem_.key(), key, count),
                                  SliceTokens(problem_.value(), key, count), preparation));
@@ -32,10 +47,10 @@ absl::Status FuzzCache::AppendUntil(int64_t end) { return Fill(*cache_, end); }
 /// Appends tokens that are not numbers.
 absl::Status FuzzCache::AppendJunk(KvCache& cache) const {
   const reference::Extents& e = problem_.extents();
-  constexpr int64_t kTokens = 70;
   return cache.Append(
-      problem_.NewRows(problem_.key_dtype(), {kTokens, e.num_kv_heads, e.head_dim}, true),
-      problem_.NewRows(problem_.key_dtype(), {kTokens, e.num_kv_heads, e.value_head_dim}, true));
+      problem_.NewRows(problem_.key_dtype(), {kJunkTokens, e.num_kv_heads, e.head_dim}, true),
+      problem_.NewRows(problem_.key_dtype(), {kJunkTokens, e.num_kv_heads, e.value_head_dim},
+                       true));
 }
 
 absl::Status FuzzCache::MakeForks(int64_t end) {

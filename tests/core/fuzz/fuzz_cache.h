@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "core/attention/kv_cache.h"
+#include "tests/core/fuzz/fuzz_budget.h"
 #include "tests/core/fuzz/fuzz_case.h"
 #include "tests/core/fuzz/fuzz_problem.h"
 
@@ -14,12 +15,13 @@ namespace attention {
 class FuzzCache {
  public:
   /// Borrows both.
-  FuzzCache(FuzzProblem& problem, const FuzzCase& way) : problem_(problem), way_(way) {}
+  FuzzCache(FuzzProblem& problem, const FuzzCase& way);
 
   /// Makes the cache with keys up to `end`, by the history of the case.
   absl::Status Make(int64_t end);
   /// Appends the problem's keys up to `end`.
   absl::Status AppendUntil(int64_t end);
+  const FuzzBudget& budget() const { return budget_; }
   /// REQUIRES: Make was called.
   KvCache& cache() { return *cache_; }
 
@@ -32,6 +34,8 @@ class FuzzCache {
 
   FuzzProblem& problem_;
   const FuzzCase& way_;
+  const KvCacheShape shape_;
+  const FuzzBudget budget_;
   std::optional<KvCache> cache_;
   std::optional<KvCache> other_;  // which has pages of cache_, or had them
 };

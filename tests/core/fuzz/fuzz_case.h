@@ -99,6 +99,7 @@ struct FuzzCase {
   int64_t cache = 0;          // 1: f32; 2: bf16; 3: 8 bits
   int64_t cache_cut = 0;      // keys of each Append; 0: all
   int64_t cache_history = 0;  // CacheHistory
+  int64_t cache_budget = 0;   // 1: what the history needs; appends that it refuses are tried
   int64_t small_pages = 0;
   int64_t grows = 0;      // the keys of a call's rows are appended before it
   int64_t query_cut = 0;  // rows of each call; 0: all

@@ -174,6 +174,7 @@ FuzzCase MakeFuzzCase(uint64_t seed) {
     FitLayer(random, c);
     ChooseLayer(random, c);
   }
+  c.cache_budget = random.Below(2);
   return Valid(c);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/runtime/status_macros.h"
+#include "tests/core/fuzz/fuzz_budget.h"
 #include "tests/core/fuzz/fuzz_mates.h"
 
 namespace attention {
@@ -163,6 +164,15 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
   RETURN_IF_ERROR(layer_->Run(layer_call, workspace));
   CopyOutput(output, call.sequence.output);
   return absl::OkStatus();
+}
+
+absl::Status FuzzLayer::RunTooLong(KvCache& cache, Workspace& workspace) {
+  const Rows row = NewRows(Dtype::kF32, 0, 1, 0, shape().d_model);
+  MutableMatrixView rows = row.view;
+  rows.rows = kTooManyTokens;
+  rows.row_stride = 0;
+  const LayerSequence sequence{.query_len = rows.rows, .output = rows, .cache = &cache};
+  return layer_->Run({.hidden_states = ReadOnly(rows), .sequences = {&sequence, 1}}, workspace);
 }
 
 }  // namespace attention

@@ -31,6 +31,8 @@ class FuzzLayer {
   };
   /// Runs the layer on the rows of the sequence and on mates. REQUIRES: Make was called.
   absl::Status Run(const Call& call, Workspace& workspace);
+  /// Runs the layer on more rows than any budget has room for. REQUIRES: Make was called.
+  absl::Status RunTooLong(KvCache& cache, Workspace& workspace);
 
  private:
   /// Rows of several sequences, one after the other.

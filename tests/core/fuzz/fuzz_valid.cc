@@ -102,7 +102,7 @@ void DropWhatNeedsAnother(FuzzCase& c) {
   // Rounded keys and large logits make other weights.
   c.scale = c.scale == 4 && c.cache > 1 ? 3 : c.scale;
   if (c.cache == 0) {
-    c.cache_cut = c.cache_history = c.small_pages = c.grows = c.key_dtype = 0;
+    c.cache_cut = c.cache_history = c.cache_budget = c.small_pages = c.grows = c.key_dtype = 0;
   }
   // The keys that come later must be hidden from the rows that are computed before.
   if (!CanGrow(c) || c.query_cut == 0 || c.layer != 0) {
