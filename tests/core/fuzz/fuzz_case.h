@@ -90,7 +90,8 @@ struct FuzzCase {
   int64_t bad_mates = 0;  // their rows are NaN
   int64_t block = 0;      // rows of a streamed block; 0: not streamed
   int64_t cancelled = 0;  // after a cancelled call on the same workspace
-  int64_t layer = 0;      // by a layer; 1: keys from a memory, 2: keys from the rows, and a cache
+  int64_t layer = 0;  // by a layer; 1: keys from a memory; 2: keys from the rows, and a cache; 3:
+                      // keys from a memory, values from another
   int64_t layer_weights = 0;  // 0: the identity; 1: random numbers, with biases
   int64_t layer_dtype = 0;    // WeightsDtype
   int64_t extra_keys = 0;     // of the layer; 1: bias_k and bias_v; 2: add_zero_attn; 3: both

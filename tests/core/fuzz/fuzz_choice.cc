@@ -144,8 +144,10 @@ void FitLayer(Random& random, FuzzCase& c) {
   }
 }
 
-/// What a layer's products are, and what it adds to the keys and to the rows.
+/// What a layer computes keys and values from, what its products are, and what it adds to the keys
+/// and to the rows.
 void ChooseLayer(Random& random, FuzzCase& c) {
+  c.layer = c.layer == 1 && random.Rarely(3) ? 3 : c.layer;
   if (random.Rarely(4)) {
     return;
   }

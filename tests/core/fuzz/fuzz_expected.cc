@@ -70,7 +70,7 @@ reference::AttentionResult FuzzProblem::Reference(reference::Options options) co
   std::optional<FuzzWeights> weights;
   if (case_.layer != 0) {
     weights.emplace(case_);
-    Project(*weights, case_.layer == 1, rows);
+    Project(*weights, rows);
     AppendExtraKeys(*weights, rows);
   }
   if (storage() != KeyValueStorage::kF32) {

@@ -62,21 +62,28 @@ FuzzLayer::Rows FuzzLayer::HiddenStates(const Call& call) {
   CopyHeads(query, rows, 0);
   if (!has_memory()) {
     const int64_t first_key = e.kv_len - e.query_len + call.row;
-    const int64_t column = e.num_heads * e.head_dim;
-    CopyHeads(SliceTokens(problem_.key(), first_key, query.tokens), rows, column);
-    CopyHeads(SliceTokens(problem_.value(), first_key, query.tokens), rows,
-              column + e.num_kv_heads * e.head_dim);
+    CopyHeads(SliceTokens(problem_.key(), first_key, query.tokens), rows, weights_->key_column);
+    CopyHeads(SliceTokens(problem_.value(), first_key, query.tokens), rows, weights_->value_column);
   }
   return rows;
 }
 
 FuzzLayer::Rows FuzzLayer::Memory() {
-  const reference::Extents& e = problem_.extents();
   const MateRows mates(way_);
-  const Rows rows =
-      NewRows(problem_.key_dtype(), mates.before, e.kv_len, mates.behind, shape().d_memory);
-  CopyHeads(problem_.key(), rows, 0);
-  CopyHeads(problem_.value(), rows, e.num_kv_heads * e.head_dim);
+  const Rows rows = NewRows(problem_.key_dtype(), mates.before, problem_.extents().kv_len,
+                            mates.behind, shape().d_memory);
+  CopyHeads(problem_.key(), rows, weights_->key_column);
+  if (!weights_->has_memory_values()) {
+    CopyHeads(problem_.value(), rows, weights_->value_column);
+  }
+  return rows;
+}
+
+FuzzLayer::Rows FuzzLayer::MemoryValues() {
+  const MateRows mates(way_);
+  const Rows rows = NewRows(problem_.key_dtype(), mates.before, problem_.extents().kv_len,
+                            mates.behind, shape().d_memory_value);
+  CopyHeads(problem_.value(), rows, weights_->value_column);
   return rows;
 }
 
@@ -151,6 +158,9 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
   layer_call.sequences = sequences;
   if (has_memory()) {
     layer_call.memory = ReadOnly(Memory().view);
+  }
+  if (weights_->has_memory_values()) {
+    layer_call.memory_values = ReadOnly(MemoryValues().view);
   }
   if (way_.block > 0 || (call.is_cancelled && way_.slices == 0)) {
     layer_call.on_rows = [&call](const RowRange&) { return !call.is_cancelled; };

@@ -42,11 +42,12 @@ class FuzzLayer {
   };
 
   const MultiHeadAttentionShape& shape() const { return weights_->shape; }
-  bool has_memory() const { return way_.layer == 1; }
+  bool has_memory() const { return weights_->has_memory; }
   Rows NewRows(Dtype dtype, int64_t before, int64_t count, int64_t behind, int64_t width);
   static void CopyHeads(const HeadsView& from, const Rows& rows, int64_t column);
   Rows HiddenStates(const Call& call);
   Rows Memory();
+  Rows MemoryValues();
   Rows Residual(const Call& call);
   std::vector<LayerSequence> Sequences(const Call& call, const Rows& output) const;
   static void CopyOutput(const Rows& output, const MutableHeadsView& to);

@@ -75,23 +75,26 @@ void ReplaceLast(const std::vector<double>& last, std::vector<double>& rows) {
 
 }  // namespace
 
-void Project(const FuzzWeights& weights, bool has_memory, FuzzRows& rows) {
-  const int64_t d_model = weights.shape.d_model;
-  const int64_t d_memory = weights.shape.d_memory;
-  const int64_t key_width = weights.key.out_features;
-  const int64_t value_width = weights.value.out_features;
-  const int64_t num_rows = std::ssize(rows.query) / weights.query.out_features;
-  std::vector<double> hidden(num_rows * d_model);
-  std::vector<double> memory(has_memory ? std::ssize(rows.key) / key_width * d_memory : 0);
-  std::vector<double>& key_rows = has_memory ? memory : hidden;
-  CopyColumns(rows.query, weights.query.out_features, 0, d_model, hidden);
-  CopyColumns(rows.key, key_width, weights.key_column, d_memory, key_rows);
-  CopyColumns(rows.value, value_width, weights.key_column + key_width, d_memory, key_rows);
-  RoundOperands(weights, d_model, hidden);
-  RoundOperands(weights, d_memory, memory);
-  rows.query = Multiply(weights.query, weights.dtype, weights.query.out_features, hidden);
-  ReplaceLast(Multiply(weights.key, weights.dtype, key_width, key_rows), rows.key);
-  ReplaceLast(Multiply(weights.value, weights.dtype, value_width, key_rows), rows.value);
+void Project(const FuzzWeights& weights, FuzzRows& rows) {
+  const FuzzMap& query = weights.query;
+  const FuzzMap& key = weights.key;
+  const FuzzMap& value = weights.value;
+  const int64_t num_rows = std::ssize(rows.query) / query.out_features;
+  const int64_t num_keys = std::ssize(rows.key) / key.out_features;
+  std::vector<double> hidden(num_rows * query.in_features);
+  std::vector<double> memory(weights.has_memory ? num_keys * key.in_features : 0);
+  std::vector<double> memory_values(weights.has_memory_values() ? num_keys * value.in_features : 0);
+  std::vector<double>& key_rows = weights.has_memory ? memory : hidden;
+  std::vector<double>& value_rows = weights.has_memory_values() ? memory_values : key_rows;
+  CopyColumns(rows.query, query.out_features, 0, query.in_features, hidden);
+  CopyColumns(rows.key, key.out_features, weights.key_column, key.in_features, key_rows);
+  CopyColumns(rows.value, value.out_features, weights.value_column, value.in_features, value_rows);
+  RoundOperands(weights, query.in_features, hidden);
+  RoundOperands(weights, key.in_features, memory);
+  RoundOperands(weights, value.in_features, memory_values);
+  rows.query = Multiply(query, weights.dtype, query.out_features, hidden);
+  ReplaceLast(Multiply(key, weights.dtype, key.out_features, key_rows), rows.key);
+  ReplaceLast(Multiply(value, weights.dtype, value.out_features, value_rows), rows.value);
 }
 
 void AppendExtraKeys(const FuzzWeights& weights, FuzzRows& rows) {

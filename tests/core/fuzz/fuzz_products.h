@@ -15,7 +15,7 @@ struct FuzzRows {
 
 /// Replaces rows from which the layer computes queries, keys and values by these. Of self-attention
 /// the last keys and values belong to the rows of the queries; those before are in a cache.
-void Project(const FuzzWeights& weights, bool has_memory, FuzzRows& rows);
+void Project(const FuzzWeights& weights, FuzzRows& rows);
 /// Appends the layer's extra keys and values.
 void AppendExtraKeys(const FuzzWeights& weights, FuzzRows& rows);
 /// The layer's first num_heads * value_head_dim columns from rows of as many.

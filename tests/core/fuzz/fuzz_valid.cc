@@ -70,10 +70,11 @@ void DropWhatALayerRefuses(FuzzCase& c) {
   }
   // A product with the identity makes a row of NaN of one NaN.
   c.poison = c.query_poison = 0;
-  if (c.query_len > c.kv_len || (c.cache == 0 && c.query_len < c.kv_len)) {
+  if (c.layer == 2 && (c.query_len > c.kv_len || (c.cache == 0 && c.query_len < c.kv_len))) {
     c.layer = 1;
   }
-  c.cache = c.layer == 1 ? 0 : c.cache;
+  c.layer = c.layer == 3 && c.dim == c.value_dim ? 1 : c.layer;  // both memories are one
+  c.cache = c.layer != 2 ? 0 : c.cache;
   c.key_dtype = 0;
   if (c.layer == 2 && (c.cache == 0 || !CanGrow(c))) {
     c.query_cut = 0;

@@ -41,7 +41,7 @@ LinearWeights Borrow(const FuzzMap& map) {
 }  // namespace
 
 FuzzWeights::FuzzWeights(const FuzzCase& c) : dtype(static_cast<WeightsDtype>(c.layer_dtype)) {
-  const bool has_memory = c.layer == 1;
+  has_memory = c.layer != 2;
   const int64_t heads = c.kv_heads * c.group;
   const int64_t key_width = c.kv_heads * c.dim;
   const int64_t value_width = c.kv_heads * c.value_dim;
@@ -54,14 +54,20 @@ FuzzWeights::FuzzWeights(const FuzzCase& c) : dtype(static_cast<WeightsDtype>(c.
            .head_dim = c.dim,
            .value_head_dim = c.value_dim};
   key_column = has_memory ? 0 : heads * c.dim;
+  value_column = key_column + key_width;
+  if (c.layer == 3) {
+    shape.d_memory = key_width;
+    shape.d_memory_value = value_width;
+    value_column = 0;
+  }
   const uint64_t seed = (static_cast<uint64_t>(c.seed) << 20) + 1000;  // others than the problem's
   query = {hidden, heads * c.dim};
   key = {shape.d_memory, key_width};
-  value = {shape.d_memory, value_width};
+  value = {has_memory_values() ? shape.d_memory_value : shape.d_memory, value_width};
   output = {heads * c.value_dim, hidden};
   Fill(c, seed, 0, query);
   Fill(c, seed + 2, key_column, key);
-  Fill(c, seed + 4, key_column + key_width, value);
+  Fill(c, seed + 4, value_column, value);
   Fill(c, seed + 6, 0, output);
   if (c.extra_keys % 2 != 0) {
     extra_key = Numbers(seed + 8, key_width, 1);
@@ -72,7 +78,8 @@ FuzzWeights::FuzzWeights(const FuzzCase& c) : dtype(static_cast<WeightsDtype>(c.
 
 Dtype FuzzWeights::compute() const {
   const int64_t context = shape.num_heads * shape.value_head_dim;
-  return RowsDtype(dtype, (shape.d_model | shape.d_memory | context) % 2 == 0);
+  return RowsDtype(dtype,
+                   (shape.d_model | shape.d_memory | shape.d_memory_value | context) % 2 == 0);
 }
 
 absl::StatusOr<std::unique_ptr<MultiHeadAttention>> FuzzWeights::MakeLayer() const {

@@ -27,9 +27,12 @@ struct FuzzWeights {
 
   WeightsDtype dtype = WeightsDtype::kF32;
   MultiHeadAttentionShape shape;
-  /// The column at which the heads of a row's key begin, which those of its value follow. The
-  /// heads of the query begin at column 0.
+  bool has_memory = false;
+  bool has_memory_values() const { return shape.has_memory_values(); }
+  /// The columns of the rows that hold keys and values at which their heads begin. The heads of the
+  /// query begin at column 0.
   int64_t key_column = 0;
+  int64_t value_column = 0;
   FuzzMap query, key, value, output;
   std::vector<float> extra_key, extra_value;
   bool has_zero_key = false;
