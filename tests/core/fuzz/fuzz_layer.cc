@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/runtime/status_macros.h"
 #include "tests/core/fuzz/fuzz_budget.h"
@@ -18,12 +19,28 @@ struct MateRows {
   int64_t before, behind;
 };
 
+/// The keys in the cache of a mate before each call.
+constexpr int64_t kMateKeys = 70;
+
 }  // namespace
 
 absl::Status FuzzLayer::Make() {
   weights_.emplace(way_);
   ASSIGN_OR_RETURN(layer_, weights_->MakeLayer());
-  return absl::OkStatus();
+  const bool has_cached_mate = way_.mates > 3 && !has_memory() && way_.extra_keys == 0;
+  return has_cached_mate ? MakeMateCache() : absl::OkStatus();
+}
+
+/// Makes one of 8 bits, which holds keys before those of the mate's rows.
+absl::Status FuzzLayer::MakeMateCache() {
+  ASSIGN_OR_RETURN(const KvCacheShape cache_shape, layer_->CacheShape(KeyValueStorage::kInt8));
+  ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(cache_shape));
+  mate_cache_.emplace(std::move(cache));
+  const reference::Extents& e = problem_.extents();
+  const auto rows = [&](int64_t width) {
+    return problem_.NewRows(Dtype::kF32, {kMateKeys, e.num_kv_heads, width}, way_.bad_mates != 0);
+  };
+  return mate_cache_->Append(rows(e.head_dim), rows(e.value_head_dim));
 }
 
 /// Zeros, but for mates that are NaN.
@@ -97,7 +114,7 @@ FuzzLayer::Rows FuzzLayer::Residual(const Call& call) {
 }
 
 /// The sequences of the call in the order of their rows.
-std::vector<LayerSequence> FuzzLayer::Sequences(const Call& call, const Rows& output) const {
+std::vector<LayerSequence> FuzzLayer::Sequences(const Call& call, const Rows& output) {
   const MateRows mates(way_);
   const AttentionSequence& sequence = call.sequence;
   std::vector<LayerSequence> sequences;
@@ -124,7 +141,10 @@ std::vector<LayerSequence> FuzzLayer::Sequences(const Call& call, const Rows& ou
   own.log_sum_exp = sequence.log_sum_exp;
   own.cache = call.cache;
   if (mates.behind > 0) {
-    add(mates.behind, mates.behind, mate_options);
+    const bool has_cache = mate_cache_.has_value();
+    const bool is_linear = mate_options.similarity == Similarity::kLinear;  // which has no caches
+    add(mates.behind, mates.behind, has_cache && is_linear ? AttentionOptions{} : mate_options);
+    sequences.back().cache = has_cache ? &*mate_cache_ : nullptr;
   }
   return sequences;
 }
@@ -171,7 +191,11 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
     layer_call.yield = [&] { return ++slices < 3 || !call.is_cancelled; };
     layer_call.slice_flops = 1;
   }
-  RETURN_IF_ERROR(layer_->Run(layer_call, workspace));
+  const absl::Status status = layer_->Run(layer_call, workspace);
+  if (mate_cache_.has_value()) {
+    RETURN_IF_ERROR(mate_cache_->Truncate(kMateKeys));
+  }
+  RETURN_IF_ERROR(status);
   CopyOutput(output, call.sequence.output);
   return absl::OkStatus();
 }

@@ -43,19 +43,21 @@ class FuzzLayer {
 
   const MultiHeadAttentionShape& shape() const { return weights_->shape; }
   bool has_memory() const { return weights_->has_memory; }
+  absl::Status MakeMateCache();
   Rows NewRows(Dtype dtype, int64_t before, int64_t count, int64_t behind, int64_t width);
   static void CopyHeads(const HeadsView& from, const Rows& rows, int64_t column);
   Rows HiddenStates(const Call& call);
   Rows Memory();
   Rows MemoryValues();
   Rows Residual(const Call& call);
-  std::vector<LayerSequence> Sequences(const Call& call, const Rows& output) const;
+  std::vector<LayerSequence> Sequences(const Call& call, const Rows& output);
   static void CopyOutput(const Rows& output, const MutableHeadsView& to);
 
   FuzzProblem& problem_;
   const FuzzCase& way_;
   std::optional<FuzzWeights> weights_;
   std::unique_ptr<MultiHeadAttention> layer_;
+  std::optional<KvCache> mate_cache_;
 };
 
 }  // namespace attention
