@@ -121,6 +121,39 @@ TEST_F(AnswerCheckTest, NeedsASeededModel) {
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"weights-from-a-file\"")));
 }
 
+TEST_F(AnswerCheckTest, AllowsForTheRoundingOfRowsThatAreWiderThanTheLayer) {
+  v1::Model model;
+  model.set_seed(1);
+  model.set_dtype(v1::BF16);
+  for (const auto set : {&v1::Model::set_num_heads, &v1::Model::set_num_kv_heads,
+                         &v1::Model::set_head_dim, &v1::Model::set_value_head_dim}) {
+    (model.*set)(2);
+  }
+  model.set_d_model(4);
+  // Without keys the answer is the bias of the output.
+  Tensor rows(Dtype::kF32, {1, 2, 4});
+  const Tensor memory(Dtype::kF32, {1, 0, 4});
+  HiddenStatesInput input;
+  input.tensor = &rows;
+  input.memory = &memory;
+  request_.input = input;
+  const SeededLayer layer = MakeSeededLayer(1, Dtype::kBf16, 4, 2, 2, 2, 2);
+  result_.output = Tensor(Dtype::kF32, {1, 2, 4});
+  const auto agreed = [&](float error) {
+    for (int i = 0; i < 8; ++i) {
+      result_.output.as<float>()[i] = layer.output_bias[i % 4] * (1 + error);
+    }
+    const absl::StatusOr<AnswerCheck> check = CheckAnswer(&model, request_, result_);
+    EXPECT_THAT(check, IsOk());
+    return check.ok() && check->agreed();
+  };
+  EXPECT_TRUE(agreed(5.2e-3f));
+  EXPECT_FALSE(agreed(6e-3f));
+  rows = rows.ConvertedTo(Dtype::kBf16);
+  EXPECT_TRUE(agreed(4.4e-3f));
+  EXPECT_FALSE(agreed(4.7e-3f));
+}
+
 TEST_F(AnswerCheckTest, RefusesTokensTheModelDoesNotHave) {
   v1::Model model;
   model.set_seed(1);
