@@ -85,7 +85,9 @@ double ToleranceOf(const FuzzCase& c, Dtype output_dtype) {
 }
 
 double WeightsToleranceOf(const FuzzCase& c) {
-  const bool is_rounded = (c.cache > 1 && IsPrepared(c)) || IsBf16Layer(c);
+  // Queries are rounded too where products with a cache of bf16 are of bf16.
+  const bool is_rounded = (c.cache > 1 && IsPrepared(c)) || IsBf16Layer(c) ||
+                          (MultipliesBf16(c) && (c.cache == 2 || IsPrepared(c)));
   return std::max(4e-6, is_rounded ? ToleranceOfSums(c) : 0);
 }
 
