@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/server/dice.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
@@ -45,70 +45,58 @@ struct RandomRequest {
   std::vector<Sequence> sequences;
 };
 
-using Random = std::mt19937;
-
-int64_t Below(Random& random, int64_t end) {
-  return static_cast<int64_t>(random() % static_cast<uint64_t>(end));
-}
-bool OneIn(Random& random, int64_t count) { return Below(random, count) == 0; }
-template <typename T>
-T OneOf(Random& random, std::initializer_list<T> values) {
-  return values.begin()[Below(random, std::ssize(values))];
+std::string AnySequenceOptions(Dice& dice) {
+  return dice.OneOf<std::string>({"", "causal: false", "causal: true", "window: 7 causal: true",
+                                  "window: 3 window_right: 2", "prefix: 5 causal: true",
+                                  "window: 2 window_dilation: 1"});
 }
 
-std::string AnySequenceOptions(Random& random) {
-  return OneOf<std::string>(random, {"", "causal: false", "causal: true", "window: 7 causal: true",
-                                     "window: 3 window_right: 2", "prefix: 5 causal: true",
-                                     "window: 2 window_dilation: 1"});
-}
-
-RandomRequest AnyRequest(Random& random) {
+RandomRequest AnyRequest(Dice& dice) {
   RandomRequest r;
-  r.seed = random();
-  r.has_model = OneIn(random, 3);
-  r.is_padded = OneIn(random, 2);
-  r.dtype = OneOf(random, {Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kF16});
+  r.seed = dice.Below(1 << 30);
+  r.has_model = dice.OneIn(3);
+  r.is_padded = dice.OneIn(2);
+  r.dtype = dice.OneOf({Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kF16});
   if (!r.has_model) {
-    r.num_kv_heads = OneOf<int64_t>(random, {1, 2, 3});
-    r.num_heads = r.num_kv_heads * OneOf<int64_t>(random, {1, 2, 4});
-    r.width = OneOf<int64_t>(random, {1, 8, 20, 64});
-    r.value_width = OneOf<int64_t>(random, {1, 16, 33});
+    r.num_kv_heads = dice.OneOf<int64_t>({1, 2, 3});
+    r.num_heads = r.num_kv_heads * dice.OneOf<int64_t>({1, 2, 4});
+    r.width = dice.OneOf<int64_t>({1, 8, 20, 64});
+    r.value_width = dice.OneOf<int64_t>({1, 16, 33});
   }
-  if (OneIn(random, 6)) {
+  if (dice.OneIn(6)) {
     r.options = "similarity: LINEAR ";
   } else {
-    const bool is_regression = OneIn(random, 5);
+    const bool is_regression = dice.OneIn(5);
     if (is_regression) {
       absl::StrAppend(&r.options,
-                      "similarity: ", OneOf<std::string>(random, {"GAUSSIAN", "BOX", "TRIANGULAR"}),
+                      "similarity: ", dice.OneOf<std::string>({"GAUSSIAN", "BOX", "TRIANGULAR"}),
                       " bandwidth: 9 ");
     } else {
-      r.has_bias = OneIn(random, 4);
-      absl::StrAppend(&r.options, OneOf<std::string>(random, {"", "softcap: 2 ", "scale: 0.7 "}));
+      r.has_bias = dice.OneIn(4);
+      absl::StrAppend(&r.options, dice.OneOf<std::string>({"", "softcap: 2 ", "scale: 0.7 "}));
     }
-    r.has_mask = OneIn(random, 4);
-    r.has_own_scores = OneIn(random, 2);
+    r.has_mask = dice.OneIn(4);
+    r.has_own_scores = dice.OneIn(2);
     absl::StrAppend(&r.options,
-                    OneOf<std::string>(random, {"", "window: 9 ", "window: 5 window_dilation: 3 ",
-                                                "window: 4 window_right: 4 ", "prefix: 3 "}));
-    if (OneIn(random, 4)) {
+                    dice.OneOf<std::string>({"", "window: 9 ", "window: 5 window_dilation: 3 ",
+                                             "window: 4 window_right: 4 ", "prefix: 3 "}));
+    if (dice.OneIn(4)) {
       r.global_tokens = {0, 4};
     }
     absl::StrAppend(&r.options,
-                    OneOf<std::string>(random, {"", "", "return_log_sum_exp: true ",
-                                                "return_weights: true ", "weights_top_k: 3 "}));
+                    dice.OneOf<std::string>({"", "", "return_log_sum_exp: true ",
+                                             "return_weights: true ", "weights_top_k: 3 "}));
   }
-  absl::StrAppend(&r.options, OneOf<std::string>(random, {"", "causal: true ", "causal: false "}));
-  const bool has_sequence_options =
-      r.options.find("LINEAR") == std::string::npos && OneIn(random, 3);
-  const int64_t count = 1 + Below(random, 5);
-  const int64_t longest = OneOf<int64_t>(random, {3, 20, 150});
+  absl::StrAppend(&r.options, dice.OneOf<std::string>({"", "causal: true ", "causal: false "}));
+  const bool has_sequence_options = r.options.find("LINEAR") == std::string::npos && dice.OneIn(3);
+  const int64_t count = 1 + dice.Below(5);
+  const int64_t longest = dice.OneOf<int64_t>({3, 20, 150});
   for (int64_t i = 0; i < count; ++i) {
     Sequence sequence;
-    sequence.rows = Below(random, longest + 1);
-    sequence.keys = r.has_model ? sequence.rows : 5 + Below(random, longest + 1);
+    sequence.rows = dice.Below(longest + 1);
+    sequence.keys = r.has_model ? sequence.rows : 5 + dice.Below(longest + 1);
     sequence.offset = sequence.keys - sequence.rows;
-    sequence.options = has_sequence_options ? AnySequenceOptions(random) : "";
+    sequence.options = has_sequence_options ? AnySequenceOptions(dice) : "";
     r.sequences.push_back(sequence);
   }
   // Someone must have tokens at the global positions.
@@ -315,11 +303,11 @@ struct Asked {
 };
 
 Asked AskMany(const InProcessServer& server, uint32_t seed, int count) {
-  Random random(seed);
+  Dice dice(seed);
   AttendClient client(server.NewChannel());
   Asked asked;
   for (int i = 0; i < count; ++i) {
-    asked.requests.push_back(AnyRequest(random));
+    asked.requests.push_back(AnyRequest(dice));
     asked.whole.push_back(Ask(client, asked.requests.back()));
     asked.streamed.push_back(AskStreamed(client, asked.requests.back()));
   }

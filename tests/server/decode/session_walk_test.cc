@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/decode/session_kinds.h"
+#include "tests/server/dice.h"
 #include "tests/server/models/golden_server.h"
 #include "tests/server/prefix_requests.h"
 #include "tests/support/eventually.h"
@@ -42,22 +42,6 @@ struct Seen {
   int64_t refused = 0;
   int64_t cached_tokens = 0;
   int64_t resumed = 0;
-};
-
-class Dice {
- public:
-  explicit Dice(uint32_t seed) : engine_(seed) {}
-  int64_t Below(int64_t end) {
-    return static_cast<int64_t>(engine_() % static_cast<uint64_t>(end));
-  }
-  bool OneIn(int64_t count) { return Below(count) == 0; }
-  template <typename T>
-  T OneOf(std::initializer_list<T> values) {
-    return values.begin()[Below(std::ssize(values))];
-  }
-
- private:
-  std::mt19937 engine_;
 };
 
 /// One of the texts with which requests begin.
@@ -394,6 +378,7 @@ TEST(SessionWalkTest, AnswersHaveTheBitsOfTheWholeSequence) {
     }
     // How many are refused depends on which answers come first.
     RecordProperty("refused", static_cast<int>(seen.refused));
+    EXPECT_LT(seen.refused, seen.answers / 2);
     EXPECT_GT(seen.cached_tokens, 0);
     EXPECT_GT(seen.resumed, 0);
     return;
