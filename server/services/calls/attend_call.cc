@@ -35,7 +35,8 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   has_begun_ = true;
-  record_.arrival = computed_ = arrival_ = steady_clock::now();
+  record_.arrival = computed_ = steady_clock::now();
+  cancellation_.Begin(record_.arrival);
   PostWithRetries([this] { PostNext(); });
   environment_.access.CountCall(context_);
   metadata_ = IdentifyCall(context_);
@@ -172,13 +173,6 @@ void AttendCall::OnDone(bool) {
   }
 }
 
-void AttendCall::set_cancelled() {
-  if (!is_cancelled_ && IsCancelledByDeadline(context_, arrival_)) {
-    is_past_deadline_ = true;
-  }
-  is_cancelled_ = true;
-}
-
 void AttendCall::SetComputed(const BatchStats& stats) {
   computed_ = steady_clock::now();
   Record(stats, record_);
@@ -245,14 +239,12 @@ void AttendCall::Settle() {
     Record(metadata_, record_);
     if (record_.status.ok() && is_given_up_) {
       record_.status = ReplyNotRead();
-    } else if (record_.status.ok() && is_cancelled_) {
+    } else if (record_.status.ok() && is_cancelled()) {
       record_.status = absl::CancelledError("the caller cancelled while the answer was sent");
-    } else if (lacks_message_ && is_cancelled_) {
+    } else if (lacks_message_ && is_cancelled()) {
       record_.status = absl::CancelledError("the caller cancelled while the request was received");
     }
-    if (is_past_deadline_) {
-      record_.status = AfterDeadline(record_.status);
-    }
+    record_.status = cancellation_.Explain(record_.status);
     RecordPeer(context_, record_);
     environment_.observer.OnEnd(std::move(record_));
   });

@@ -16,6 +16,7 @@
 #include "server/scheduling/executor.h"
 #include "server/scheduling/gate.h"
 #include "server/services/calls/call_metadata.h"
+#include "server/services/calls/cancellation.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/services/calls/headers_first.h"
 #include "server/services/calls/idle_watch.h"
@@ -58,7 +59,7 @@ class AttendCall : public AttendSink,
                    public std::enable_shared_from_this<AttendCall> {
  public:
   ~AttendCall() override;
-  bool is_cancelled() const override { return is_cancelled_; }
+  bool is_cancelled() const override { return cancellation_.is_set(); }
   std::function<void()> GiveUp() override;
   /// Ends the call, unless it is ending already. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
@@ -105,7 +106,7 @@ class AttendCall : public AttendSink,
   void RunOnSideThread(int64_t cost, std::function<void()> run);
 
   /// Notes that the client is gone. Does not throw.
-  void set_cancelled();
+  void set_cancelled() { cancellation_.Set(context_); }
   v1::Summary SummaryOf(const BatchStats& stats) const;
   const CallMetadata& metadata() const { return metadata_; }
   const Caller& caller() const { return metadata_.caller; }
@@ -149,10 +150,8 @@ class AttendCall : public AttendSink,
   TimePoint deadline_ = TimePoint::max();
   TimePoint computed_;
   RequestRecord record_;
-  std::unique_ptr<HeldBytes> held_;             // held until the request is planned
-  TimePoint arrival_;                           // set before anything can cancel the call
-  std::atomic<bool> is_past_deadline_ = false;  // set before is_cancelled_
-  std::atomic<bool> is_cancelled_ = false;
+  std::unique_ptr<HeldBytes> held_;  // held until the request is planned
+  Cancellation cancellation_;
   std::atomic<bool> is_given_up_ = false;
 };
 

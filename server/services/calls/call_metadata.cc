@@ -17,8 +17,6 @@ namespace attention {
 namespace {
 
 constexpr size_t kMaxValueBytes = 128;
-// The most by which a client's rounding of its deadline is allowed for.
-constexpr std::chrono::seconds kMaxRounding{1};
 constexpr int64_t kLastSecond = std::numeric_limits<int64_t>::max() / 1'000'000'000;
 
 std::string ValueOf(const grpc::ServerContext& context, const char* key) {
@@ -159,21 +157,6 @@ TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now) {
   }
   return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                    deadline - std::chrono::system_clock::now());
-}
-
-bool IsCancelledByDeadline(const grpc::ServerContext& context, TimePoint begin) {
-  const TimePoint now = std::chrono::steady_clock::now();
-  const TimePoint deadline = SteadyDeadline(context, now);
-  if (deadline == TimePoint::max()) {
-    return false;
-  }
-  return deadline - now <= std::min<TimePoint::duration>((deadline - begin) / 64, kMaxRounding);
-}
-
-absl::Status AfterDeadline(const absl::Status& status) {
-  return absl::IsCancelled(status)
-             ? absl::DeadlineExceededError("the deadline passed before the answer was sent")
-             : status;
 }
 
 }  // namespace attention

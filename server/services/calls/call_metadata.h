@@ -61,12 +61,4 @@ std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& meta
 /// Returns the call's deadline by the steady clock; TimePoint::max() without one.
 TimePoint SteadyDeadline(const grpc::ServerContext& context, TimePoint now);
 
-/// Returns whether a call that began at `begin` and is cancelled now is so because of its deadline.
-/// Its client ends it too, and a little earlier than the server's clock says: clients round the
-/// deadline that they send up, by at most a hundredth.
-bool IsCancelledByDeadline(const grpc::ServerContext& context, TimePoint begin);
-/// Returns the status to record for a request of such a call: CANCELLED becomes DEADLINE_EXCEEDED,
-/// any other status stays.
-absl::Status AfterDeadline(const absl::Status& status);
-
 }  // namespace attention

@@ -42,7 +42,8 @@ class CompletionTag {
 /// A tag that calls a member function of a call, and keeps the call alive during the operation.
 /// Call derives from std::enable_shared_from_this.
 ///
-/// An exception of the function becomes Call::OnFailure(status), which ends this call only, once.
+/// With Follow, the event of one tag is handled after that of another, never beside it. An
+/// exception of the function becomes Call::OnFailure(status), which ends this call only, once.
 template <typename Call>
 class CallTag final : public CompletionTag {
  public:
@@ -56,6 +57,12 @@ class CallTag final : public CompletionTag {
   }
   /// Releases the call. REQUIRES: the operation was not started, or will never complete.
   void Disarm() { keep_alive_.reset(); }
+  /// Makes this tag's event wait until that of `leader` is handled, by the leader's thread.
+  /// REQUIRES: neither tag is armed; each is armed once; the two belong to one call.
+  void Follow(CallTag& leader) {
+    leader.follower_ = this;
+    is_follower_ = true;
+  }
   /// Calls start(tag), which starts one operation. If that throws, the tag is not armed any more.
   template <typename Start>
   void ArmFor(Start start) {
@@ -70,6 +77,28 @@ class CallTag final : public CompletionTag {
 
  private:
   void OnEvent(bool ok) override {
+    if (is_follower_) {
+      ok_ = ok;
+      HandleAsSecond();
+      return;
+    }
+    CallTag* const follower = follower_;
+    const std::shared_ptr<void> keep_alive = follower != nullptr ? keep_alive_ : nullptr;
+    Handle(ok);
+    if (follower != nullptr) {
+      follower->HandleAsSecond();
+    }
+  }
+
+  /// Called for the follower when its event has come, and when its leader's is handled: the second
+  /// of these calls handles the follower's event.
+  void HandleAsSecond() {
+    if (num_ready_.fetch_add(1) == 1) {
+      Handle(ok_);
+    }
+  }
+
+  void Handle(bool ok) {
     const std::shared_ptr<void> keep_alive = std::move(keep_alive_);
     const absl::Status status = ContainVoid("the call", [&] { (call_->*handler_)(ok); });
     if (!status.ok()) {
@@ -80,12 +109,18 @@ class CallTag final : public CompletionTag {
   Call* const call_;
   void (Call::* const handler_)(bool ok);
   std::shared_ptr<void> keep_alive_;
+  CallTag* follower_ = nullptr;  // its event waits for this tag's
+  bool is_follower_ = false;
+  bool ok_ = false;                 // of a follower's event
+  std::atomic<int> num_ready_ = 0;  // of a follower: its event and its leader's
 };
 
-/// Calls request(tag), which starts to wait for a client. Arms the tag of the call's end too. If
-/// that throws, neither tag is armed any more.
+/// Calls request(tag), which starts to wait for a client. Arms the tag of the call's end too, which
+/// follows: when a client comes and goes at once, the queue delivers both on two threads. If
+/// request throws, neither tag is armed any more.
 template <typename Call, typename Request>
 void ArmForClient(CallTag<Call>& on_done, CallTag<Call>& on_request, Request request) {
+  on_done.Follow(on_request);
   on_done.ArmFor([&](void*) { on_request.ArmFor(request); });
 }
 

@@ -60,9 +60,8 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
       record.status = ReplyNotRead();
-    } else if (is_past_deadline_) {
-      record.status = AfterDeadline(record.status);
     }
+    record.status = cancellation_.Explain(record.status);
     RecordPeer(context_, record);
     environment_.observer.OnEnd(std::move(record));
   });
@@ -90,16 +89,9 @@ void DuplexCall::DropQueue() {
   }
 }
 
-void DuplexCall::SetCancelled() {
-  if (!is_cancelled_ && IsCancelledByDeadline(context_, arrival_)) {
-    is_past_deadline_ = true;
-  }
-  is_cancelled_ = true;
-}
-
 void DuplexCall::OnWritten(bool ok) {
   if (!ok) {
-    SetCancelled();
+    cancellation_.Set(context_);
   }
   const auto size_bytes = static_cast<int64_t>(writing_.bytes.Length());
   Outgoing written = std::exchange(writing_, Outgoing());
@@ -114,7 +106,7 @@ void DuplexCall::OnWritten(bool ok) {
 
 void DuplexCall::OnDone(bool) {
   if (context_.IsCancelled()) {
-    SetCancelled();
+    cancellation_.Set(context_);
     Advance();
   }
   EndWhenBothAreKnown();
@@ -129,12 +121,12 @@ void DuplexCall::OnFinish(bool ok) {
 // OnFinish come in either order, on any two threads.
 void DuplexCall::EndWhenBothAreKnown() {
   if (ends_known_.fetch_add(1) == 1) {
-    OnEnd(is_finished_ && is_closed_by_client_ && !is_cancelled_);
+    OnEnd(is_finished_ && is_closed_by_client_ && !is_cancelled());
   }
 }
 
 void DuplexCall::Advance() {
-  if (is_cancelled_) {
+  if (is_cancelled()) {
     DropQueue();
   }
   const std::optional<Steps> steps = NextSteps();
@@ -167,7 +159,7 @@ std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
     return std::nullopt;
   }
   Steps steps;
-  steps.reads = MayRead() && !is_cancelled_;
+  steps.reads = MayRead() && !is_cancelled();
   is_reading_ = is_reading_ || steps.reads;
   steps.writes = !is_writing_ && !queue_.empty();
   if (steps.writes) {
@@ -176,7 +168,7 @@ std::optional<DuplexCall::Steps> DuplexCall::NextSteps() {
     is_writing_ = true;
   }
   // The call may end while a read waits for the client, which then fails.
-  const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled_));
+  const bool is_over = closed_.has_value() || (!is_reading_ && (has_read_all_ || is_cancelled()));
   if (is_over && running_ == 0 && !is_writing_ && queue_.empty()) {
     has_ended_ = true;
     is_closed_by_client_ = has_read_all_;
@@ -208,7 +200,7 @@ void DuplexCall::StartEnd(const absl::Status& status) {
 }
 
 void DuplexCall::Abandon(const absl::Status& status) noexcept {
-  SetCancelled();
+  cancellation_.Set(context_);
   LogFailure(status);
   ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
 }

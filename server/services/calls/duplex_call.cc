@@ -36,8 +36,9 @@ void DuplexCall::OnRequest(bool ok) {
   }
   PostWithRetries([this] { PostNext(); });
   environment_.access.CountCall(context_);
-  arrival_ = steady_clock::now();
-  deadline_ = SteadyDeadline(context_, arrival_);
+  const TimePoint arrival = steady_clock::now();
+  cancellation_.Begin(arrival);
+  deadline_ = SteadyDeadline(context_, arrival);
   metadata_ = IdentifyCall(context_);
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   const absl::Status status = ReadMetadata(context_, environment_.access, rpc_, metadata_);

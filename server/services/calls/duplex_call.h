@@ -14,6 +14,7 @@
 
 #include "core/runtime/mutex.h"
 #include "server/services/calls/attend_call.h"
+#include "server/services/calls/cancellation.h"
 #include "server/services/calls/idle_watch.h"
 
 namespace attention {
@@ -29,7 +30,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   void OnFailure(const absl::Status& status) noexcept;
   void EndIfIdleSince(TimePoint before) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
-  bool is_cancelled() const { return is_cancelled_; }
+  bool is_cancelled() const { return cancellation_.is_set(); }
   /// Returns a function that ends the call of a client that does not read answers. It may be called
   /// after the call's end.
   std::function<void()> GiveUp();
@@ -130,8 +131,6 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Inflates a compressed message.
   absl::StatusOr<grpc::ByteBuffer> InflateOnAccount(const grpc::ByteBuffer& message);
   void EndRead();
-  /// Notes that the client is gone. Does not throw.
-  void SetCancelled();
   void OnWritten(bool ok);
   void OnDone(bool ok);
   void OnFinish(bool ok);
@@ -165,14 +164,12 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   CallMetadata metadata_;
   CallMetadata message_metadata_;  // the metadata for the message that is being handled
   TimePoint deadline_ = TimePoint::max();
-  grpc::ByteBuffer message_;                    // the message that is being read
-  int64_t planning_cost_ = 0;                   // the PlanningCost of the message that was read
-  bool has_had_request_ = false;                // changed by one read at a time
-  std::unique_ptr<HeldBytes> held_;             // held while the message waits for a side thread
-  Outgoing writing_;                            // the message that is being written
-  TimePoint arrival_;                           // set before anything can cancel the call
-  std::atomic<bool> is_past_deadline_ = false;  // set before is_cancelled_
-  std::atomic<bool> is_cancelled_ = false;
+  grpc::ByteBuffer message_;         // the message that is being read
+  int64_t planning_cost_ = 0;        // the PlanningCost of the message that was read
+  bool has_had_request_ = false;     // changed by one read at a time
+  std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
+  Outgoing writing_;                 // the message that is being written
+  Cancellation cancellation_;
   std::atomic<bool> is_given_up_ = false;
   bool is_closed_by_client_ = false;  // set when the end is being sent
   std::atomic<bool> is_finished_ = false;

@@ -1,0 +1,39 @@
+#include "server/services/calls/cancellation.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace attention {
+namespace {
+
+// The most by which a client's rounding of its deadline is allowed for.
+constexpr std::chrono::seconds kMaxRounding{1};
+
+// Returns whether a call that began at `begin` and is cancelled now is so because of its deadline.
+// Its client ends it too, and a little earlier than the server's clock says: clients round the
+// deadline that they send up, by at most a hundredth.
+bool IsCancelledByDeadline(const grpc::ServerContext& context, TimePoint begin) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  const TimePoint deadline = SteadyDeadline(context, now);
+  if (deadline == TimePoint::max()) {
+    return false;
+  }
+  return deadline - now <= std::min<TimePoint::duration>((deadline - begin) / 64, kMaxRounding);
+}
+
+}  // namespace
+
+void Cancellation::Set(const grpc::ServerContext& context) {
+  if (!is_set_ && IsCancelledByDeadline(context, arrival_)) {
+    is_past_deadline_ = true;
+  }
+  is_set_ = true;
+}
+
+absl::Status Cancellation::Explain(const absl::Status& status) const {
+  return is_past_deadline_ && absl::IsCancelled(status)
+             ? absl::DeadlineExceededError("the deadline passed before the answer was sent")
+             : status;
+}
+
+}  // namespace attention
