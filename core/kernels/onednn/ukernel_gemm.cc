@@ -1,8 +1,9 @@
 #include "core/kernels/onednn/ukernel_gemm.h"
 
+#include <immintrin.h>
 #include <oneapi/dnnl/dnnl_ukernel.h>
 
-#include <atomic>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -29,12 +30,30 @@ struct DestroyBrgemm {
   void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
 };
 
-/// The number of the kernel for which the matrix unit of this thread is configured; 0: none.
-thread_local uint64_t configured_kernel = 0;
+/// The configuration of the matrix unit's registers: how many rows and columns each of them has.
+/// All zeros: none, the registers are free. It is all that kernels expect of the unit.
+struct alignas(64) TileConfig {
+  bool operator==(const TileConfig&) const = default;
+  std::array<uint8_t, 64> bytes{};
+};
 
-uint64_t NextKernel() {
-  static std::atomic<uint64_t> last = 0;
-  return ++last;
+/// That of this thread.
+thread_local TileConfig current_config;
+
+__attribute__((target("amx-tile"))) void Configure(const TileConfig& config) {
+  _tile_loadconfig(&config);
+  current_config = config;
+}
+
+/// Returns the configuration that a generated kernel needs. REQUIRES: HasMatrixUnit().
+__attribute__((target("amx-tile"))) TileConfig ConfigOf(dnnl_brgemm_t brgemm) {
+  TileConfig config;
+  ReleaseMatrixUnit();
+  if (dnnl_brgemm_set_hw_context(brgemm) == dnnl_success) {
+    _tile_storeconfig(&config);
+    dnnl_brgemm_release_hw_context();
+  }
+  return config;
 }
 
 // This uses oneDNN's C interface: the C++ one destroys a kernel whose generation failed, which
@@ -55,13 +74,16 @@ class UkernelGemm final : public Gemm {
     Check("generate", dnnl_brgemm_generate(unowned));
     brgemm_.reset(unowned);
     Check("prepare", dnnl_brgemm_get_scratchpad_size(made, &scratchpad_bytes_));
+    if (HasMatrixUnit()) {
+      config_ = ConfigOf(made);
+      needs_matrix_unit_ = config_ != TileConfig();
+    }
   }
 
   void Run(const void* a, const void* b, void* c) const override {
     static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
-    if (HasMatrixUnit() && configured_kernel != number_) {
-      Check("run", dnnl_brgemm_set_hw_context(brgemm_.get()));
-      configured_kernel = number_;
+    if (needs_matrix_unit_ && current_config != config_) {
+      Configure(config_);
     }
     Check("run", dnnl_brgemm_execute(brgemm_.get(), a, b, kNoOffsets, c, Scratchpad()));
   }
@@ -87,17 +109,18 @@ class UkernelGemm final : public Gemm {
   }
 
   const GemmShape shape_;
-  const uint64_t number_ = NextKernel();
   std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm_;
   size_t scratchpad_bytes_ = 0;
+  bool needs_matrix_unit_ = false;
+  TileConfig config_;
 };
 
 }  // namespace
 
 void ReleaseMatrixUnit() {
-  if (configured_kernel != 0) {
+  if (current_config != TileConfig()) {
     dnnl_brgemm_release_hw_context();
-    configured_kernel = 0;
+    current_config = TileConfig();
   }
 }
 
