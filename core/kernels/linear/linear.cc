@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/kernels/linear/pack_weights.h"
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/round_up.h"
 
@@ -20,6 +21,19 @@ constexpr int64_t kTileElements = kRowTile * kColumnBlock;
 /// as long as the L2 cache allows.
 constexpr int64_t kDepthChainF32 = 256;
 constexpr int64_t kDepthChain = 1024;
+
+/// A matrix unit reads the operands of many rows fast enough from the L1 cache only. It adds up
+/// tiles of kTileDepth features, so that the length of a chain of whole tiles changes no bit.
+constexpr int64_t kDepthChainMatrixUnit = 384;
+constexpr int64_t kTileDepth = 32;
+constexpr int64_t kManyRows = 32;
+
+/// Returns the length of the chains of products that are not of f32.
+int64_t ChainOf(bool int8, int64_t depth, int64_t rows) {
+  return HasMatrixUnit() && !int8 && depth % kTileDepth == 0 && rows > kManyRows
+             ? kDepthChainMatrixUnit
+             : kDepthChain;
+}
 
 /// The number of products that a thread computes one after the other: a matrix unit is configured
 /// once for those of one kernel. Each thread has at least kLeastTasks tasks, so that all end at
@@ -122,7 +136,7 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   const bool is_f32 = !is_int8() && format_.compute == Dtype::kF32;
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
-                  .chain = is_f32 ? kDepthChainF32 : kDepthChain,
+                  .chain = is_f32 ? kDepthChainF32 : ChainOf(is_int8(), in_features_, rows),
                   .widens_before = packing_ == Packing::kBf16Rows && rows > kWideningRows};
   if (is_f32 && (packing_ == Packing::kCompute || kernels.widens_before)) {
     kernels.columns = PanelColumns();

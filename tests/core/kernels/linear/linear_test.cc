@@ -20,17 +20,18 @@ constexpr int64_t kMostRows = 200;
 
 /// A map of two parts, of 1100 and 70 output channels, and rows to multiply.
 struct SeededMap {
-  explicit SeededMap(WeightsDtype dtype)
-      : rows_dtype(dtype == WeightsDtype::kBf16 ? ComputeDtype(Dtype::kBf16) : Dtype::kF32),
+  explicit SeededMap(WeightsDtype dtype, int64_t inputs_ = kInputs)
+      : inputs(inputs_),
+        rows_dtype(dtype == WeightsDtype::kBf16 ? ComputeDtype(Dtype::kBf16) : Dtype::kF32),
         weights(SeededTensor(1, dtype == WeightsDtype::kBf16 ? Dtype::kBf16 : Dtype::kF32,
-                             {kOutputs + 70, kInputs})),
-        rows(SeededTensor(2, rows_dtype, {kMostRows, kInputs})),
-        linear(kInputs, Parts(), {.weights = dtype, .compute = rows_dtype}) {}
+                             {kOutputs + 70, inputs})),
+        rows(SeededTensor(2, rows_dtype, {kMostRows, inputs})),
+        linear(inputs, Parts(), {.weights = dtype, .compute = rows_dtype}) {}
 
   std::vector<PackedLinear::Part> Parts() const {
     const auto part = [this](int64_t first, int64_t count) {
       return PackedLinear::Part{
-          {ElementAt(weights.data(), weights.dtype(), first * kInputs), weights.dtype()}, count};
+          {ElementAt(weights.data(), weights.dtype(), first * inputs), weights.dtype()}, count};
     };
     return {part(0, kOutputs), part(kOutputs, 70)};
   }
@@ -42,8 +43,8 @@ struct SeededMap {
     ThreadPool pool(num_threads);
     Workspace workspace(pool);
     const OutputRows output{0, {result.data(), Dtype::kF32, count, columns, columns}};
-    linear.Run({.input = {ElementAt(rows.data(), rows_dtype, first * kInputs), rows_dtype, count,
-                          kInputs, kInputs},
+    linear.Run({.input = {ElementAt(rows.data(), rows_dtype, first * inputs), rows_dtype, count,
+                          inputs, inputs},
                 .first_part = first_part,
                 .end_part = 2,
                 .outputs = {&output, 1}},
@@ -51,6 +52,7 @@ struct SeededMap {
     return result;
   }
 
+  int64_t inputs;
   Dtype rows_dtype;
   Tensor weights;
   Tensor rows;
@@ -90,14 +92,18 @@ TEST_P(PackedLinearTest, IsTheProductOfItsChannels) {
   }
 }
 
+// The last depth makes several chains of whole tiles of a matrix unit, where many rows have shorter
+// chains than few.
 TEST_P(PackedLinearTest, ARowHasTheSameBitsWhateverIsComputedWithIt) {
-  const SeededMap map(GetParam());
-  const std::vector<float> all = map.Run(1, 0, kMostRows);
-  EXPECT_EQ(map.Run(2, 0, kMostRows), all);
-  for (const int64_t count : {1, 2, 8, 9, 64, 65}) {
-    const std::vector<float> some = map.Run(1, 70, count);
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 70 * map.linear.num_columns()))
-        << count << " rows";
+  for (const int64_t inputs : {kInputs, int64_t{1120}}) {
+    const SeededMap map(GetParam(), inputs);
+    const std::vector<float> all = map.Run(1, 0, kMostRows);
+    EXPECT_EQ(map.Run(2, 0, kMostRows), all);
+    for (const int64_t count : {1, 2, 8, 9, 32, 33, 64, 65}) {
+      const std::vector<float> some = map.Run(1, 70, count);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 70 * map.linear.num_columns()))
+          << count << " rows of " << inputs;
+    }
   }
 }
 
