@@ -45,14 +45,10 @@ __attribute__((target("amx-tile"))) void Configure(const TileConfig& config) {
   current_config = config;
 }
 
-/// Returns the configuration that a generated kernel needs. REQUIRES: HasMatrixUnit().
-__attribute__((target("amx-tile"))) TileConfig ConfigOf(dnnl_brgemm_t brgemm) {
+/// Returns that of this thread, as the processor has it.
+__attribute__((target("amx-tile"))) TileConfig ReadConfig() {
   TileConfig config;
-  ReleaseMatrixUnit();
-  if (dnnl_brgemm_set_hw_context(brgemm) == dnnl_success) {
-    _tile_storeconfig(&config);
-    dnnl_brgemm_release_hw_context();
-  }
+  _tile_storeconfig(&config);
   return config;
 }
 
@@ -75,7 +71,10 @@ class UkernelGemm final : public Gemm {
     brgemm_.reset(unowned);
     Check("prepare", dnnl_brgemm_get_scratchpad_size(made, &scratchpad_bytes_));
     if (HasMatrixUnit()) {
-      config_ = ConfigOf(made);
+      ReleaseMatrixUnit();
+      Check("prepare", dnnl_brgemm_set_hw_context(made));
+      config_ = ReadConfig();
+      dnnl_brgemm_release_hw_context();
       needs_matrix_unit_ = config_ != TileConfig();
     }
   }
