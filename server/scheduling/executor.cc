@@ -55,14 +55,16 @@ absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) co
   const int64_t own_bytes = replies_.bytes_of(account);
   const int64_t used_bytes = replies_.used_bytes();
   const bool is_share = used_bytes + std::max<int64_t>(1, bytes) <= replies_.max_bytes();
+  // Before a request is read, the bytes of its reply are not known: 0.
+  const std::string more =
+      bytes > 0 ? absl::StrCat(", ", bytes, " more would exceed the limit of ") : "; the limit is ";
   const std::string text =
-      is_share
-          ? absl::StrCat(account,
-                         " has used its share of replies that are computed or sent: ", own_bytes,
-                         " bytes, ", bytes, " more would exceed it (--max-reply-bytes)")
-          : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent, ", bytes,
-                         " more would exceed the limit of ", replies_.max_bytes(),
-                         " (--max-reply-bytes)");
+      is_share ? absl::StrCat(account, " has used its share of replies that are computed or sent: ",
+                              own_bytes, " bytes",
+                              bytes > 0 ? absl::StrCat(", ", bytes, " more would exceed it") : "",
+                              " (--max-reply-bytes)")
+               : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent", more,
+                              replies_.max_bytes(), " (--max-reply-bytes)");
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = is_share ? RefusalReason::kTenantShare : RefusalReason::kReplyBytes,
                  .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});

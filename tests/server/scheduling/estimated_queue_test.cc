@@ -65,6 +65,12 @@ TEST_F(EstimatedQueueTest, RefusesARequestThatCouldNotMeetItsDeadlineAlone) {
                        "the request takes about 40 ms, its deadline is in 30 ms"));
 }
 
+TEST_F(EstimatedQueueTest, RefusesARequestWhoseDeadlineHasPassed) {
+  EXPECT_THAT(PushDue(std::chrono::milliseconds(-1), 40),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "the deadline passed before the request was queued"));
+}
+
 TEST_F(EstimatedQueueTest, RefusesARequestThatWouldWaitTooLongForItsDeadline) {
   PushOf({}, 50);
   EXPECT_THAT(PushDue(std::chrono::milliseconds(80), 40),

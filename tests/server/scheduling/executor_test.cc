@@ -107,8 +107,8 @@ TEST(ExecutorTest, RepliesThatNobodyTakesLeaveNoRoomForMore) {
   EXPECT_THAT(larger_alone, IsOk());
   const absl::Status none = executor.CheckRoom({}, TimePoint::max());
   EXPECT_THAT(none, StatusIs(absl::StatusCode::kResourceExhausted,
-                             "replies of 2000 bytes are computed or sent, 0 more would exceed the "
-                             "limit of 1000 (--max-reply-bytes)"));
+                             "replies of 2000 bytes are computed or sent; the limit is 1000 "
+                             "(--max-reply-bytes)"));
   EXPECT_EQ(ReasonOf(none), RefusalReason::kReplyBytes);
   EXPECT_GT(RefusalOf(none)->retry_after_ms, 0);
   EXPECT_FALSE(large->is_given_up());
