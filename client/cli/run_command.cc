@@ -124,7 +124,7 @@ void AddAnswerFlags(CLI::App& command, RunFlags& flags) {
   group.Switch("--weights", flags.weights,
                "Also the attention weights: which token attends to which (attend plot draws them)");
   group.Value("--top-k", flags.top_k, "N", "Also the N largest weights of each row")
-      ->check(CLI::PositiveNumber.description(""));
+      ->check(AtLeast(1));
   group.Switch(
       "--log-sum-exp", flags.log_sum_exp,
       "Also the log-sum-exp of each row, by which answers over parts of the keys are merged");

@@ -59,12 +59,13 @@ absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) co
   const std::string more =
       bytes > 0 ? absl::StrCat(", ", bytes, " more would exceed the limit of ") : "; the limit is ";
   const std::string text =
-      is_share ? absl::StrCat(account, " has used its share of replies that are computed or sent: ",
-                              own_bytes, " bytes",
-                              bytes > 0 ? absl::StrCat(", ", bytes, " more would exceed it") : "",
-                              " (--max-reply-bytes)")
-               : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent", more,
-                              replies_.max_bytes(), " (--max-reply-bytes)");
+      is_share
+          ? absl::StrCat(
+                account, " has used its share of replies that are computed or sent: ", own_bytes,
+                " bytes", bytes > 0 ? absl::StrCat(", ", bytes, " more would exceed it") : "",
+                " (--max-reply-bytes)")
+          : absl::StrCat("replies of ", used_bytes, " bytes are computed or sent", more,
+                         replies_.max_bytes(), " (--max-reply-bytes)");
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = is_share ? RefusalReason::kTenantShare : RefusalReason::kReplyBytes,
                  .retry_after_ms = std::max(kReplyRetryMs, queue_.state().work_ns / 1'000'000)});

@@ -114,15 +114,15 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
   const int64_t left_ns = Nanoseconds(candidate.deadline - candidate.now);
   const int64_t wait_ns = WaitOf(candidate);
   if (candidate.work.alone_ns > left_ns) {
-    return Refuse(absl::StatusCode::kDeadlineExceeded,
-                  left_ns <= 0
-                      ? "the deadline passed before the request was queued"
-                      : absl::StrCat("the request takes about ",
-                                     Milliseconds(candidate.work.alone_ns),
-                                     " ms, its deadline is in ", Milliseconds(left_ns), " ms"),
-                  {.reason = RefusalReason::kDeadline,
-                   .retry_after_ms = Milliseconds(wait_ns),
-                   .estimated_wait_ms = Milliseconds(wait_ns)});
+    return Refuse(
+        absl::StatusCode::kDeadlineExceeded,
+        left_ns <= 0
+            ? "the deadline passed before the request was queued"
+            : absl::StrCat("the request takes about ", Milliseconds(candidate.work.alone_ns),
+                           " ms, its deadline is in ", Milliseconds(left_ns), " ms"),
+        {.reason = RefusalReason::kDeadline,
+         .retry_after_ms = Milliseconds(wait_ns),
+         .estimated_wait_ms = Milliseconds(wait_ns)});
   }
   if (wait_ns + candidate.work.alone_ns > left_ns) {
     return RefuseFor(candidate, RefusalReason::kDeadline,

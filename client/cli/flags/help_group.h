@@ -2,12 +2,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace attention {
@@ -27,10 +29,27 @@ auto Into(T& target) {
   return [&target](const auto& value) { target = value; };
 }
 
-/// A check for numbers from `low` to `high`, which adds nothing to `--help`.
-template <typename Number>
-CLI::Validator Within(Number low, Number high) {
-  return CLI::Range(low, high).description("");
+/// Returns a check for numbers that `accepts` returns true for. It adds nothing to `--help`.
+template <typename Predicate>
+CLI::Validator NumberThat(Predicate accepts, const std::string& expected) {
+  return CLI::Validator(
+      [accepts, expected](const std::string& text) {
+        double number = 0;
+        return CLI::detail::lexical_cast(text, number) && accepts(number)
+                   ? std::string()
+                   : absl::StrCat("expected ", expected, ", found \"", text, "\"");
+      },
+      "");
+}
+/// A check for numbers from `low` to `high`.
+inline CLI::Validator Within(double low, double high) {
+  return NumberThat([low, high](double x) { return x >= low && x <= high; },
+                    absl::StrCat("a number from ", low, " to ", high));
+}
+/// A check for integers from `low` on.
+inline CLI::Validator AtLeast(int low) {
+  return NumberThat([low](double x) { return x >= low && x < 0x1p64 && x == std::floor(x); },
+                    absl::StrCat("an integer of at least ", low));
 }
 
 /// A rule about flags that do not go together, and its error.

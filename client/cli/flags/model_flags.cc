@@ -12,7 +12,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   group
       .Value("--layer", flags.layer, "N",
              "Attention of this layer alone, before residual and norm; counts from 0")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(AtLeast(0));
   group.Value("--model-version", flags.version, "N", "Default: the highest");
   group
       .Setter<std::string>(

@@ -23,7 +23,7 @@ void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
   group.Choice("--format", flags.format, "terminal|svg|html",
                "Default: by the ending of the output's name");
   group.Default("--sequence", flags.sequence, "N", "The sequence to draw; html has all of them")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(AtLeast(0));
   group.Switch("--mean", flags.mean,
                "One map for each layer, the mean of its heads; the terminal's default unless heads "
                "are chosen");

@@ -151,8 +151,7 @@ void AddInputDetailFlags(CLI::App& command, RequestFlags& flags) {
       "Position of each sequence's first query row among its keys");
   group.Choice("--dtype", flags.dtype, "fp32|bf16|fp16",
                "Element type on the wire; default: that of the tensors (random: fp32)");
-  group.Default("--seed", flags.seed, "N", "Seed of random tensors and tokens")
-      ->check(CLI::NonNegativeNumber.description(""));
+  group.Default("--seed", flags.seed, "N", "Seed of random tensors and tokens")->check(AtLeast(0));
 }
 
 absl::StatusOr<Workload> MakeInput(const RequestFlags& flags, AttentionClient& client) {

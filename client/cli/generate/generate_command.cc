@@ -180,13 +180,13 @@ void AddChoiceFlags(CLI::App& command, GenerateFlags& flags) {
                "Of these, the most likely tokens whose probabilities add up to X")
       ->check(Within(1e-6, 1.0));
   group.Default("--seed", sampler.seed, "N", "The same seed gives the same text")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(AtLeast(0));
 }
 
 void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
   HelpGroup group(command, "When to stop");
   group.Default("--max-tokens", flags.options.max_tokens, "N", "After this many tokens")
-      ->check(CLI::PositiveNumber.description(""));
+      ->check(AtLeast(1));
   group.Parsed(
       "--stop-ids", ParseIntegers,
       [&flags](const std::vector<int64_t>& ids) {

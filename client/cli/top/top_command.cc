@@ -90,8 +90,7 @@ void AddFlags(CLI::App& command, TopFlags& flags) {
       ->check([](const std::string& text) {
         return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
       });
-  group.Value("--count", flags.count, "N", "Print this many updates, then exit")
-      ->check(CLI::PositiveNumber.description(""));
+  group.Value("--count", flags.count, "N", "Print this many updates, then exit")->check(AtLeast(1));
 }
 
 }  // namespace

@@ -66,7 +66,10 @@ TEST_F(RequestFlagsTest, RefusesTextsThatDoNotParse) {
   EXPECT_THAT(Parse({"--random-tokens=2"}), HasSubstr("expected BxS"));
   EXPECT_THAT(Parse({"--lengths=3;4"}), HasSubstr("3;4"));
   EXPECT_THAT(Parse({"--dtype=int8"}), HasSubstr("int8"));
-  EXPECT_THAT(Parse({"--seed=-1"}), HasSubstr("-1"));
+  for (const std::string text : {"-1", "x", "1.5", "99999999999999999999"}) {
+    EXPECT_EQ(Parse({"--seed=" + text}),
+              "--seed: expected an integer of at least 0, found \"" + text + "\"");
+  }
   EXPECT_THAT(Parse({"--pool=mean", "--logits"}), HasSubstr("only one of --pool and --logits"));
 }
 
