@@ -4,14 +4,16 @@
              [--filter REGEX] [--seconds S] [--rounds N]
 
 For each ONEDNN_MAX_CPU_ISA in --isas, and N rounds, runs PROGRAM --filter REGEX --seconds S behind
-COMMAND (say `taskset -c 1`), in turn with the old one where --old names it. Prints the median of the
-rounds: milliseconds, the share of the matrix peak or of a plain read, and with --old what the new
-program takes of the old one's time, where both have the case. The exit status is 1 when an answer is wrong.
+COMMAND (say `taskset -c 1`). Where --old names an old program, each case is taken in turn with it.
+Prints the median of the rounds: milliseconds, the share of the matrix peak or of a plain read, and with
+--old what the new program takes of the time that the old one took just before, where both have the case.
+The exit status is 1 when an answer is wrong.
 """
 
 import argparse
 import json
 import os
+import re
 import shlex
 import statistics
 import subprocess
@@ -21,11 +23,11 @@ import tempfile
 ISAS = "SSE41,AVX2,AVX2_VNNI,AVX512_CORE,AVX512_CORE_VNNI,AVX512_CORE_BF16"
 
 
-def run(options, program, isa):
+def run(options, program, isa, pattern, seconds):
     """The results of one run by name of the case."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = shlex.split(options.prefix) + [program, "--filter", options.filter]
-        command += ["--seconds", str(options.seconds), "--json", file.name]
+        command = shlex.split(options.prefix) + [program, "--filter", pattern]
+        command += ["--seconds", str(seconds), "--json", file.name]
         environment = dict(os.environ, ONEDNN_MAX_CPU_ISA=isa)
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
         results = json.load(open(file.name))
@@ -35,15 +37,24 @@ def run(options, program, isa):
     return {result["name"]: result for result in results}
 
 
-def median(runs, name, field):
-    return statistics.median(results[name][field] for results in runs)
+def pairs(options, isa, name):
+    """The results of a case in all rounds, new and old; no old ones if the old program lacks it."""
+    new, old = [], []
+    for _ in range(options.rounds):
+        for program, runs in ((options.old, old), (options.program, new)):
+            results = run(options, program, isa, f"^{re.escape(name)}$", options.seconds)
+            runs += [results[name]] if name in results else []
+    return new, old
 
 
-def cell(runs, old_runs, name):
-    text = f"{median(runs, name, 'median_ns') / 1e6:.3g} ms, {100 * median(runs, name, 'share'):.0f} %"
-    if old_runs and name in old_runs[0]:
-        ratio = median(runs, name, "median_ns") / median(old_runs, name, "median_ns")
-        text += f", x{ratio:.2f}"
+def median(runs, field):
+    return statistics.median(result[field] for result in runs)
+
+
+def cell(new, old):
+    text = f"{median(new, 'median_ns') / 1e6:.3g} ms, {100 * median(new, 'share'):.0f} %"
+    if old:
+        text += f", x{statistics.median(n['median_ns'] / o['median_ns'] for n, o in zip(new, old)):.2f}"
     return text
 
 
@@ -60,17 +71,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     isas = options.isas.split(",")
-    new, old = {isa: [] for isa in isas}, {isa: [] for isa in isas}
-    for _ in range(options.rounds):
-        for isa in isas:
-            if options.old:
-                old[isa].append(run(options, options.old, isa))
-            new[isa].append(run(options, options.program, isa))
+    rounds = []
+    for _ in range(1 if options.old else options.rounds):
+        seconds = 1e-3 if options.old else options.seconds
+        rounds.append({isa: run(options, options.program, isa, options.filter, seconds) for isa in isas})
     print("| case | " + " | ".join(isas) + " |")
     print("|---" * (len(isas) + 1) + "|")
-    for name in new[isas[0]][0]:
-        cells = [cell(new[isa], old[isa], name) for isa in isas]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+    for name in rounds[0][isas[0]]:
+        cells = []
+        for isa in isas:
+            new, old = pairs(options, isa, name) if options.old else ([r[isa][name] for r in rounds], [])
+            cells.append(cell(new, old))
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":
