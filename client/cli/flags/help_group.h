@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,10 +42,15 @@ CLI::Validator NumberThat(Predicate accepts, const std::string& expected) {
       },
       "");
 }
-/// A check for numbers from `low` to `high`.
-inline CLI::Validator Within(double low, double high) {
-  return NumberThat([low, high](double x) { return x >= low && x <= high; },
-                    absl::StrCat("a number from ", low, " to ", high));
+/// A check for numbers from `low` to `high`, or for integers if these are.
+template <typename Number>
+CLI::Validator Within(Number low, Number high) {
+  constexpr bool kIsInteger = std::is_integral_v<Number>;
+  return NumberThat(
+      [low, high](double x) {
+        return x >= low && x <= high && (!kIsInteger || x == std::floor(x));
+      },
+      absl::StrCat(kIsInteger ? "an integer from " : "a number from ", low, " to ", high));
 }
 /// A check for integers from `low` on.
 inline CLI::Validator AtLeast(int low) {

@@ -36,7 +36,7 @@ int64_t ChainOf(bool int8, int64_t depth, int64_t rows) {
 }
 
 /// The number of products that a thread computes one after the other: a matrix unit is configured
-/// once for those of one kernel. Each thread has at least kLeastTasks tasks, so that all end at
+/// once for all of them. Each thread has at least kLeastTasks tasks, so that all end at
 /// about the same time.
 constexpr int64_t kMostTogether = 8;
 constexpr int64_t kLeastTasks = 32;

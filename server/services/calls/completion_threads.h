@@ -57,8 +57,9 @@ class CallTag final : public CompletionTag {
   }
   /// Releases the call. REQUIRES: the operation was not started, or will never complete.
   void Disarm() { keep_alive_.reset(); }
-  /// Makes this tag's event wait until that of `leader` is handled, by the leader's thread.
-  /// REQUIRES: neither tag is armed; each is armed once; the two belong to one call.
+  /// Makes this tag's event wait until that of `leader` is handled. If it comes earlier, the
+  /// leader's thread handles it afterwards. REQUIRES: neither tag is armed; each is armed once; the
+  /// two belong to one call.
   void Follow(CallTag& leader) {
     leader.follower_ = this;
     is_follower_ = true;

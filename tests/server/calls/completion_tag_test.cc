@@ -52,56 +52,53 @@ class TaggedCall final : public std::enable_shared_from_this<TaggedCall> {
 
 using Events = std::vector<std::string>;
 
-TEST(CompletionTagTest, TheEndIsHandledAfterTheRequest) {
-  Events events;
-  auto call = std::make_shared<TaggedCall>(events);
-  TaggedCall& kept = *call;
-  kept.Await();
-  call.reset();
-  kept.request().Deliver(true);
-  kept.done().Deliver(true);
-  EXPECT_EQ(events, (Events{"request begins", "request ends", "done", "destroyed"}));
-}
-
-// A client that comes and goes at once: the end arrives while, or before, the request is handled.
-TEST(CompletionTagTest, AnEndThatComesEarlyWaitsForTheRequest) {
-  for (const bool is_before : {false, true}) {
-    Events events;
-    auto call = std::make_shared<TaggedCall>(events);
-    TaggedCall& kept = *call;
-    kept.Await();
-    call.reset();
-    if (is_before) {
-      kept.done().Deliver(true);
-      EXPECT_TRUE(events.empty());
-    } else {
-      kept.DeliverDoneWhileHandlingRequest();
-    }
-    kept.request().Deliver(true);
-    EXPECT_EQ(events, (Events{"request begins", "request ends", "done", "destroyed"}));
+class CompletionTagTest : public ::testing::Test {
+ protected:
+  /// Returns a call that waits for a client; only its tags own it.
+  TaggedCall& Await() {
+    const auto call = std::make_shared<TaggedCall>(events_);
+    call->Await();
+    return *call;
   }
+
+  Events events_;
+};
+
+TEST_F(CompletionTagTest, TheEndIsHandledAfterTheRequest) {
+  TaggedCall& call = Await();
+  call.request().Deliver(true);
+  call.done().Deliver(true);
+  EXPECT_EQ(events_, (Events{"request begins", "request ends", "done", "destroyed"}));
 }
 
-TEST(CompletionTagTest, AnEndWaitsForARequestThatFails) {
-  Events events;
-  auto call = std::make_shared<TaggedCall>(events);
-  TaggedCall& kept = *call;
-  kept.Await();
-  kept.DeliverDoneWhileHandlingRequest();
-  kept.FailOnRequest();
-  call.reset();
-  kept.request().Deliver(true);
-  EXPECT_EQ(events, (Events{"request begins", "failure", "done", "destroyed"}));
+// A client that comes and goes at once: the end arrives before the request, or while it is handled.
+TEST_F(CompletionTagTest, AnEndThatComesFirstWaitsForTheRequest) {
+  TaggedCall& call = Await();
+  call.done().Deliver(true);
+  EXPECT_TRUE(events_.empty());
+  call.request().Deliver(true);
+  EXPECT_EQ(events_, (Events{"request begins", "request ends", "done", "destroyed"}));
 }
 
-TEST(CompletionTagTest, ACallThatNoClientMakesIsDestroyed) {
-  Events events;
-  auto call = std::make_shared<TaggedCall>(events);
-  TaggedCall& kept = *call;
-  kept.Await();
-  call.reset();
-  kept.request().Deliver(false);
-  EXPECT_EQ(events, Events{"destroyed"});
+TEST_F(CompletionTagTest, AnEndThatComesMeanwhileWaitsForTheRequest) {
+  TaggedCall& call = Await();
+  call.DeliverDoneWhileHandlingRequest();
+  call.request().Deliver(true);
+  EXPECT_EQ(events_, (Events{"request begins", "request ends", "done", "destroyed"}));
+}
+
+TEST_F(CompletionTagTest, AnEndWaitsForARequestThatFails) {
+  TaggedCall& call = Await();
+  call.DeliverDoneWhileHandlingRequest();
+  call.FailOnRequest();
+  call.request().Deliver(true);
+  EXPECT_EQ(events_, (Events{"request begins", "failure", "done", "destroyed"}));
+}
+
+TEST_F(CompletionTagTest, ACallThatNoClientMakesIsDestroyed) {
+  TaggedCall& call = Await();
+  call.request().Deliver(false);
+  EXPECT_EQ(events_, Events{"destroyed"});
 }
 
 }  // namespace

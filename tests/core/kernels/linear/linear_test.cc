@@ -20,8 +20,8 @@ constexpr int64_t kMostRows = 200;
 
 /// A map of two parts, of 1100 and 70 output channels, and rows to multiply.
 struct SeededMap {
-  explicit SeededMap(WeightsDtype dtype, int64_t inputs_ = kInputs)
-      : inputs(inputs_),
+  explicit SeededMap(WeightsDtype dtype, int64_t num_inputs = kInputs)
+      : inputs(num_inputs),
         rows_dtype(dtype == WeightsDtype::kBf16 ? ComputeDtype(Dtype::kBf16) : Dtype::kF32),
         weights(SeededTensor(1, dtype == WeightsDtype::kBf16 ? Dtype::kBf16 : Dtype::kF32,
                              {kOutputs + 70, inputs})),
