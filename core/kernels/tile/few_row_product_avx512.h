@@ -70,10 +70,6 @@ enum class Prefetch {
 /// (tests/bench/RESULTS.md).
 inline bool IsZen4() { return __builtin_cpu_is("amdfam19h"); }
 
-/// Returns whether the processor is one of Intel's. It multiplies rows of f32 faster on registers
-/// of 256 bits, with their order of prefetches (tests/bench/RESULTS.md).
-inline bool IsIntel() { return __builtin_cpu_is("intel"); }
-
 /// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct StepRange {
   int64_t first_step;
@@ -192,7 +188,7 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
     return pairs::Multiply<HalfChain, true>(p);
   }
   if constexpr (std::is_same_v<Chain, F32Chain>) {
-    if (IsIntel()) {
+    if (IsIntel()) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)
       return MultiplyInHalfRegisters<HalfChain>(p);
     }
   }

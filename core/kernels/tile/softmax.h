@@ -259,8 +259,9 @@ inline float SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, RowPart ahead, T
 inline float ProbabilitiesOfRow(const SoftmaxTile& tile, int64_t r, RowPart ahead) {
 #ifdef __AVX512BF16__
   if (tile.bf16_probabilities != nullptr) {
-    uint16_t* target = tile.bf16_probabilities + r * tile.stride;
-    return SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, ToBf16{target});
+    const ToBf16 target{tile.bf16_probabilities + r * tile.stride};
+    return IsIntel() ? SoftmaxTileRow<Exp2Degree3OnIntel>(tile, r, ahead, target)
+                     : SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, target);
   }
 #endif
   float* row = tile.scores + r * tile.stride;

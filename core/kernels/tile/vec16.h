@@ -60,6 +60,22 @@ inline Vec PowerOfTwoOrZero(Vec t) {
   return PowerOfTwo<Exp2>(t);
 }
 
+#ifdef __AVX512F__
+/// Exp2Degree3 with the same bits in fewer micro-operations on Intel's processors.
+struct Exp2Degree3OnIntel : Exp2Degree3 {};
+
+template <>
+inline Vec PowerOfTwo<Exp2Degree3OnIntel>(Vec t) {
+  const Vec x = SubtractRounded(t);
+  return ScaleByPow2(Exp2Degree3::Polynomial(x), t - x);  // t - x may be -infinity here
+}
+
+template <>
+inline Vec PowerOfTwoOrZero<Exp2Degree3OnIntel>(Vec t) {
+  return PowerOfTwo<Exp2Degree3OnIntel>(t);
+}
+#endif
+
 inline Vec Exp(Vec x) {
   const Vec t = x * 1.4426950408889634f;
   return PowerOfTwoOrZero<Exp2Degree5>(IfLess(Set(127.0f), t, Set(127.0f), t));

@@ -33,6 +33,9 @@ inline Integers LoadHalves(const uint16_t* source) {
   return __builtin_bit_cast(Integers, _mm512_cvtepu16_epi32(halves));
 }
 
+/// Returns whether the processor is one of Intel's.
+inline bool IsIntel() { return __builtin_cpu_is("intel"); }
+
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
 /// Loads the first `count` < 16 elements and reads no further; the remaining lanes are `other`.
@@ -55,6 +58,10 @@ inline Vec Sqrt(Vec v) { return _mm512_sqrt_ps(v); }
 
 /// Rounds to the nearest integer, ties to even.
 inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
+
+/// Returns v - Round(v), and 0 for infinity. On Intel's processors that is one micro-operation, where
+/// Round alone takes two.
+inline Vec SubtractRounded(Vec v) { return _mm512_reduce_ps(v, 8); }
 
 constexpr bool kScaleByPow2NeedsFinite = true;
 

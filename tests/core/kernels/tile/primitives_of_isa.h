@@ -36,6 +36,13 @@ constexpr VectorPrimitives MakePrimitives() {
             MapVectors(source, count, target,
                        [](Vec x) { return PowerOfTwoOrZero<Exp2Degree3>(x); });
           },
+#ifdef __AVX512F__
+      .rough_power_of_two_on_intel =
+          [](const float* source, int64_t count, float* target) {
+            MapVectors(source, count, target,
+                       [](Vec x) { return PowerOfTwoOrZero<Exp2Degree3OnIntel>(x); });
+          },
+#endif
       .tanh =
           [](const float* source, int64_t count, float* target) {
             MapVectors(source, count, target, [](Vec x) { return Tanh(x); });

@@ -197,5 +197,28 @@ TEST_P(VectorMathTest, SoftmaxOfARowWithNanIsNan) {
   }
 }
 
+// Softmax computes 2^x in two ways on AVX-512, and the processor's maker decides which one. Both run
+// here, whoever made it.
+TEST(PowerOfTwoOnIntelTest, HasTheBitsOfTheOtherWay) {
+  std::vector<float> numbers = Between(-170, 127, 200001);
+  for (int k = -320; k < 254; ++k) {  // integers, and the middle of two
+    numbers.push_back(0.5f * static_cast<float>(k));
+  }
+  numbers.insert(numbers.end(), {-0.0f, -1e6f, Limits::lowest(), -Limits::infinity()});
+  int sets = 0;
+  for (const InstructionSet& set : InstructionSets()) {
+    const MapFloats on_intel = set.primitives->rough_power_of_two_on_intel;
+    if (on_intel == nullptr || !set.in_processor) {
+      continue;
+    }
+    ++sets;
+    EXPECT_EQ(Map(on_intel, numbers), Map(set.primitives->rough_power_of_two, numbers)) << set.name;
+    EXPECT_TRUE(std::isnan(Map(on_intel, {Limits::quiet_NaN()}).front())) << set.name;
+  }
+  if (sets == 0) {
+    GTEST_SKIP() << "the processor has no AVX-512";
+  }
+}
+
 }  // namespace
 }  // namespace attention
