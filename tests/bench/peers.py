@@ -90,22 +90,25 @@ def kernels(threads):
 
     torch.set_num_threads(threads)
     rng = np.random.default_rng(1)
+    dtypes = ((torch.float32, "f32"), (torch.bfloat16, "bf16"))
     for seq_len, heads, width, causal in ATTENTION:
-        name = f"attention/f32/B1_S{seq_len}_H{heads}_D{width}" + ("/causal" if causal else "")
+        suffix = f"B1_S{seq_len}_H{heads}_D{width}" + ("/causal" if causal else "")
         flop = 4 * heads * seq_len**2 * width * (0.5 if causal else 1)
-        q, k, v = (torch.randn(1, heads, seq_len, width) for _ in range(3))
-        with torch.inference_mode():
-            report("torch", name, flop, median_ms(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)))
+        for dtype, label in dtypes:
+            q, k, v = (torch.randn(1, heads, seq_len, width, dtype=dtype) for _ in range(3))
+            attend = torch.nn.functional.scaled_dot_product_attention
+            with torch.inference_mode():
+                report("torch", f"attention/{label}/" + suffix, flop, median_ms(lambda: attend(q, k, v, is_causal=causal)))
         run = ort_attention(heads, causal, threads)
         feeds = {n: rng.standard_normal((1, seq_len, heads * width), dtype=np.float32) for n in "qkv"}
-        report("onnxruntime", name, flop, median_ms(lambda: run(**feeds)))
+        report("onnxruntime", "attention/f32/" + suffix, flop, median_ms(lambda: run(**feeds)))
     for seq_len, d_model, heads, causal in LAYERS:
         suffix = f"B1_S{seq_len}_E{d_model}_H{heads}" + ("/causal" if causal else "")
         flop = 8 * seq_len * d_model**2 + 4 * seq_len**2 * d_model * (0.5 if causal else 1)
         x = rng.standard_normal((1, seq_len, d_model), dtype=np.float32)
         run = ort_layer(d_model, heads, causal, threads)
         report("onnxruntime", "layer/f32/" + suffix, flop, median_ms(lambda: run(x=x)))
-        for dtype, label in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
+        for dtype, label in dtypes:
             layer = torch_layer(d_model, heads, causal, seq_len, dtype)
             t = torch.from_numpy(x).to(dtype)
             with torch.inference_mode():
