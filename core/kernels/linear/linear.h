@@ -94,6 +94,7 @@ class PackedLinear {
   static Packing PackingOf(const Format& format);
 
   bool is_int8() const { return packing_ == Packing::kInt8; }
+  LinearWeights WeightsOf(const Part& part) const;
   int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
   size_t BlockBytes() const;

@@ -31,6 +31,15 @@ PackedLinear::Packing PackedLinear::PackingOf(const Format& format) {
                                                             : Packing::kCompute;
 }
 
+/// Returns the weights of the part with their stride.
+LinearWeights PackedLinear::WeightsOf(const Part& part) const {
+  LinearWeights weights = part.weights;
+  if (weights.stride == 0) {
+    weights.stride = weights.is_transposed ? part.out_features : in_features_;
+  }
+  return weights;
+}
+
 /// Returns the size of packed weights, 8-bit ones without their scales.
 int64_t PackedLinear::BytesOf(int64_t weights) const {
   switch (packing_) {
@@ -66,10 +75,11 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   for (int64_t i = 0; i < std::ssize(parts); ++i) {
     const Part& part = parts[i];
     const int64_t step = format_.is_gated ? 2 : 1;
+    const LinearWeights weights = WeightsOf(part);
     int64_t block = format_.is_gated ? i : columns_[i] / kColumnBlock;
     for (int64_t first = 0; first < part.out_features; first += kColumnBlock, block += step) {
       const int64_t count = std::min(kColumnBlock, part.out_features - first);
-      const ChannelBlock channels{part.weights, in_features_, first, count};
+      const ChannelBlock channels{weights, in_features_, first, count};
       if (is_int8()) {
         PackBlockInt8(channels, Block(block));
       } else if (packing_ == Packing::kBf16Rows) {
@@ -77,8 +87,8 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
       } else {
         PackBlock(channels, format_.weights, format_.compute, Block(block));
       }
-      if (part.weights.bias != nullptr) {
-        std::copy_n(part.weights.bias + first, count, bias + block * kColumnBlock);
+      if (weights.bias != nullptr) {
+        std::copy_n(weights.bias + first, count, bias + block * kColumnBlock);
       }
     }
   }

@@ -45,12 +45,6 @@ class ConvertedRows {
   std::vector<std::byte> copy_;
 };
 
-/// Returns the distance of the rows of the stored matrix, in elements.
-int64_t StrideOf(const ChannelBlock& block) {
-  const LinearWeights& w = block.weights;
-  return w.stride > 0 ? w.stride : block.in_features;
-}
-
 /// Returns the weights of the block as f32 [count, in_features].
 std::vector<float> Channels(const ChannelBlock& block) {
   const LinearWeights& w = block.weights;
@@ -58,7 +52,7 @@ std::vector<float> Channels(const ChannelBlock& block) {
   std::vector<float> channels(block.count * depth);
   if (!w.is_transposed) {
     for (int64_t c = 0; c < block.count; ++c) {
-      Convert(w.dtype, ElementAt(w.data, w.dtype, (block.first + c) * StrideOf(block)), Dtype::kF32,
+      Convert(w.dtype, ElementAt(w.data, w.dtype, (block.first + c) * w.stride), Dtype::kF32,
               &channels[c * depth], depth);
     }
     return channels;
@@ -122,8 +116,7 @@ void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype compute
   const int64_t depth = block.in_features;
   const Dtype rounded = rounding == WeightsDtype::kBf16 ? Dtype::kBf16 : w.dtype;
   if (!w.is_transposed) {
-    const Rows rows{ElementAt(w.data, w.dtype, block.first * StrideOf(block)), w.dtype,
-                    StrideOf(block)};
+    const Rows rows{ElementAt(w.data, w.dtype, block.first * w.stride), w.dtype, w.stride};
     const ConvertedRows converted(rows, block.count, depth, rounded);
     CurrentTileKernels().pack_transposed(converted.Source(block.count, depth), compute, depth,
                                          target);

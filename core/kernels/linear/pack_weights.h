@@ -10,7 +10,7 @@ namespace attention {
 
 /// A block: channels [first, first + count) of weights with `in_features` inputs.
 struct ChannelBlock {
-  LinearWeights weights;
+  LinearWeights weights;  // with a stride, also where they are dense
   int64_t in_features = 0;
   int64_t first = 0;
   int64_t count = 0;  // <= kColumnBlock; the rest is packed as zeros

@@ -59,8 +59,8 @@ inline Vec Sqrt(Vec v) { return _mm512_sqrt_ps(v); }
 /// Rounds to the nearest integer, ties to even.
 inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
 
-/// Returns v - Round(v), and 0 for infinity. On Intel's processors that is one micro-operation, where
-/// Round alone takes two.
+/// Returns v - Round(v), and 0 for infinity. On Intel's processors that is one micro-operation,
+/// where Round alone takes two.
 inline Vec SubtractRounded(Vec v) { return _mm512_reduce_ps(v, 8); }
 
 constexpr bool kScaleByPow2NeedsFinite = true;

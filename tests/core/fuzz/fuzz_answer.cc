@@ -178,6 +178,7 @@ FuzzCase Alone(const FuzzCase& c) {
   alone.mates = alone.block = alone.cancelled = alone.cache_cut = alone.query_cut = 0;
   alone.bad_mates = alone.cache_history = alone.cache_budget = 0;
   alone.small_pages = alone.grows = alone.slices = 0;
+  alone.transposed = alone.stored_padding = alone.shared_rotations = 0;
   alone.residual = std::min<int64_t>(c.residual, 1);
   alone.weights = c.weights != 0 || c.top_k > 0 ? 1 : 0;
   if (!NeedsLayer(c)) {

@@ -148,6 +148,10 @@ void FitLayer(Random& random, FuzzCase& c) {
 /// and to the rows.
 void ChooseLayer(Random& random, FuzzCase& c) {
   c.layer = c.layer == 1 && random.Rarely(3) ? 3 : c.layer;
+  c.stored_dtype = random.Rarely(2) ? 1 + random.Below(3) : 0;
+  c.transposed = random.Below(2);
+  c.stored_padding = random.Rarely(2) ? random.Below(20) : 0;
+  c.shared_rotations = random.Below(2);
   if (random.Rarely(4)) {
     return;
   }

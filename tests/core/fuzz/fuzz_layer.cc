@@ -174,6 +174,9 @@ absl::Status FuzzLayer::Run(const Call& call, Workspace& workspace) {
     output = NewRows(problem_.output_dtype(), mates.before, call.sequence.query.tokens,
                      mates.behind, shape().d_model);
   }
+  if (way_.shared_rotations != 0) {
+    layer_call.rotations = &rotations_;
+  }
   const std::vector<LayerSequence> sequences = Sequences(call, output);
   layer_call.sequences = sequences;
   if (has_memory()) {

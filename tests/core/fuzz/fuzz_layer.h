@@ -58,6 +58,7 @@ class FuzzLayer {
   std::optional<FuzzWeights> weights_;
   std::unique_ptr<MultiHeadAttention> layer_;
   std::optional<KvCache> mate_cache_;
+  RotaryTables rotations_;
 };
 
 }  // namespace attention

@@ -66,6 +66,7 @@ void DropWhatALayerRefuses(FuzzCase& c) {
   }
   if (c.layer == 0) {
     c.slices = c.layer_weights = c.layer_dtype = c.extra_keys = c.residual = 0;
+    c.stored_dtype = c.transposed = c.stored_padding = c.shared_rotations = 0;
     return;
   }
   // A product with the identity makes a row of NaN of one NaN.
@@ -73,6 +74,7 @@ void DropWhatALayerRefuses(FuzzCase& c) {
   if (c.layer == 2 && (c.query_len > c.kv_len || (c.cache == 0 && c.query_len < c.kv_len))) {
     c.layer = 1;
   }
+  c.shared_rotations = c.rotary == 0 ? 0 : c.shared_rotations;
   c.layer = c.layer == 3 && c.dim == c.value_dim ? 1 : c.layer;  // both memories are one
   c.cache = c.layer != 2 ? 0 : c.cache;
   c.key_dtype = 0;

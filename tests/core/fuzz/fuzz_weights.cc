@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/layers/feed_forward.h"
 #include "core/tensor/seeded.h"
@@ -34,8 +35,31 @@ void Fill(const FuzzCase& c, uint64_t seed, int64_t first_column, FuzzMap& map) 
   }
 }
 
-LinearWeights Borrow(const FuzzMap& map) {
-  return {.data = map.weights.data(), .bias = map.bias.empty() ? nullptr : map.bias.data()};
+/// Stores the weights as the case says, with NaN between their rows. They become the numbers that
+/// are stored.
+void StoreWeights(const FuzzCase& c, FuzzMap& map) {
+  const auto dtype = static_cast<Dtype>(std::max<int64_t>(c.stored_dtype - 1, 0));
+  const bool is_transposed = c.transposed != 0;
+  const int64_t rows = is_transposed ? map.in_features : map.out_features;
+  const int64_t columns = is_transposed ? map.out_features : map.in_features;
+  const int64_t stride = columns + c.stored_padding;
+  const auto bytes = static_cast<int64_t>(SizeOf(dtype)) * ((rows - 1) * stride + columns);
+  map.stored = std::make_unique<GuardedMemory>(
+      bytes, c.at_begin != 0 ? GuardedMemory::Side::kBegin : GuardedMemory::Side::kEnd);
+  std::memset(map.stored->data(), 0xff, bytes);
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const int64_t row = i / columns;
+    const int64_t column = i % columns;
+    float& weight = is_transposed ? map.weights[column * rows + row] : map.weights[i];
+    void* element = ElementAt(map.stored->data(), dtype, row * stride + column);
+    Convert(Dtype::kF32, &weight, dtype, element, 1);
+    Convert(dtype, element, Dtype::kF32, &weight, 1);
+  }
+  map.borrowed = {.data = map.stored->data(),
+                  .dtype = dtype,
+                  .is_transposed = is_transposed,
+                  .stride = c.stored_padding == 0 ? 0 : stride,
+                  .bias = map.bias.empty() ? nullptr : map.bias.data()};
 }
 
 }  // namespace
@@ -69,6 +93,9 @@ FuzzWeights::FuzzWeights(const FuzzCase& c) : dtype(static_cast<WeightsDtype>(c.
   Fill(c, seed + 2, key_column, key);
   Fill(c, seed + 4, value_column, value);
   Fill(c, seed + 6, 0, output);
+  for (FuzzMap* map : {&query, &key, &value, &output}) {
+    StoreWeights(c, *map);
+  }
   if (c.extra_keys % 2 != 0) {
     extra_key = Numbers(seed + 8, key_width, 1);
     extra_value = Numbers(seed + 9, value_width, static_cast<float>(ValueSize(c)));
@@ -84,10 +111,10 @@ Dtype FuzzWeights::compute() const {
 
 absl::StatusOr<std::unique_ptr<MultiHeadAttention>> FuzzWeights::MakeLayer() const {
   return MultiHeadAttention::Create(shape,
-                                    {.query = Borrow(query),
-                                     .key = Borrow(key),
-                                     .value = Borrow(value),
-                                     .output = Borrow(output),
+                                    {.query = query.borrowed,
+                                     .key = key.borrowed,
+                                     .value = value.borrowed,
+                                     .output = output.borrowed,
                                      .extra_key = extra_key,
                                      .extra_value = extra_value,
                                      .has_zero_key = has_zero_key},

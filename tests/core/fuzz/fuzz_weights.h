@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "core/layers/multi_head_attention.h"
 #include "tests/core/fuzz/fuzz_case.h"
+#include "tests/core/fuzz/guarded_memory.h"
 
 namespace attention {
 
@@ -16,6 +17,9 @@ struct FuzzMap {
   int64_t out_features = 0;
   std::vector<float> weights = {};  // [out_features, in_features]
   std::vector<float> bias = {};     // [out_features] or empty
+  /// The weights as the layer is given them, and what describes them.
+  std::unique_ptr<GuardedMemory> stored = nullptr;
+  LinearWeights borrowed = {};
 };
 
 struct FuzzWeights {

@@ -180,6 +180,49 @@ TEST_P(PackedLinearTest, ReturnsTheChannelsThatItPacked) {
   }
 }
 
+/// A matrix stored by rows or by columns, with NaN between the stored rows.
+struct StoredMatrix {
+  StoredMatrix(const std::vector<float>& matrix, int64_t rows, int64_t columns, bool is_transposed,
+               int64_t padding)
+      : stride((is_transposed ? rows : columns) + padding),
+        numbers((is_transposed ? columns : rows) * stride, std::nanf("")) {
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      const int64_t row = i / columns;
+      const int64_t column = i % columns;
+      numbers[is_transposed ? column * stride + row : row * stride + column] = matrix[i];
+    }
+  }
+
+  int64_t stride;
+  std::vector<float> numbers;
+};
+
+TEST_P(PackedLinearTest, PacksTheSameChannelsHoweverTheyAreStored) {
+  constexpr int64_t kChannels = 70;  // more than a block
+  const PackedLinear::Format format{.weights = GetParam()};
+  const std::vector<float> w = Floats(SeededTensor(3, Dtype::kF32, {kChannels, kInputs}));
+  const PackedLinear::Part plain{{w.data()}, kChannels};
+  const PackedLinear expected(kInputs, {&plain, 1}, format);
+  for (const bool is_transposed : {false, true}) {
+    for (const int64_t padding : {0, 5}) {
+      const StoredMatrix stored(w, kChannels, kInputs, is_transposed, padding);
+      for (const int64_t stride : {padding == 0 ? 0 : stored.stride, stored.stride}) {
+        const PackedLinear::Part part{{stored.numbers.data(), Dtype::kF32, is_transposed, stride},
+                                      kChannels};
+        const PackedLinear packed(kInputs, {&part, 1}, format);
+        for (int64_t number = 0; number < kChannels; ++number) {
+          std::vector<float> channel(kInputs);
+          std::vector<float> wanted(kInputs);
+          packed.CopyChannel(number, channel.data());
+          expected.CopyChannel(number, wanted.data());
+          ASSERT_EQ(channel, wanted) << "channel " << number << ", transposed " << is_transposed
+                                     << ", padding " << padding << ", stride " << stride;
+        }
+      }
+    }
+  }
+}
+
 // bf16 weights take two bytes also where their products are emulated.
 TEST(PackedLinearSizeTest, WeightsTakeTheBytesOfTheirType) {
   const SeededMap f32(WeightsDtype::kF32);

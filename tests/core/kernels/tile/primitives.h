@@ -10,8 +10,8 @@ using MapFloats = void (*)(const float* source, int64_t count, float* target);
 
 struct VectorPrimitives {
   MapFloats exp;
-  MapFloats power_of_two;        // the degree that f32 takes
-  MapFloats rough_power_of_two;  // the degree that bf16 takes
+  MapFloats power_of_two;                           // the degree that f32 takes
+  MapFloats rough_power_of_two;                     // the degree that bf16 takes
   MapFloats rough_power_of_two_on_intel = nullptr;  // the same; AVX-512 only
   MapFloats tanh;
   MapFloats erf;

@@ -197,8 +197,8 @@ TEST_P(VectorMathTest, SoftmaxOfARowWithNanIsNan) {
   }
 }
 
-// Softmax computes 2^x in two ways on AVX-512, and the processor's maker decides which one. Both run
-// here, whoever made it.
+// Softmax computes 2^x in two ways on AVX-512, and the processor's maker decides which one. Both
+// run here, whoever made it.
 TEST(PowerOfTwoOnIntelTest, HasTheBitsOfTheOtherWay) {
   std::vector<float> numbers = Between(-170, 127, 200001);
   for (int k = -320; k < 254; ++k) {  // integers, and the middle of two
