@@ -25,8 +25,9 @@ namespace {
 using ::grpc::health::v1::HealthCheckResponse;
 
 constexpr char kHealthExamples[] =
-    R"(A model that the server does not know is SERVICE_UNKNOWN. A server that cannot be reached is
-UNREACHABLE; the next attempt follows within 2 s.
+    R"(A model that the server does not know is the error NOT_FOUND; with --watch and --wait, which wait
+for it, it is SERVICE_UNKNOWN. A server that cannot be reached is UNREACHABLE there; the next attempt
+follows within 2 s.
 
 Examples:
   attend health

@@ -43,9 +43,11 @@ void AddLogLevelCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("log-level", "Show or change what the running server logs");
   command->footer(
-      "Examples:\n"
-      "  attend log-level\n"
-      "  attend log-level debug --requests all");
+      "Examples, with the server's admin listener:\n"
+      "  attend log-level --server 127.0.0.1:8003\n"
+      "  attend log-level debug --requests all --server 127.0.0.1:8003\n"
+      "\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage.");
   AddServerFlags(*command, flags->server);
   HelpGroup group(*command);
   group.Choice("LEVEL", flags->level, "debug|info|warning|error", "Minimum level");

@@ -25,8 +25,8 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models
   attend models gpt2
   attend models --json | jq '.[].name'
-  attend models --states --server 127.0.0.1:8003   the server's admin listener
-  attend models --load gpt2:2 --timeout 5m
+  attend models --states
+  attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003   the server's admin listener
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 

@@ -26,11 +26,15 @@ namespace attention {
 
 namespace {
 
-/// Adds to an error the address that was tried, or the flag to raise.
+/// Adds to an error the address that was tried, or the flag to change.
 absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kUnavailable) {
-    return absl::UnavailableError(absl::StrCat("server ", options.connection.server, ": ", text));
+    // What OpenSSL says of an answer that is not TLS.
+    const bool is_plaintext = absl::StrContains(text, "wrong version number");
+    return absl::UnavailableError(
+        absl::StrCat("server ", options.connection.server, ": ", text,
+                     is_plaintext ? " (the server speaks no TLS: connect without --tls)" : ""));
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
     return absl::DeadlineExceededError(

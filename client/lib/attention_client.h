@@ -1,9 +1,9 @@
 // The C++ client of Attend.
 //
 //   const ConnectionOptions connection = {.server = "127.0.0.1:8001"};
-//   ASSIGN_OR_RETURN(auto client, AttentionClient::Connect({.connection = connection}));
-//   ASSIGN_OR_RETURN(AttendResult result, client->Attend({.model = "demo", .input =
-//   HiddenStatesInput{&rows}}));
+//   auto client = AttentionClient::Connect({.connection = connection});  // absl::StatusOr
+//   absl::StatusOr<AttendResult> result =
+//       (*client)->Attend({.model = "demo", .input = HiddenStatesInput{&rows}});
 #pragma once
 
 #include <cstdint>
@@ -59,9 +59,10 @@ class AttentionClient {
   absl::StatusOr<v1::Model> GetModel(const std::string& name,
                                      std::optional<int64_t> version = std::nullopt);
 
-  /// These calls return the states of the model, or of all models, of the server's folder;
-  /// FAILED_PRECONDITION without a folder (--models). Calls that change models wait until the
-  /// change is complete, so their timeout must allow for loading. attention.proto says what a
+  /// These calls are about the server's folder of models; FAILED_PRECONDITION without one
+  /// (--models). All but VerifyModel return the states of the model, or of all models. Calls that
+  /// change models need the admin right (PERMISSION_DENIED: ask the admin listener) and wait until
+  /// the change is complete, so their timeout must allow for loading. attention.proto says what a
   /// missing version means.
   absl::StatusOr<std::vector<v1::ModelState>> ListModelStates();
   absl::StatusOr<std::vector<v1::ModelState>> LoadModel(const std::string& name,

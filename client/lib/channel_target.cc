@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -54,15 +56,36 @@ HostAndPort Split(absl::string_view server) {
   return {std::string(host), std::string(text.substr(colon + 1))};
 }
 
-absl::StatusOr<HostAndPort> ParseEntry(absl::string_view entry, const std::string& list) {
+/// Returns whether gRPC has another way than host:port to read this target.
+bool HasScheme(absl::string_view server) {
+  constexpr const char* kSchemes[] = {
+      "dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:"};
+  return std::any_of(std::begin(kSchemes), std::end(kSchemes),
+                     [&](const char* scheme) { return absl::StartsWith(server, scheme); });
+}
+
+/// Nullopt for what is not host:port. gRPC would take a port modulo 65,536, and 0 for none.
+std::optional<HostAndPort> ParseHostAndPort(absl::string_view entry) {
   HostAndPort parsed = Split(entry);
+  const absl::string_view text = WithoutScheme(entry);
+  const bool has_colons = absl::StrContains(parsed.host, ":");
   int port = 0;
-  if (parsed.host.empty() || !absl::SimpleAtoi(parsed.port, &port) || port < 1 || port > 65535) {
+  if (parsed.host.empty() || absl::StrContains(parsed.host, "/") ||
+      has_colons != absl::StartsWith(text, "[") || !absl::SimpleAtoi(parsed.port, &port) ||
+      port < 1 || port > 65535) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+absl::StatusOr<HostAndPort> ParseEntry(absl::string_view entry, const std::string& list) {
+  const std::optional<HostAndPort> parsed = ParseHostAndPort(entry);
+  if (!parsed.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("server: expected a list of host:port, or one of unix:/path, found \"",
                      std::string(entry), "\" in \"", list, "\""));
   }
-  return parsed;
+  return *parsed;
 }
 
 /// Returns the addresses of a host; none if the system does not know it.
@@ -129,10 +152,13 @@ absl::StatusOr<ChannelTarget> TargetOfSockets(const std::vector<std::string>& en
 
 absl::StatusOr<ChannelTarget> TargetOf(const std::string& server) {
   const std::vector<std::string> entries = absl::StrSplit(server, ',');
-  if (server.empty()) {
-    return absl::InvalidArgumentError("server: expected host:port or unix:/path, found \"\"");
-  }
   if (entries.size() == 1) {
+    if (!HasScheme(server) && !ParseHostAndPort(server).has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("server: expected host:port with a port of 1 to 65535, unix:/path or "
+                       "dns:///name:port, found \"",
+                       server, "\""));
+    }
     return ChannelTarget{.uri = server, .is_group = absl::StartsWith(server, "dns:")};
   }
   if (std::any_of(entries.begin(), entries.end(),

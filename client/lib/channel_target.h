@@ -18,10 +18,11 @@ struct ChannelTarget {
   bool is_group = false;
 };
 
-/// Returns the target of ConnectionOptions::server. INVALID_ARGUMENT for an empty text, a list with
-/// an invalid entry, or a list with both sockets and hosts; UNAVAILABLE if no host of a list is
-/// known. gRPC looks up the name of a single server for each new connection; the names of a list
-/// are looked up here, which takes as long as the system's resolver takes.
+/// Returns the target of ConnectionOptions::server. INVALID_ARGUMENT for a server that is neither
+/// host:port nor a target with one of gRPC's schemes, a list with an invalid entry, or a list with
+/// both sockets and hosts; UNAVAILABLE if no host of a list is known. gRPC looks up the name of a
+/// single server for each new connection; the names of a list are looked up here, which takes as
+/// long as the system's resolver takes.
 absl::StatusOr<ChannelTarget> TargetOf(const std::string& server);
 
 /// Returns whether bytes to `server` stay on this machine: a socket, localhost or a loopback

@@ -32,7 +32,7 @@ struct ConnectionOptions {
   /// The metadata of every call. Names are lower case; values of names that end in "-bin" may have
   /// any bytes.
   std::vector<std::pair<std::string, std::string>> metadata = {};
-  /// Whether calls that a server could not handle are retried, as README.md says.
+  /// Whether calls that a server could not handle are retried, as client/README.md says.
   bool retries = true;
 };
 

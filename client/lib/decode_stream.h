@@ -2,9 +2,9 @@
 //
 //   v1::OpenSession open;
 //   open.set_model("gpt2");
-//   ASSIGN_OR_RETURN(auto stream, DecodeStream::Open({}, open));
-//   ASSIGN_OR_RETURN(StepResult prompt, stream->Step({.input = TokenIdsInput{{17, 4, 250}}}));
-//   ASSIGN_OR_RETURN(StepResult next, stream->Step({.input = TokenIdsInput{{9}}}));
+//   auto stream = DecodeStream::Open({}, open);  // absl::StatusOr
+//   absl::StatusOr<StepResult> prompt = (*stream)->Step({.input = TokenIdsInput{{17, 4, 250}}});
+//   absl::StatusOr<StepResult> next = (*stream)->Step({.input = TokenIdsInput{{9}}});
 #pragma once
 
 #include <cstdint>

@@ -44,6 +44,7 @@ struct ShardedSessionOptions {
 /// Returns OK, or INVALID_ARGUMENT that names the wrong field, what was expected and what was
 /// found.
 absl::Status CheckShardedOptions(const ShardedSessionOptions& options);
+/// Does the same for the tokens of a shard: 0, or a multiple of the `page_tokens` of a page.
 absl::Status CheckShare(const Shard& shard, int64_t page_tokens);
 
 /// Returns INVALID_ARGUMENT unless key is [n, Hkv, D] and value [n, Hkv, Dv], n >= 1.

@@ -5,8 +5,8 @@
 //   options.shards = {{{.server = "node-a:8001"}, 1 << 20}, {{.server = "node-b:8001"}}};
 //   options.heads.set_num_heads(8);
 //   options.heads.set_head_dim(64);
-//   ASSIGN_OR_RETURN(auto session, ShardedSession::Open(options));
-//   ASSIGN_OR_RETURN(AttendResult prompt, session->Step(query, key, value));
+//   auto session = ShardedSession::Open(options);  // absl::StatusOr
+//   absl::StatusOr<AttendResult> prompt = (*session)->Step(query, key, value);
 #pragma once
 
 #include <cstddef>

@@ -82,6 +82,8 @@ class HeadRows {
   std::optional<int64_t> width_;  // known from the first block on
 };
 
+/// Joins the blocks of a streamed answer to the answer that Attend would give. For one thread at a
+/// time.
 class StreamAssembler {
  public:
   /// Makes an assembler for the answer to `request`, which it does not keep. Without `has_output`,

@@ -147,6 +147,9 @@ class Bench {
         level.result.series,
         options.stability.has_value() ? options.duration : level.result.window / kSettlingParts,
         rule);
+    if (!options.stability.has_value()) {
+      level.stability.is_stable.reset();  // nobody asked
+    }
     for (const SloTarget& target : plan_.slo) {
       level.slo.push_back(CheckSlo(target, level.result));
     }

@@ -38,16 +38,16 @@ using Failures = std::map<std::string, FailureTally>;
 /// The key of Failures for requests that were due while too many were in flight.
 inline constexpr char kNotSent[] = "NOT_SENT";
 
-/// The phases of the service time of answers: the first three as the server measured them, the last
-/// by the client's clock.
+/// The phases of the service time of answers, named as the server names them: the first three as it
+/// measured them, the last by the client's clock.
 struct LoadPhases {
   /// The time from the arrival of the call until all of the request was there.
-  Histogram send_ns;
+  Histogram receive_ns;
   /// The time from then until the request joined a batch.
   Histogram queue_ns;
   Histogram compute_ns;
-  /// The rest of the service time: encoding the answer, and the way there and back.
-  Histogram receive_ns;
+  /// The rest of the service time: encoding and sending the answer, and the way there and back.
+  Histogram return_ns;
 };
 
 /// The result of a load. For sessions, `answers` and latencies are those of steps.

@@ -21,15 +21,15 @@ int64_t NanosecondsBetween(Time from, Time to) {
 }
 
 /// Records the phases of an answer. What the summary leaves of the service time is the phase
-/// `receive`.
+/// `return`.
 void CountPhases(const v1::Summary& summary, int64_t service_ns, LoadResult& result) {
   ++result.accounts;
   result.batch_requests += summary.batch_requests();
-  result.phases.send_ns.Record(summary.receive_ns());
+  result.phases.receive_ns.Record(summary.receive_ns());
   result.phases.queue_ns.Record(summary.queue_ns());
   result.phases.compute_ns.Record(summary.compute_ns());
-  result.phases.receive_ns.Record(service_ns - summary.receive_ns() - summary.queue_ns() -
-                                  summary.compute_ns());
+  result.phases.return_ns.Record(service_ns - summary.receive_ns() - summary.queue_ns() -
+                                 summary.compute_ns());
 }
 
 }  // namespace

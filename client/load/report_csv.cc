@@ -30,7 +30,7 @@ std::vector<std::pair<const char*, std::string>> CellsOf(const BenchLevel& level
   const bool is_open = level.options.open_loop.has_value();
   const auto rate = [](double per_s) { return absl::StrFormat("%.3f", per_s); };
   const Histogram& latency = result.latency_ns;
-  const double wire_ns = result.phases.send_ns.mean() + result.phases.receive_ns.mean();
+  const double wire_ns = result.phases.receive_ns.mean() + result.phases.return_ns.mean();
   return {
       {"Concurrency", is_open ? "" : absl::StrCat(level.options.concurrency)},
       {"Request Rate", is_open ? absl::StrFormat("%.6g", LevelValue(level.options)) : ""},

@@ -105,10 +105,10 @@ void AddLatencies(const LoadResult& result, Json& json) {
     }
   }
   if (result.accounts > 0) {
-    json["phases_ms"] = {{"send", LatencyJson(result.phases.send_ns)},
+    json["phases_ms"] = {{"receive", LatencyJson(result.phases.receive_ns)},
                          {"queue", LatencyJson(result.phases.queue_ns)},
                          {"compute", LatencyJson(result.phases.compute_ns)},
-                         {"receive", LatencyJson(result.phases.receive_ns)}};
+                         {"return", LatencyJson(result.phases.return_ns)}};
   }
 }
 

@@ -161,8 +161,8 @@ std::string LatenciesText(const BenchReport& report, const LoadResult& result) {
       LatencyLine("next block", result.message_gap_ns), LatencyLine("per token", result.token_ns),
       LatencyLine("service", result.service_ns),
       result.pace.has_value() ? LatencyLine("sent late", result.pace->lag_ns) : "",
-      LatencyLine("  send", phases.send_ns), LatencyLine("  queue", phases.queue_ns),
-      LatencyLine("  compute", phases.compute_ns), LatencyLine("  receive", phases.receive_ns));
+      LatencyLine("  receive", phases.receive_ns), LatencyLine("  queue", phases.queue_ns),
+      LatencyLine("  compute", phases.compute_ns), LatencyLine("  return", phases.return_ns));
 }
 
 std::string StabilityText(const BenchLevel& level) {

@@ -30,7 +30,7 @@ struct StabilityWindow {
 struct Stability {
   absl::Duration window;
   std::vector<StabilityWindow> windows;
-  /// Whether the load is stable; absent for fewer than 3 windows.
+  /// Whether the load is stable; absent for fewer than 3 windows, and in a report without a rule.
   std::optional<bool> is_stable;
   /// The coefficients of variation (standard deviation over mean) of all windows; 0 for fewer than
   /// two windows.

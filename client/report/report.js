@@ -239,7 +239,7 @@
 
   /** One bar for each curve, cut into the parts of an answer's time. */
   function writeBars(bars) {
-    const note = "Means, as the server measured them: sending the request, waiting for a batch, computing; receiving is the rest.";
+    const note = "Means, as the server measured them: receiving the request, waiting for a batch, computing; returning the answer is the rest.";
     const phases = bars[0].parts.map(([phase]) => phase);
     const figure = writeFigure({ id: "phases", title: "Where the time went", note }, phases);
     const sum = (parts) => parts.reduce((total, [, mean]) => total + mean, 0);

@@ -4,7 +4,7 @@
 const report = (() => {
   const runs = JSON.parse(document.getElementById("data").textContent);
   const MOST_CURVES = 16; // eight colours, each once more dashed
-  const PHASES = ["send", "queue", "compute", "receive"];
+  const PHASES = ["receive", "queue", "compute", "return"];
 
   const loadOf = (level) => level.options.rate_per_s ?? level.options.concurrency;
   const isOpen = (level) => level.options.rate_per_s !== undefined;
@@ -190,13 +190,17 @@ const report = (() => {
     ];
   }
 
+  // Version 0.2 wrote `send` for receiving the request, and `receive` for returning the answer.
+  const phasesOf = ({ phases_ms: phases }) =>
+    phases.send ? { ...phases, receive: phases.send, return: phases.receive } : phases;
+
   const phaseChart = ({ level }) => ({
     id: "phase-percentiles",
     title: "Where slow answers spent their time",
     note: "Percentiles of each part on its own: they do not add up.",
     x: SHARE,
     y: { title: "time", unit: "ms" },
-    series: percentileSeries(PHASES.map((name) => [name, level.phases_ms[name]])),
+    series: percentileSeries(PHASES.map((name) => [name, phasesOf(level)[name]])),
   });
 
   const curves = curvesOf();
@@ -204,7 +208,7 @@ const report = (() => {
   return {
     charts: [...levelCharts(), latencyChart(curves), throughputChart(curves), latencyOverTimeChart(curves)],
     // Means of the parts of an answer's time.
-    bars: accounted.map(({ name, level }) => ({ name, parts: PHASES.map((phase) => [phase, level.phases_ms[phase].mean]) })),
+    bars: accounted.map(({ name, level }) => ({ name, parts: PHASES.map((phase) => [phase, phasesOf(level)[phase].mean]) })),
     phaseCharts: curves.length === 1 ? accounted.map(phaseChart) : [],
   };
 })();

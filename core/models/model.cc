@@ -88,8 +88,9 @@ absl::Status Model::ValidateTokens(const TokenSequence& tokens) const {
   }
   absl::Status status = CheckRange("token_ids.ids", tokens.ids, info.vocab_size);
   if (status.ok() && !tokens.type_ids.empty() && info.num_token_types == 0) {
-    status = absl::InvalidArgumentError(absl::StrCat("token_ids.type_ids: expected none for model ",
-                                                     info.name, ", which has no token types"));
+    status =
+        absl::InvalidArgumentError(absl::StrCat("token_ids.type_ids: expected none, since model ",
+                                                info.name, " has no token types, found some"));
   }
   if (status.ok() && !tokens.type_ids.empty()) {
     status = CheckRange("token_ids.type_ids", tokens.type_ids, info.num_token_types);

@@ -30,7 +30,7 @@ absl::StatusOr<fs::path> Canonical(const fs::path& path) {
     return canonical;
   }
   const std::string text =
-      absl::StrCat(path.string(), ": expected a file, found: ", error.message());
+      absl::StrCat(path.string(), ": expected a file or folder, found: ", error.message());
   return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(text)
                                                        : absl::InvalidArgumentError(text);
 }

@@ -19,7 +19,7 @@ namespace {
 
 absl::Status BadValue(const std::string& key, const char* expected, const std::string& found) {
   return absl::InvalidArgumentError(
-      absl::StrCat("random model: ", key, ": expected ", expected, ", found '", found, "'"));
+      absl::StrCat(key, ": expected ", expected, ", found '", found, "'"));
 }
 
 absl::Status SetDtype(const std::string& value, SeededModelSpec& spec) {
@@ -58,7 +58,7 @@ absl::Status SetField(const std::string& key, const std::string& value, SeededMo
   const auto field = fields.find(key);
   if (field == fields.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "random model: unknown key '", key, "': expected one of ",
+        "unknown key '", key, "': expected one of ",
         absl::StrJoin(fields, ", ", [](std::string* out, const auto& f) { out->append(f.first); }),
         ", dtype, causal, seed"));
   }

@@ -148,10 +148,14 @@ absl::Status CheckHeaderBytes(uint64_t header_bytes, uint64_t file_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected at least the ", kLengthBytes, " bytes of a header length, found ", file_bytes));
   }
-  const uint64_t max_bytes = std::min(kMaxHeaderBytes, file_bytes - kLengthBytes);
-  if (header_bytes > max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a header of at most ", max_bytes,
+  if (header_bytes > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a header of at most ", kMaxHeaderBytes,
                                                    " bytes, found a length of ", header_bytes));
+  }
+  if (header_bytes > file_bytes - kLengthBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file ends inside its header: expected at least ",
+                     kLengthBytes + header_bytes, " bytes, found ", file_bytes));
   }
   return absl::OkStatus();
 }

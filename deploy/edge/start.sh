@@ -16,6 +16,17 @@ set -eu
 : "${EDGE_FOLDER:=/tmp/edge}"                           # the folder for its configuration
 : "${EDGE_NGINX:=nginx}"
 
+# nginx would look for relative files in EDGE_FOLDER.
+absolute() {
+  case $1 in
+    "" | /*) echo "$1" ;;
+    *) echo "$PWD/$1" ;;
+  esac
+}
+EDGE_CERTIFICATE=$(absolute "$EDGE_CERTIFICATE")
+EDGE_KEY=$(absolute "$EDGE_KEY")
+EDGE_SERVER_CA=$(absolute "$EDGE_SERVER_CA")
+
 script=
 # fill NAME VALUE: replaces @NAME@ in the template by VALUE.
 fill() {

@@ -156,7 +156,7 @@ await test("one run", () =>
 
     await test("the parts of the time add up", async () => {
       const [, parts] = (await tableOf(page, "phases"))[0];
-      const sum = ["send", "queue", "compute", "receive"].reduce((total, name) => total + valueOf(parts[name]), 0);
+      const sum = ["receive", "queue", "compute", "return"].reduce((total, name) => total + valueOf(parts[name]), 0);
       assert.ok(Math.abs(sum / valueOf(parts.together) - 1) < 0.01);
     });
     assert.deepEqual(problems, []);

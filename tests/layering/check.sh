@@ -11,7 +11,7 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     base = "core/tensor core/runtime"
     may["core/runtime"] = ""
     may["core/tensor"] = "core/runtime"
-    may["core/reference"] = "core/tensor"
+    may["core/reference"] = ""
     may["core/kernels/onednn"] = base
     may["core/kernels/tile"] = base " core/kernels/onednn"
     may["core/kernels/gemm"] = base " core/kernels/onednn core/kernels/tile"

@@ -104,8 +104,8 @@ absl::StatusOr<Header> ReadHeader(const std::string& path, std::istream& file,
     length |= static_cast<uint32_t>(start[10]) << 16 | static_cast<uint32_t>(start[11]) << 24;
   }
   if (length > file_bytes) {
-    return WrongNpy(path, absl::StrCat("header: expected at most ", file_bytes,
-                                       " bytes, found a length of ", length));
+    return WrongNpy(path, absl::StrCat("the file ends inside its header: expected more than ",
+                                       length, " bytes, found ", file_bytes));
   }
   std::string dict(length, '\0');
   if (!file.read(dict.data(), length)) {

@@ -119,7 +119,8 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   add("--causal-each", ParseCounts, "1;0",
       "For each sequence: 1 is causal, 0 is not, empty is as --causal says",
       [](auto& part, const auto& list) { part.set_causal(list[0] != 0); });
-  add("--window", ParseCounts, "N", "The last N keys up to the row's own position",
+  add("--window", ParseCounts, "N",
+      "No keys N or more positions before the row's own (later ones: --causal, --window-right)",
       [](auto& part, const auto& list) { part.set_window(list[0]); });
   add("--window-right", ParseCounts, "N", "Up to N keys after the row's own position",
       [](auto& part, const auto& list) { part.set_window_right(list[0]); });
@@ -177,7 +178,7 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
   group.Parsed(
       "--rotary-scaling", ParseRotaryScaling,
       [rotary](const v1::Rotary& scaling) { rotary().MergeFrom(scaling); }, "KIND",
-      "linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS");
+      "linear:FACTOR or llama3:FACTOR[,LOW,HIGH,POSITIONS]");
   group.Setter<int64_t>(
       "--rotary-offset", [rotary](int64_t n) { rotary().set_position_offset(n); }, "N",
       "Added to all positions");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <initializer_list>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace attention {
@@ -131,7 +133,9 @@ class HelpGroup {
         ->take_all()
         ->check([](const std::string& text) {
           const size_t equals = text.find('=');
-          return equals != std::string::npos && equals > 0 ? "" : "expected KEY=VALUE";
+          return equals != std::string::npos && equals > 0
+                     ? std::string()
+                     : absl::StrCat("expected KEY=VALUE, found \"", text, "\"");
         });
   }
   CLI::Option* Switch(const std::string& names, bool& target, const std::string& help) {
@@ -147,7 +151,14 @@ class HelpGroup {
   /// Returns a check for one of `choices`, "native|oip".
   static CLI::Validator OneOf(const std::string& choices) {
     const std::vector<std::string> words = absl::StrSplit(choices, '|');
-    return CLI::IsMember(words).description("");
+    return CLI::Validator(
+        [words](const std::string& text) {
+          return std::find(words.begin(), words.end(), text) != words.end()
+                     ? std::string()
+                     : absl::StrCat("expected ", words.size() > 1 ? "one of " : "",
+                                    absl::StrJoin(words, ", "), ", found \"", text, "\"");
+        },
+        "");
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
@@ -30,7 +31,8 @@ absl::StatusOr<LevelRange> ParseRange(const std::string& text) {
     // The comparison also refuses NaN.
     if (parts.size() > 3 || !absl::SimpleAtod(part, &number) || !(number > 0.0)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "\"", text, "\": expected N, START:END or START:END:STEP, found \"", part, "\""));
+          "\"", text, "\": expected N, START:END or START:END:STEP of numbers above 0, ",
+          "found \"", part, "\""));
     }
     numbers.push_back(number);
   }
@@ -46,9 +48,10 @@ absl::StatusOr<LevelRange> ParseLevels(const std::string& text, double min, doub
                                        bool steps_by_start) {
   ASSIGN_OR_RETURN(const LevelRange range, ParseRange(text));
   if (range.start < min || range.end > max || range.end < range.start) {
-    return absl::InvalidArgumentError(absl::StrCat("expected levels from ", min, " to ", max,
-                                                   ", the last not below the first, found ",
-                                                   range.start, " to ", range.end));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("expected levels from %.10g to %.10g, the last not below the first, "
+                        "found \"%s\"",
+                        min, max, text));
   }
   const double step = range.step.value_or(steps_by_start ? range.start : 1.0);
   const double steps = (range.end - range.start) / step;

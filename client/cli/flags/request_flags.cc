@@ -96,9 +96,9 @@ absl::StatusOr<Workload> MakeRandomTokens(const RequestFlags& flags, AttentionCl
 absl::StatusOr<Workload> MakeTokens(const RequestFlags& flags) {
   const RaggedTokens &tokens = flags.tokens, &types = flags.type_ids;
   if (!types.lengths.empty() && types.lengths != tokens.lengths) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--type-ids: expected one for each id, ", absl::StrJoin(tokens.lengths, ";"),
-                     " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--type-ids: expected one type for each id: ", absl::StrJoin(tokens.lengths, ";"),
+        " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
   }
   return WorkloadBuilder(flags).Finish(TokenIdsInput{tokens.ids, tokens.lengths, types.ids},
                                        flags.model);

@@ -44,8 +44,11 @@ void AddTlsFlags(HelpGroup& group, ClientOptions& flags) {
 
 /// Reads a token, without white space around it.
 std::string ReadToken(const std::string& path) {
-  const std::string text = ReadTextFile(path, /*max_bytes=*/1 << 20).value_or("");
-  const std::string token(absl::StripAsciiWhitespace(text));
+  const absl::StatusOr<std::string> text = ReadTextFile(path, /*max_bytes=*/1 << 20);
+  if (!text.ok()) {
+    throw CLI::ValidationError("--token-file", std::string(text.status().message()));
+  }
+  const std::string token(absl::StripAsciiWhitespace(*text));
   if (token.empty()) {
     throw CLI::ValidationError("--token-file", path + ": expected a token, found none");
   }

@@ -49,6 +49,12 @@ bool CanGenerate(const v1::Model& model) {
   return model.has_logits() && model.causal() && !model.has_encoder();
 }
 
+std::string KindOf(const v1::Model& model) {
+  return absl::StrCat("one ", model.causal() ? "that is causal" : "that is not causal", ", ",
+                      model.has_logits() ? "with" : "without", " logits",
+                      model.has_encoder() ? ", with an encoder" : "");
+}
+
 /// Returns the model called `name`, or without a name the only one that can generate text.
 absl::StatusOr<v1::Model> ChooseModel(const std::string& name, AttentionClient& client) {
   if (!name.empty()) {
@@ -56,8 +62,9 @@ absl::StatusOr<v1::Model> ChooseModel(const std::string& name, AttentionClient& 
     ASSIGN_OR_RETURN(v1::Model model, client.GetModel(named.name, named.version));
     return CanGenerate(model)
                ? absl::StatusOr<v1::Model>(std::move(model))
-               : absl::FailedPreconditionError(absl::StrCat(
-                     "--model ", name, ": expected a causal model with logits, found another"));
+               : absl::FailedPreconditionError(
+                     absl::StrCat("--model ", name, ": expected a causal model with logits, found ",
+                                  KindOf(model)));
   }
   ASSIGN_OR_RETURN(std::vector<v1::Model> models, client.ListModels());
   std::erase_if(models, [](const v1::Model& model) { return !CanGenerate(model); });

@@ -15,8 +15,8 @@ namespace attention {
 
 std::string Generated::Timing() const {
   const int64_t others = std::max<int64_t>(0, std::ssize(ids) - 1);
-  std::string line =
-      absl::StrCat(ids.size(), " tokens after ", prompt_tokens, ", ended by ", finish);
+  std::string line = absl::StrCat(ids.size(), " tokens after ", prompt_tokens, ", ended by ",
+                                  finish == "full" ? "the model's longest sequence" : finish);
   if (!ids.empty()) {
     absl::StrAppendFormat(&line, "; first after %.1f ms", absl::ToDoubleMilliseconds(first_after));
   }
@@ -62,7 +62,7 @@ absl::StatusOr<Generated> Generation::Continue(decltype(AttendRequest::input) pr
     } else if (std::ssize(generated.ids) >= options_.max_tokens) {
       generated.finish = "length";
     } else if (options_.max_positions > 0 && length_ >= options_.max_positions) {
-      generated.finish = "full";
+      generated.finish = "full";  // the longest sequence of the model
     } else {
       ASSIGN_OR_RETURN(token, Step(TokenIdsInput{{token.id}}));
     }

@@ -53,6 +53,8 @@ const CHANNEL: ChannelOptions = {
   "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
   "grpc.service_config_disable_resolution": 1,
 };
+// Targets that gRPC reads in another way than host:port.
+const SCHEMES = /^(dns|ipv4|ipv6|unix|unix-abstract|xds):/;
 // Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
 
@@ -222,10 +224,16 @@ function checkAddresses(addresses: readonly string[]): void {
   if (addresses.length === 0 || addresses.includes("")) {
     throw new TypeError(`server: expected host:port, dns:///name:port or unix:/path, found "${addresses.join(",")}"`);
   }
-  const wrong = addresses.length > 1 && addresses.find((address) => !/^(\[[^\]]+\]|[^:/[\]]+):\d+$/.test(address));
-  if (wrong) {
-    throw new TypeError(`server: expected host:port for each of several, found "${wrong}"`);
+  const hasScheme = addresses.length === 1 && SCHEMES.test(addresses[0] ?? "");
+  const wrong = hasScheme ? undefined : addresses.find((address) => !isHostAndPort(address));
+  if (wrong !== undefined) {
+    throw new TypeError(`server: expected host:port with a port of 1 to 65535, found "${wrong}"`);
   }
+}
+
+function isHostAndPort(address: string): boolean {
+  const port = /^(?:\[[^[\]/]*:[^[\]/]*\]|[^[\]:/]+):(\d{1,5})$/.exec(address)?.[1];
+  return Number(port) >= 1 && Number(port) <= 65_535;
 }
 
 function hostAndPort(address: string): [string, string] {

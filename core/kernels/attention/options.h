@@ -86,7 +86,8 @@ struct AttentionOptions {
   /// (bottom-right alignment). It may be negative.
   std::optional<int64_t> query_offset = {};
 
-  /// w > 0: row i attends to keys j > p - w only: w keys, its own included. 0: unbounded.
+  /// w > 0: row i attends to keys j > p - w only: up to its own position, w keys. Later keys are
+  /// hidden by `causal` or `window_right` alone. 0: unbounded.
   int64_t window = 0;
   /// r > 0: row i attends to keys j <= p + r only. 0: unbounded.
   int64_t window_right = 0;

@@ -6,7 +6,7 @@
 namespace attention {
 
 /// Rows in memory that a thread needs soon. The thread prefetches a few cache lines of them at each
-/// step of its work. Many prefetches at once would wait for each other, and the work for them.
+/// step of its work. Many prefetches at once would wait for each other, and so would the work.
 struct UpcomingRows {
   struct Rows {
     const char* first = nullptr;

@@ -125,9 +125,8 @@ absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std:
     return InferTarget{name, found, std::move(model)};
   }
   if (number.value_or(kBareAttentionVersion) != kBareAttentionVersion) {
-    return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
-                                            kBareAttentionVersion, " of model \"", name,
-                                            "\", found ", *number));
+    return absl::NotFoundError(absl::StrCat("model_version: expected ", kBareAttentionVersion,
+                                            " of model \"", name, "\", found ", *number));
   }
   return InferTarget{name, kBareAttentionVersion, nullptr};
 }

@@ -45,9 +45,9 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
   if (versions.empty() || !version.has_value()) {
     return NoSuchModel(models, name, field);
   }
-  return absl::NotFoundError(absl::StrCat("model_version: expected one of ",
-                                          absl::StrJoin(versions, ", "), " of model \"", name,
-                                          "\", found ", *version));
+  return absl::NotFoundError(
+      absl::StrCat("model_version: expected ", versions.size() > 1 ? "one of " : "",
+                   absl::StrJoin(versions, ", "), " of model \"", name, "\", found ", *version));
 }
 
 }  // namespace attention

@@ -88,8 +88,8 @@ absl::Status CheckAscending(const Numbers& numbers, int64_t end, const char* fie
   for (int i = 0; i < numbers.size(); ++i) {
     if (numbers[i] < next || numbers[i] >= end) {
       return Wrong(FieldPath{absl::StrCat("weights_choice.", field)}, "[", i,
-                   "]: expected ascending numbers, here ", next, " to ", end - 1, ", found ",
-                   numbers[i]);
+                   "]: expected ascending numbers of 0 to ", end - 1, ", found ", numbers[i],
+                   i > 0 ? absl::StrCat(" after ", numbers[i - 1]) : "");
     }
     next = numbers[i] + 1;
   }

@@ -144,7 +144,7 @@ TEST_F(LoadFlagsTest, SaysWhatIsWrong) {
       {{"--max-in-flight=5"}, "--max-in-flight goes with --rate"},
       {{"--rate=0"}, "expected N, START:END"},
       {{"--rate=1:2:3:4"}, "expected N, START:END"},
-      {{"--rate=5:4"}, "found 5 to 4"},
+      {{"--rate=5:4"}, "found \"5:4\""},
       {{"--rate=nan"}, "found \"nan\""},
       {{"-c", "1.5"}, "whole numbers"},
       {{"-c", "1:100000:1"}, "at most 1000 levels"},

@@ -3,18 +3,21 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 TEST(ChannelTargetTest, OneServerIsLeftToGrpc) {
   for (const char* server :
-       {"127.0.0.1:8001", "dns:///attend.test:8001", "unix:/tmp/attend.sock"}) {
+       {"127.0.0.1:8001", "[::1]:65535", "attend.test:1", "dns:///attend.test:8001",
+        "ipv4:127.0.0.1:8001", "unix:/tmp/attend.sock", "unix-abstract:attend"}) {
     const auto target = TargetOf(server);
     ASSERT_THAT(target, IsOk());
     EXPECT_EQ(target->uri, server);
@@ -66,8 +69,15 @@ TEST(ChannelTargetTest, WhatIsNoListIsRefused) {
   }
   EXPECT_THAT(TargetOf("unix:/a,127.0.0.1:1"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found both")));
-  EXPECT_THAT(TargetOf(""),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected host:port")));
+  for (const char* server :
+       {"", "attend.test", "127.0.0.1", "a:0", "a:65536", "a:73537", "a:", ":1", "a:b", "a:1x",
+        "::1:8001", "[a]:1", "http://127.0.0.1:8001", "/tmp/a"}) {
+    EXPECT_THAT(TargetOf(server),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("expected host:port with a port of 1 to 65535"),
+                               HasSubstr(absl::StrCat("found \"", server, "\"")))))
+        << server;
+  }
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ describe("a connection", () => {
   });
 
   test("refuses addresses that are none", () => {
-    for (const servers of ["", [], ["1.2.3.4:1", ""], ["unix:/a", "1.2.3.4:1"], "a,b", ["1.2.3.4:1", "::1:2"]]) {
+    for (const servers of ["", [], ["1.2.3.4:1", ""], ["unix:/a", "1.2.3.4:1"], "a,b", ["1.2.3.4:1", "::1:2"], "a", "a:0", "a:73537", "http://a:1"]) {
       assert.throws(() => new Client({ server: servers }), /server: expected/);
     }
   });

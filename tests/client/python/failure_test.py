@@ -162,7 +162,7 @@ class ConnectionTest(unittest.TestCase):
             attend.Client(servers, token="secret").close()
 
     def test_addresses_that_are_none(self):
-        for servers in ("", [], ["a:1", ""], ["unix:/a", "b:1"], "a,b"):
+        for servers in ("", [], ["a:1", ""], ["unix:/a", "b:1"], "a,b", "a", "a:0", "a:73537", "::1:1", "http://a:1", "a:1,b:0"):
             with self.subTest(servers), self.assertRaisesRegex(ValueError, "server: expected"):
                 attend.Client(servers)
 

@@ -141,7 +141,8 @@ TEST_F(LoadModelTest, RefusesFilesThatLie) {
               StatusIs(kInvalid, AllOf(HasSubstr("model.safetensors: tensor"),
                                        HasSubstr("expected data_offsets within the file's"))));
   WriteFile(PathOf("model.safetensors"), good.substr(0, 100));
-  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected a header of at most 92 bytes")));
+  EXPECT_THAT(Load(), StatusIs(kInvalid, AllOf(HasSubstr("the file ends inside its header"),
+                                               HasSubstr("found 100"))));
   WriteFile(PathOf("model.safetensors"), "");
   EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected at least the 8 bytes")));
   std::string unknown = good;

@@ -89,14 +89,13 @@ TEST_F(RunRefusalTest, WeightsThatTheModelDoesNotHave) {
   choice.add_layers(0);
   choice.add_layers(2);
   ExpectInvalid(request,
-                "weights_choice.layers[1]: expected ascending numbers, here 1 to 1, found 2");
+                "weights_choice.layers[1]: expected ascending numbers of 0 to 1, found 2 after 0");
   choice.set_layers(1, 0);
   ExpectInvalid(request,
-                "weights_choice.layers[1]: expected ascending numbers, here 1 to 1, found 0");
+                "weights_choice.layers[1]: expected ascending numbers of 0 to 1, found 0 after 0");
   choice.set_layers(1, 1);
   choice.add_heads(3);
-  ExpectInvalid(request,
-                "weights_choice.heads[0]: expected ascending numbers, here 0 to 2, found 3");
+  ExpectInvalid(request, "weights_choice.heads[0]: expected ascending numbers of 0 to 2, found 3");
   request.set_layer(0);
   ExpectInvalid(request, "weights_choice: expected none with layer, found one");
 }
@@ -107,8 +106,7 @@ TEST_F(RunRefusalTest, WeightsOfADecoderThatDoesNotRun) {
   ToWireTensor(SeededTensor(1, Dtype::kF32, {2, 3, 24}),
                request.mutable_hidden_states()->mutable_memory());
   request.mutable_weights_choice()->add_layers(2);
-  ExpectInvalid(request,
-                "weights_choice.layers[0]: expected ascending numbers, here 0 to 1, found 2");
+  ExpectInvalid(request, "weights_choice.layers[0]: expected ascending numbers of 0 to 1, found 2");
 }
 
 TEST_F(RunRefusalTest, MemoryWhereNoneBelongsAndNoneWhereItDoes) {

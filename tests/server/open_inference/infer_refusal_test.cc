@@ -26,9 +26,8 @@ TEST_F(InferRefusalTest, ModelsAndVersionsThatAreNotServed) {
                        "\"torch_mha-kdim-vdim\", \"torch_transformer\", found \"t5\""));
   inference::ModelInferRequest request = Ids("gpt2");
   request.set_model_version("4");
-  EXPECT_THAT(Plan(request),
-              StatusIs(absl::StatusCode::kNotFound,
-                       "model_version: expected one of 3 of model \"gpt2\", found 4"));
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kNotFound,
+                                      "model_version: expected 3 of model \"gpt2\", found 4"));
   request.set_model_version("latest");
   ExpectInvalid(request,
                 "model_version: expected a decimal number, or nothing or -1 for the highest, found "
@@ -39,9 +38,8 @@ TEST_F(InferRefusalTest, ModelsAndVersionsThatAreNotServed) {
                 "\"-2\"");
   request.set_model_name("attention");
   request.set_model_version("2");
-  EXPECT_THAT(Plan(request),
-              StatusIs(absl::StatusCode::kNotFound,
-                       "model_version: expected one of 1 of model \"attention\", found 2"));
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kNotFound,
+                                      "model_version: expected 1 of model \"attention\", found 2"));
   models_->SetExpected("soon", true);
   EXPECT_THAT(Plan(Ids("soon")),
               StatusIs(absl::StatusCode::kUnavailable, "model \"soon\" is being loaded"));

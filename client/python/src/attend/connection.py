@@ -15,6 +15,9 @@ import grpc
 
 from attend.errors import AttendError, ResourceExhausted, Unavailable
 
+# Targets that gRPC reads in another way than host:port, whose port it would take modulo 65,536.
+_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
+
 Pem = Union[bytes, str, "pathlib.Path"]
 
 
@@ -53,6 +56,8 @@ class Connection:
         check_seconds("timeout", self.timeout)
         if not self.addresses or not all(self.addresses):
             raise ValueError(f"server: expected host:port, dns:///name:port or unix:/path, found {self.server!r}")
+        if len(self.addresses) == 1 and not self.addresses[0].startswith(_SCHEMES):
+            _host_and_port(self.addresses[0])
         if self.token is not None or "authorization" in {key.lower() for key in self.metadata}:
             self._check_secrecy()
 
@@ -228,10 +233,10 @@ def static_list(addresses: Sequence[str]) -> Tuple[str, Optional[str]]:
 
 
 def _host_and_port(address: str) -> Tuple[str, str]:
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit() or "/" in host:
-        raise ValueError(f"server: expected host:port for each of several, found {address!r}")
-    return host.strip("[]"), port
+    found = re.fullmatch(r"(?:\[([^\[\]/]*:[^\[\]/]*)\]|([^\[\]:/]+)):([0-9]{1,5})", address)
+    if found is None or not 1 <= int(found[3]) <= 65535:
+        raise ValueError(f"server: expected host:port with a port of 1 to 65535, found {address!r}")
+    return found[1] or found[2], found[3]
 
 
 def _pem(source: Optional[Pem]) -> Optional[bytes]:
