@@ -174,7 +174,8 @@ void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
   AddInputFlags(command, flags);
   AddInputDetailFlags(command, flags);
   HelpGroup(command, "Server")
-      .Default("--model", flags.model, "NAME", "A name from `attend models`");
+      .Default("--model", flags.model, "NAME", "A name from `attend models`")
+      ->excludes(command.get_option("--query"));  // which runs no model
   AddModelFlags(command, flags.run);
   AddAttentionFlags(command, flags.attention);
 }
