@@ -26,8 +26,8 @@ using ::grpc::health::v1::HealthCheckResponse;
 
 constexpr char kHealthExamples[] =
     R"(A model that the server does not know is the error NOT_FOUND; with --watch and --wait, which wait
-for it, it is SERVICE_UNKNOWN. A server that cannot be reached is UNREACHABLE there; the next attempt
-follows within 2 s.
+for it, it is SERVICE_UNKNOWN. A server that cannot be reached is UNREACHABLE there; the next
+attempt follows within 2 s.
 
 Examples:
   attend health

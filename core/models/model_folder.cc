@@ -23,14 +23,15 @@ namespace fs = std::filesystem;
 /// The longest name of a model, in bytes. It bounds the names of health services and of columns.
 constexpr size_t kMaxNameLength = 128;
 
-absl::StatusOr<fs::path> Canonical(const fs::path& path) {
+/// `expected` is what the path must name: "a file", "a folder".
+absl::StatusOr<fs::path> Canonical(const fs::path& path, const char* expected) {
   std::error_code error;
   fs::path canonical = fs::canonical(path, error);
   if (!error) {
     return canonical;
   }
   const std::string text =
-      absl::StrCat(path.string(), ": expected a file or folder, found: ", error.message());
+      absl::StrCat(path.string(), ": expected ", expected, ", found: ", error.message());
   return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(text)
                                                        : absl::InvalidArgumentError(text);
 }
@@ -147,14 +148,14 @@ bool ParseVersion(const std::string& text, int64_t& version) {
 }
 
 absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::string& file) {
-  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));
+  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder, "a folder"));
   const fs::path given = fs::path(folder) / file;
   // Such a name is refused before any look-up: an error must not reveal what exists outside.
   const fs::path normal = fs::path(file).lexically_normal();
   if (normal.is_absolute() || (!normal.empty() && *normal.begin() == "..")) {
     return Escapes(given, root, normal);
   }
-  ASSIGN_OR_RETURN(const fs::path path, Canonical(given));
+  ASSIGN_OR_RETURN(const fs::path path, Canonical(given, "a file"));
   if (!IsInside(root, path)) {
     return Escapes(given, root, path);
   }
@@ -169,7 +170,7 @@ absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::
 }
 
 absl::StatusOr<FoundModels> ScanModelFolder(const std::string& folder) {
-  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder));
+  ASSIGN_OR_RETURN(const fs::path root, Canonical(folder, "a folder"));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(root.string()));
   FoundModels models;
   for (const std::string& name : names) {

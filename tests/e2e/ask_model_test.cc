@@ -69,7 +69,7 @@ TEST_F(AskModelTest, SaysWhatCannotBeAsked) {
       {{"run", "--model=gpt2", "--tokens=1", "--layer=7"}, "expected 0 to 1 of the 2 layers"},
       {{"run", "--model=gpt2", "--tokens=1", "--window=2"},
        "options.window: expected none without layer"},
-      {{"run", "--model=gpt2", "--tokens=1", "--model-version=2"}, "expected one of 1"},
+      {{"run", "--model=gpt2", "--tokens=1", "--model-version=2"}, "expected 1 of model"},
   };
   for (const auto& [arguments, text] : cases) {
     const Outcome outcome = Attend(arguments);

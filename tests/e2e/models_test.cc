@@ -105,7 +105,7 @@ TEST(ModelsUsageTest, RefusesAFolderThatIsNotThere) {
   Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
                   "--models=/nonexistent/models"});
   EXPECT_EQ(server.WaitForExit(kPatience), 1);
-  EXPECT_THAT(server.err(), HasSubstr("--models: /nonexistent/models: expected a file, found: No "
+  EXPECT_THAT(server.err(), HasSubstr("--models: /nonexistent/models: expected a folder, found: No "
                                       "such file or directory"));
 }
 
