@@ -35,6 +35,21 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
       std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
 }
 
+/// Returns no rows of the output, with their dtype and width as far as the request tells them.
+Tensor NoRows(const AttendRequest& request) {
+  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
+    const Shape& query = input->query->shape();
+    return {input->query->dtype(), {0, query[query.size() - 2], input->value->shape().back()}};
+  }
+  const auto* input = std::get_if<HiddenStatesInput>(&request.input);
+  const bool are_logits =
+      request.model_output == v1::LOGITS || request.model_output == v1::LAST_LOGITS;
+  if (input != nullptr && input->tensor != nullptr && !are_logits) {
+    return {input->tensor->dtype(), {0, input->tensor->shape().back()}};
+  }
+  return {Dtype::kF32, {0, 0}};
+}
+
 }  // namespace
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
@@ -55,6 +70,7 @@ absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& req
 absl::Status StreamAssembler::LayOut(const AttendRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> spans, SequencesOf(request, tokens_));
   leading_ = LeadingExtents(request, spans);
+  no_rows_ = NoRows(request);
   for (const SequenceSpan& span : spans) {
     sequences_.push_back({.span = span});
   }
@@ -248,6 +264,9 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
     if (sequence.received != sequence.span.output_rows) {
       return Wrong("rows of a sequence", sequence.span.output_rows, sequence.received);
     }
+  }
+  if (row_shape_.empty()) {
+    RETURN_IF_ERROR(Allocate(no_rows_));
   }
   result.output = std::move(output_);
   result.tokens = std::move(tokens_);

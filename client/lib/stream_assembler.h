@@ -136,6 +136,7 @@ class StreamAssembler {
   std::vector<v1::TokenizedText> tokens_;  // of texts
   bool is_laid_out_ = false;
   Shape leading_;    // {B, S}, {T} or {N}
+  Tensor no_rows_;   // of the output
   Shape row_shape_;  // {E} or {H, Dv}, known from the first block on
   std::vector<Sequence> sequences_;
   Tensor output_;

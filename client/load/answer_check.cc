@@ -70,7 +70,7 @@ absl::Status AppendTopWeights(const Doubles& weights, const LargestWeights& top,
   const int64_t k = shape.size() == 3 ? shape[2] : 0;
   const int64_t rows = shape.size() == 3 ? shape[0] * shape[1] : 0;
   const int64_t kv_len = rows == 0 ? 0 : std::ssize(weights) / rows;
-  if (shape.size() != 3 || rows * kv_len != std::ssize(weights) || k > kv_len ||
+  if (shape.size() != 3 || rows * kv_len != std::ssize(weights) || (rows > 0 && k > kv_len) ||
       std::ssize(top.keys) != rows * k) {
     return absl::InvalidArgumentError(absl::StrCat("top_weights: expected those of ",
                                                    weights.size(), " weights, found [",

@@ -12,6 +12,10 @@
 namespace attention {
 namespace {
 
+int64_t KeyHeads(const AttentionSequence& sequence) {
+  return sequence.cache != nullptr ? sequence.cache->shape().num_kv_heads : sequence.key.num_heads;
+}
+
 /// Checks one sequence.
 class Checker {
  public:
@@ -87,9 +91,7 @@ absl::Status Checker::LikeFirst(const AttentionSequence& first) const {
   RETURN_IF_ERROR(Equal("query num_heads", first.query.num_heads, s_.query.num_heads));
   RETURN_IF_ERROR(Equal("query head_dim", first.query.head_dim, s_.query.head_dim));
   RETURN_IF_ERROR(Equal("output head_dim", first.output.head_dim, s_.output.head_dim));
-  if (s_.cache == nullptr && first.cache == nullptr) {
-    RETURN_IF_ERROR(Equal("key num_heads", first.key.num_heads, s_.key.num_heads));
-  }
+  RETURN_IF_ERROR(Equal("key num_heads", KeyHeads(first), KeyHeads(s_)));
   for (const HeadsView* view : {&s_.query, &s_.key, &s_.value}) {
     const bool is_there = view == &s_.query || s_.cache == nullptr;
     if (is_there && view->dtype != first.query.dtype) {

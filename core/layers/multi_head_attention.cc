@@ -1,5 +1,6 @@
 #include "core/layers/multi_head_attention.h"
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ absl::Status ValidateShape(const MultiHeadAttentionShape& s) {
           absl::StrCat(name, ": expected a positive number, found ", value));
     }
   }
+  if (s.d_memory_value < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("d_memory_value: expected 0 or more, found ", s.d_memory_value));
+  }
   if (s.num_heads % s.num_kv_heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_heads: expected a multiple of num_kv_heads ", s.num_kv_heads, ", found ",
@@ -35,6 +40,23 @@ absl::Status ValidateShape(const MultiHeadAttentionShape& s) {
     if (width > kMaxHeadDim) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": expected at most ", kMaxHeadDim, ", found ", width));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateExtraKey(const MultiHeadAttentionShape& s,
+                              const MultiHeadAttentionWeights& weights) {
+  if (weights.extra_key.empty() && weights.extra_value.empty()) {
+    return absl::OkStatus();
+  }
+  for (const auto& [name, expected, found] :
+       {std::tuple("extra_key", s.num_kv_heads * s.head_dim, std::ssize(weights.extra_key)),
+        std::tuple("extra_value", s.num_kv_heads * s.value_head_dim,
+                   std::ssize(weights.extra_value))}) {
+    if (expected != found) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected ", expected, " numbers, found ", found));
     }
   }
   return absl::OkStatus();
@@ -84,6 +106,7 @@ absl::StatusOr<std::unique_ptr<MultiHeadAttention>> MultiHeadAttention::Create(
     const MultiHeadAttentionShape& shape, const MultiHeadAttentionWeights& weights,
     WeightsDtype dtype) {
   RETURN_IF_ERROR(ValidateShape(shape));
+  RETURN_IF_ERROR(ValidateExtraKey(shape, weights));
   return std::unique_ptr<MultiHeadAttention>(
       new MultiHeadAttention(std::make_unique<LayerState>(shape, weights, dtype)));
 }

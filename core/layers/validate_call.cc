@@ -1,6 +1,7 @@
 #include "core/layers/validate_call.h"
 
 #include <optional>
+#include <string>
 
 #include "core/attention/check_options.h"
 #include "core/runtime/call_field.h"
@@ -31,9 +32,14 @@ absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& 
         ExpectEqual({"memory_values rows"}, call.memory->rows, call.memory_values->rows));
   }
   RETURN_IF_ERROR(CheckInput("residual", call.residual, call.residual.has_value(), shape.d_model));
-  return call.residual.has_value()
-             ? ExpectEqual({"residual rows"}, call.hidden_states.rows, call.residual->rows)
-             : absl::OkStatus();
+  if (!call.residual.has_value()) {
+    return absl::OkStatus();
+  }
+  if (call.residual->dtype != Dtype::kF32) {
+    return WrongField({"residual dtype"}, std::string(Name(Dtype::kF32)),
+                      std::string(Name(call.residual->dtype)));
+  }
+  return ExpectEqual({"residual rows"}, call.hidden_states.rows, call.residual->rows);
 }
 
 /// Checks the sequences of a call in their order.

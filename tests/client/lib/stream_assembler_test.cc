@@ -247,5 +247,20 @@ TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("elements before")));
 }
 
+// The answer of Attend has a width even without rows.
+TEST_F(StreamAssemblerTest, AnAnswerWithoutRowsHasTheShapeOfTheRequest) {
+  request_.input = HiddenStatesInput{&input_, {0, 0}, nullptr, {}};
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_THAT(result_.output.shape(), ElementsAre(2, 3, kBlockWidth));
+  EXPECT_THAT(ValuesOf(result_.output), Each(0));
+  const Tensor query(Dtype::kF32, {0, 4, 16}), key(Dtype::kF32, {0, 2, 16}),
+      value(Dtype::kF32, {0, 2, 8});
+  request_.input = QueryKeyValueInput{&query, &key, &value, {0}, {0}};
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_THAT(result_.output.shape(), ElementsAre(0, 4, 8));
+}
+
 }  // namespace
 }  // namespace attention

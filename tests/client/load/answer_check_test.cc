@@ -94,6 +94,13 @@ TEST_F(AnswerCheckTest, ChecksLogSumExpAndLargestWeights) {
   EXPECT_FALSE(Check({4.5f, 6.0f}).agreed());
 }
 
+TEST_F(AnswerCheckTest, LargestWeightsOfNoRowsAgree) {
+  std::get<QueryKeyValueInput>(request_.input).lengths = {0};
+  request_.options.set_weights_top_k(3);
+  result_.top_weights.push_back({Tensor(Dtype::kF32, {1, 0, 3}), {}});
+  EXPECT_TRUE(Check({0.0f, 0.0f}).agreed());
+}
+
 TEST_F(AnswerCheckTest, RefusesOptionsThatDoNotFit) {
   request_.options.add_sinks(1);
   request_.options.add_sinks(1);

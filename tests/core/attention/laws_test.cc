@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_problem.h"
@@ -302,6 +303,32 @@ TEST(ValidateTest, RefusesHeadsThatAreTooWide) {
   EXPECT_THAT(Validate({&sequence, 1}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        ::testing::Eq("sequence 0: head_dim: expected 1 to 512, found 513")));
+}
+
+// The keys of a cached sequence are those of its cache.
+TEST(ValidateTest, EverySequenceHasAsManyKeyHeads) {
+  AttentionProblem two_heads(1, Dtype::kF32, {5, 5, 4, 2, 16, 16});
+  AttentionProblem one_head(2, Dtype::kF32, {5, 5, 4, 1, 16, 16});
+  const auto cached = [&](KvCache& cache) {
+    AttentionSequence sequence = two_heads.Sequence();
+    sequence.key.tokens = sequence.value.tokens = 0;
+    sequence.cache = &cache;
+    return sequence;
+  };
+  KvCache of_two = *KvCache::Create({2, 16, 16, KeyValueStorage::kF32});
+  KvCache of_four = *KvCache::Create({4, 16, 16, KeyValueStorage::kF32});
+  const auto status = [](std::vector<AttentionSequence> batch) { return Validate(batch); };
+  EXPECT_THAT(status({cached(of_two), two_heads.Sequence()}), IsOk());
+  const auto refused = [](int64_t sequence, int64_t expected, int64_t found) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    absl::StrCat("sequence ", sequence, ": key num_heads: expected ", expected,
+                                 ", found ", found));
+  };
+  EXPECT_THAT(status({cached(of_four), two_heads.Sequence()}), refused(1, 4, 2));
+  EXPECT_THAT(status({two_heads.Sequence(), cached(of_four)}), refused(1, 2, 4));
+  EXPECT_THAT(status({cached(of_four), cached(of_two)}), refused(1, 4, 2));
+  EXPECT_THAT(status({cached(of_two), two_heads.Sequence(), one_head.Sequence()}),
+              refused(2, 2, 1));
 }
 
 }  // namespace

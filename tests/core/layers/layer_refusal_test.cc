@@ -2,6 +2,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -111,6 +112,52 @@ TEST(LayerRefusalTest, ALayerOfOtherKeysNeedsTheirRows) {
   Batch batch(layer, Dtype::kF32, {5}, /*causal=*/false);
   EXPECT_THAT(batch.Run(1),
               StatusIs(absl::StatusCode::kInvalidArgument, "memory: expected rows, found none"));
+}
+
+TEST(LayerRefusalTest, AResidualOfAnotherDtype) {
+  const TestLayer layer(kRefusingShape, Dtype::kF32);
+  Batch batch(layer, Dtype::kF32, {5}, /*causal=*/false);
+  const Tensor residual(Dtype::kBf16, {5, 64});
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  EXPECT_THAT(
+      layer.layer->Run({.hidden_states = View(batch.input),
+                        .sequences = batch.sequences,
+                        .residual = View(residual)},
+                       workspace),
+      StatusIs(absl::StatusCode::kInvalidArgument, "residual dtype: expected FP32, found BF16"));
+}
+
+TEST(LayerRefusalTest, ExtraKeysOfAnotherWidth) {
+  const std::vector<float> matrix(64 * 64);
+  const LinearWeights weights{.data = matrix.data()};
+  const auto made = [&](std::vector<float> key, std::vector<float> value) {
+    return MultiHeadAttention::Create(kRefusingShape,
+                                      {.query = weights,
+                                       .key = weights,
+                                       .value = weights,
+                                       .output = weights,
+                                       .extra_key = std::move(key),
+                                       .extra_value = std::move(value)},
+                                      WeightsDtype::kF32)
+        .status();
+  };
+  const std::vector<float> row(2 * 16);
+  EXPECT_THAT(made(row, row), IsOk());
+  const auto refused = [](const char* text) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, text);
+  };
+  EXPECT_THAT(made(row, {}), refused("extra_value: expected 32 numbers, found 0"));
+  EXPECT_THAT(made({}, row), refused("extra_key: expected 32 numbers, found 0"));
+  EXPECT_THAT(made(row, {1, 2, 3}), refused("extra_value: expected 32 numbers, found 3"));
+}
+
+TEST(LayerRefusalTest, AMemoryOfNegativeWidth) {
+  MultiHeadAttentionShape shape = kRefusingShape;
+  shape.d_memory_value = -4;
+  EXPECT_THAT(
+      MultiHeadAttention::Create(shape, {}, WeightsDtype::kF32).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, "d_memory_value: expected 0 or more, found -4"));
 }
 
 }  // namespace
