@@ -128,6 +128,16 @@ TEST_F(AnswerCheckTest, NeedsASeededModel) {
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"weights-from-a-file\"")));
 }
 
+TEST_F(AnswerCheckTest, NeedsRowsThatKeepTheirSideOfAnEdge) {
+  request_.input = TokenIdsInput{{1, 2}, {}};
+  request_.options.set_similarity(v1::BOX);
+  v1::Model model;
+  model.set_seed(1);
+  model.set_dtype(v1::BF16);
+  EXPECT_THAT(CheckAnswer(&model, request_, result_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the edge of a box")));
+}
+
 TEST_F(AnswerCheckTest, AllowsForTheRoundingOfRowsThatAreWiderThanTheLayer) {
   v1::Model model;
   model.set_seed(1);
