@@ -56,18 +56,19 @@ std::shared_ptr<const Model> ModelRepository::Find(const std::string& name,
   return found == versions->second.end() ? nullptr : found->second;
 }
 
-void ModelRepository::SetExpected(const std::string& name, bool is_expected) {
+void ModelRepository::SetAbsence(const std::string& name, Absence absence) {
   MutexLock lock(mutex_);
-  if (is_expected) {
-    expected_.insert(name);
+  if (absence == Absence::kUnknown) {
+    absences_.erase(name);
   } else {
-    expected_.erase(name);
+    absences_[name] = absence;
   }
 }
 
-bool ModelRepository::IsExpected(const std::string& name) const {
+ModelRepository::Absence ModelRepository::AbsenceOf(const std::string& name) const {
   MutexLock lock(mutex_);
-  return expected_.contains(name);
+  const auto found = absences_.find(name);
+  return found == absences_.end() ? Absence::kUnknown : found->second;
 }
 
 std::vector<std::shared_ptr<const Model>> ModelRepository::List() const {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,9 +30,15 @@ class ModelRepository {
   /// Returns a model, or null when there is none. Without a version it returns the highest version.
   std::shared_ptr<const Model> Find(const std::string& name,
                                     std::optional<int64_t> version = std::nullopt) const;
-  /// Sets whether a model of this name is being loaded, so that clients may retry.
-  void SetExpected(const std::string& name, bool is_expected);
-  bool IsExpected(const std::string& name) const;
+  /// Why no version of a model is here.
+  enum class Absence {
+    kUnknown,
+    kLoading,    // clients may retry
+    kNotServed,  // its folder is there, but it failed to load, or was unloaded
+  };
+  /// Sets why no model of this name is here, for errors. The name may be that of a model.
+  void SetAbsence(const std::string& name, Absence absence);
+  Absence AbsenceOf(const std::string& name) const;
 
   /// Returns all models in order of name, then version.
   std::vector<std::shared_ptr<const Model>> List() const;
@@ -42,7 +47,7 @@ class ModelRepository {
   mutable Mutex mutex_;
   std::map<std::string, std::map<int64_t, std::shared_ptr<const Model>>> models_
       ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> expected_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Absence> absences_ ABSL_GUARDED_BY(mutex_);  // none: kUnknown
 };
 
 }  // namespace attention

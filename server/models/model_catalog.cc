@@ -270,7 +270,10 @@ void ModelCatalog::Post(const std::string& name) {
       posted_.erase(name);
     }
   }
-  environment_.repository.SetExpected(name, names_.at(name).is_pending && !is_serving);
+  using Absence = ModelRepository::Absence;
+  environment_.repository.SetAbsence(name, is_serving || posted.empty() ? Absence::kUnknown
+                                           : names_.at(name).is_pending ? Absence::kLoading
+                                                                        : Absence::kNotServed);
   const std::string health_name = absl::StrCat("model/", name);
   if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
     health_.Set(health_name, is_serving);

@@ -10,16 +10,18 @@ namespace attention {
 namespace {
 
 absl::Status NoSuchModel(const ModelRepository& models, const std::string& name,
-                         const ModelField& field) {
+                         ModelRepository::Absence absence, const ModelField& field) {
   std::set<std::string> served;
   for (const std::shared_ptr<const Model>& model : models.List()) {
     served.insert(model->name());
   }
   std::vector<std::string> names = field.other_names;
   names.insert(names.end(), served.begin(), served.end());
-  return absl::NotFoundError(absl::StrCat(field.path, ": expected one of \"",
-                                          absl::StrJoin(names, "\", \""), "\", found \"", name,
-                                          "\""));
+  return absl::NotFoundError(absl::StrCat(
+      field.path, ": expected one of \"", absl::StrJoin(names, "\", \""), "\", found \"", name,
+      absence == ModelRepository::Absence::kNotServed ? "\", which failed to load or was unloaded "
+                                                        "(attend models --states says why)"
+                                                      : "\""));
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
                                                        std::optional<int64_t> version,
                                                        const ModelField& field) {
   // Asked first, so that a model that arrives meanwhile is found.
-  const bool is_expected = models.IsExpected(name);
+  const ModelRepository::Absence absence = models.AbsenceOf(name);
   if (std::shared_ptr<const Model> model = models.Find(name, version)) {
     return model;
   }
@@ -39,11 +41,11 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
       versions.push_back(model->info().version);
     }
   }
-  if (is_expected) {
+  if (absence == ModelRepository::Absence::kLoading) {
     return absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded"));
   }
   if (versions.empty() || !version.has_value()) {
-    return NoSuchModel(models, name, field);
+    return NoSuchModel(models, name, absence, field);
   }
   return absl::NotFoundError(
       absl::StrCat("model_version: expected ", versions.size() > 1 ? "one of " : "",

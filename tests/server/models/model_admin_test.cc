@@ -13,6 +13,7 @@ namespace {
 
 using grpc::StatusCode;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(ModelAdminTest, LoadsUnloadsAndReloadsByRequest) {
@@ -27,9 +28,17 @@ TEST(ModelAdminTest, LoadsUnloadsAndReloadsByRequest) {
   EXPECT_EQ(client.List()->states(0).read_bytes(), 1000000);
   v1::AttendResponse response;
   EXPECT_TRUE(client.attend().Attend(RequestFor("a"), &response).ok());
+  const auto error_of = [&](const char* model) {
+    const grpc::Status status = client.attend().Attend(RequestFor(model), &response);
+    EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND) << model;
+    return status.error_message();
+  };
+  EXPECT_THAT(error_of("bad"),
+              HasSubstr("found \"bad\", which failed to load or was unloaded (attend models"));
+  EXPECT_THAT(error_of("nobody"), EndsWith("found \"nobody\""));
 
   EXPECT_THAT(Lines(client.Unload("a")), ElementsAre("a:1 UNLOADED"));
-  EXPECT_EQ(client.attend().Attend(RequestFor("a"), &response).error_code(), StatusCode::NOT_FOUND);
+  EXPECT_THAT(error_of("a"), HasSubstr("found \"a\", which failed to load or was unloaded"));
   folder.Put("a/2", "2");
   EXPECT_THAT(Lines(client.Reload()), ElementsAre("a:1 UNLOADED", "a:2 UNLOADED", "bad:1 FAILED"));
   EXPECT_THAT(Lines(client.Load("a", 1)), ElementsAre("a:1 READY+", "a:2 UNLOADED"));

@@ -40,10 +40,10 @@ TEST_F(InferRefusalTest, ModelsAndVersionsThatAreNotServed) {
   request.set_model_version("2");
   EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kNotFound,
                                       "model_version: expected 1 of model \"attention\", found 2"));
-  models_->SetExpected("soon", true);
+  models_->SetAbsence("soon", ModelRepository::Absence::kLoading);
   EXPECT_THAT(Plan(Ids("soon")),
               StatusIs(absl::StatusCode::kUnavailable, "model \"soon\" is being loaded"));
-  models_->SetExpected("soon", false);
+  models_->SetAbsence("soon", ModelRepository::Absence::kUnknown);
 }
 
 TEST_F(InferRefusalTest, BytesThatAreNoRequest) {
