@@ -16,6 +16,9 @@ constexpr AttentionOptions kDefaults;
 
 bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
 
+/// Returns whether the number would count as 0 (core/runtime/flush_denormals.h).
+bool IsDenormal(float number) { return std::fpclassify(number) == FP_SUBNORMAL; }
+
 Found Error(std::string field, const std::string& expected, const absl::AlphaNum& found) {
   return OptionError{std::move(field),
                      absl::StrCat("expected ", expected, ", found ", found.Piece())};
@@ -45,9 +48,12 @@ Found CheckPerHead(const char* field, std::span<const float> values, int64_t num
 }
 
 Found CheckNorm(const char* field, const std::optional<RmsNorm>& norm) {
-  return !norm.has_value() || IsPositive(norm->epsilon)
-             ? std::nullopt
-             : Error(field, "a finite positive FP32 number", norm->epsilon);
+  if (!norm.has_value() || (IsPositive(norm->epsilon) && !IsDenormal(norm->epsilon))) {
+    return std::nullopt;
+  }
+  return Error(field,
+               IsDenormal(norm->epsilon) ? "at least 1.18e-38" : "a finite positive FP32 number",
+               norm->epsilon);
 }
 
 Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
@@ -84,6 +90,12 @@ Found CheckLogits(const AttentionOptions& o, const OptionsFit& fit) {
   }
   if (o.softcap < 0 || !std::isfinite(o.softcap)) {
     return Error("softcap", "a finite FP32 number of at least 0", o.softcap);
+  }
+  for (const auto& [name, number] :
+       {std::pair("scale", o.scale.value_or(0)), std::pair("softcap", o.softcap)}) {
+    if (IsDenormal(number)) {
+      return Error(name, "0 or at least 1.18e-38 in magnitude", number);
+    }
   }
   if (Found error = CheckPerHead("alibi_slopes", o.alibi_slopes, fit.num_heads)) {
     return error;
@@ -169,6 +181,10 @@ std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim) {
     if (Found error = CheckPositive(field, value)) {
       return error;
     }
+  }
+  constexpr double kSmallestBase = 1e-100;  // the angles of a smaller one may be infinite
+  if (rotary.base < kSmallestBase) {
+    return Error("rotary.base", "at least 1e-100", rotary.base);
   }
   if (rotary.high_freq_factor <= rotary.low_freq_factor) {
     return Error("rotary.high_freq_factor",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/runtime/cpu_budget.h"
+#include "core/runtime/flush_denormals.h"
 #include "core/runtime/mutex.h"
 #include "core/runtime/numa.h"
 #include "core/runtime/task_ranges.h"
@@ -201,6 +202,7 @@ void ThreadPool::State::ThrowFailure() {
 }
 
 void ThreadPool::State::WorkLoop(int worker) {
+  const FlushDenormals flush;
   uint64_t seen = 0;
   while (true) {
     WaitForEpoch(seen);
@@ -285,6 +287,7 @@ ThreadPool::~ThreadPool() = default;
 int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.size()) + 1; }
 
 void ThreadPool::ParallelFor(int64_t count, Task task) {
+  const FlushDenormals flush;
   if (count > 1 && !state_->threads.empty()) {
     state_->Run(count, task);
     return;

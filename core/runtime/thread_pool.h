@@ -29,6 +29,8 @@ class ThreadPool {
   /// TaskRanges says. Returns when all are done; everything they wrote is visible. One caller at a
   /// time; tasks may not call it.
   ///
+  /// Within tasks, denormal numbers are 0 (flush_denormals.h).
+  ///
   /// When tasks throw, those that have begun are finished, others are not begun, and the exception
   /// of the lowest index that has failed is thrown here. The pool can be used again.
   virtual void ParallelFor(int64_t count, Task task);

@@ -8,6 +8,10 @@
 #include <unicode/unistr.h>
 #include <unicode/utf8.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -101,8 +105,80 @@ void AppendLowercase(int32_t character, std::string& text) {
   }
 }
 
+namespace {
+
+// The characters that are normalised: those of Unicode 9, as the `tokenizers` library has them.
+const icu::UnicodeSet& NormalizedCharacters() {
+  static const icu::UnicodeSet set = MakeSet("[:age=9.0:]");
+  return set;
+}
+
+// Returns whether the character is, or becomes, a combining mark that normalisation may move before
+// another one.
+bool MayMove(int32_t character) {
+  constexpr int32_t kFirstMark = 0x300;
+  constexpr int32_t kHalfwidthSoundMarks[] = {0xff9e, 0xff9f};  // marks in NFKC and NFKD
+  return character >= kFirstMark &&
+         (u_getIntPropertyValue(character, UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0 ||
+          character == kHalfwidthSoundMarks[0] || character == kHalfwidthSoundMarks[1]) &&
+         NormalizedCharacters().contains(character);
+}
+
+// Appends the marks in their canonical order: by combining class, those of one class as they were.
+void AppendInOrder(const icu::Normalizer2& base, std::string_view marks, std::string& text) {
+  std::vector<std::pair<uint8_t, int32_t>> parts;  // class and character
+  for (size_t at = 0; at < marks.size();) {
+    const int32_t mark = NextCharacter(marks, at);
+    icu::UnicodeString decomposed;
+    if (!base.getDecomposition(mark, decomposed)) {
+      decomposed = icu::UnicodeString(mark);
+    }
+    for (int32_t i = 0; i < decomposed.length(); i = decomposed.moveIndex32(i, 1)) {
+      const int32_t part = decomposed.char32At(i);
+      parts.emplace_back(base.getCombiningClass(part), part);
+    }
+  }
+  std::ranges::stable_sort(parts, {}, &std::pair<uint8_t, int32_t>::first);
+  for (const auto& [_, part] : parts) {
+    AppendCharacter(part, text);
+  }
+}
+
+// Returns the text with its long runs of combining marks in their canonical order, which changes no
+// normal form; empty if it has none. ICU would insert each mark into its place, in time quadratic
+// in the length of the run.
+std::string WithOrderedMarks(const icu::Normalizer2& base, std::string_view text) {
+  constexpr int64_t kLongRun = 32;
+  std::string ordered;
+  size_t copied = 0;
+  size_t run_begin = 0;
+  int64_t run_length = 0;
+  const auto end_run = [&](size_t end) {
+    if (run_length >= kLongRun) {
+      ordered.append(text.substr(copied, run_begin - copied));
+      AppendInOrder(base, text.substr(run_begin, end - run_begin), ordered);
+      copied = end;
+    }
+    run_length = 0;
+  };
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (!MayMove(NextCharacter(text, at))) {
+      end_run(begin);
+    } else if (run_length++ == 0) {
+      run_begin = begin;
+    }
+  }
+  end_run(text.size());
+  if (!ordered.empty()) {
+    ordered.append(text.substr(copied));
+  }
+  return ordered;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view text) {
-  static const icu::UnicodeSet unicode9 = MakeSet("[:age=9.0:]");
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* base = nullptr;
   switch (form) {
@@ -121,10 +197,12 @@ absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view 
   }
   std::string result;
   if (U_SUCCESS(error)) {
+    const std::string ordered = WithOrderedMarks(*base, text);
+    const std::string_view source = ordered.empty() ? text : ordered;
     icu::StringByteSink<std::string> sink(&result);
-    icu::FilteredNormalizer2(*base, unicode9)
-        .normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
-                       nullptr, error);
+    icu::FilteredNormalizer2(*base, NormalizedCharacters())
+        .normalizeUTF8(0, icu::StringPiece(source.data(), static_cast<int32_t>(source.size())),
+                       sink, nullptr, error);
   }
   if (U_FAILURE(error)) {
     return absl::InternalError(

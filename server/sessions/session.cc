@@ -36,7 +36,11 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number,
     return absl::ResourceExhaustedError(absl::StrCat("fork: expected at most ", kMaxSequences,
                                                      " sequences in a session, found as many"));
   }
-  SessionSequence fork = {.caches = {}, .length = parent.length, .tables = std::move(tables)};
+  SessionSequence fork = {.caches = {},
+                          .length = parent.length,
+                          .cache_bytes = parent.cache_bytes,
+                          .sized_length = parent.sized_length,
+                          .tables = std::move(tables)};
   for (KvCache& cache : parent.caches) {
     fork.caches.push_back(cache.Fork());
   }
@@ -44,13 +48,19 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number,
   return absl::OkStatus();
 }
 
-SessionUse Session::use() const {
+SessionUse Session::use() {
   SessionUse use = {.sequences = std::ssize(sequences_)};
-  for (const auto& [_, sequence] : sequences_) {
-    use.tokens += sequence.length;
-    for (const KvCache& cache : sequence.caches) {
-      use.cache_bytes += static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
+  for (auto& [_, sequence] : sequences_) {
+    if (sequence.sized_length != sequence.length) {
+      sequence.sized_length = sequence.length;
+      sequence.cache_bytes = 0;
+      for (const KvCache& cache : sequence.caches) {
+        sequence.cache_bytes +=
+            static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
+      }
     }
+    use.tokens += sequence.length;
+    use.cache_bytes += sequence.cache_bytes;
   }
   return use;
 }

@@ -45,6 +45,9 @@ struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
   bool is_busy = false;
+  /// The size of the caches when the sequence had `sized_length` tokens, for Session::use.
+  int64_t cache_bytes = 0;
+  int64_t sized_length = 0;
   /// The memory of the tables of shared pages: of a fork, or of a prefix. Null: there is none.
   std::unique_ptr<FairBudget::Part> tables = nullptr;
 };
@@ -81,8 +84,9 @@ class Session {
   /// Ends the sequence. REQUIRES: it is busy with the caller's action.
   void Release(int64_t number) { sequences_.erase(number); }
 
-  /// Returns what the session holds. Busy sequences count as they were before.
-  SessionUse use() const;
+  /// Returns what the session holds. Busy sequences count as they were before. It visits the caches
+  /// of those sequences alone whose length has changed: every answer to an action has these counts.
+  SessionUse use();
 
  private:
   const SessionPlan plan_;

@@ -30,8 +30,8 @@ template <typename Request>
 absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
   const std::string type(Request::descriptor()->full_name());
   if (static_cast<int64_t>(wire.Length()) > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("expected a ", type, " of at most ", max_bytes,
-                                                     " bytes, found ", wire.Length()));
+    return absl::ResourceExhaustedError(absl::StrCat("expected a message ", type, " of at most ",
+                                                     max_bytes, " bytes, found ", wire.Length()));
   }
   if (IsCompressed(wire)) {
     absl::StatusOr<grpc::ByteBuffer> inflated = Inflate(wire, {max_bytes});
@@ -40,8 +40,9 @@ absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request
     }
     wire = *std::move(inflated);
   }
+  const size_t bytes = wire.Length();  // Deserialize empties it
   if (!grpc::SerializationTraits<Request>::Deserialize(&wire, &request).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a ", type, ", found ", wire.Length(),
+    return absl::InvalidArgumentError(absl::StrCat("expected a message ", type, ", found ", bytes,
                                                    " bytes that cannot be parsed"));
   }
   return absl::OkStatus();

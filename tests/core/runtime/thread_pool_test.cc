@@ -114,6 +114,27 @@ TEST_P(ThreadPoolSizesTest, ThrowsTheLowestFailureAndWorksOn) {
 
 INSTANTIATE_TEST_SUITE_P(NumThreads, ThreadPoolSizesTest, ::testing::Values(1, 2, 5));
 
+#ifdef __SSE__
+// On every thread alike, or bits would depend on which thread computes a row.
+TEST_P(ThreadPoolSizesTest, TasksComputeWithoutDenormalNumbers) {
+  ThreadPool pool(GetParam());
+  const volatile float denormal = 1e-40f;
+  const volatile float normal = 1e-30f;
+  for (const int64_t count : {1, 200}) {
+    std::vector<float> results(2 * count, 1);
+    pool.ParallelFor(count, [&](int64_t index, int) {
+      results[2 * index] = denormal * 1e20f;
+      results[2 * index + 1] = normal * 1e-10f;
+    });
+    EXPECT_THAT(results, ::testing::Each(0.0f)) << count;
+    EXPECT_THROW(pool.ParallelFor(count, [](int64_t, int) { throw std::runtime_error(""); }),
+                 std::runtime_error);
+    EXPECT_NE(denormal * 1e20f, 0.0f) << "the caller computes as before";
+    EXPECT_NE(normal * 1e-10f, 0.0f);
+  }
+}
+#endif
+
 TEST(ThreadPoolTest, CountsTheCallerAndIsNeverEmpty) {
   EXPECT_EQ(ThreadPool(3).num_threads(), 3);
   EXPECT_EQ(ThreadPool(0).num_threads(), 1);

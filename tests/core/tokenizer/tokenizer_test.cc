@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/tokenizer/unicode.h"
 #include "tests/core/tokenizer/small_tokenizer.h"
 #include "tests/support/matchers.h"
 
@@ -267,7 +268,38 @@ TEST(TokenizerTest, ThreadsMayShareOneTokenizer) {
   EXPECT_THAT(differences, Each(0));
 }
 
+// Short runs of marks are ordered by ICU, long ones before.
+TEST(NormalizedTest, RunsOfMarksOfAnyLengthHaveTheSameForm) {
+  using Form = NormalizationForm;
+  for (const int k : {1, 2, 31, 32, 33, 200}) {
+    const auto times = [k](const char* mark) { return Repeated(mark, k); };
+    const std::string text = "a" + times("\u0301") + times("\u0323") + "b\u0301" + times("\u0334");
+    // The classes of U+0334, U+0323 and U+0301 are 1, 220 and 230.
+    EXPECT_EQ(Normalized(Form::kNfd, text).value(),
+              "a" + times("\u0323") + times("\u0301") + "b" + times("\u0334") + "\u0301")
+        << k;
+    EXPECT_EQ(
+        Normalized(Form::kNfc, text).value(),
+        "\u1ea1" + Repeated("\u0323", k - 1) + times("\u0301") + "b" + times("\u0334") + "\u0301")
+        << k;
+    // U+0F73 is U+0F71 (129) and U+0F72 (130); the halfwidth sound mark is U+3099 (8).
+    EXPECT_EQ(Normalized(Form::kNfkd, "a" + times("\u0f73") + times("\uff9e") + "\u05b0").value(),
+              "a" + times("\u3099") + "\u05b0" + times("\u0f71") + times("\u0f72"))
+        << k;
+    // A character that Unicode 9 does not have separates marks.
+    EXPECT_EQ(Normalized(Form::kNfd, "a" + times("\u0301") + "\u1df6" + times("\u0323")).value(),
+              "a" + times("\u0301") + "\u1df6" + times("\u0323"))
+        << k;
+  }
+}
+
 // Sizes at which quadratic time would not come to an end within any test's patience.
+
+TEST(TokenizerSizeTest, AMillionMarksInTheWrongOrderAreOrdered) {
+  const std::string marks = Repeated("\u0301", 1 << 20) + Repeated("\u0323", 1 << 20);
+  EXPECT_EQ(Normalized(NormalizationForm::kNfd, marks + "\u0f73").value(),
+            "\u0f71\u0f72" + Repeated("\u0323", 1 << 20) + Repeated("\u0301", 1 << 20));
+}
 
 TEST(TokenizerSizeTest, AWordOfAMillionCharactersIsMerged) {
   EXPECT_THAT(Encode(*Make(SmallTokenizer().dump()), Repeated("abc", 1 << 20)).ids,

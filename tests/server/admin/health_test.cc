@@ -109,8 +109,9 @@ TEST_F(HealthTest, RefusesANameThatIsNone) {
   EXPECT_FALSE(reader->Read(&response));
   for (const grpc::Status& status : {checked, reader->Finish()}) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    EXPECT_EQ(status.error_message(),
-              "expected a grpc.health.v1.HealthCheckRequest of at most 4096 bytes, found 5003");
+    EXPECT_EQ(
+        status.error_message(),
+        "expected a message grpc.health.v1.HealthCheckRequest of at most 4096 bytes, found 5003");
   }
 }
 
