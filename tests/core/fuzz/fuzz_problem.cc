@@ -44,7 +44,7 @@ FuzzProblem::FuzzProblem(const FuzzCase& c)
   options_.window_right = c.window_right;
   options_.window_dilation = c.window_dilation;
   options_.prefix = c.prefix;
-  constexpr float kScales[] = {1, 0, -1, 2, 20, 2e-38f};
+  constexpr float kScales[] = {1, 0, -1, 2, 20, 1e-36f};
   if (c.scale != 0) {
     options_.scale = kScales[c.scale] / std::sqrt(static_cast<float>(c.dim));
   }
