@@ -82,6 +82,33 @@ TEST(JobCostTest, KeysWithoutRowsCostTheirBytes) {
   EXPECT_EQ(StepFlops({.rows = 0, .keys = 1000}, 100'000), some) << "which is not read";
 }
 
+TEST(JobCostTest, AWindowCostsTheKeysWithinIt) {
+  const auto flops = [](int64_t rows, const char* options) {
+    return Flops({.rows = rows, .keys = rows, .heads = 1, .options = options});
+  };
+  const double all = flops(16'384, "causal: true");
+  EXPECT_LE(flops(16'384, "causal: true window: 64"), 0.05 * all);
+  EXPECT_LE(flops(16'384, "window: 64 window_right: 64"), 0.05 * all);
+  EXPECT_GE(flops(16'384, "causal: true window: 4096"), 0.4 * all);
+  EXPECT_EQ(flops(16'384, "causal: true window: 99999"), all);
+  EXPECT_EQ(flops(16'384, "window: 64"), flops(16'384, "")) << "later keys are visible";
+  EXPECT_EQ(flops(16'384, "causal: true window: 64 global_tokens: 0"), all);
+  EXPECT_EQ(flops(16'384, "causal: true window: 64 sequences { window: 0 }"), all);
+}
+
+TEST(JobCostTest, WeightsCostASecondPassAndTheirChoice) {
+  const auto flops = [](const char* options) {
+    return Flops({.rows = 2048, .keys = 2048, .heads = 1, .options = options});
+  };
+  const double plain = flops("");
+  EXPECT_GE(flops("return_weights: true"), 2 * plain);
+  EXPECT_GE(flops("weights_top_k: 1"), 1.9 * plain);
+  EXPECT_GE(flops("weights_top_k: 100"), 4 * plain);
+  EXPECT_GE(flops("weights_top_k: 2048"), 25 * plain);
+  EXPECT_LE(flops("weights_top_k: 2048"), 50 * plain);
+  EXPECT_EQ(flops("weights_top_k: 99999"), flops("weights_top_k: 2048"));
+}
+
 TEST(JobCostTest, SumsOfLinearAttentionCost) {
   EXPECT_GE(Flops({.keys = 0, .width = 512, .value_width = 512, .options = "similarity: LINEAR"}),
             8 * 512 * 512);
