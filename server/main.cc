@@ -116,6 +116,10 @@ void LogMachine() {
 int Serve(const ServerOptions& options) {
   const sigset_t signals = BlockSignals();  // before any thread is started
   StartAsyncLog();
+  const std::string warning = CheckExposure(options).ok() ? PlaintextWarning(options) : "";
+  if (!warning.empty()) {
+    Log(LogLevel::kWarning, warning);
+  }
   TakeOverLibraryLogs();
   AllowManyFiles();
   if (options.numa != NumaMode::kOff) {
@@ -129,9 +133,6 @@ int Serve(const ServerOptions& options) {
     return EXIT_FAILURE;
   }
   LogMachine();
-  if (const std::string warning = PlaintextWarning(options); !warning.empty()) {
-    Log(LogLevel::kWarning, warning);
-  }
   for (const std::string& address : (*server)->listening_addresses()) {
     PrintAddress(options.log_format, "listening", address);
   }

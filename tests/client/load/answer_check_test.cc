@@ -135,7 +135,7 @@ TEST_F(AnswerCheckTest, NeedsRowsThatKeepTheirSideOfAnEdge) {
   model.set_seed(1);
   model.set_dtype(v1::BF16);
   EXPECT_THAT(CheckAnswer(&model, request_, result_),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the edge of a box")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the edge of the box")));
 }
 
 TEST_F(AnswerCheckTest, AllowsForTheRoundingOfRowsThatAreWiderThanTheLayer) {
