@@ -12,6 +12,7 @@ namespace attention {
 namespace {
 
 /// Makes subnormal numbers count as zero on this thread until it is destroyed, as in a matrix unit.
+/// Tasks of a pool do so in any case (core/runtime/flush_denormals.h), other callers do not.
 class FlushToZero {
  public:
   FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushAndDenormalsAreZero); }

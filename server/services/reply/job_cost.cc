@@ -71,8 +71,8 @@ double KeysWithinWindow(const AttendPlan& plan, double keys) {
 
 // Returns the cost of the weights that are returned, in pairs: a second pass over the scores, and
 // for the k largest of a row one insertion into a heap for each weight that was among the k largest
-// so far. Measured for heads of 64: 1 of 2048 weights 2 times the time without, 100 of them 7
-// times, all 2048 of them 40 times; all weights without a choice 3 times.
+// so far. Measured for heads of 64, about: 1 of 2048 weights 2 times the time without, 100 of them
+// 7 times, all 2048 of them 40 times; all weights without a choice 3 times.
 double WeightPairs(const AttendPlan& plan, int64_t index, double rows, double attended) {
   const v1::AttentionOptions& wanted = *plan.options.wire;
   if (wanted.weights_top_k() == 0) {
