@@ -134,6 +134,7 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
                                  wide,
                                  grouped,
                                  Layer(dtype, 1, 768, false),
+                                 Layer(dtype, 4, 768, false),
                                  Layer(dtype, 16, 768, false),
                                  Layer(dtype, 128, 768, false),
                                  Layer(dtype, 512, 768, false),

@@ -13,15 +13,15 @@ class FewRowGemm final : public Gemm {
 
   void Run(const void* a, const void* b, void* c) const override {
     const TileKernels& kernels = CurrentTileKernels();
-    const int64_t element_bytes = shape_.int8 ? 1 : 4;
+    const int64_t element_bytes = shape_.int8 ? 1 : static_cast<int64_t>(SizeOf(shape_.dtype));
     for (int64_t row = 0; row < shape_.m; row += kFewRows) {
-      kernels.few_row_product({.operands = shape_.int8 ? FewRowProduct::kInt8 : FewRowProduct::kF32,
+      kernels.few_row_product({.operands = Operands(),
                                .a = static_cast<const char*>(a) + row * shape_.lda * element_bytes,
                                .a_stride = shape_.lda * element_bytes,
                                .rows = std::min(kFewRows, shape_.m - row),
                                .b = b,
                                .b_stride = shape_.ldb * 4,
-                               .steps = shape_.k * element_bytes / 4,
+                               .steps = shape_.k / RowsTogether(),
                                .cols = shape_.n,
                                .c = static_cast<char*>(c) + row * shape_.ldc * 4,
                                .c_stride = shape_.ldc * 4,
@@ -30,6 +30,24 @@ class FewRowGemm final : public Gemm {
   }
 
  private:
+  FewRowProduct::Operands Operands() const {
+    if (shape_.int8) {
+      return FewRowProduct::kInt8;
+    }
+    if (shape_.bf16_b) {
+      return FewRowProduct::kF32Bf16;
+    }
+    return shape_.dtype == Dtype::kBf16 ? FewRowProduct::kBf16 : FewRowProduct::kF32;
+  }
+
+  /// Returns the number of rows of B that share 32 bits.
+  int64_t RowsTogether() const {
+    if (shape_.int8) {
+      return 4;
+    }
+    return shape_.bf16_b || shape_.dtype == Dtype::kBf16 ? 2 : 1;
+  }
+
   const GemmShape shape_;
 };
 

@@ -10,17 +10,27 @@
 #include "core/kernels/gemm/neon_gemm.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/ukernel_gemm.h"
+#include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
 namespace {
+
+#ifndef __aarch64__
+/// Returns whether a few-row product is faster than a ukernel: it prefetches B, for which so few
+/// rows wait. The bits are the same, but not those of a matrix unit.
+bool IsFasterByFewRows(const GemmShape& shape) {
+  return shape.m <= kFewRows && !shape.int8 && (shape.dtype == Dtype::kF32 || !HasMatrixUnit());
+}
+#endif
 
 std::unique_ptr<Gemm> Generate(const GemmShape& shape) {
 #ifdef __aarch64__
   return MakeNeonGemm(shape);
 #else
   const Abilities& abilities = CurrentAbilities();
-  const bool has_ukernel = abilities.has_ukernels && (!shape.int8 || abilities.has_vnni);
-  return has_ukernel ? MakeUkernelGemm(shape) : MakeFewRowGemm(shape);
+  const bool has_ukernel =
+      abilities.has_ukernels && !shape.bf16_b && (!shape.int8 || abilities.has_vnni);
+  return has_ukernel && !IsFasterByFewRows(shape) ? MakeUkernelGemm(shape) : MakeFewRowGemm(shape);
 #endif
 }
 

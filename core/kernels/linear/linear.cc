@@ -41,9 +41,10 @@ int64_t ChainOf(bool int8, int64_t depth, int64_t rows) {
 constexpr int64_t kMostTogether = 8;
 constexpr int64_t kLeastTasks = 32;
 
-/// The number of rows up to which bf16 weights are widened to f32 by the product that reads them.
-/// For more rows it is faster to widen a block once, before their products.
-constexpr int64_t kWideningRows = 16;
+/// Returns the number of rows up to which bf16 weights are widened to f32 by the few-row product
+/// that reads them. For more rows it is faster to widen a block once, before its products. Those of
+/// registers of 512 bits compute twice as much at a time as the few-row product.
+int64_t WideningRows() { return CurrentAbilities().vector_bits == 512 ? kFewRows : 2 * kFewRows; }
 
 /// Rows rounded to 8 bits, with a scale for each row.
 struct QuantisedInput {
@@ -76,7 +77,7 @@ struct PackedLinear::Kernels {
   int64_t depth = 0;
   int64_t chain = 0;
   int64_t columns = kColumnBlock;  // of one product
-  bool widens_before = false;      // bf16 weights become f32 before the products
+  bool widens_before = false;      // bf16 weights become f32 panels before the products
   const Gemm* first = nullptr;
   const Gemm* next = nullptr;  // null when K is one chain
   const Gemm* last = nullptr;  // a shorter last chain; null when there is none
@@ -137,8 +138,8 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
                   .chain = is_f32 ? kDepthChainF32 : ChainOf(is_int8(), in_features_, rows),
-                  .widens_before = packing_ == Packing::kBf16Rows && rows > kWideningRows};
-  if (is_f32 && (packing_ == Packing::kCompute || kernels.widens_before)) {
+                  .widens_before = widens() && rows > WideningRows()};
+  if (packing_ == Packing::kF32 || kernels.widens_before) {
     kernels.columns = PanelColumns();
   }
   GemmShape shape{.m = rows,
@@ -149,7 +150,7 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .ldc = product_stride,
                   .dtype = is_int8() ? Dtype::kF32 : format_.compute,
                   .int8 = is_int8(),
-                  .bf16_b = packing_ == Packing::kBf16Rows && !kernels.widens_before};
+                  .bf16_b = widens() && !kernels.widens_before};
   kernels.first = &FindGemm(shape);
   shape.accumulate = true;
   if (kernels.depth >= 2 * kernels.chain) {
@@ -193,15 +194,17 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
   }
 }
 
-/// Writes the bf16 rows of a block, or of the two of a gated map, as f32 panels.
+/// Writes a bf16 block, or the two of a gated map, as f32 panels.
 void PackedLinear::Widen(int64_t block, float* target) const {
   const int64_t count = format_.is_gated ? 2 : 1;
   const int64_t columns = PanelColumns();
   for (int64_t i = block * count; i < (block + 1) * count; ++i) {
     for (int64_t column = 0; column < kColumnBlock; column += columns) {
-      CurrentTileKernels().copy_rows(
-          {Block(i) + BytesOf(column), Dtype::kBf16, kColumnBlock, in_features_, columns},
-          Dtype::kF32, columns, /*negate=*/false, target);
+      CurrentTileKernels().expand({.source = Block(i) + 4 * column,
+                                   .source_cols = kColumnBlock,
+                                   .rows = in_features_,
+                                   .cols = columns,
+                                   .target = target});
       target += in_features_ * columns;
     }
   }

@@ -86,14 +86,13 @@ class PackedLinear {
   struct Kernels;
   struct Tile;
 
-  enum class Packing {
-    kCompute,   // in the operand type: f32 rows, or bf16 pairs of rows
-    kBf16Rows,  // for f32 operands, where bf16 products are emulated
-    kInt8,
-  };
-  static Packing PackingOf(const Format& format);
+  /// In f32 panels, in bf16 pairs of rows, or in 8-bit fours of rows.
+  enum class Packing { kF32, kBf16, kInt8 };
+  static Packing PackingOf(const Format& format, int64_t in_features);
 
   bool is_int8() const { return packing_ == Packing::kInt8; }
+  /// Returns whether bf16 weights are multiplied with f32 rows.
+  bool widens() const { return packing_ == Packing::kBf16 && format_.compute == Dtype::kF32; }
   LinearWeights WeightsOf(const Part& part) const;
   int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
@@ -117,9 +116,9 @@ class PackedLinear {
   Format format_;
   Packing packing_;
   std::vector<int64_t> columns_;  // [parts + 1]
-  /// [blocks], each [in_features][kColumnBlock]: f32 in panels (PanelColumns), bf16 as rows or
-  /// pairs of rows, or int8 as fours, then f32 scales and offsets [kColumnBlock]. One copy, or one
-  /// for each NUMA node.
+  /// [blocks], each [in_features][kColumnBlock]: f32 in panels (PanelColumns), bf16 in pairs of
+  /// rows, or int8 in fours, then f32 scales and offsets [kColumnBlock]. One copy, or one for each
+  /// NUMA node.
   std::vector<MappedBuffer> copies_;
   AlignedBuffer bias_;  // f32 [blocks][kColumnBlock]
 };

@@ -21,14 +21,14 @@ std::string_view Name(WeightsDtype dtype) {
   return "int8";
 }
 
-PackedLinear::Packing PackedLinear::PackingOf(const Format& format) {
-  const Abilities& abilities = CurrentAbilities();
+PackedLinear::Packing PackedLinear::PackingOf(const Format& format, int64_t in_features) {
   if (format.weights == WeightsDtype::kInt8 && MultipliesInt8()) {
     return Packing::kInt8;
   }
-  const bool can_widen = abilities.has_ukernels && abilities.bf16 == Products::kEmulated;
-  return format.weights == WeightsDtype::kBf16 && can_widen ? Packing::kBf16Rows
-                                                            : Packing::kCompute;
+  const bool can_widen = CurrentAbilities().has_ukernels && in_features % 2 == 0;
+  return format.compute == Dtype::kBf16 || (format.weights == WeightsDtype::kBf16 && can_widen)
+             ? Packing::kBf16
+             : Packing::kF32;
 }
 
 /// Returns the weights of the part with their stride.
@@ -45,12 +45,12 @@ int64_t PackedLinear::BytesOf(int64_t weights) const {
   switch (packing_) {
     case Packing::kInt8:
       return weights;
-    case Packing::kBf16Rows:
+    case Packing::kBf16:
       return weights * static_cast<int64_t>(sizeof(Bf16));
-    case Packing::kCompute:
+    case Packing::kF32:
       break;
   }
-  return weights * static_cast<int64_t>(SizeOf(format_.compute));
+  return weights * static_cast<int64_t>(sizeof(float));
 }
 
 size_t PackedLinear::BlockBytes() const {
@@ -58,7 +58,10 @@ size_t PackedLinear::BlockBytes() const {
 }
 
 PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, const Format& format)
-    : in_features_(in_features), format_(format), packing_(PackingOf(format)), columns_{0} {
+    : in_features_(in_features),
+      format_(format),
+      packing_(PackingOf(format, in_features)),
+      columns_{0} {
   for (const Part& part : parts) {
     columns_.push_back(columns_.back() + RoundUp(part.out_features, kColumnBlock));
   }
@@ -82,10 +85,9 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
       const ChannelBlock channels{weights, in_features_, first, count};
       if (is_int8()) {
         PackBlockInt8(channels, Block(block));
-      } else if (packing_ == Packing::kBf16Rows) {
-        PackBlockBf16Rows(channels, Block(block));
       } else {
-        PackBlock(channels, format_.weights, format_.compute, Block(block));
+        PackBlock(channels, format_.weights,
+                  packing_ == Packing::kBf16 ? Dtype::kBf16 : Dtype::kF32, Block(block));
       }
       if (weights.bias != nullptr) {
         std::copy_n(weights.bias + first, count, bias + block * kColumnBlock);
@@ -110,12 +112,7 @@ void PackedLinear::CopyChannel(int64_t channel, float* target) const {
     for (int64_t k = 0; k < in_features_; ++k) {
       target[k] = scale * static_cast<float>(integers[PackedIndex(k, column, kColumnBlock, 4)]);
     }
-  } else if (packing_ == Packing::kBf16Rows) {
-    const auto* values = reinterpret_cast<const Bf16*>(block);
-    for (int64_t k = 0; k < in_features_; ++k) {
-      target[k] = ToFloat(values[k * kColumnBlock + column]);
-    }
-  } else if (format_.compute == Dtype::kBf16) {
+  } else if (packing_ == Packing::kBf16) {
     const auto* pairs = reinterpret_cast<const Bf16*>(block);
     for (int64_t k = 0; k < in_features_; ++k) {
       target[k] = ToFloat(pairs[PackedIndex(k, column, kColumnBlock, 2)]);

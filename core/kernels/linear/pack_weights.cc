@@ -110,7 +110,7 @@ void PackRoundedToInt8(const ChannelBlock& block, std::byte* target) {
 }
 
 /// Packs the weights after rounding as f32 [in_features][kColumnBlock] or bf16 pairs of rows.
-void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype compute,
+void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype packed,
                  std::byte* target) {
   const LinearWeights& w = block.weights;
   const int64_t depth = block.in_features;
@@ -118,42 +118,35 @@ void PackRounded(const ChannelBlock& block, WeightsDtype rounding, Dtype compute
   if (!w.is_transposed) {
     const Rows rows{ElementAt(w.data, w.dtype, block.first * w.stride), w.dtype, w.stride};
     const ConvertedRows converted(rows, block.count, depth, rounded);
-    CurrentTileKernels().pack_transposed(converted.Source(block.count, depth), compute, depth,
+    CurrentTileKernels().pack_transposed(converted.Source(block.count, depth), packed, depth,
                                          target);
     return;
   }
   // pack_rows always writes kKeyBlock inputs, of which the last call may have fewer: it writes to a
   // buffer first.
-  AlignedBuffer packed(kKeyBlock * kColumnBlock * SizeOf(compute));
+  AlignedBuffer buffer(kKeyBlock * kColumnBlock * SizeOf(packed));
   for (int64_t k = 0; k < depth; k += kKeyBlock) {
     const int64_t inputs = std::min(kKeyBlock, depth - k);
     const Rows rows{ElementAt(w.data, w.dtype, k * w.stride + block.first), w.dtype, w.stride};
     const ConvertedRows converted(rows, inputs, block.count, rounded);
-    CurrentTileKernels().pack_rows(converted.Source(inputs, block.count), compute, kColumnBlock,
-                                   packed.data());
-    std::copy_n(packed.data(), inputs * kColumnBlock * SizeOf(compute),
-                target + k * kColumnBlock * SizeOf(compute));
+    CurrentTileKernels().pack_rows(converted.Source(inputs, block.count), packed, kColumnBlock,
+                                   buffer.data());
+    std::copy_n(buffer.data(), inputs * kColumnBlock * SizeOf(packed),
+                target + k * kColumnBlock * SizeOf(packed));
   }
 }
 
 }  // namespace
 
-void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target) {
+void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype packed, std::byte* target) {
   if (rounding == WeightsDtype::kInt8) {
     PackRoundedToInt8(block, target);
   } else {
-    PackRounded(block, rounding, compute, target);
+    PackRounded(block, rounding, packed, target);
   }
-  if (compute == Dtype::kF32) {
+  if (packed == Dtype::kF32) {
     DivideIntoPanels(block.in_features, reinterpret_cast<float*>(target));
   }
-}
-
-void PackBlockBf16Rows(const ChannelBlock& block, std::byte* target) {
-  const int64_t count = block.in_features * kColumnBlock;
-  AlignedBuffer floats(count * sizeof(float));
-  PackRounded(block, WeightsDtype::kBf16, Dtype::kF32, floats.data());
-  Convert(Dtype::kF32, floats.data(), Dtype::kBf16, target, count);
 }
 
 void PackBlockInt8(const ChannelBlock& block, std::byte* target) {

@@ -18,10 +18,7 @@ struct ChannelBlock {
 
 /// Writes the block to `target` as f32 panels, each [in_features][PanelColumns()], or as bf16
 /// [in_features / 2][kColumnBlock][2]. The weights are rounded to `rounding` first.
-void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype compute, std::byte* target);
-
-/// Writes the block to `target` as bf16 [in_features][kColumnBlock], as rows.
-void PackBlockBf16Rows(const ChannelBlock& block, std::byte* target);
+void PackBlock(const ChannelBlock& block, WeightsDtype rounding, Dtype packed, std::byte* target);
 
 /// The depth of a block of 8-bit weights: in_features rounded up to a multiple of 4.
 constexpr int64_t Int8Depth(int64_t in_features) { return (in_features + 3) / 4 * 4; }

@@ -17,8 +17,8 @@ namespace attention {
 /// interleaved pairs of rows [k / 2][ldb][2], so that k is even. C is f32 [m, n]. packed_index.h
 /// says where an element of B lies.
 ///
-/// With `bf16_b`, A is f32 and B is bf16, both as rows. REQUIRES then: has_ukernels of
-/// CurrentAbilities().
+/// With `bf16_b`, A is f32 and B is bf16, packed as with bf16. It is fast for few rows only.
+/// REQUIRES then: not ARM64.
 ///
 /// With `int8`, A is u8, B is s8 in interleaved groups of four rows [k / 4][ldb][4], and C is int32
 /// and exact. REQUIRES then: MultipliesInt8().

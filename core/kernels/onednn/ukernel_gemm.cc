@@ -23,7 +23,7 @@ Types TypesOf(const GemmShape& shape) {
     return {dnnl_u8, dnnl_s8, dnnl_s32};
   }
   const dnnl_data_type_t operand = shape.dtype == Dtype::kBf16 ? dnnl_bf16 : dnnl_f32;
-  return {operand, shape.bf16_b ? dnnl_bf16 : operand, dnnl_f32};
+  return {operand, operand, dnnl_f32};
 }
 
 struct DestroyBrgemm {

@@ -131,6 +131,11 @@ inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
     MultiplyRectangle<Chain, kRows, kVecs, kPrefetchesFar>(p, range, row, col);
   }
+  if constexpr (kVecs > 4) {
+    for (; col + 4 * kLanes <= p.cols; col += 4 * kLanes) {
+      MultiplyRectangle<Chain, kRows, 4, kPrefetchesFar>(p, range, row, col);
+    }
+  }
   for (; col < p.cols; col += 2 * kLanes) {
     MultiplyRectangle<Chain, kRows, 2, kPrefetchesFar>(p, range, row, col);
   }

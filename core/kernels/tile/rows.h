@@ -195,7 +195,8 @@ inline void ExpandScaled(const char* from, int64_t cols, float* to, const Scales
 template <typename Packed>
 inline void ExpandRows(const ExpandTile& tile) {
   const auto* from = static_cast<const char*>(tile.source);
-  for (int64_t row = 0; row < tile.rows; row += Packed::kTogether, from += tile.cols * 4) {
+  const int64_t source_cols = tile.source_cols == 0 ? tile.cols : tile.source_cols;
+  for (int64_t row = 0; row < tile.rows; row += Packed::kTogether, from += source_cols * 4) {
     float* to = tile.target + row * tile.cols;
     if (const float* column_scales = tile.column_scales; column_scales != nullptr) {
       ExpandScaled<Packed>(from, tile.cols, to, [column_scales](int /*k*/, int64_t i) {

@@ -199,11 +199,12 @@ struct ScaledSums {
 /// The conversion of packed bf16 or int8 numbers to dense f32 rows. int8 numbers are multiplied by
 /// the scale of their row or column.
 struct ExpandTile {
-  /// bf16 [rows / 2][cols][2], or int8 [rows / 4][cols][4].
+  /// bf16 [rows / 2][source_cols][2], or int8 [rows / 4][source_cols][4].
   const void* source = nullptr;
   const float* row_scales = nullptr;     // [rows], or null
   const float* column_scales = nullptr;  // [cols], or null
   bool int8 = false;                     // otherwise bf16
+  int64_t source_cols = 0;               // of which the first `cols` are converted; 0: cols
   int64_t rows = 0;
   int64_t cols = 0;
   float* target = nullptr;  // [rows, cols], dense

@@ -315,6 +315,17 @@ TEST_P(ConversionTest, ExpandingIsExact) {
       const int64_t at = (i / cols / 2 * cols + i % cols) * 2 + i / cols % 2;
       ASSERT_EQ(target[i], ToFloat(pairs[at]));
     }
+    for (int64_t some = 16; some < cols; some += 16) {
+      GuardedArray<float> columns(rows * some);
+      kernels().expand({.source = source.data() + 2 * (cols - some),
+                        .source_cols = cols,
+                        .rows = rows,
+                        .cols = some,
+                        .target = columns.data()});
+      for (int64_t i = 0; i < rows * some; ++i) {
+        ASSERT_EQ(columns[i], target[i / some * cols + cols - some + i % some]);
+      }
+    }
     for (const bool by_column : {true, false}) {
       kernels().expand({.source = integers.data(),
                         .row_scales = by_column ? nullptr : scales.data(),
