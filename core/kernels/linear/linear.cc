@@ -41,10 +41,9 @@ int64_t ChainOf(bool int8, int64_t depth, int64_t rows) {
 constexpr int64_t kMostTogether = 8;
 constexpr int64_t kLeastTasks = 32;
 
-/// Returns the number of rows up to which bf16 weights are widened to f32 by the few-row product
-/// that reads them. For more rows it is faster to widen a block once, before its products. Those of
-/// registers of 512 bits compute twice as much at a time as the few-row product.
-int64_t WideningRows() { return CurrentAbilities().vector_bits == 512 ? kFewRows : 2 * kFewRows; }
+/// The number of rows up to which bf16 weights are widened to f32 by the few-row products that read
+/// them. For more rows it is faster to widen a block once, before its products.
+constexpr int64_t kWideningRows = 2 * kFewRows;
 
 /// Rows rounded to 8 bits, with a scale for each row.
 struct QuantisedInput {
@@ -138,7 +137,7 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
                   .chain = is_f32 ? kDepthChainF32 : ChainOf(is_int8(), in_features_, rows),
-                  .widens_before = widens() && rows > WideningRows()};
+                  .widens_before = widens() && rows > kWideningRows};
   if (packing_ == Packing::kF32 || kernels.widens_before) {
     kernels.columns = PanelColumns();
   }

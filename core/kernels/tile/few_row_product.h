@@ -22,7 +22,11 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
       return pairs::MultiplyAllRows<pairs::F32Chain>(p);
 #endif
     case FewRowProduct::kF32Bf16:
+#ifdef __AVX512F__
+      return MultiplyWidened(p);
+#else
       return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
+#endif
     case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
       return MultiplyInRegisters<Bf16Chain, pairs::Bf16Chain>(p);

@@ -13,11 +13,17 @@ namespace attention {
 namespace {
 
 /// A chain says how the steps of a product are multiplied and added. A step has 32 bits of each
-/// column of b: Step adds its product to the sum. Zero is the sum of no steps.
+/// column of b, which hold kParts operands: Part<i> returns operand i, and Step adds its product to
+/// the sum, in the order of k. Zero is the sum of no steps.
 ///
 /// This chain is of f32.
 struct F32Chain {
   using Sum = __m512;
+  static constexpr int kParts = 1;
+  template <int kPart>
+  static __m512i Part(__m512i b) {
+    return b;
+  }
   static constexpr bool kIsInt8 = false;
   static Sum Zero() { return _mm512_setzero_ps(); }
   static Sum Step(Sum sum, __m512i a, __m512i b) {
@@ -26,6 +32,16 @@ struct F32Chain {
   static Sum Load(const void* c) { return _mm512_loadu_ps(c); }
   static Sum Add(Sum a, Sum b) { return a + b; }
   static void Store(Sum sum, void* c) { _mm512_storeu_ps(c, sum); }
+};
+
+/// a is f32, and b is bf16, whose elements are the upper halves of f32.
+struct WidenedBf16Chain : F32Chain {
+  static constexpr int kParts = 2;
+  template <int kPart>
+  static __m512i Part(__m512i b) {
+    return kPart == 0 ? _mm512_slli_epi32(b, 16)
+                      : _mm512_and_si512(b, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+  }
 };
 
 #ifdef __AVX512BF16__
@@ -40,6 +56,11 @@ struct Bf16Chain : F32Chain {
 /// a is u8, b is s8, and the sums are int32.
 struct Int8Chain {
   using Sum = __m512i;
+  static constexpr int kParts = 1;
+  template <int kPart>
+  static __m512i Part(__m512i b) {
+    return b;
+  }
   static constexpr bool kIsInt8 = true;
   static Sum Zero() { return _mm512_setzero_si512(); }
 #ifdef __AVX512VNNI__
@@ -83,11 +104,30 @@ struct Corner {
   int64_t col;
 };
 
+/// Adds the products of operand kPart of one step to the sums.
+template <typename Chain, int kPart, int kRows, int kVecs>
+inline void StepPart(const char* a, int64_t a_stride, const __m512i (&b)[kVecs],
+                     typename Chain::Sum (&sums)[kRows][kVecs]) {
+  __m512i part_of_b[kVecs];
+  for (int v = 0; v < kVecs; ++v) {
+    part_of_b[v] = Chain::template Part<kPart>(b[v]);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    int32_t element;
+    __builtin_memcpy(&element, a + r * a_stride, 4);
+    const __m512i element_of_a = _mm512_set1_epi32(element);
+    for (int v = 0; v < kVecs; ++v) {
+      sums[r][v] = Chain::Step(sums[r][v], element_of_a, part_of_b[v]);
+    }
+  }
+}
+
 /// Computes the rectangle of kRows rows and kVecs * 16 columns of c from `at` on, over the steps of
 /// `range`.
 template <typename Chain, Prefetch kPrefetch, int kRows, int kVecs>
 inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Corner at) {
-  const auto* a = static_cast<const char*>(p.a) + at.row * p.a_stride + range.first_step * 4;
+  const auto* a =
+      static_cast<const char*>(p.a) + at.row * p.a_stride + range.first_step * Chain::kParts * 4;
   const auto* b = static_cast<const char*>(p.b) + range.first_step * p.b_stride + at.col * 4;
   char* kept = range.sums + (at.row * p.cols + at.col) * 4;
   const char* ahead = static_cast<const char*>(p.b) +
@@ -111,13 +151,11 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
     for (int v = 0; v < kVecs; ++v) {
       row_of_b[v] = _mm512_loadu_si512(b + step * p.b_stride + 64 * v);
     }
-    for (int r = 0; r < kRows; ++r) {
-      int32_t element;
-      __builtin_memcpy(&element, a + r * p.a_stride + step * 4, 4);
-      const __m512i element_of_a = _mm512_set1_epi32(element);
-      for (int v = 0; v < kVecs; ++v) {
-        sums[r][v] = Chain::Step(sums[r][v], element_of_a, row_of_b[v]);
-      }
+    StepPart<Chain, 0>(a, p.a_stride, row_of_b, sums);
+    a += 4;
+    if constexpr (Chain::kParts == 2) {
+      StepPart<Chain, 1>(a, p.a_stride, row_of_b, sums);
+      a += 4;
     }
   }
   const bool is_last = range.first_step + range.steps == p.steps;
@@ -178,6 +216,15 @@ inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
 template <typename Chain>
 __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
   pairs::MultiplyAllRows<Chain>(p);
+}
+
+/// Computes the product of an f32 a and a bf16 b. Registers of 512 bits take 0.90 of the time of
+/// 256 bits with eight rows, and 1.2 to 1.3 times as long with four (Zen 4).
+inline void MultiplyWidened(const FewRowProduct& p) {
+  if (p.rows < kFewRows) {
+    return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
+  }
+  MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, 8192);
 }
 
 /// Computes the product with a Chain on registers of 512 bits, or with HalfChain, which has the

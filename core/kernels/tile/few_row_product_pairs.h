@@ -1,6 +1,5 @@
 // Few-row products on registers of 256 bits for AVX2, and of 128 bits for SSE4.1. AVX-512 uses them
-// with 256 bits for one row, and for f32 times bf16, where registers of 512 bits took 1.2 times as
-// long with four query heads (Zen 4).
+// with 256 bits for one row, and for up to seven rows of f32 times bf16.
 #pragma once
 
 #ifndef __ARM_NEON
