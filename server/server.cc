@@ -113,6 +113,7 @@ void Server::Drain(absl::Duration grace) {
   const TimePoint end = TimeAfter(grace);
   state.admission.WaitUntilEmpty(end);
   state.executor.Stop();
+  state.idle.EndAll(absl::UnavailableError("the server is draining"));
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();

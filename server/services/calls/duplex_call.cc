@@ -52,30 +52,25 @@ void DuplexCall::OnRequest(bool ok) {
 
 void DuplexCall::WatchIdleness() {
   IdleWatch& idle = environment_.idle;
-  if (!idle.is_on()) {
-    return;
-  }
   {
     MutexLock lock(mutex_);
     last_activity_ = steady_clock::now();
   }
-  context_.AddInitialMetadata("attend-session-idle-timeout-ms",
-                              absl::StrCat(absl::ToInt64Milliseconds(idle.timeout())));
+  if (idle.is_on()) {
+    context_.AddInitialMetadata("attend-session-idle-timeout-ms",
+                                absl::StrCat(absl::ToInt64Milliseconds(idle.timeout())));
+  }
   idle_place_.Enter(idle, weak_from_this());
 }
 
-void DuplexCall::EndIfIdleSince(TimePoint before) noexcept {
+void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept {
   {
     MutexLock lock(mutex_);
     if (running_ > 0 || closed_.has_value() || has_ended_ || last_activity_ > before) {
       return;
     }
   }
-  const absl::Status refused = ContainVoid("ending an idle stream", [this] {
-    Refuse(absl::AbortedError(absl::StrCat("the stream had no request for ",
-                                           absl::FormatDuration(environment_.idle.timeout()),
-                                           " (--session-idle-timeout)")));
-  });
+  const absl::Status refused = ContainVoid("ending an idle stream", [&] { Refuse(reason); });
   if (!refused.ok()) {
     Close(refused);
   }

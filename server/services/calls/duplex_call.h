@@ -22,13 +22,14 @@ namespace attention {
 /// Reads requests while few are running and the client reads its answers; a client that does not
 /// read, or sends too many requests at once, is not read from. Every request enters the admission
 /// gate, and leaves it when its last message is sent, or will never be. A call that has had no
-/// running request for the timeout of the IdleWatch ends with ABORTED.
+/// running request for the timeout of the IdleWatch ends with ABORTED, and when the server drains
+/// with UNAVAILABLE.
 class DuplexCall : public IdleStream, public std::enable_shared_from_this<DuplexCall> {
  public:
   virtual ~DuplexCall() = default;
   /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
-  void EndIfIdleSince(TimePoint before) noexcept override;
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
   /// Returns a function that ends the call of a client that does not read answers. It may be called

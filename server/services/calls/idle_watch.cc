@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
 
@@ -60,7 +61,15 @@ void IdleWatch::Check() {
   if (!is_on()) {
     return;
   }
-  const TimePoint before = clock_() - absl::ToChronoNanoseconds(timeout_);
+  EndIdleSince(clock_() - absl::ToChronoNanoseconds(timeout_),
+               absl::AbortedError(absl::StrCat("the stream had no request for ",
+                                               absl::FormatDuration(timeout_),
+                                               " (--session-idle-timeout)")));
+}
+
+void IdleWatch::EndAll(const absl::Status& reason) { EndIdleSince(TimePoint::max(), reason); }
+
+void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason) {
   // These owners release the streams without the lock, since the end of a stream takes it.
   std::vector<std::shared_ptr<IdleStream>> streams;
   {
@@ -72,7 +81,7 @@ void IdleWatch::Check() {
   }
   for (const std::shared_ptr<IdleStream>& stream : streams) {
     if (stream != nullptr) {
-      stream->EndIfIdleSince(before);
+      stream->EndIfIdleSince(before, reason);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Ends streams on which nothing happens.
+// Ends streams on which nothing happens: for long, or when the server drains.
 #pragma once
 
 #include <chrono>
@@ -9,24 +9,25 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/time_point.h"
 
 namespace attention {
 
-/// A stream that ends when nothing happens on it for long.
+/// A stream that can end between two requests.
 class IdleStream {
  public:
-  /// Ends the stream if nothing has happened on it since `before`. Called by the watch's thread;
-  /// does not block, and does not throw.
-  virtual void EndIfIdleSince(TimePoint before) noexcept = 0;
+  /// Ends the stream with `reason` if nothing has happened on it since `before`. Any thread; does
+  /// not block, and does not throw.
+  virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept = 0;
 
  protected:
   ~IdleStream() = default;
 };
 
-/// Ends idle streams: checks all open streams from time to time. Thread-safe.
+/// All open streams, of which it ends the idle ones from time to time. Thread-safe.
 class IdleWatch {
  public:
   using Clock = std::function<TimePoint()>;
@@ -41,8 +42,10 @@ class IdleWatch {
 
   /// Starts the thread, which sleeps while no stream is open. Called at most once.
   void Start();
-  /// Ends the streams that are idle now.
+  /// Ends the streams that have been idle for the timeout.
   void Check();
+  /// Ends all streams that have no running request with `reason`.
+  void EndAll(const absl::Status& reason);
 
   /// A stream's entry in the watch, until this is destroyed. A member of the stream.
   class Place {
@@ -62,6 +65,7 @@ class IdleWatch {
 
  private:
   void Run();
+  void EndIdleSince(TimePoint before, const absl::Status& reason);
 
   const absl::Duration timeout_;
   const Clock clock_;

@@ -18,13 +18,17 @@ class FakeStream final : public IdleStream {
   void Enter(IdleWatch& watch, const std::shared_ptr<FakeStream>& self) {
     place_.Enter(watch, self);
   }
-  void EndIfIdleSince(TimePoint before) noexcept override {
-    ended = ended || touched_ <= before;
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override {
+    if (!ended && touched_ <= before) {
+      ended = true;
+      why = reason;
+    }
     ++asked;
   }
 
   std::atomic<bool> ended = false;
   std::atomic<int> asked = 0;
+  absl::Status why;  // written before `ended` by one thread
 
  private:
   const TimePoint touched_;
@@ -73,6 +77,15 @@ TEST(IdleWatchTest, NeverEndsAnythingWhenItIsOff) {
   const auto stream = Enter(watch, TimePoint());
   watch.Check();
   EXPECT_EQ(stream->asked, 0);
+}
+
+TEST(IdleWatchTest, EndsAllStreamsForAReason) {
+  for (const absl::Duration timeout : {absl::Hours(1), absl::InfiniteDuration()}) {
+    IdleWatch watch(timeout);
+    const auto stream = Enter(watch, std::chrono::steady_clock::now());
+    watch.EndAll(absl::UnavailableError("the reason"));
+    EXPECT_EQ(stream->why, absl::UnavailableError("the reason"));
+  }
 }
 
 }  // namespace

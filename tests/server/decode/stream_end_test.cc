@@ -143,15 +143,19 @@ TEST(StreamEndTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {
   EXPECT_EQ(found->second, "120000");
 }
 
+// Whether or not idle streams end by themselves.
 TEST(StreamEndTest, AServerThatDrainsEndsSessions) {
-  InProcessServer server({.threads = 1});
-  DecodeStream stream(server.NewChannel());
-  stream.Must(OpenModel("demo"));
-  server.server().Drain(absl::Minutes(5));
-  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
-  const grpc::Status status = stream.End();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(status.error_message(), "the server is draining");
+  for (const absl::Duration idle_timeout : {absl::ZeroDuration(), absl::Minutes(2)}) {
+    InProcessServer server({.threads = 1, .session_idle_timeout = idle_timeout});
+    DecodeStream stream(server.NewChannel());
+    stream.Must(OpenModel("demo"));
+    stream.Must(RowsStep(SeededTensor(1, Dtype::kF32, {10, kDemoWidth}), 0, 10));
+    server.server().Drain(absl::Minutes(5));
+    EXPECT_FALSE(stream.Read().has_value()) << "nothing but the end comes";
+    const grpc::Status status = stream.End();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(status.error_message(), "the server is draining");
+  }
 }
 
 }  // namespace
