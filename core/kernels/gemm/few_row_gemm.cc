@@ -13,7 +13,7 @@ class FewRowGemm final : public Gemm {
 
   void Run(const void* a, const void* b, void* c) const override {
     const TileKernels& kernels = CurrentTileKernels();
-    const int64_t element_bytes = shape_.int8 ? 1 : static_cast<int64_t>(SizeOf(shape_.dtype));
+    const int64_t element_bytes = shape_.int8 ? 1 : 4;
     for (int64_t row = 0; row < shape_.m; row += kFewRows) {
       kernels.few_row_product({.operands = Operands(),
                                .a = static_cast<const char*>(a) + row * shape_.lda * element_bytes,
@@ -34,10 +34,7 @@ class FewRowGemm final : public Gemm {
     if (shape_.int8) {
       return FewRowProduct::kInt8;
     }
-    if (shape_.bf16_b) {
-      return FewRowProduct::kF32Bf16;
-    }
-    return shape_.dtype == Dtype::kBf16 ? FewRowProduct::kBf16 : FewRowProduct::kF32;
+    return shape_.bf16_b ? FewRowProduct::kF32Bf16 : FewRowProduct::kF32;
   }
 
   /// Returns the number of rows of B that share 32 bits.
@@ -45,7 +42,7 @@ class FewRowGemm final : public Gemm {
     if (shape_.int8) {
       return 4;
     }
-    return shape_.bf16_b || shape_.dtype == Dtype::kBf16 ? 2 : 1;
+    return shape_.bf16_b ? 2 : 1;
   }
 
   const GemmShape shape_;

@@ -73,12 +73,14 @@ constexpr int64_t kCachedBytes = 8192;
 /// the sum, in the order of k. Begin returns the sum with which a range of steps begins, and End
 /// the sum of all steps up to its end; `before` is the sum of the steps before the range.
 /// RangeBytes returns the size of the ranges with which several rows read memory fastest.
+/// kHasPanels: b may be a panel of weights (PanelColumns).
 ///
 /// This chain is of f32.
 struct F32Chain {
   using Sum = Floats;
   static constexpr int kParts = 1;
   static constexpr bool kSplitsBytes = false;
+  static constexpr bool kHasPanels = true;
   static constexpr int64_t RangeBytes(bool prefetches_far) { return prefetches_far ? 4096 : 2048; }
   template <int kPart>
   static Floats Part(Integers b) {
@@ -92,6 +94,7 @@ struct F32Chain {
 /// The chain for an f32 a and a bf16 b, whose elements are the upper halves of f32.
 struct WidenedBf16Chain : F32Chain {
   static constexpr int kParts = 2;
+  static constexpr bool kHasPanels = false;
   static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Floats Part(Integers b) {
@@ -103,6 +106,7 @@ struct WidenedBf16Chain : F32Chain {
 
 /// The chain for bf16 a and b.
 struct Bf16Chain : F32Chain {
+  static constexpr bool kHasPanels = false;
   static Sum Step(Sum sum, Floats a, Floats b) {
     return _mm256_dpbf16_ps(sum, reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b));
   }
@@ -117,6 +121,7 @@ struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 1;
   static constexpr bool kSplitsBytes = false;
+  static constexpr bool kHasPanels = false;
   static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Integers Part(Integers b) {
@@ -140,6 +145,7 @@ struct Int8Chain {
   using Sum = Integers;
   static constexpr int kParts = 2;
   static constexpr bool kSplitsBytes = true;
+  static constexpr bool kHasPanels = false;
   static constexpr int64_t RangeBytes(bool /*prefetches_far*/) { return kCachedBytes; }
   template <int kPart>
   static Shorts Part(Integers b) {

@@ -130,7 +130,8 @@ inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
     MultiplyRectangle<Chain, kRows, kVecs, kPrefetchesFar>(p, range, row, col);
   }
-  if constexpr (kVecs > 4) {
+  // f32 weights lie in panels of 4 * kLanes columns.
+  if constexpr (kVecs > 4 && Chain::kHasPanels) {
     for (; col + 4 * kLanes <= p.cols; col += 4 * kLanes) {
       MultiplyRectangle<Chain, kRows, 4, kPrefetchesFar>(p, range, row, col);
     }
