@@ -15,10 +15,15 @@
 namespace attention {
 namespace {
 
+// Behind a large sink all numbers may be smaller than those of f32: beyond 2^128 it hides all keys.
+// Numbers of f16 below 2^-14 are multiples of 2^-24.
+constexpr double kNegligible = 8 * std::numeric_limits<float>::min();
+constexpr double kNegligibleF16 = 0x1p-24;
+
 /// The sum of few values of about `size` may cancel: what it is compared with then are the values
-/// themselves.
+/// themselves. Differences below `negligible` are none.
 bool IsClose(const std::vector<double>& actual, const std::vector<double>& expected,
-             double tolerance, double size = 1) {
+             double tolerance, double size = 1, double negligible = kNegligible) {
   const double error = reference::RelativeL2(actual, expected);
   const auto count = static_cast<double>(actual.size());
   if (error <= tolerance * (1 + 40 / std::sqrt(count + 1))) {
@@ -30,10 +35,7 @@ bool IsClose(const std::vector<double>& actual, const std::vector<double>& expec
       difference = std::max(difference, std::abs(actual[i] - expected[i]));
     }
   }
-  // Behind a large sink all numbers may be smaller than those of f32: beyond 2^128 it hides all
-  // keys.
-  return difference < 8 * std::numeric_limits<float>::min() ||
-         (count < 1024 && difference <= 4 * tolerance * size);
+  return difference < negligible || (count < 1024 && difference <= 4 * tolerance * size);
 }
 
 bool AreClose(const std::vector<double>& actual, const std::vector<double>& expected,
@@ -106,7 +108,8 @@ std::string Compare(const FuzzCase& c, const FuzzProblem& problem, const Answer&
                     const Answer& alone, const reference::AttentionResult& expected) {
   const std::vector<double> output = ToDoubles(answer.output);
   const double tolerance = ToleranceOf(c, problem.output_dtype());
-  if (!IsClose(output, expected.output, tolerance, ValueSize(c))) {
+  const double negligible = problem.output_dtype() == Dtype::kF16 ? kNegligibleF16 : kNegligible;
+  if (!IsClose(output, expected.output, tolerance, ValueSize(c), negligible)) {
     return absl::StrCat("output: expected a relative L2 error of at most ", tolerance, ", found ",
                         reference::RelativeL2(output, expected.output));
   }
