@@ -90,6 +90,10 @@ struct PackedLinear::Tile {
   const void* rows = nullptr;  // of the operand type
   const float* scales = nullptr;
   float* widened = nullptr;  // with kernels.widens_before: the f32 weights of the block
+  // The part of the next block of weights that the tile prefetches for Widen: each product
+  // `prefetch_bytes`, from byte `first_prefetch` of the block on.
+  int64_t first_prefetch = 0;
+  int64_t prefetch_bytes = 0;
 };
 
 const float* PackedLinear::Bias(int64_t block) const {
@@ -167,6 +171,8 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
   const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
   const auto* rows = static_cast<const std::byte*>(tile.rows);
   const float* widened = tile.widened;
+  const int64_t next_block = std::min(block + (format_.is_gated ? 2 : 1), num_blocks() - 1);
+  const std::byte* upcoming = Block(next_block) + tile.first_prefetch;
   if (kernels.widens_before && format_.is_gated) {
     widened += block % 2 * in_features_ * kColumnBlock;
   }
@@ -178,6 +184,10 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
       const int64_t before = column * in_features_ + depth * kernels.columns;
       const void* weights = kernels.widens_before ? static_cast<const void*>(widened + before)
                                                   : Block(block) + BytesOf(before);
+      for (int64_t byte = 0; byte < tile.prefetch_bytes; byte += 64) {
+        __builtin_prefetch(upcoming + byte, /*rw=*/0, /*locality=*/2);
+      }
+      upcoming += tile.prefetch_bytes;
       gemm->Run(rows + depth * element_bytes, weights, product + column);
     }
   }
@@ -193,19 +203,23 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
   }
 }
 
-/// Writes a bf16 block, or the two of a gated map, as f32 panels.
+/// Writes a bf16 block, or the two of a gated map, as f32 panels. A few rows at a time become all
+/// panels, so that memory is read in order.
 void PackedLinear::Widen(int64_t block, float* target) const {
+  constexpr int64_t kRows = 32;
   const int64_t count = format_.is_gated ? 2 : 1;
   const int64_t columns = PanelColumns();
   for (int64_t i = block * count; i < (block + 1) * count; ++i) {
-    for (int64_t column = 0; column < kColumnBlock; column += columns) {
-      CurrentTileKernels().expand({.source = Block(i) + 4 * column,
-                                   .source_cols = kColumnBlock,
-                                   .rows = in_features_,
-                                   .cols = columns,
-                                   .target = target});
-      target += in_features_ * columns;
+    for (int64_t row = 0; row < in_features_; row += kRows) {
+      for (int64_t column = 0; column < kColumnBlock; column += columns) {
+        CurrentTileKernels().expand({.source = Block(i) + BytesOf(row * kColumnBlock) + 4 * column,
+                                     .source_cols = kColumnBlock,
+                                     .rows = std::min(kRows, in_features_ - row),
+                                     .cols = columns,
+                                     .target = target + column * in_features_ + row * columns});
+      }
     }
+    target += in_features_ * kColumnBlock;
   }
 }
 
@@ -317,6 +331,10 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
       if (is_first || row_tile == 0) {
         Widen(block, tile.widened);
       }
+      const int64_t products = kColumnBlock / tile.kernels.columns *
+                               ((in_features_ + tile.kernels.chain - 1) / tile.kernels.chain);
+      tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (row_tiles * products);
+      tile.first_prefetch = row_tile * products * tile.prefetch_bytes;
     }
     RunTile(call, tile, block);
   };
