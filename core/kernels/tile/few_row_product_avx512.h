@@ -79,15 +79,8 @@ struct Int8Chain {
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
 
-/// How the next steps are prefetched by instruction, in the order of memory.
-enum class Prefetch {
-  kNone,
-  kNext,        // the next range of steps, into the L1 cache
-  kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
-};
-
-/// Returns whether the processor is a Zen 4. It reads b fastest in long contiguous parts, f32 and
-/// bf16 without instructions that prefetch. A Zen 5 takes 1.4 times as long without them
+/// Returns whether the processor is a Zen 4. It reads b fastest in long contiguous parts, one row,
+/// f32 and bf16 without instructions that prefetch. A Zen 5 takes 1.4 times as long without them
 /// (tests/bench/RESULTS.md).
 inline bool IsZen4() { return __builtin_cpu_is("amdfam19h"); }
 
@@ -232,7 +225,8 @@ inline void MultiplyWidened(const FewRowProduct& p) {
 template <typename Chain, typename HalfChain>
 __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
-    return pairs::Multiply<HalfChain, true>(p);
+    return IsZen4() ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
+                    : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
   }
   if constexpr (std::is_same_v<Chain, F32Chain>) {
     if (IsIntel()) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)

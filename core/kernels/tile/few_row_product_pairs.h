@@ -9,6 +9,14 @@
 
 namespace attention {
 namespace {
+
+/// How the next steps are prefetched by instruction, in the order of memory.
+enum class Prefetch {
+  kNone,
+  kNext,        // the next range of steps, into the L1 cache
+  kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
+};
+
 namespace pairs {
 
 /// The size of the steps of which several rows take ranges of Chain::RangeBytes.
@@ -61,7 +69,7 @@ inline void StepPart(const char* a, int64_t a_stride, const Integers (&b)[kVecs]
 
 /// Computes the rectangle of kRows rows of c from `row` on and kVecs * kLanes columns from `col`
 /// on, over the steps of `range`.
-template <typename Chain, int kRows, int kVecs, bool kPrefetchesFar>
+template <typename Chain, int kRows, int kVecs, Prefetch kPrefetch>
 inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, int64_t row,
                               int64_t col) {
   const char* a = range.a + row * range.a_stride;
@@ -88,10 +96,11 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, in
     for (int v = 0; v < kVecs; ++v) {
       row_of_b[v] = LoadAs<Integers>(b + step * p.b_stride + kRegisterBytes * v);
     }
-    for (int64_t byte = 0; byte < kVecs * kRegisterBytes; byte += 64) {
+    for (int64_t byte = 0; byte < kVecs * kRegisterBytes && kPrefetch != Prefetch::kNone;
+         byte += 64) {
       const char* line = ahead + step * kVecs * kRegisterBytes + byte;
       __builtin_prefetch(line);
-      if constexpr (kPrefetchesFar) {
+      if constexpr (kPrefetch == Prefetch::kNextAndFar) {
         _mm_prefetch(line + kFarBytes, _MM_HINT_T1);
       }
     }
@@ -123,36 +132,36 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, in
 }
 
 /// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
-template <typename Chain, int kRows, bool kPrefetchesFar>
+template <typename Chain, int kRows, Prefetch kPrefetch>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   constexpr int kVecs = 8 / kRows;
   int64_t col = 0;
   for (; col + kVecs * kLanes <= p.cols; col += kVecs * kLanes) {
-    MultiplyRectangle<Chain, kRows, kVecs, kPrefetchesFar>(p, range, row, col);
+    MultiplyRectangle<Chain, kRows, kVecs, kPrefetch>(p, range, row, col);
   }
   // f32 weights lie in panels of 4 * kLanes columns.
   if constexpr (kVecs > 4 && Chain::kHasPanels) {
     for (; col + 4 * kLanes <= p.cols; col += 4 * kLanes) {
-      MultiplyRectangle<Chain, kRows, 4, kPrefetchesFar>(p, range, row, col);
+      MultiplyRectangle<Chain, kRows, 4, kPrefetch>(p, range, row, col);
     }
   }
   for (; col < p.cols; col += 2 * kLanes) {
-    MultiplyRectangle<Chain, kRows, 2, kPrefetchesFar>(p, range, row, col);
+    MultiplyRectangle<Chain, kRows, 2, kPrefetch>(p, range, row, col);
   }
 }
 
 /// Computes all rows and columns, over the steps of `range`.
-template <typename Chain, bool kPrefetchesFar>
+template <typename Chain, Prefetch kPrefetch>
 inline void MultiplyRange(const FewRowProduct& p, const StepRange& range) {
   int64_t row = 0;
   for (; row + 4 <= p.rows; row += 4) {
-    MultiplyRows<Chain, 4, kPrefetchesFar>(p, range, row);
+    MultiplyRows<Chain, 4, kPrefetch>(p, range, row);
   }
   for (; row + 2 <= p.rows; row += 2) {
-    MultiplyRows<Chain, 2, kPrefetchesFar>(p, range, row);
+    MultiplyRows<Chain, 2, kPrefetch>(p, range, row);
   }
   if (row < p.rows) {
-    MultiplyRows<Chain, 1, false>(p, range, row);
+    MultiplyRows<Chain, 1, Prefetch::kNext>(p, range, row);
   }
 }
 
@@ -191,9 +200,10 @@ inline void BroadcastRows(const char* a, int64_t a_stride, int64_t rows, int64_t
   }
 }
 
-/// Computes the whole product. REQUIRES with kIsOneRow: p has one row. This is inlined into its
-/// callers: as a function that AVX-512 calls, one row of bf16 took 1.25 times as long (Zen 4).
-template <typename Chain, bool kIsOneRow>
+/// Computes the whole product. REQUIRES with kIsOneRow: p has one row, which prefetches as
+/// kOfOneRow says. This is inlined into its callers: as a function that AVX-512 calls, one row of
+/// bf16 took 1.25 times as long (Zen 4).
+template <typename Chain, bool kIsOneRow, Prefetch kOfOneRow = Prefetch::kNext>
 __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
   alignas(64) char sums[kFewRows * 512 * 4];
   alignas(64) char broadcast[kBroadcastsFirst ? kFewRows * kMaxRangeElements * kElementBytes : 1];
@@ -221,11 +231,11 @@ __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
       range.a_stride = steps * Chain::kParts * kElementBytes;
     }
     if constexpr (kIsOneRow) {
-      MultiplyRows<Chain, 1, false>(p, range, 0);
+      MultiplyRows<Chain, 1, kOfOneRow>(p, range, 0);
     } else if (prefetches_far) {
-      MultiplyRange<Chain, true>(p, range);
+      MultiplyRange<Chain, Prefetch::kNextAndFar>(p, range);
     } else {
-      MultiplyRange<Chain, false>(p, range);
+      MultiplyRange<Chain, Prefetch::kNext>(p, range);
     }
   }
 }
@@ -233,6 +243,12 @@ __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
 template <typename Chain>
 inline void MultiplyAllRows(const FewRowProduct& p) {
   Multiply<Chain, false>(p);
+}
+
+/// REQUIRES: p has one row.
+template <typename Chain, Prefetch kPrefetch>
+__attribute__((always_inline)) inline void MultiplyRow(const FewRowProduct& p) {
+  Multiply<Chain, true, kPrefetch>(p);
 }
 
 }  // namespace pairs
