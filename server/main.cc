@@ -44,6 +44,7 @@ sigset_t BlockSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);  // when a terminal closes; no file needs it to be read again
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
@@ -115,6 +116,7 @@ void LogMachine() {
 
 int Serve(const ServerOptions& options) {
   const sigset_t signals = BlockSignals();  // before any thread is started
+  signal(SIGPIPE, SIG_IGN);                 // the reader of the log may leave before the server
   StartAsyncLog();
   const std::string warning = CheckExposure(options).ok() ? PlaintextWarning(options) : "";
   if (!warning.empty()) {
@@ -146,8 +148,10 @@ int Serve(const ServerOptions& options) {
   Log(LogLevel::kInfo,
       absl::StrCat("the server drains for at most ",
                    absl::FormatDuration(options.drain_delay + options.grace_period)));
-  std::thread([signals] {
-    AwaitSignal(signals);
+  sigset_t urgent = signals;
+  sigdelset(&urgent, SIGHUP);  // a terminal that closes may send it beside another
+  std::thread([urgent] {
+    AwaitSignal(urgent);
     Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
     FlushLog();
     _exit(EXIT_FAILURE);

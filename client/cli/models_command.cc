@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
@@ -234,7 +235,10 @@ int RunModels(const ModelsFlags& flags) {
 
 void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {
   HelpGroup group(command, "Manage the models of attend-server --models (at most one flag)");
-  const auto named = Accepts(ParseNamedVersion);
+  const auto named = [accepts = Accepts(ParseNamedVersion)](const std::string& text) {
+    return absl::StartsWith(text, "--") ? absl::StrCat("expected a name, found the flag ", text)
+                                        : accepts(text);
+  };
   group.Switch("--states", flags.states,
                "State of each version: serving, failed and why, and its size");
   group

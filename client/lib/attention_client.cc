@@ -176,6 +176,9 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   if (!result.has_value()) {
     return absl::InternalError("malformed answer: the stream ended without a summary");
   }
+  if (sink.assemble && !assembler.has_value()) {  // an answer without rows
+    ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
+  }
   if (assembler.has_value()) {
     RETURN_IF_ERROR(assembler->Finish(*result));
   }

@@ -13,15 +13,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/models/model_name.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The longest name of a model, in bytes. It bounds the names of health services and of columns.
-constexpr size_t kMaxNameLength = 128;
 
 /// `expected` is what the path must name: "a file", "a folder".
 absl::StatusOr<fs::path> Canonical(const fs::path& path, const char* expected) {
@@ -74,18 +72,6 @@ bool IsFolderOrDangling(const fs::path& path) {
   return fs::is_directory(status) || !fs::exists(status);
 }
 
-absl::Status ValidateName(const std::string& name) {
-  const bool is_fit =
-      name.size() <= kMaxNameLength && std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-      });
-  return is_fit ? absl::OkStatus()
-                : absl::InvalidArgumentError(
-                      absl::StrCat("model name: expected at most ", kMaxNameLength,
-                                   " letters, digits, dots, dashes and underscores, found '",
-                                   absl::CEscape(name), "'"));
-}
-
 FoundVersion LookAtVersion(const std::string& root, const std::string& path) {
   absl::StatusOr<std::string> folder = ResolveInside(root, path);
   if (!folder.ok()) {
@@ -112,7 +98,7 @@ void AddVersion(int64_t version, FoundVersion found, FoundModel& model) {
 }
 
 FoundModel LookAtModel(const std::string& root, const std::string& name) {
-  FoundModel model{.status = ValidateName(name)};
+  FoundModel model{.status = ValidateModelName(name)};
   const absl::StatusOr<std::string> folder =
       model.status.ok() ? ResolveInside(root, name) : absl::StatusOr<std::string>(model.status);
   const absl::StatusOr<std::vector<std::string>> names =

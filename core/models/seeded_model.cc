@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/models/model.h"
+#include "core/models/model_name.h"
 #include "core/models/model_parts.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
@@ -126,10 +128,15 @@ absl::StatusOr<SeededModelSpec> ParseSeededModelSpec(const std::string& text) {
   if (parts.size() != 2 || spec.name.empty()) {
     return BadValue("text", "NAME:d_model=N,num_heads=N", text);
   }
+  RETURN_IF_ERROR(ValidateModelName(spec.name));
+  std::set<std::string> keys;
   for (const std::string& item : std::vector<std::string>(absl::StrSplit(parts[1], ','))) {
     const std::vector<std::string> pair = absl::StrSplit(item, absl::MaxSplits('=', 1));
     if (pair.size() != 2) {
       return BadValue("item", "key=value", item);
+    }
+    if (!keys.insert(pair[0]).second) {
+      return absl::InvalidArgumentError(absl::StrCat(pair[0], ": given twice"));
     }
     RETURN_IF_ERROR(SetField(pair[0], pair[1], spec));
   }

@@ -1,6 +1,7 @@
 #include "core/runtime/json_text.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -72,6 +73,24 @@ absl::StatusOr<json> ParseJsonObject(const std::string& text, const std::string&
         absl::StrCat(source, ": expected a JSON object, found ", parsed.type_name()));
   }
   return parsed;
+}
+
+std::string RepeatedJsonName(const std::string& text) {
+  std::string repeated;
+  std::vector<std::set<std::string>> names;  // of each open object
+  const auto note = [&](int /*depth*/, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) {
+      names.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      names.pop_back();
+    } else if (event == json::parse_event_t::key && repeated.empty() &&
+               !names.back().insert(parsed.get<std::string>()).second) {
+      repeated = parsed.get<std::string>();
+    }
+    return true;
+  };
+  const json parsed = json::parse(text, note, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+  return parsed.is_discarded() ? "" : repeated;
 }
 
 }  // namespace attention

@@ -37,4 +37,9 @@ absl::StatusOr<nlohmann::json> ParseJson(const std::string& text, const std::str
 /// Does the same, and returns INVALID_ARGUMENT for any value but an object.
 absl::StatusOr<nlohmann::json> ParseJsonObject(const std::string& text, const std::string& source);
 
+/// Returns the first name that an object of the text gives to two members, of which the parsers
+/// keep the last, or an empty text. `text` is JSON that CheckJsonText accepts, with or without
+/// comments.
+std::string RepeatedJsonName(const std::string& text);
+
 }  // namespace attention

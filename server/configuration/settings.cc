@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -130,22 +130,14 @@ absl::StatusOr<std::vector<std::string>> ToTexts(const Option& option, const jso
 absl::StatusOr<json> ParseFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
   RETURN_IF_ERROR(CheckJsonText(text, path));
-  std::set<std::string> keys;
-  std::string repeated;
-  const auto note_key = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::key && depth == 1 && !keys.insert(parsed).second) {
-      repeated = parsed.get<std::string>();
-    }
-    return true;
-  };
   json parsed;
   try {
-    parsed = json::parse(text, note_key, /*allow_exceptions=*/true, /*ignore_comments=*/true);
+    parsed = json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
   } catch (const json::exception& error) {  // grammar, and numbers beyond a double's
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at …"
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", what.substr(what.find("] ") + 2)));
   }
-  if (!repeated.empty()) {
+  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", repeated, ": given twice"));
   }
   if (!parsed.is_object()) {
@@ -193,12 +185,14 @@ absl::StatusOr<Settings> ReadEnvironment(const Environment& environment,
     if (found == environment.end() || found->second.empty()) {
       return;
     }
-    Setting& setting = settings[option.name];
-    setting.source = found->first;
+    Setting setting{.source = found->first};
     if (option.is_repeatable) {
       setting.values = absl::StrSplit(found->second, ';', absl::SkipEmpty());
     } else {
       setting.values = {found->second};
+    }
+    if (!setting.values.empty()) {
+      settings[option.name] = std::move(setting);
     }
   });
   for (const auto& [variable, value] : environment) {

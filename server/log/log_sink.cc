@@ -97,8 +97,11 @@ bool LogSink::Write(const std::string& piece) {
     }
     const ssize_t bytes =
         write(fd_, piece.data() + written, std::min(kPieceBytes, piece.size() - written));
-    if (bytes < 0 && errno != EINTR && errno != EAGAIN) {
-      return true;  // the reader has closed the pipe
+    if (bytes < 0 && errno != EINTR && errno != EAGAIN) {  // the pipe is closed, the disk is full
+      MutexLock lock(mutex_);
+      left_out_ +=
+          std::count(piece.begin() + static_cast<std::ptrdiff_t>(written), piece.end(), '\n');
+      return true;
     }
     written += bytes < 0 ? 0 : static_cast<size_t>(bytes);
   }

@@ -26,10 +26,14 @@ Json Attribute(const char* key, int64_t value) {
 }
 
 std::string ServiceOf(const RequestRecord& record) {
-  if (record.rpc == "Check") {
+  if (record.rpc == "Check" || record.rpc == "Watch") {
     return "grpc.health.v1.Health";
   }
-  for (const char* const prefix : {"Model", "Repository", "Server", "SystemSharedMemory"}) {
+  if (record.rpc == "ServerReflectionInfo") {
+    return "grpc.reflection.v1.ServerReflection";  // or its v1alpha, which is the same service
+  }
+  for (const char* const prefix :
+       {"Model", "Repository", "Server", "SystemSharedMemory", "CudaSharedMemory"}) {
     if (record.rpc.starts_with(prefix)) {
       return "inference.GRPCInferenceService";
     }

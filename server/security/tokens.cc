@@ -30,6 +30,11 @@ constexpr std::chrono::seconds kLookInterval{1};
 // The maximum length of an unknown key that an error quotes. A longer text is no misspelt key.
 constexpr size_t kMaxKeyBytes = 20;
 
+// Returns the name of a key in an error. A long one may be a token.
+std::string NameOf(const std::string& key) {
+  return key.size() > kMaxKeyBytes ? absl::StrCat("a key of ", key.size(), " bytes") : key;
+}
+
 // Returns the type of a value without its contents: the value may be a token in the wrong place,
 // and errors are logged. So this file is not read by JsonObject, whose errors quote values.
 std::string KindOf(const json& value) {
@@ -56,8 +61,11 @@ bool IsText(const json& value) { return value.is_string() && !value.get<std::str
 
 absl::Status ReadModels(const json& value, Caller& caller) {
   std::vector<std::string> patterns;
+  if (!value.is_array()) {
+    return Wrong("models", "an array of names or patterns", value);
+  }
   for (const json& pattern : value) {
-    if (!value.is_array() || !IsText(pattern)) {
+    if (!IsText(pattern)) {
       return Wrong("models", "an array of names or patterns", value);
     }
     patterns.push_back(pattern.get<std::string>());
@@ -104,9 +112,8 @@ absl::Status ReadField(const std::string& key, const json& value, std::string& h
   if (key == "max_priority") {
     return ReadPriority(value, entry.caller);
   }
-  const bool may_be_token = key.size() > kMaxKeyBytes;
   return absl::InvalidArgumentError(absl::StrCat(
-      may_be_token ? absl::StrCat("a key of ", key.size(), " bytes") : key, ": no such key",
+      NameOf(key), ": no such key",
       NearestHint(key, {"sha256", "tenant", "models", "admin", "expires", "max_priority"})));
 }
 
@@ -136,6 +143,9 @@ absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
   if (file.size() != 1 || !file.contains("tokens") || !file["tokens"].is_array()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected {\"tokens\": [...]} and nothing else"));
+  }
+  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", NameOf(repeated), ": given twice"));
   }
   TokenTable table;
   for (const json& entry : file["tokens"]) {

@@ -1,4 +1,5 @@
-// SIGTERM: what is under way is answered, what comes later is refused, and the server exits with 0.
+// SIGTERM, SIGINT and SIGHUP: what is under way is answered, what comes later is refused, and the
+// server exits with 0.
 #include <signal.h>
 
 #include <atomic>
@@ -19,11 +20,19 @@ std::unique_ptr<AttentionClient> ClientOf(const ServerProcess& server) {
 }
 
 TEST(ShutdownTest, AnIdleServerExitsWithZero) {
-  for (const int signal : {SIGTERM, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     ServerProcess server;
     server.process().Signal(signal);
     EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().err();
   }
+}
+
+TEST(ShutdownTest, TheReaderOfTheLogMayLeave) {
+  ServerProcess server;
+  server.process().Signal(SIGPIPE);
+  EXPECT_THAT(ClientOf(server)->ListModels(), IsOk());
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().err();
 }
 
 TEST(ShutdownTest, EveryCallUnderLoadIsAnsweredOrRefused) {

@@ -141,11 +141,12 @@ class HelpGroup {
   CLI::Option* Switch(const std::string& names, bool& target, const std::string& help) {
     return Grouped(command_.add_flag(names, target, help));
   }
-  /// A switch whose state goes to `set`.
+  /// A switch whose state goes to `set`, the last one if it is given several times.
   template <typename Set>
   CLI::Option* SwitchSetter(const std::string& names, const Set& set, const std::string& help) {
     const auto take = [set](int64_t count) { set(count > 0); };
-    return Grouped(command_.add_flag_function(names, take, help));
+    return Grouped(command_.add_flag_function(names, take, help))
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
   /// Returns a check for one of `choices`, "native|oip".

@@ -245,7 +245,7 @@ void AttendCall::Settle() {
       record_.status = absl::CancelledError("the caller cancelled while the request was received");
     }
     record_.status = cancellation_.Explain(record_.status);
-    RecordPeer(context_, record_);
+    RecordPeer(metadata_, record_);
     environment_.observer.OnEnd(std::move(record_));
   });
   if (!recorded.ok()) {

@@ -58,6 +58,7 @@ bool IsName(const std::string& text) {
 
 CallMetadata IdentifyCall(const grpc::ServerContext& context) {
   CallMetadata metadata;
+  metadata.peer = context.peer();
   metadata.request_id = ValueOf(context, "x-request-id");
   if (metadata.request_id.empty() || !IsName(metadata.request_id)) {
     metadata.request_id = MakeRequestId();
@@ -102,9 +103,9 @@ void Record(const CallMetadata& metadata, RequestRecord& record) {
   record.tenant = metadata.request_class.tenant;
 }
 
-void RecordPeer(const grpc::ServerContext& context, RequestRecord& record) {
+void RecordPeer(const CallMetadata& metadata, RequestRecord& record) {
   if (!record.status.ok()) {
-    record.peer = context.peer();
+    record.peer = metadata.peer;
   }
 }
 
@@ -114,8 +115,9 @@ RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc,
   record.rpc = rpc;
   record.arrival = arrival;
   record.status = status;
-  Record(IdentifyCall(context), record);
-  RecordPeer(context, record);
+  const CallMetadata metadata = IdentifyCall(context);
+  Record(metadata, record);
+  RecordPeer(metadata, record);
   return record;
 }
 

@@ -23,9 +23,11 @@ struct CallMetadata {
   std::string request_id;
   /// The trace of `traceparent`; without ids if it is absent or malformed.
   TraceContext trace;
+  /// The address of the client, which gRPC forgets when the call is cancelled.
+  std::string peer;
 };
 
-/// Returns metadata with the request id and the trace only, which refused calls have too.
+/// Returns metadata with the request id, the trace and the peer only, which refused calls have too.
 CallMetadata IdentifyCall(const grpc::ServerContext& context);
 
 /// Adds the caller, the priority and the tenant. The tenant is the caller's, or else
@@ -40,7 +42,7 @@ void SetPriority(Priority priority, CallMetadata& metadata);
 /// Sets the request id, the trace and the tenant of a record.
 void Record(const CallMetadata& metadata, RequestRecord& record);
 /// Sets the peer of a failed request; does nothing for a success.
-void RecordPeer(const grpc::ServerContext& context, RequestRecord& record);
+void RecordPeer(const CallMetadata& metadata, RequestRecord& record);
 /// Sets the scheduler's measurements of a record.
 void Record(const BatchStats& stats, RequestRecord& record);
 

@@ -26,13 +26,13 @@ void DuplexCall::Send(const grpc::ByteBuffer& message, std::optional<RequestReco
   if (outgoing.ended.has_value()) {
     outgoing.ended->status = queued;
   }
-  EndRequest(outgoing);
+  EndRequest(outgoing, /*is_sent=*/false);
   Close(queued);
 }
 
 void DuplexCall::EndWithoutMessage(RequestRecord ended) {
   Outgoing outgoing = {grpc::ByteBuffer(), std::move(ended), steady_clock::now()};
-  EndRequest(outgoing);
+  EndRequest(outgoing, /*is_sent=*/true);
   Advance();
 }
 
@@ -44,7 +44,7 @@ void DuplexCall::Close(const absl::Status& status) {
   Advance();
 }
 
-void DuplexCall::EndRequest(Outgoing& outgoing) {
+void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
   if (!outgoing.ended.has_value()) {
     return;
   }
@@ -60,9 +60,11 @@ void DuplexCall::EndRequest(Outgoing& outgoing) {
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
       record.status = ReplyNotRead();
+    } else if (!is_sent && record.status.ok()) {
+      record.status = absl::CancelledError("the caller cancelled before the answer was sent");
     }
     record.status = cancellation_.Explain(record.status);
-    RecordPeer(context_, record);
+    RecordPeer(metadata_, record);
     environment_.observer.OnEnd(std::move(record));
   });
   if (!recorded.ok()) {
@@ -85,7 +87,7 @@ void DuplexCall::DropQueue() {
     unsent_bytes_ = 0;
   }
   for (Outgoing& outgoing : dropped) {
-    EndRequest(outgoing);
+    EndRequest(outgoing, /*is_sent=*/false);
   }
 }
 
@@ -100,7 +102,7 @@ void DuplexCall::OnWritten(bool ok) {
     is_writing_ = false;
     unsent_bytes_ -= size_bytes;
   }
-  EndRequest(written);
+  EndRequest(written, ok);
   Advance();
 }
 

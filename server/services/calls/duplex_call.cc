@@ -63,12 +63,17 @@ void DuplexCall::WatchIdleness() {
   idle_place_.Enter(idle, weak_from_this());
 }
 
-void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept {
+void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
+                                bool is_refusal) noexcept {
   {
     MutexLock lock(mutex_);
     if (running_ > 0 || closed_.has_value() || has_ended_ || last_activity_ > before) {
       return;
     }
+  }
+  if (!is_refusal) {
+    Close(reason);
+    return;
   }
   const absl::Status refused = ContainVoid("ending an idle stream", [&] { Refuse(reason); });
   if (!refused.ok()) {

@@ -29,7 +29,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   virtual ~DuplexCall() = default;
   /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
-  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override;
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason,
+                      bool is_refusal) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
   /// Returns a function that ends the call of a client that does not read answers. It may be called
@@ -150,8 +151,9 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   void StartEnd(const absl::Status& status);
   /// Cancels the call, because nothing can be sent to the client any more.
   void Abandon(const absl::Status& status) noexcept;
-  /// Ends the request of a message that was sent, or never will be. Does not throw.
-  void EndRequest(Outgoing& outgoing);
+  /// Ends the request of a message. An answer that was not sent, and never will be, counts as
+  /// cancelled. Does not throw.
+  void EndRequest(Outgoing& outgoing, bool is_sent);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropQueue();
   void AddRunning(int change);

@@ -61,15 +61,18 @@ void IdleWatch::Check() {
   if (!is_on()) {
     return;
   }
-  EndIdleSince(clock_() - absl::ToChronoNanoseconds(timeout_),
-               absl::AbortedError(absl::StrCat("the stream had no request for ",
-                                               absl::FormatDuration(timeout_),
-                                               " (--session-idle-timeout)")));
+  EndIdleSince(
+      clock_() - absl::ToChronoNanoseconds(timeout_),
+      absl::AbortedError(absl::StrCat("the stream had no request for ",
+                                      absl::FormatDuration(timeout_), " (--session-idle-timeout)")),
+      /*is_refusal=*/true);
 }
 
-void IdleWatch::EndAll(const absl::Status& reason) { EndIdleSince(TimePoint::max(), reason); }
+void IdleWatch::EndAll(const absl::Status& reason) {
+  EndIdleSince(TimePoint::max(), reason, /*is_refusal=*/false);
+}
 
-void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason) {
+void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason, bool is_refusal) {
   // These owners release the streams without the lock, since the end of a stream takes it.
   std::vector<std::shared_ptr<IdleStream>> streams;
   {
@@ -81,7 +84,7 @@ void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason) {
   }
   for (const std::shared_ptr<IdleStream>& stream : streams) {
     if (stream != nullptr) {
-      stream->EndIfIdleSince(before, reason);
+      stream->EndIfIdleSince(before, reason, is_refusal);
     }
   }
 }

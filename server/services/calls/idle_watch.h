@@ -19,9 +19,10 @@ namespace attention {
 /// A stream that can end between two requests.
 class IdleStream {
  public:
-  /// Ends the stream with `reason` if nothing has happened on it since `before`. Any thread; does
-  /// not block, and does not throw.
-  virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept = 0;
+  /// Ends the stream with `reason` if nothing has happened on it since `before`; with `is_refusal`
+  /// that is recorded as a refusal. Any thread; does not block, and does not throw.
+  virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason,
+                              bool is_refusal) noexcept = 0;
 
  protected:
   ~IdleStream() = default;
@@ -44,7 +45,7 @@ class IdleWatch {
   void Start();
   /// Ends the streams that have been idle for the timeout.
   void Check();
-  /// Ends all streams that have no running request with `reason`.
+  /// Ends all streams that have no running request with `reason`. No request is refused by that.
   void EndAll(const absl::Status& reason);
 
   /// A stream's entry in the watch, until this is destroyed. A member of the stream.
@@ -65,7 +66,7 @@ class IdleWatch {
 
  private:
   void Run();
-  void EndIdleSince(TimePoint before, const absl::Status& reason);
+  void EndIdleSince(TimePoint before, const absl::Status& reason, bool is_refusal);
 
   const absl::Duration timeout_;
   const Clock clock_;

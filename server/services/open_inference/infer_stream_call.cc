@@ -185,6 +185,10 @@ void InferStreamCall::SendOne(Answer answer) {
     Close(status);
   }
   if (has_failed_) {
+    if (answer.record.status.ok()) {
+      answer.record.status =
+          absl::CancelledError("the stream had ended with the error of an earlier request");
+    }
     EndWithoutMessage(std::move(answer.record));
     return;
   }

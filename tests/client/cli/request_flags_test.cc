@@ -60,6 +60,13 @@ TEST_F(RequestFlagsTest, CausalHasThreeStates) {
   }
 }
 
+TEST_F(RequestFlagsTest, TheLastOfContradictorySwitchesCounts) {
+  EXPECT_EQ(Parse({"--no-causal", "--causal"}), "");
+  EXPECT_TRUE(flags_.attention.options.causal());
+  EXPECT_EQ(Parse({"--causal", "--causal", "--no-causal"}), "");
+  EXPECT_FALSE(flags_.attention.options.causal());
+}
+
 TEST_F(RequestFlagsTest, RefusesTextsThatDoNotParse) {
   EXPECT_THAT(Parse({"--random=2xx5"}), HasSubstr("2xx5"));
   EXPECT_THAT(Parse({"--tokens=1,b"}), HasSubstr("found \"b\""));

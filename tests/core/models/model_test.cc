@@ -38,6 +38,13 @@ TEST(ParseSeededModelSpecTest, NamesWhatIsWrong) {
               StatusIs(kInvalid, HasSubstr("d_model: expected a positive number, found 'x'")));
   EXPECT_THAT(ParseSeededModelSpec("a:d_model=64,num_heads=4,dtype=fp16"),
               StatusIs(kInvalid, HasSubstr("dtype: expected fp32 or bf16, found 'fp16'")));
+  for (const char* const name : {"a b", "a/b", "a\nb", "\xff"}) {
+    EXPECT_THAT(ParseSeededModelSpec(std::string(name) + ":d_model=8,num_heads=2"),
+                StatusIs(kInvalid, HasSubstr("model name: expected at most 128 letters")))
+        << name;
+  }
+  EXPECT_THAT(ParseSeededModelSpec("a:d_model=64,num_heads=4,num_heads=2"),
+              StatusIs(kInvalid, "num_heads: given twice"));
 }
 
 TEST(ModelTest, RefusesHeadsThatDoNotDivideTheModel) {

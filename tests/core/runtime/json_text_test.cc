@@ -54,6 +54,12 @@ TEST(JsonTextTest, NestingIsBounded) {
               StatusIs(kInvalid, "file.json: expected at most 32 levels of nesting, found 33"));
 }
 
+TEST(JsonTextTest, FindsANameThatAnObjectHasTwice) {
+  EXPECT_EQ(RepeatedJsonName(R"({"a": {"b": 1}, "b": [{"a": 1}, {"a": 2}]})"), "");
+  EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "b": 2, "a": 3} // a comment)"), "a");
+  EXPECT_EQ(RepeatedJsonName(R"([{"a": [{"c": 1, "c": 2}]}])"), "c");
+}
+
 TEST(JsonTextTest, TheOutlineNamesTheOutermostMembersOfTextThatIsJson) {
   const std::string text = R"({"a\"\\": {"b": ":"}, "c" : [{"d": 1}], "c": "{"})";
   const JsonOutline outline = OutlineOf(text);

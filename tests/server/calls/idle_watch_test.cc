@@ -18,7 +18,8 @@ class FakeStream final : public IdleStream {
   void Enter(IdleWatch& watch, const std::shared_ptr<FakeStream>& self) {
     place_.Enter(watch, self);
   }
-  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override {
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason,
+                      bool /*is_refusal*/) noexcept override {
     if (!ended && touched_ <= before) {
       ended = true;
       why = reason;

@@ -46,6 +46,8 @@ TEST_F(SettingsTest, AListOfOneSourceReplacesThoseOfOthers) {
   EXPECT_THAT(Parse(file)->options.listen, ElementsAre("a:1", "b:2"));
   EXPECT_THAT(Parse(file, {}, {{"ATTEND_LISTEN", "c:3;unix:/d"}})->options.listen,
               ElementsAre("c:3", "unix:/d"));
+  EXPECT_THAT(Parse(file, {}, {{"ATTEND_LISTEN", ";"}})->options.listen, ElementsAre("a:1", "b:2"))
+      << "a variable without values is not set";
   EXPECT_THAT(Parse(file, {"--listen=e:5"})->options.listen, ElementsAre("e:5"));
 }
 

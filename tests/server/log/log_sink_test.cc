@@ -78,13 +78,15 @@ TEST_F(LogSinkTest, EndsAlthoughNobodyReads) {
   }
 }
 
-TEST_F(LogSinkTest, AReaderThatIsGoneCostsNothing) {
+TEST_F(LogSinkTest, LinesThatCannotBeWrittenCountAsLeftOut) {
   const int null = open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(null, 0);
   {
     LogSink sink(null, kMaxBytes, LeftOut);
     sink.Put("one\n");
+    sink.Put("two\n");
     EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+    EXPECT_EQ(sink.lines_left_out(), 2);
   }
   close(null);
 }

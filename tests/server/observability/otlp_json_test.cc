@@ -100,6 +100,19 @@ TEST(OtlpJsonTest, TheServersSpanSaysWhatWasComputed) {
                   Pair("attend.batch_requests", "4")));
 }
 
+TEST(OtlpJsonTest, EachMethodHasItsService) {
+  for (const auto& [rpc, service] :
+       {std::pair("Watch", "grpc.health.v1.Health"),
+        std::pair("ServerReflectionInfo", "grpc.reflection.v1.ServerReflection"),
+        std::pair("ServerMetadata", "inference.GRPCInferenceService"),
+        std::pair("CudaSharedMemoryStatus", "inference.GRPCInferenceService"),
+        std::pair("Attend", "attention.v1.AttentionService")}) {
+    TracedRequest request = Computed();
+    request.record.rpc = rpc;
+    EXPECT_EQ(Attributes(SpansOf(request)[0]).at("rpc.service"), service) << rpc;
+  }
+}
+
 TEST(OtlpJsonTest, AStepOfASessionIsAnActionOfItsMethod) {
   TracedRequest step = Computed();
   step.record.rpc = "Decode.step";

@@ -107,6 +107,22 @@ TEST_F(InferStreamTest, AnErrorEndsTheStreamOfAClientThatWantsIt) {
                        "found neither"));
 }
 
+TEST_F(InferStreamTest, AnswersThatAreNotSentDoNotCountAsCompleted) {
+  context_.AddMetadata("triton_grpc_error", "true");
+  const auto stream = client_.stub().ModelStreamInfer(&context_);
+  ASSERT_TRUE(stream->Write(Request(0)));
+  ASSERT_TRUE(stream->Write(WrongRequest("bad")));
+  for (int i = 1; i < 20; ++i) {
+    stream->Write(Request(i));
+  }
+  ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  server_.server().Drain(absl::Minutes(5));
+  EXPECT_EQ(AttendClient(server_.NewChannel()).Statistics().succeeded(), 1);
+}
+
 TEST_F(InferStreamTest, AnEmptyReplyIsTheLastForThoseWhoAsk) {
   const auto stream = client_.stub().ModelStreamInfer(&context_);
   inference::ModelInferRequest request = Request(1);

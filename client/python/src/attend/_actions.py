@@ -77,7 +77,7 @@ class Actions:
 
     def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:
         with self._lock:
-            number = new_sequence or next(n for n in itertools.count(1) if n not in self._sequences)
+            number = next(n for n in itertools.count(1) if n not in self._sequences) if new_sequence is None else new_sequence
             is_new = number not in self._sequences
             self._sequences.add(number)
 
