@@ -91,6 +91,15 @@ TEST_F(AttentionClientTest, StreamedAnswersAreTheUnaryOnesBitForBit) {
   }
 }
 
+TEST_F(AttentionClientTest, AStreamWithoutRowsHasTheShapeOfTheAnswer) {
+  const Tensor rows(Dtype::kF32, {2, 0, 512});
+  const auto unary = client_->Attend(Rows(rows));
+  ASSERT_THAT(unary, IsOk());
+  const auto streamed = client_->AttendStream(Rows(rows), {.on_rows = {}, .assemble = true});
+  ASSERT_THAT(streamed, IsOk());
+  EXPECT_EQ(streamed->output.shape(), unary->output.shape());
+}
+
 TEST_F(AttentionClientTest, AssemblesNothingUnlessAsked) {
   int64_t rows = 0;
   StreamSink sink;

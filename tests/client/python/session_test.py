@@ -68,6 +68,8 @@ class SessionTest(ServedTest):
             self.assertEqual(session.fork(), 1)
             with self.assertRaises(attend.AlreadyExists):
                 session.fork(0, 1)
+            with self.assertRaises(attend.InvalidArgument):
+                session.fork(0, 0)
             with self.assertRaises(attend.NotFound):
                 session.release(5)
             released = session._actions.release(1)  # by another thread, whose action waits for one before it
