@@ -27,8 +27,9 @@ your own query, key and value. All of these can also be called by the Open Infer
 When the server listens, it prints a line "attend-server listening on ADDRESS" for each address on
 standard output, and such lines with "admin", "health" and "metrics" for those listeners. It loads
 models while it serves; health is SERVING when each of them is loaded or has failed. It logs to
-standard error. On SIGTERM, SIGINT or SIGHUP it refuses new requests, finishes running ones and exits with
-0; on a second signal it exits at once. Wrong usage, or a server that cannot start, exits with 1.)";
+standard error. On SIGTERM, SIGINT or SIGHUP it refuses new requests, finishes running ones and
+exits with 0; on a second SIGTERM or SIGINT it exits at once. Wrong usage, or a server that cannot
+start, exits with 1.)";
 
 constexpr char kExamples[] =
     R"(Every option can also be set in the environment and in a file: --max-queue-wait is
