@@ -67,7 +67,9 @@ void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
                                 bool is_refusal) noexcept {
   {
     MutexLock lock(mutex_);
-    if (running_ > 0 || closed_.has_value() || has_ended_ || last_activity_ > before) {
+    // Close waits for running requests, of which the last may have been answered just now.
+    const bool is_idle = running_ == 0 && last_activity_ <= before;
+    if ((is_refusal && !is_idle) || closed_.has_value() || has_ended_) {
       return;
     }
   }

@@ -19,8 +19,9 @@ namespace attention {
 /// A stream that can end between two requests.
 class IdleStream {
  public:
-  /// Ends the stream with `reason` if nothing has happened on it since `before`; with `is_refusal`
-  /// that is recorded as a refusal. Any thread; does not block, and does not throw.
+  /// With `is_refusal`, ends the stream with `reason` if nothing has happened on it since `before`,
+  /// and records that; without, ends it when its running requests are answered. Any thread; does
+  /// not block, and does not throw.
   virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason,
                               bool is_refusal) noexcept = 0;
 
@@ -45,7 +46,8 @@ class IdleWatch {
   void Start();
   /// Ends the streams that have been idle for the timeout.
   void Check();
-  /// Ends all streams that have no running request with `reason`. No request is refused by that.
+  /// Ends all streams with `reason` when their running requests are answered. No request is refused
+  /// by that.
   void EndAll(const absl::Status& reason);
 
   /// A stream's entry in the watch, until this is destroyed. A member of the stream.
