@@ -34,6 +34,9 @@ Examples:
   attend run --random 2x5x512 --metadata attend-priority=low --metadata x-request-id=7
   attend run --query random:1x16x8x64 --key random:1x16x2x64 --value random:1x16x2x64 --causal
 
+Of the times it prints, wire is what the client measured beyond the server's total: encoding, the
+network, decoding.
+
 Exit codes: 0 done (and agreed), 1 failed or disagreed, 2 wrong usage.)";
 
 struct RunFlags {

@@ -1,4 +1,5 @@
-// One server of a ShardedSession: a session of bare attention whose sequences are pages.
+// One server of a ShardedSession: a session of attention without a model, whose sequences are
+// pages.
 #pragma once
 
 #include <cstddef>

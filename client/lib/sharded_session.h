@@ -43,11 +43,11 @@ struct ShardFailure {
 
 /// A session over several servers. Only one thread at a time may use it.
 ///
-/// Every page of page_tokens tokens is a sequence of its own in a session of bare attention on one
-/// of the servers. A query goes to all pages, on all servers at once, and the answers are merged in
-/// the order of positions: the bits of a result depend neither on which server holds which page
-/// nor, with an FP32 cache, on how the sequence was divided into steps, unless `causal` is false. A
-/// step on a server has at most 2,048 rows, however many a call has.
+/// Every page of page_tokens tokens is a sequence of its own in a session of attention without a
+/// model on one of the servers. A query goes to all pages, on all servers at once, and the answers
+/// are merged in the order of positions: the bits of a result depend neither on which server holds
+/// which page nor, with an FP32 cache, on how the sequence was divided into steps, unless `causal`
+/// is false. A step on a server has at most 2,048 rows, however many a call has.
 ///
 /// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
 /// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,

@@ -12,6 +12,7 @@
 
 namespace attention {
 
+/// One thread at a time may use it.
 class BenchRunner {
  public:
   virtual ~BenchRunner() = default;

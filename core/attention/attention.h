@@ -27,7 +27,10 @@ absl::Status Validate(std::span<const AttentionSequence> sequences);
 /// into calls. Calls with different workspaces may run at the same time.
 ///
 /// With `on_rows`, rows are computed in stages of about `block_rows`, and the row ranges of a stage
-/// are announced as soon as they are final. Errors: those of Validate; CANCELLED.
+/// are announced as soon as they are final. `block_rows` is rounded up to a multiple of 64.
+///
+/// Errors: those of Validate; CANCELLED when `on_rows` returned false. Throws std::bad_alloc and
+/// KernelError (core/README.md); the output is undefined after both, as after CANCELLED.
 absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequences,
                                        Workspace& workspace, const RowsCallback& on_rows = nullptr,
                                        int64_t block_rows = 256);

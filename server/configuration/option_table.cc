@@ -123,9 +123,10 @@ OptionSection Models() {
        Option{.name = "required-models",
               .is_repeatable = true,
               .placeholder = "NAME",
-              .help = "Models of --models that must have served before the health of model/* is "
-                      "SERVING, so that a broken model beside them keeps no server out of service; "
-                      "none: no model; default: all that the folder has at the start; repeatable",
+              .help =
+                  "Models of --models that must have served before the health of model/* is "
+                  "SERVING; other models may fail. none: no model; default: all that the folder "
+                  "has at the start; repeatable",
               .apply = ApplyRequiredModels}
            .Needs("models"),
        DurationOption("models-poll", poll,
@@ -221,7 +222,7 @@ OptionSection Connections() {
                       "Age at which a connection stops taking new calls, so that its client "
                       "connects to other servers; 0: none"),
        DurationOption("max-connection-age-grace", of(&Limits::max_age_grace),
-                      "How long the calls of such a connection may take to finish; 0: no limit"),
+                      "How long calls may go on after --max-connection-age; 0: no limit"),
        DurationOption("max-connection-idle", of(&Limits::max_idle),
                       "Close a connection after this time without a call; 0: never")}};
 }

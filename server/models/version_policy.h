@@ -17,8 +17,11 @@ struct VersionPolicy {
     kSpecific,  // `versions`
   };
   Kind kind = Kind::kLatest;
+  /// Of kSpecific alone.
   std::set<int64_t> versions = {};
 
+  /// Returns whether the version may be served. kLatest allows any: the catalog then chooses the
+  /// highest that can be loaded.
   bool Includes(int64_t version) const {
     return kind != Kind::kSpecific || versions.contains(version);
   }

@@ -15,7 +15,7 @@ namespace attention {
 using MetricLabels = std::vector<std::pair<std::string_view, std::string>>;
 
 /// Writes families one after the other, each with its samples. Names follow Prometheus' rules,
-/// which `promtool check metrics` checks in tests/server/observability/metrics_test.py.
+/// which `promtool check metrics` checks in tests/e2e/monitoring/rules_test.py.
 class MetricsText {
  public:
   /// Begins a family of `type` "counter", "gauge" or "histogram".
@@ -23,9 +23,9 @@ class MetricsText {
 
   /// Adds a sample to the family.
   void Sample(const MetricLabels& labels, double value);
-  /// Adds a histogram to the family. Its unit is `unit` units of the counted values (1e9:
+  /// Adds a histogram to the family. `per_unit` counted values make one unit of the metric (1e9:
   /// nanoseconds become seconds). An empty histogram is left out, so that unused series take no
-  /// room.
+  /// space.
   void Sample(const MetricLabels& labels, const BucketCounts& histogram, double per_unit);
 
   /// Add a family with one sample.

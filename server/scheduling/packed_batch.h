@@ -73,7 +73,7 @@ class PackedBatch {
   const BatchKey key_;
   std::vector<Sequence> sequences_;
   int64_t num_rows_ = 0;
-  int64_t num_keys_ = 0;  // rows of the memory, or keys of bare attention
+  int64_t num_keys_ = 0;  // rows of the memory, or keys of attention without a model
   int num_operands_ = 0;
   Rows operands_[3];
   size_t input_bytes_ = 0;

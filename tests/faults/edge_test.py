@@ -32,7 +32,7 @@ def secure_channel(edge):
 
 
 class Session:
-    """A Decode stream of bare attention that is asked and answered in turn."""
+    """A Decode stream of attention without a model that is asked and answered in turn."""
 
     def __init__(self, channel):
         self._actions, self._id = queue.Queue(), 0

@@ -73,16 +73,16 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     status = 1
   }
 
-  function storey(path) {
+  function layer(path) {
     while (!(path in may) && sub(/\/[^\/]*$/, "", path)) {}
     return (path in may) ? path : ""
   }
 
   function check_own(path,   from, to) {
-    from = storey(FILENAME)
-    to = storey(path)
+    from = layer(FILENAME)
+    to = layer(path)
     if (from == "") {
-      say("this folder has no storey in tests/layering/check.sh")
+      say("tests/layering/check.sh does not list this folder")
     } else if (from != to && index(" " may[from] " ", " " to " ") == 0) {
       say(from " may not include " path)
     }

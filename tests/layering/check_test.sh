@@ -68,7 +68,7 @@ refuses 'core/models may not include core/reference' core/models/bad.h '#include
 refuses 'core/reference may not include core/tensor' core/reference/bad.h '#include "core/tensor/tensor.h"'
 refuses 'core/models may not include server' core/models/bad.h '#include "server/server.h"'
 refuses 'attention::State is also defined in core/models/one.h' core/models/two.h 'namespace attention {' 'class State final {'
-refuses 'has no storey' core/util/bad.h '#include "core/tensor/tensor.h"'
+refuses 'does not list this folder' core/util/bad.h '#include "core/tensor/tensor.h"'
 refuses 'proto may not include core/attention' proto/codec/bad.h '#include "core/attention/attention.h"'
 refuses 'client/lib may not include core/models' client/lib/bad.h '#include "core/models/model.h"'
 refuses 'client/lib may not include client/load' client/lib/bad.h '#include "client/load/load.h"'

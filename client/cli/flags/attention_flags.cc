@@ -120,7 +120,8 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
       "For each sequence: 1 is causal, 0 is not, empty is as --causal says",
       [](auto& part, const auto& list) { part.set_causal(list[0] != 0); });
   add("--window", ParseCounts, "N",
-      "No keys N or more positions before the row's own (later ones: --causal, --window-right)",
+      "The row's own key and the N - 1 keys before it; later keys too, unless --causal or "
+      "--window-right hides them",
       [](auto& part, const auto& list) { part.set_window(list[0]); });
   add("--window-right", ParseCounts, "N", "Up to N keys after the row's own position",
       [](auto& part, const auto& list) { part.set_window_right(list[0]); });

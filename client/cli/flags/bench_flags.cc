@@ -59,8 +59,9 @@ void AddDecodeFlags(CLI::App& command, BenchFlags& flags) {
   HelpGroup group(command, "Decoding");
   CLI::Option* const decode =
       group.Switch("--decode", flags.decode,
-                   "Sessions: each sends a prompt and then steps, again and again. Only the kind "
-                   "and the widths of what to send are used");
+                   "Sessions: each sends a prompt and then steps, again and again. Of the flags "
+                   "under 'What to send' the kind of input and its widths count; --prefill and "
+                   "--step-tokens give the lengths");
   for (const char* const other :
        {"--rate", "--ramp", "--schedule", "--lengths", "--stream", "--protocol"}) {
     decode->excludes(other);

@@ -37,6 +37,12 @@ class HelpFormatter : public CLI::Formatter {
                ? ""
                : CLI::Formatter::make_group(group, is_positional, options);
   }
+  /// Leaves out the values that CLI11 shows of flags that switch something off:
+  /// "--no-causal{false}".
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return absl::StrReplaceAll(CLI::Formatter::make_option_name(option, is_positional),
+                               {{"{false}", ""}});
+  }
   std::string make_option_desc(const CLI::Option* option) const override {
     std::string text;
     size_t column = 0;

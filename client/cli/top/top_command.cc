@@ -20,7 +20,8 @@ namespace {
 constexpr char kTopExamples[] =
     R"(On a terminal each update takes the place of the last, until Ctrl-C. Elsewhere, or with --count,
 it is printed below the last.
-Times are means of the requests answered since the last update; a batch is computed together.
+Times are means of the requests answered since the last update. A batch is the requests that the
+server computes together.
 
 Examples:
   attend top

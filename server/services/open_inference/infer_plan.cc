@@ -67,7 +67,7 @@ void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
 
 Shape WeightsShape(const AttendPlan& plan, const NativeRequest& native) {
   const bool has_own_keys =
-      plan.key.has_memory;  // rows of the memory, or the key of bare attention
+      plan.key.has_memory;  // rows of the memory, or the key of attention without a model
   const int64_t keys = has_own_keys ? plan.operands[1].shape[1] : native.extents.seq_len;
   return {plan.output_shape[0], plan.num_heads, plan.output_shape[1], keys + plan.extra_keys};
 }

@@ -117,7 +117,7 @@ struct AttendPlan {
   bool HasWork(const PlannedSequence& sequence) const {
     return sequence.query.rows > 0 || (caches != nullptr && sequence.key.rows > 0);
   }
-  /// Returns the number of columns of the weights of a layer, or of bare attention.
+  /// Returns the number of columns of the weights of a layer, or of attention without a model.
   int64_t KeysOf(const PlannedSequence& sequence) const {
     return cached_len + sequence.key.rows + extra_keys;
   }

@@ -8,7 +8,8 @@
 
 namespace attention {
 
-/// Plans query, key and value, and their common extents.
+/// Plans query, key and value, and their common extents, from shapes alone. INVALID_ARGUMENT names
+/// the field, what was expected and what was found. After an error `plan` must not be used.
 absl::Status PlanQueryKeyValue(const Received<v1::AttendRequest>& request, AttendPlan& plan);
 
 }  // namespace attention

@@ -9,7 +9,9 @@
 
 namespace attention {
 
-/// Makes the first part of a plan: what runs, of which model (`plan.model`, null without).
+/// Makes the first part of a plan: what runs, of which model (`plan.model`, which the caller has
+/// set; null without a model). INVALID_ARGUMENT names the field, what was expected and what was
+/// found. After an error `plan` must not be used.
 absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan);
 
 /// Plans the output of a whole stack, if it is not one row for each row of the input.

@@ -8,7 +8,9 @@
 
 namespace attention {
 
-/// Plan the ids, or the ids that the texts become. REQUIRES: PlanRun was OK.
+/// Plan the ids, or the ids that the texts become. INVALID_ARGUMENT names the field or the
+/// sequence, what was expected and what was found; RESOURCE_EXHAUSTED names the limit. After an
+/// error `plan` must not be used. REQUIRES: PlanRun was OK.
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
 absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
 

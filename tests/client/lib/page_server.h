@@ -1,4 +1,5 @@
-// A server of sessions of bare attention that does what a test says, and counts what it is asked.
+// A server of sessions of attention without a model that does what a test says, and counts what it
+// is asked.
 #pragma once
 
 #include <functional>
