@@ -36,6 +36,9 @@ class TileProducts {
  private:
   struct FewRowTypes;
   struct Chain;
+  struct NonFiniteValues;
+  template <typename T>
+  struct Elements;
 
   const std::byte* Keys(int64_t key) const;
   const std::byte* Values(int64_t key) const;
@@ -57,9 +60,14 @@ class TileProducts {
   void AddChain(const Chain& chain, void* sums, bool accumulate) const;
   void AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied, bool accumulate) const;
   void AddInt8Values(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
-  bool IsHidden(int64_t row, int64_t key) const;
   void CopyPanels(int64_t key, std::byte* target) const;
-  void CopyVisibleValues(int64_t first_key, int64_t row, int64_t col) const;
+  void CopyValues(int64_t first_key, int64_t col) const;
+  template <typename F>
+  auto WithElements(int64_t col, int64_t first, const F& f) const;
+  void ClearNonFinite(int64_t col, NonFiniteValues& values) const;
+  void FindVisible(const KeyTile& keys, int64_t row, const Rectangle& part,
+                   NonFiniteValues& values) const;
+  void AddNonFinite(const Rectangle& part, int64_t first, const NonFiniteValues& values) const;
 
   const TileSetup& setup_;
   const AttentionPlan& plan_;

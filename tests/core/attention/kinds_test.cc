@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -285,6 +287,61 @@ TEST_P(KindsTest, NeitherThreadsNorBlocksNorBatchMatesChangeABit) {
   Workspace workspace(pool);
   ASSERT_THAT(ScaledDotProductAttention(batch, workspace), IsOk());
   EXPECT_EQ(Bytes(mate->output), Bytes(alone->output));
+}
+
+// An element of a value that is not finite reaches the same element of the rows that attend to its
+// key. All other elements have the bits that they have with a zero in its place.
+TEST_P(KindsTest, ElementsThatAreNotFiniteReachNoOtherElement) {
+  const auto clean = MakeProblem(27);
+  const auto dirty = MakeProblem(27);
+  const reference::Extents& e = row().extents;
+  const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity()};
+  std::mt19937 random(1);
+  std::vector<int> is_bad(dirty->value.num_elements());  // 0: finite, else 1 + the index in `bad`
+  for (int64_t i = 0; i < std::ssize(is_bad); ++i) {
+    // Of the first key/value head every 40th element, of the others every 400th.
+    const bool is_first_head = i % (e.num_kv_heads * e.value_head_dim) < e.value_head_dim;
+    is_bad[i] = random() % (is_first_head ? 40 : 400) == 0 ? 1 + static_cast<int>(random() % 3) : 0;
+    if (is_bad[i] != 0) {
+      constexpr float kZero = 0;
+      Convert(Dtype::kF32, &kZero, dtype(), ElementAt(clean->value.data(), dtype(), i), 1);
+      Convert(Dtype::kF32, &bad[is_bad[i] - 1], dtype(), ElementAt(dirty->value.data(), dtype(), i),
+              1);
+    }
+  }
+  const std::vector<double> expected = RunAlone(*clean);
+  const std::vector<double> output = RunAlone(*dirty);
+  AttentionOptions options = dirty->options;
+  options.query_offset = options.query_offset.value_or(e.kv_len - e.query_len);
+  const Visibility rules(options, e.kv_len);
+  const bool has_zero_weights =
+      options.similarity != Similarity::kDotProduct || !options.alibi_slopes.empty();
+  for (int64_t i = 0; i < e.query_len; ++i) {
+    for (int64_t h = 0; h < e.num_heads; ++h) {
+      const int64_t kv_head = h / (e.num_heads / e.num_kv_heads);
+      for (int64_t d = 0; d < e.value_head_dim; ++d) {
+        std::set<int> found;
+        for (int64_t j = 0; j < e.kv_len; ++j) {
+          const int64_t element = (j * e.num_kv_heads + kv_head) * e.value_head_dim + d;
+          if (is_bad[element] != 0 && rules.AttendsTo(h, i, j)) {
+            found.insert(is_bad[element]);
+          }
+        }
+        const int64_t at = (i * e.num_heads + h) * e.value_head_dim + d;
+        if (found.empty()) {
+          ASSERT_EQ(output[at], expected[at]) << "row " << i << " head " << h << " element " << d;
+        } else if (has_zero_weights) {
+          continue;  // zero times infinity is NaN, and a row without weights is zeros
+        } else if (found.size() == 1 && *found.begin() > 1) {
+          ASSERT_EQ(output[at], bad[*found.begin() - 1]) << "row " << i << " head " << h;
+        } else {
+          ASSERT_TRUE(std::isnan(output[at])) << "row " << i << " head " << h;
+        }
+      }
+    }
+  }
 }
 
 TEST_P(KindsTest, NaNReachesNoRowThatDoesNotSeeIt) {
