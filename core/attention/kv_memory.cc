@@ -1,17 +1,64 @@
 #include "core/attention/kv_memory.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "absl/cleanup/cleanup.h"
 
 namespace attention {
+namespace {
 
-SlabArena& KvMemory::ArenaOf(size_t bytes) {
+constexpr size_t kMostIdleBytes = size_t{16} << 20;
+
+/// Returns how much memory the slabs of a budget may take.
+size_t MostMappedBytes(size_t max_bytes) {
+  const size_t more = std::max(max_bytes / 4, size_t{256} << 20);
+  return max_bytes + std::min(more, std::numeric_limits<size_t>::max() - max_bytes);
+}
+
+}  // namespace
+
+/// Returns whether another slab may be mapped, and returns unused ones to the system for it.
+bool KvMemory::MakesRoomFor(size_t slab_bytes) {
+  const size_t most = MostMappedBytes(max_bytes_);
+  if (mapped_bytes_ + slab_bytes <= most) {
+    return true;
+  }
+  for (auto& [size, arena] : arenas_) {
+    mapped_bytes_ -= arena.mapped_bytes();
+    arena.ReleaseUnused();
+    mapped_bytes_ += arena.mapped_bytes();
+  }
+  return mapped_bytes_ + slab_bytes <= most;
+}
+
+/// Takes a slot; without memory when it would need a slab too many. Throws std::bad_alloc.
+SlabArena::Slot KvMemory::TakeFromArena(size_t bytes) {
   MutexLock lock(mutex_);
-  return arenas_.try_emplace(bytes, bytes).first->second;
+  const auto found = arenas_.try_emplace(bytes, bytes).first;
+  SlabArena& arena = found->second;
+  const auto forget = absl::MakeCleanup([&] {
+    if (arena.mapped_bytes() == 0 && idle_ != bytes) {
+      arenas_.erase(found);
+    }
+  });
+  if (!arena.has_room() && !MakesRoomFor(arena.slab_bytes())) {
+    return {};
+  }
+  mapped_bytes_ -= arena.mapped_bytes();
+  const auto count = absl::MakeCleanup([&] { mapped_bytes_ += arena.mapped_bytes(); });
+  idle_ = idle_ == bytes ? 0 : idle_;
+  return arena.Take();
 }
 
 size_t KvMemory::free_bytes() const {
-  const size_t used = whole_ == nullptr ? used_bytes_ : whole_->used_bytes_;
-  return used < max_bytes_ ? max_bytes_ - used : 0;
+  if (whole_ != nullptr) {
+    return whole_->free_bytes();
+  }
+  MutexLock lock(mutex_);
+  const size_t used = used_bytes_;
+  const size_t most = MostMappedBytes(max_bytes_);
+  return std::min(max_bytes_ - std::min(max_bytes_, used), most - std::min(most, mapped_bytes_));
 }
 
 SlabArena::Slot KvMemory::Take(size_t bytes, size_t credit_bytes) {
@@ -32,7 +79,9 @@ SlabArena::Slot KvMemory::Take(size_t bytes, size_t credit_bytes) {
     }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
   try {
-    return ArenaOf(bytes).Take();
+    const SlabArena::Slot slot = TakeFromArena(bytes);
+    used_bytes_ -= slot.memory == nullptr ? bytes : 0;
+    return slot;
   } catch (...) {
     used_bytes_ -= bytes;
     throw;
@@ -45,8 +94,23 @@ void KvMemory::GiveBack(const SlabArena::Slot& slot, size_t bytes) {
     whole_->GiveBack(slot, bytes);
     return;
   }
-  ArenaOf(bytes).GiveBack(slot);
+  MutexLock lock(mutex_);
+  const auto arena = arenas_.find(bytes);
+  mapped_bytes_ -= arena->second.mapped_bytes();
+  arena->second.GiveBack(slot);
+  mapped_bytes_ += arena->second.mapped_bytes();
   used_bytes_ -= bytes;
+  if (!arena->second.is_unused()) {
+    return;
+  }
+  // Callers choose the sizes, so only one arena that nobody uses is kept: a small one.
+  const size_t forgotten = arena->second.slab_bytes() > kMostIdleBytes ? bytes : idle_;
+  idle_ = forgotten == bytes ? idle_ : bytes;
+  if (forgotten != 0) {
+    const auto old = arenas_.find(forgotten);
+    mapped_bytes_ -= old->second.mapped_bytes();
+    arenas_.erase(old);
+  }
 }
 
 }  // namespace attention

@@ -16,8 +16,10 @@
 namespace attention {
 
 /// A memory budget that caches share. A page that several caches refer to counts once. Only pages
-/// count: they lie in slabs of 16 MiB or one page, a slab stays allocated as long as one of its
-/// pages is in use, and one unused slab of each page size is kept. Thread-safe.
+/// count. They lie in slabs, each for pages of one size: 16 MiB or one page. A slab stays allocated
+/// as long as one of its pages is in use, so pages of many sizes may hold more memory than they
+/// count: all slabs together have at most a quarter more than the budget (at least 256 MiB more).
+/// Of each size in use one unused slab is kept, and one of the other sizes. Thread-safe.
 class KvMemory {
  public:
   explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())
@@ -32,7 +34,12 @@ class KvMemory {
 
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
-  /// Returns the unused bytes of the whole budget.
+  /// Returns the bytes of all slabs. REQUIRES: this is no part of another budget.
+  size_t mapped_bytes() const {
+    MutexLock lock(mutex_);
+    return mapped_bytes_;
+  }
+  /// Returns the unused bytes of the whole budget, of pages or of slabs, whichever are fewer.
   size_t free_bytes() const;
 
  private:
@@ -42,14 +49,17 @@ class KvMemory {
   /// memory.
   SlabArena::Slot Take(size_t bytes, size_t credit_bytes);
   void GiveBack(const SlabArena::Slot& slot, size_t bytes);
-  SlabArena& ArenaOf(size_t bytes);
+  SlabArena::Slot TakeFromArena(size_t bytes);
+  bool MakesRoomFor(size_t slab_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_bytes_;
   const std::shared_ptr<KvMemory> whole_ = nullptr;
   const MayTake may_take_ = nullptr;
   std::atomic<size_t> used_bytes_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;  // the size of an arena that is kept unused, or 0
+  size_t mapped_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all arenas
 };
 
 /// The tokens of a page of a cache, unless its shape says otherwise.

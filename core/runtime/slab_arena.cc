@@ -38,7 +38,6 @@ void SlabArena::AddSlab() {
 }
 
 SlabArena::Slot SlabArena::Take() {
-  MutexLock lock(mutex_);
   if (with_room_.empty()) {
     AddSlab();
   }
@@ -55,7 +54,6 @@ SlabArena::Slot SlabArena::Take() {
 }
 
 void SlabArena::GiveBack(const Slot& slot) {
-  MutexLock lock(mutex_);
   Slab& slab = *slot.slab;
   std::list<Slab>& list = slab.free.empty() ? full_ : with_room_;
   slab.free.push_back(slot.memory);
@@ -72,6 +70,14 @@ void SlabArena::GiveBack(const Slot& slot) {
   }
   if (is_unused || &list == &full_) {
     with_room_.splice(is_unused ? with_room_.end() : with_room_.begin(), list, slab.place);
+  }
+}
+
+void SlabArena::ReleaseUnused() {
+  if (unused_ != nullptr) {
+    UnmapHugePages(unused_->first, slab_bytes_);
+    with_room_.erase(unused_->place);
+    unused_ = nullptr;
   }
 }
 

@@ -5,14 +5,12 @@
 #include <list>
 #include <vector>
 
-#include "core/runtime/mutex.h"
-
 namespace attention {
 
 /// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. Reading through huge
 /// pages seldom misses the TLB; on a virtual machine TLB misses cost up to half of the bandwidth. A
-/// slab without a slot in use is returned to the system, except for one. Both calls take constant
-/// time, but for the system's. Thread-safe.
+/// slab without a slot in use is returned to the system, except for one. All calls take constant
+/// time, but for the system's. For one thread at a time.
 class SlabArena {
  public:
   struct Slab;
@@ -33,18 +31,27 @@ class SlabArena {
   /// Gives a slot back. It allocates no memory.
   void GiveBack(const Slot& slot);
 
+  /// Returns whether Take needs no new slab.
+  bool has_room() const { return !with_room_.empty(); }
+  /// Returns whether no slot is in use.
+  bool is_unused() const { return full_.empty() && with_room_.size() == (unused_ ? 1 : 0); }
+  size_t slab_bytes() const { return slab_bytes_; }
+  /// Returns the bytes of all slabs.
+  size_t mapped_bytes() const { return (full_.size() + with_room_.size()) * slab_bytes_; }
+  /// Returns the slab that is kept without a slot in use to the system.
+  void ReleaseUnused();
+
  private:
-  void AddSlab() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddSlab();
 
   const size_t slot_bytes_;
   const size_t slots_per_slab_;
   const size_t slab_bytes_;
-  Mutex mutex_;
-  std::list<Slab> full_ ABSL_GUARDED_BY(mutex_);
+  std::list<Slab> full_;
   // The slabs with a free slot. A slab without a slot in use is the last, so that the others fill
   // first.
-  std::list<Slab> with_room_ ABSL_GUARDED_BY(mutex_);
-  Slab* unused_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the slab without a slot in use that is kept
+  std::list<Slab> with_room_;
+  Slab* unused_ = nullptr;  // the slab without a slot in use that is kept
 };
 
 struct SlabArena::Slab {

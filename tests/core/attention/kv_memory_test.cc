@@ -1,6 +1,7 @@
 // The memory of caches: how many bytes they take, which pages they share, and what is refused.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,46 @@ TEST(KvMemoryTest, CachesOfTheSameTokensShareTheirFullPages) {
   first.cache() = std::move(second.cache());
   first.Attend(1300);
   EXPECT_EQ(Bytes(problem.output), expected);
+}
+
+/// A cache with one token, of 512 tokens a page and so many heads; empty when there is no memory.
+std::optional<KvCache> OneToken(int64_t num_heads, const std::shared_ptr<KvMemory>& memory) {
+  absl::StatusOr<KvCache> cache = KvCache::Create({num_heads, 16, 16, Storage::kF32, 512}, memory);
+  EXPECT_THAT(cache.status(), IsOk());
+  if (const absl::Status status = cache->Reserve(512); !status.ok()) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    return std::nullopt;
+  }
+  return std::move(*cache);
+}
+
+TEST(KvMemoryTest, PagesOfManySizesAreGivenBackToTheSystem) {
+  const auto memory = std::make_shared<KvMemory>();
+  for (int64_t num_heads = 1; num_heads <= 300; num_heads += 13) {
+    const std::optional<KvCache> cache = OneToken(num_heads, memory);
+    EXPECT_GE(memory->mapped_bytes(), memory->used_bytes());
+  }
+  EXPECT_EQ(memory->used_bytes(), 0);
+  EXPECT_LE(memory->mapped_bytes(), size_t{16} << 20) << "one small slab is kept";
+}
+
+TEST(KvMemoryTest, SlabsOfManySizesTakeABoundedAmountMoreThanTheirPages) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  const auto memory = std::make_shared<KvMemory>(kMaxBytes);
+  std::vector<KvCache> caches;  // each with one page of a slab of its own
+  for (int64_t num_heads = 1; num_heads <= 40; ++num_heads) {
+    std::optional<KvCache> cache = OneToken(num_heads, memory);
+    if (!cache.has_value()) {
+      break;
+    }
+    caches.push_back(*std::move(cache));
+    EXPECT_LE(memory->mapped_bytes(), kMaxBytes + (size_t{256} << 20));
+  }
+  EXPECT_EQ(caches.size(), 20) << "320 MiB of slabs of 16 MiB";
+  EXPECT_LT(memory->used_bytes(), kMaxBytes / 2) << "it was the slabs that were too many";
+  EXPECT_TRUE(OneToken(7, memory).has_value()) << "a slab has room";
+  caches.erase(caches.begin());
+  EXPECT_TRUE(OneToken(40, memory).has_value()) << "the unused slab went";
 }
 
 TEST(KvMemoryTest, ForksShareUntilOneIsAppendedTo) {
