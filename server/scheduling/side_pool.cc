@@ -10,8 +10,10 @@
 namespace attention {
 namespace {
 
-// The number of owners beyond which those without waiting tasks are forgotten.
-constexpr size_t kMaxOwners = 1024;
+// The number of owners from which on those whose tasks are past are looked for, and the number at
+// which all are forgotten.
+constexpr size_t kFirstSweep = 1024;
+constexpr size_t kMaxOwners = 65536;
 
 // The task that this thread runs; null outside of tasks.
 struct Running {
@@ -44,6 +46,9 @@ SidePool::~SidePool() {
 void SidePool::Run(SideTask task) {
   {
     MutexLock lock(mutex_);
+    if (waiting_.empty() && num_running_ == 0) {
+      last_finish_.clear();
+    }
     int64_t& last_finish = last_finish_[task.owner];
     const int64_t start = std::max(virtual_time_, last_finish);
     last_finish = start + std::max<int64_t>(1, task.cost);
@@ -57,10 +62,21 @@ SidePool::Entry SidePool::TakeFirst() {
   Entry entry = std::move(waiting_.begin()->second);
   waiting_.erase(waiting_.begin());
   virtual_time_ = std::max(virtual_time_, entry.start);
-  if (last_finish_.size() > kMaxOwners) {
-    std::erase_if(last_finish_, [&](const auto& last) { return last.second <= virtual_time_; });
+  ++num_running_;
+  if (last_finish_.size() > next_sweep_) {
+    Sweep();
   }
   return entry;
+}
+
+// Owners who come only once never move the virtual time, so that none of them is past: then all
+// are forgotten, and have equal shares from there on.
+void SidePool::Sweep() {
+  std::erase_if(last_finish_, [&](const auto& last) { return last.second <= virtual_time_; });
+  if (last_finish_.size() > kMaxOwners) {
+    last_finish_.clear();
+  }
+  next_sweep_ = std::max(kFirstSweep, 2 * last_finish_.size());
 }
 
 void SidePool::RunTask(Entry entry) {
@@ -72,6 +88,8 @@ void SidePool::RunTask(Entry entry) {
   }
   entry.task.run = nullptr;  // releases what it holds
   running = outer;
+  MutexLock lock(mutex_);
+  --num_running_;
 }
 
 void SidePool::Yield() {
@@ -95,6 +113,11 @@ void SidePool::Yield() {
 int64_t SidePool::waiting() const {
   MutexLock lock(mutex_);
   return std::ssize(waiting_);
+}
+
+int64_t SidePool::owners() const {
+  MutexLock lock(mutex_);
+  return std::ssize(last_finish_);
 }
 
 void SidePool::Work() {

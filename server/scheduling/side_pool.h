@@ -42,6 +42,8 @@ class SidePool {
 
   /// Returns the number of waiting tasks.
   int64_t waiting() const;
+  /// Returns the number of owners that are remembered.
+  int64_t owners() const;
 
  private:
   /// The order of tasks: by finish tag, then by number of arrival.
@@ -55,12 +57,16 @@ class SidePool {
   void Work();
   void RunTask(Entry entry);
   Entry TakeFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Order, Entry> waiting_ ABSL_GUARDED_BY(mutex_);
-  /// The finish tag of each owner's last task, until it is past.
+  int64_t num_running_ ABSL_GUARDED_BY(mutex_) = 0;
+  /// The finish tag of each owner's last task, until it is past or no task is left.
   std::map<std::string, int64_t> last_finish_ ABSL_GUARDED_BY(mutex_);
+  /// The number of owners at which those that are past are removed.
+  size_t next_sweep_ ABSL_GUARDED_BY(mutex_) = 0;
   /// The start tag of the latest task that began.
   int64_t virtual_time_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;

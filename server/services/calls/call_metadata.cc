@@ -145,8 +145,8 @@ void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context
 }
 
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata) {
-  const std::string& tenant = metadata.request_class.tenant;
-  return tenant.empty() ? context.peer() : absl::StrCat("tenant/", tenant);
+  const RequestClass& caller = metadata.request_class;
+  return caller.account.empty() ? context.peer() : absl::StrCat(caller.account, "/", caller.tenant);
 }
 
 // gRPC counts deadlines by the wall clock.

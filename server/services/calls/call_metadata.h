@@ -57,7 +57,8 @@ absl::Status ReplyNotRead();
 /// Adds the trailers of a refusal: when to retry, and the estimated wait. Other errors have none.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 
-/// Returns the owner of a call's work for fair sharing: the tenant, or without one the connection.
+/// Returns the owner of a call's work for fair sharing: the account with the tenant, whose name may
+/// not be proven; without an account the connection.
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata);
 
 /// Returns the call's deadline by the steady clock; TimePoint::max() without one.

@@ -53,6 +53,28 @@ TEST_F(SidePoolTest, ASmallTaskPassesLargeOnesOfAnotherOwner) {
   EXPECT_THAT(Wait(3), ElementsAre("b1", "a1", "a2"));
 }
 
+TEST_F(SidePoolTest, OwnersWhoCameOnceAreForgotten) {
+  for (int i = 0; i < 3000; ++i) {
+    Give(std::to_string(i), 10, "");
+  }
+  EXPECT_EQ(pool_.owners(), 3001) << "their tasks wait";
+  released_.set_value();
+  Wait(3000);
+  EXPECT_TRUE(Eventually([&] {
+    Give("last", 1, "");
+    return pool_.owners() <= 2;
+  }));
+}
+
+TEST_F(SidePoolTest, OwnersAreBoundedWhileThePoolIsBusy) {
+  for (int i = 0; i < 70000; ++i) {
+    Give(std::to_string(i), 10, "");
+  }
+  released_.set_value();
+  Wait(70000);
+  EXPECT_LE(pool_.owners(), 65537);
+}
+
 TEST_F(SidePoolTest, TasksOfOneOwnerRunInTheirOrder) {
   Give("a", 1000, "large");
   Give("a", 1, "small");
