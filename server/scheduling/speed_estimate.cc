@@ -23,7 +23,7 @@ constexpr double kMinSlopeFlops = 1e8;
 }  // namespace
 
 SpeedEstimate::Kind SpeedEstimate::KindOf(const BatchKey& key) {
-  return {key.model, key.layer, key.dtype, key.num_heads * key.head_dim};
+  return {key.model, key.layer, key.dtype, key.num_heads, key.head_dim};
 }
 
 SpeedEstimate::Line SpeedEstimate::LineOf(const Sums& s) const {
