@@ -160,13 +160,14 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
 }
 
 void ConnectionAcceptor::PassOrHold(Waiting accepted) {
-  const bool is_next = std::ranges::none_of(
+  const int64_t of_host = std::ranges::count_if(
       waiting_, [&](const Waiting& other) { return other.from.host == accepted.from.host; });
-  if (is_next && pace_.Take(accepted.from.host, accepted.from.port)) {
+  if (of_host == 0 && pace_.Take(accepted.from.host, accepted.from.port)) {
     take_(accepted.listener, accepted.connection.Release());
     return;
   }
-  const bool has_room = waiting_.size() < kMaxWaitingConnections;
+  // A host may have as many waiting connections as it leaves free.
+  const bool has_room = of_host < kMaxWaitingConnections - std::ssize(waiting_);
   if (has_room) {
     waiting_.push_back(std::move(accepted));
   }
