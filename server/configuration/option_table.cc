@@ -199,9 +199,10 @@ OptionSection Limits() {
                      "kept, for sequences that begin alike; 0: they are not kept"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
                      "Maximum number of open sessions"),
-       DurationOption("session-idle-timeout", &ServerOptions::session_idle_timeout,
-                      "End a stream (of a session, or ModelStreamInfer) that had no request for "
-                      "this time; 0: never")}};
+       DurationOption(
+           "session-idle-timeout", &ServerOptions::session_idle_timeout,
+           "End a stream (of a session, or ModelStreamInfer) on which no request came and "
+           "no answer was taken for this time; 0: never")}};
 }
 
 OptionSection Connections() {

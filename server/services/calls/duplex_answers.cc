@@ -16,8 +16,10 @@ void DuplexCall::Send(const grpc::ByteBuffer& message, std::optional<RequestReco
   Outgoing outgoing = {message, std::move(ended), steady_clock::now()};
   const absl::Status queued = ContainVoid("sending an answer", [&] {
     MutexLock lock(mutex_);
+    unsent_ += outgoing.ended.has_value() ? 1 : 0;
     queue_.push_back(std::move(outgoing));
     unsent_bytes_ += static_cast<int64_t>(message.Length());
+    last_activity_ = steady_clock::now();
   });
   if (queued.ok()) {
     Advance();
@@ -85,6 +87,7 @@ void DuplexCall::DropQueue() {
     MutexLock lock(mutex_);
     dropped.swap(queue_);
     unsent_bytes_ = 0;
+    unsent_ = is_writing_ && writing_.ended.has_value() ? 1 : 0;
   }
   for (Outgoing& outgoing : dropped) {
     EndRequest(outgoing, /*is_sent=*/false);
@@ -101,6 +104,8 @@ void DuplexCall::OnWritten(bool ok) {
     MutexLock lock(mutex_);
     is_writing_ = false;
     unsent_bytes_ -= size_bytes;
+    unsent_ -= written.ended.has_value() ? 1 : 0;
+    last_activity_ = steady_clock::now();
   }
   EndRequest(written, ok);
   Advance();

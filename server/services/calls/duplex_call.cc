@@ -65,13 +65,19 @@ void DuplexCall::WatchIdleness() {
 
 void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
                                 bool is_refusal) noexcept {
+  bool is_unread = false;
   {
     MutexLock lock(mutex_);
     // Close waits for running requests, of which the last may have been answered just now.
-    const bool is_idle = running_ == 0 && last_activity_ <= before;
+    const bool is_idle = running_ == unsent_ && last_activity_ <= before;
     if ((is_refusal && !is_idle) || closed_.has_value() || has_ended_) {
       return;
     }
+    is_unread = is_refusal && unsent_ > 0;
+  }
+  if (is_unread) {
+    GiveUp()();
+    return;
   }
   if (!is_refusal) {
     Close(reason);

@@ -182,9 +182,11 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int unsent_ ABSL_GUARDED_BY(mutex_) =
+      0;  // running requests that are answered but for the sending
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the messages of the running requests
-  TimePoint last_activity_ ABSL_GUARDED_BY(mutex_);    // when a request came or was answered
+  TimePoint last_activity_ ABSL_GUARDED_BY(mutex_);    // when a request came, or a message was sent
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;

@@ -20,8 +20,9 @@ namespace attention {
 class IdleStream {
  public:
   /// With `is_refusal`, ends the stream with `reason` if nothing has happened on it since `before`,
-  /// and records that; without, ends it when its running requests are answered. Any thread; does
-  /// not block, and does not throw.
+  /// and records that; if what it waits for is that its client takes an answer, cancels it.
+  /// Without, ends it when its running requests are answered. Any thread; does not block, and does
+  /// not throw.
   virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason,
                               bool is_refusal) noexcept = 0;
 

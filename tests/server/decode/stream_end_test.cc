@@ -129,6 +129,20 @@ TEST(StreamEndTest, AStreamThatWaitsForAnAnswerIsNotIdle) {
   EXPECT_EQ(answer->result.code(), 0) << answer->result.message();
 }
 
+TEST(StreamEndTest, AStreamWhoseClientTakesNoAnswerIsEnded) {
+  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  AttendClient client(server.NewChannel());
+  DecodeStream stream(server.NewChannel());
+  stream.Send(OpenModel("demo"));
+  // 8 MB of rows do not fit into the window of a client that does not read.
+  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {4096, kDemoWidth}), 0, 4096));
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
+  while (stream.Read().has_value()) {
+  }
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::CANCELLED);
+}
+
 TEST(StreamEndTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {
   InProcessServer server({.threads = 1, .session_idle_timeout = absl::Minutes(2)});
   grpc::ClientContext context;
