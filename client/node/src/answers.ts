@@ -123,7 +123,7 @@ function readTopWeights(wire: TopWeights__Output | null): TopWeights {
 
 function elements(wire: Tensor__Output, elementBytes: number): ArrayBuffer {
   const expected = wire.shape.reduce((product, extent) => product * extent, elementBytes);
-  if (wire.shape.some((extent) => extent < 0) || wire.data.length !== expected) {
+  if (wire.shape.some((extent) => !Number.isSafeInteger(extent) || extent < 0) || wire.data.length !== expected) {
     throw malformed(`tensor [${wire.shape.join(", ")}]: expected ${expected} bytes, found ${wire.data.length}`);
   }
   const { buffer, byteOffset, byteLength } = wire.data;

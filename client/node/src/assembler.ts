@@ -2,31 +2,33 @@
 
 import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
+import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
+import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
 import { layoutOf, sum, type Layout, type WireInput } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
-export interface Choice {
-  readonly topK: number;
-  readonly layers: readonly number[];
-  readonly heads: readonly number[];
-}
-
 type Elements = Float32Array | Int32Array;
 /** The blocks of each head, in order. */
 type Heads = { rows: number; width: number; blocks: Elements[] }[];
+/** The heads of each sequence, of one kind and layer. */
+type Table = { numHeads: number; sequences: Heads[] };
 
 export class Assembler {
   readonly tokens: TokenizedText[];
   private layout: Layout | undefined;
   private output: Tensor | undefined; // [rows, ...]: all leading extents in one
   private received: number[] = [];
-  private readonly scores = new Map<string, Heads>(); // by kind, layer and sequence
+  private readonly scores = new Map<string, Table>(); // by kind and layer
+  private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
+  /** `options` are those of a request; a step's answer has no scores unless blocks of them come. */
   constructor(
-    private readonly request: WireInput,
-    private readonly choice: Choice,
+    private readonly request: WireInput & Pick<WireRequest, "weightsChoice">,
+    private readonly options: WireOptions = {},
   ) {
+    const { layers = [], heads = [] } = request.weightsChoice ?? {};
+    this.choice = { layers: layers.map(Number), heads: heads.map(Number) };
     this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
   }
 
@@ -55,15 +57,16 @@ export class Assembler {
     spans.forEach((span, i) => {
       expect("rows of a sequence", span.outputRows, this.received[i], this.received[i] === span.outputRows);
     });
-    const output = this.output ?? Tensor.fp32([], [leading.reduce((rows, extent) => rows * extent, 1), 0]);
-    const topKeys = this.headsOf("topKeys");
+    const output = this.output ?? zeros(withoutRows(this.request), leading.reduce((rows, extent) => rows * extent, 1));
+    const { returnWeights, returnLogSumExp, weightsTopK } = this.options;
+    const topKeys = this.headsOf("topKeys", weightsTopK);
     return new AttendResult(
       output.reshape([...leading, ...output.shape.slice(1)]),
       summary,
       this.laidOut(),
-      this.headsOf("weights").map(toTensor),
-      this.headsOf("logSumExp").map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
-      this.headsOf("topWeights").map(
+      this.headsOf("weights", returnWeights).map(toTensor),
+      this.headsOf("logSumExp", returnLogSumExp).map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
+      this.headsOf("topWeights", weightsTopK).map(
         (joined, i): TopWeights => ({ weights: toTensor(joined), keys: Int32Array.from(topKeys[i]!.data) }),
       ),
       this.tokens,
@@ -85,8 +88,8 @@ export class Assembler {
       throw malformed(`tokens of text ${block.sequence}: expected those of ${this.tokens.length} texts, before all rows`);
     }
     expect("first token of a block", text.ids.length, block.firstToken, text.ids.length === block.firstToken);
-    text.ids.push(...block.tokens.ids);
-    text.tokens.push(...block.tokens.tokens);
+    block.tokens.ids.forEach((id) => text.ids.push(id)); // one by one: they may be more than a call's arguments
+    block.tokens.tokens.forEach((token) => text.tokens.push(token));
   }
 
   private addRows(block: Extract<Block, { kind: "rows" }>): void {
@@ -110,12 +113,14 @@ export class Assembler {
   private addScores(kind: string, layer: number, head: number, block: Block & { rows: Tensor; firstRow: number }, data: Elements): void {
     const { spans } = this.laidOut();
     expect("sequence of a block", `0 to ${spans.length - 1}`, block.sequence, spans[block.sequence] !== undefined);
-    const key = `${kind}/${layer}/${block.sequence}`;
-    const heads = this.scores.get(key) ?? [];
-    this.scores.set(key, heads);
+    const key = `${kind}/${layer}`;
+    const table = this.scores.get(key) ?? { numHeads: 0, sequences: spans.map(() => []) };
+    this.scores.set(key, table);
+    const heads = table.sequences[block.sequence]!;
     const [rows = 0, width = 1] = block.rows.shape;
     if (head === heads.length) {
       heads.push({ rows: 0, width, blocks: [] });
+      table.numHeads = Math.max(table.numHeads, heads.length);
     }
     const known = heads[head];
     if (known === undefined) {
@@ -127,15 +132,19 @@ export class Assembler {
     known.blocks.push(data);
   }
 
-  /** Joins the heads of each sequence; nothing if no block of that kind came. */
-  private headsOf(kind: string): Joined[] {
-    const numHeads = Math.max(0, ...[...this.scores].map(([key, heads]) => (key.startsWith(`${kind}/0/`) ? heads.length : 0)));
+  /**
+   * Joins the heads of each sequence. Without any block there were no rows: the scores that were `wanted` are then empty, of the
+   * heads of query; those of a model are left out, as the request does not say its heads.
+   */
+  private headsOf(kind: string, wanted: unknown): Joined[] {
+    const table = this.scores.get(`${kind}/0`);
+    const numHeads = table?.numHeads ?? (wanted ? Number(this.request.queryKeyValue?.query?.shape?.at(-2) ?? 0) : 0);
     if (numHeads === 0) {
       return [];
     }
     return this.laidOut().spans.map((span, sequence) => {
-      const width = kind.startsWith("top") ? Math.min(this.choice.topK, span.kvLen) : span.kvLen;
-      return join(this.scores.get(`${kind}/0/${sequence}`) ?? [], numHeads, span.queryLen, width);
+      const width = kind.startsWith("top") ? Math.min(Number(this.options.weightsTopK), span.kvLen) : span.kvLen;
+      return join(table?.sequences[sequence] ?? [], numHeads, span.queryLen, width);
     });
   }
 
@@ -143,9 +152,9 @@ export class Assembler {
     const { layers, heads } = this.choice;
     return (layers.length === 0 ? [] : this.laidOut().spans).flatMap((span, sequence) =>
       layers.map((layer) => {
-        const ofLayer = [...this.scores].filter(([key]) => key.startsWith(`layerWeights/${layer}/`));
-        const numHeads = Math.max(1, heads.length, ...ofLayer.map(([, found]) => found.length));
-        const found = this.scores.get(`layerWeights/${layer}/${sequence}`) ?? [];
+        const table = this.scores.get(`layerWeights/${layer}`);
+        const numHeads = Math.max(1, heads.length, table?.numHeads ?? 0);
+        const found = table?.sequences[sequence] ?? [];
         // Weights of an encoder's layers have the rows of the memory.
         const rows = found[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
         return { layer, sequence, weights: toTensor(join(found, numHeads, rows, span.kvLen)) };
@@ -178,6 +187,16 @@ function join(heads: Heads, numHeads: number, rows: number, width: number): Join
 
 function toTensor({ data, shape }: Joined): Tensor {
   return Tensor.fp32(data as Float32Array, shape);
+}
+
+/** Returns no rows in the dtype and width of the answer, as far as the request says them. */
+function withoutRows({ queryKeyValue, hiddenStates, modelOutput }: WireInput): Tensor {
+  const isLogits = modelOutput === "LOGITS" || modelOutput === "LAST_LOGITS";
+  const rows = queryKeyValue ? queryKeyValue.query : (hiddenStates?.tensor ?? hiddenStates?.memory);
+  const widths = queryKeyValue ? [queryKeyValue.query?.shape?.at(-2), queryKeyValue.value?.shape?.at(-1)] : [rows?.shape?.at(-1)];
+  const shape = [0, ...(isLogits ? [0] : widths).map((extent) => Number(extent ?? 0))];
+  const dtype = rows?.dtype;
+  return dtype === "BF16" || dtype === "FP16" ? Tensor.bits(dtype, new Uint16Array(0), shape) : Tensor.fp32([], shape);
 }
 
 function zeros(like: Tensor, rows: number): Tensor {

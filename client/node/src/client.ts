@@ -1,10 +1,9 @@
 /** The client takes and returns typed arrays; every call has a deadline. */
 
-import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
 import { attendResult, type AttendResult } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import { Connection, type ClientOptions } from "./connection.js";
+import { Connection, type Attempts, type ClientOptions } from "./connection.js";
 import { AttendError } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
@@ -12,7 +11,7 @@ import type { AttendStreamResponse__Output } from "./generated/attention/v1/Atte
 import type { ListModelsResponse__Output } from "./generated/attention/v1/ListModelsResponse.js";
 import type { ModelStates__Output } from "./generated/attention/v1/ModelStates.js";
 import type { HealthCheckResponse__Output } from "./generated/grpc/health/v1/HealthCheckResponse.js";
-import { method, type Method } from "./messages.js";
+import { method, valueOf, type Method } from "./messages.js";
 import { attendRequest } from "./requests.js";
 import { Session, type SessionOptions } from "./session.js";
 import { AttendStream } from "./stream.js";
@@ -62,16 +61,14 @@ export class Client {
 
   /**
    * Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed. The bits are those of
-   * attend(). AttendStream.result() joins the blocks, unless `assemble` is false.
+   * attend(). AttendStream.result() joins the blocks, unless `assemble` is false. The request is read and its deadline starts at
+   * once; it is sent when the first block is asked for.
    */
   attendStream(request: AttendRequest, call: CallOptions & { assemble?: boolean } = {}): AttendStream {
     const wire = attendRequest(request);
-    const choice = {
-      topK: Number(wire.options?.weightsTopK ?? 0),
-      layers: (wire.weightsChoice?.layers ?? []).map(Number),
-      heads: (wire.weightsChoice?.heads ?? []).map(Number),
-    };
-    return new AttendStream(this.messages(wire, call), call.assemble === false ? undefined : new Assembler(wire, choice));
+    const attempts = this.connection.attempts(call, ATTEND_STREAM.path, ["assemble"]);
+    const messages = this.messages(ATTEND_STREAM.encode(wire), attempts, call);
+    return new AttendStream(messages, call.assemble === false ? undefined : new Assembler(wire, wire.options ?? {}));
   }
 
   /** Opens a session: sequences that grow step by step, whose keys and values the server keeps until close(). */
@@ -96,15 +93,15 @@ export class Client {
 
   /** Returns whether the server, or `service` ("model/NAME" for a model), is serving. NOT_FOUND for an unknown service. */
   async checkHealth(service = "", call: CallOptions = {}): Promise<boolean> {
-    const { status } = await this.unary(CHECK, { service }, call);
+    const { status } = await this.unary(CHECK, { service: valueOf("string", service, "service") }, call);
     return status === "SERVING";
   }
 
   /** Waits until the server, or `service`, is serving. DEADLINE_EXCEEDED if it is not before the deadline. */
   async waitUntilReady(service = "", call: CallOptions = {}): Promise<void> {
-    const deadline = Date.now() + (call.timeoutMs ?? this.connection.timeoutMs);
+    const attempts = this.connection.attempts(call, CHECK.path);
     for (;;) {
-      const timeoutMs = Math.max(1, deadline - Date.now());
+      const timeoutMs = Math.max(1, attempts.deadline - Date.now());
       const found = await this.checkHealth(service, { ...call, timeoutMs }).catch((error: unknown) => error);
       if (found === true) {
         return;
@@ -112,11 +109,11 @@ export class Client {
       if (found !== false && !(found instanceof AttendError && ["UNAVAILABLE", "NOT_FOUND", "DEADLINE_EXCEEDED"].includes(found.code))) {
         throw found;
       }
-      if (Date.now() + 100 > deadline) {
+      if (Date.now() + 100 > attempts.deadline) {
         const reason = found instanceof AttendError ? found.message : "it is not serving";
         throw new AttendError("DEADLINE_EXCEEDED", `server ${this.connection.name}: not ready in time: ${reason}`);
       }
-      await sleep(100, undefined, call.signal && { signal: call.signal });
+      await attempts.pause(100);
     }
   }
 
@@ -154,15 +151,15 @@ export class Client {
   }
 
   private ask<A>(name: string, request: object, call: CallOptions): Promise<A> {
-    return this.unary(method<object, A>(name), request, call);
+    const argument = name[0]!.toLowerCase() + name.slice(1);
+    return this.unary(method<object, A>(name), valueOf<object>(`${name}Request`, request, argument), call);
   }
 
   private async unary<Q, A>(kind: Method<Q, A>, request: Q, call: CallOptions): Promise<A> {
     const attempts = this.connection.attempts(call, kind.path);
     const bytes = kind.encode(request);
     for (;;) {
-      const metadata = await this.connection.metadata(call);
-      const grpc = await this.connection.grpc();
+      const { grpc, metadata } = await this.connection.ready(call, attempts);
       try {
         const answer = await new Promise<A>((resolve, reject) => {
           const { deadline } = attempts;
@@ -183,12 +180,9 @@ export class Client {
     }
   }
 
-  private async *messages(request: WireRequest, call: CallOptions): AsyncGenerator<AttendStreamResponse__Output> {
-    const attempts = this.connection.attempts(call, ATTEND_STREAM.path);
-    const bytes = ATTEND_STREAM.encode(request);
+  private async *messages(bytes: Buffer, attempts: Attempts, call: CallOptions): AsyncGenerator<AttendStreamResponse__Output> {
     for (let hasBegun = false; ; ) {
-      const metadata = await this.connection.metadata(call);
-      const grpc = await this.connection.grpc();
+      const { grpc, metadata } = await this.connection.ready(call, attempts);
       const { path, decode } = ATTEND_STREAM;
       const started: ClientReadableStream<AttendStreamResponse__Output> = grpc.makeServerStreamRequest(
         ...([path, asIs, decode, bytes, metadata, { deadline: attempts.deadline }] as const),

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ChannelCredentials, Client as GrpcClient, credentials, Metadata, type ChannelOptions } from "@grpc/grpc-js";
 import { AttendError, fromStatus } from "./errors.js";
+import { checkKnown, checkObject, listOf, valueOf, wrong } from "./messages.js";
 import type { CallOptions } from "./types.js";
 
 /** Certificates, as PEM bytes or the paths of files. */
@@ -55,6 +56,9 @@ const CHANNEL: ChannelOptions = {
 };
 // Targets that gRPC reads in another way than host:port.
 const SCHEMES = /^(dns|ipv4|ipv6|unix|unix-abstract|xds):/;
+const CLIENT_KEYS: readonly (keyof ClientOptions)[] = ["server", "timeoutMs", "tls", "token", "metadata", "retries"];
+const TLS_KEYS: readonly (keyof Tls)[] = ["ca", "certificate", "key", "serverName"];
+const CALL_KEYS: readonly (keyof CallOptions)[] = ["timeoutMs", "signal", "metadata"];
 // Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
 
@@ -72,13 +76,21 @@ export class Connection {
   private isClosed = false;
 
   constructor(private readonly options: ClientOptions) {
-    const { server = "127.0.0.1:8001", timeoutMs = 30_000, tls = false } = options;
-    this.addresses = (typeof server === "string" ? server.split(",") : server).map((address) => address.trim());
+    checkKnown(options, CLIENT_KEYS, "client");
+    const { server = "127.0.0.1:8001", timeoutMs = 30_000, tls = false, token, metadata = {}, retries = true } = options;
+    valueOf("bool", retries, "retries");
+    if (typeof tls !== "boolean") {
+      checkKnown(tls, TLS_KEYS, "tls");
+    }
+    const addresses = listOf<string>("string", typeof server === "string" ? server.split(",") : server, "server");
+    this.addresses = addresses.map((address) => address.trim());
     this.name = this.addresses.join(",");
     checkAddresses(this.addresses);
-    if (tls === false && (options.token !== undefined || hasAuthorization(options.metadata ?? {}))) {
-      checkSecrecy(this.addresses);
+    checkMetadata(metadata);
+    if (token !== undefined && typeof token !== "function") {
+      bearer(token);
     }
+    this.checkSecrecy(token !== undefined, metadata);
     this.timeoutMs = checkMs("timeoutMs", timeoutMs);
     const [first, ...others] = new Set(this.addresses.map((address) => hostAndPort(address)[0]));
     this.commonHost = others.length === 0 ? first : undefined;
@@ -91,9 +103,15 @@ export class Connection {
     }
   }
 
+  /** Returns what a call starts with: the connection, and its metadata with the token. */
+  async ready(call: CallOptions, attempts: Attempts): Promise<{ grpc: GrpcClient; metadata: Metadata }> {
+    const [metadata, grpc] = await attempts.within(Promise.all([this.metadata(call), this.grpc()]));
+    return { grpc, metadata };
+  }
+
   /** Returns the connection, which is made with the first call. It looks up the names of a list then. */
-  async grpc(): Promise<GrpcClient> {
-    const target = this.opened ? "" : await listOf(this.addresses);
+  private async grpc(): Promise<GrpcClient> {
+    const target = this.opened ? "" : await targetOf(this.addresses);
     if (this.isClosed) {
       throw new AttendError("CANCELLED", "the client was closed");
     }
@@ -115,25 +133,42 @@ export class Connection {
     return new GrpcClient(target, this.credentials, channel);
   }
 
-  /** Returns the metadata of a call, with the token. */
-  async metadata(call: CallOptions): Promise<Metadata> {
+  private async metadata(call: CallOptions): Promise<Metadata> {
     const metadata = new Metadata();
     for (const [key, value] of Object.entries({ ...this.options.metadata, ...call.metadata })) {
       metadata.set(key, value);
     }
     const { token } = this.options;
-    const bearer = typeof token === "function" ? await token() : token;
-    if (bearer !== undefined) {
-      metadata.set("authorization", `Bearer ${bearer.trim()}`);
+    if (token !== undefined) {
+      metadata.set("authorization", `Bearer ${bearer(typeof token === "function" ? await token() : token)}`);
     }
     return metadata;
   }
 
-  /** Begins a call of the method at `path`. */
-  attempts(call: CallOptions, path: string): Attempts {
+  /** Throws TypeError if a token, or metadata with one, would be sent to another machine in plaintext. */
+  private checkSecrecy(hasToken: boolean, metadata: Readonly<Record<string, string>>): void {
+    const isSecret = hasToken || Object.keys(metadata).some((key) => key.toLowerCase() === "authorization");
+    const onThisMachine = /^(unix:|unix-abstract:|(dns:\/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$)/;
+    const away = this.addresses.find((address) => !onThisMachine.test(address));
+    if (isSecret && (this.options.tls ?? false) === false && away !== undefined) {
+      throw new TypeError(
+        `token: expected TLS to another machine, found a plaintext connection to ${away}, which would disclose it`,
+      );
+    }
+  }
+
+  /** Begins a call of the method at `path`: checks its options, which may also have the keys `others`, and starts its deadline. */
+  attempts(call: CallOptions, path: string, others: readonly string[] = []): Attempts {
+    checkKnown(call, [...CALL_KEYS, ...others], "call");
+    const { signal, metadata = {} } = call;
+    if (signal !== undefined && typeof signal?.throwIfAborted !== "function") {
+      throw wrong("signal", "an AbortSignal", signal);
+    }
+    checkMetadata(metadata);
+    this.checkSecrecy(false, metadata);
     const timeoutMs = checkMs("timeoutMs", call.timeoutMs ?? this.timeoutMs);
     const mayRepeat = this.options.retries !== false && REPEATABLE.has(path.split("/").at(-1)!);
-    return new Attempts(this.name, timeoutMs, call.signal, mayRepeat, this.budget);
+    return new Attempts(this.name, timeoutMs, signal, mayRepeat, this.budget);
   }
 }
 
@@ -150,7 +185,29 @@ export class Attempts {
     private readonly budget: { tokens: number },
   ) {
     this.deadline = Date.now() + timeoutMs;
-    signal?.throwIfAborted();
+  }
+
+  /** Returns what comes of `work`; DEADLINE_EXCEEDED or the reason of the signal if that comes first. */
+  async within<T>(work: Promise<T>): Promise<T> {
+    let giveUp: (reason: unknown) => void = () => {};
+    const end = new Promise<never>((_, reject) => (giveUp = reject));
+    const late = `server ${this.server}: no token, or no address, within ${this.timeoutMs} ms`;
+    const timer = alarm(this.deadline - Date.now(), () => giveUp(new AttendError("DEADLINE_EXCEEDED", late)));
+    const abort = (): void => giveUp(this.signal!.reason);
+    this.signal?.addEventListener("abort", abort);
+    try {
+      const result = await Promise.race([work, end]);
+      this.signal?.throwIfAborted();
+      return result;
+    } finally {
+      clearTimeout(timer);
+      this.signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Waits. Throws the reason of the signal if that comes first. */
+  async pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, this.signal && { signal: this.signal }).catch(() => this.signal?.throwIfAborted());
   }
 
   succeeded(): void {
@@ -165,7 +222,7 @@ export class Attempts {
     if (delay === undefined) {
       throw error;
     }
-    await sleep(delay, undefined, this.signal && { signal: this.signal }).catch(() => this.signal?.throwIfAborted());
+    await this.pause(delay);
   }
 
   private delayAfter(error: AttendError): number | undefined {
@@ -198,17 +255,31 @@ export function checkMs(name: string, ms: number): number {
   return ms;
 }
 
-function hasAuthorization(metadata: Readonly<Record<string, string>>): boolean {
-  return Object.keys(metadata).some((key) => key.toLowerCase() === "authorization");
+/** setTimeout, which takes no more than 24 days, and would ring at once. */
+export function alarm(ms: number, ring: () => void): NodeJS.Timeout {
+  return setTimeout(ring, Math.min(ms, 2 ** 31 - 1));
 }
 
-function checkSecrecy(addresses: readonly string[]): void {
-  const onThisMachine = /^(unix:|unix-abstract:|(dns:\/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$)/;
-  const away = addresses.find((address) => !onThisMachine.test(address));
-  if (away !== undefined) {
-    throw new TypeError(
-      `token: expected TLS to another machine, found a plaintext connection to ${away}, which would disclose it`,
-    );
+/** Returns the token as it is sent. */
+function bearer(token: unknown): string {
+  const trimmed = typeof token === "string" ? token.trim() : token;
+  checkPrintable("token", trimmed);
+  return trimmed;
+}
+
+function checkMetadata(metadata: unknown): void {
+  checkObject(metadata, "metadata");
+  Object.entries(metadata).forEach(([key, value]) => checkPrintable(`metadata.${key}`, value));
+}
+
+/** Throws TypeError for what HTTP/2 cannot send. It does not show the value, which may be a secret; grpc-js would. */
+function checkPrintable(name: string, value: unknown): asserts value is string {
+  if (typeof value !== "string") {
+    throw new TypeError(`${name}: expected a text, found a value of type ${typeof value}`);
+  }
+  const at = value.search(/[^ -~]/);
+  if (at >= 0) {
+    throw new TypeError(`${name}: expected printable characters of ASCII, found another at position ${at}`);
   }
 }
 
@@ -242,7 +313,7 @@ function hostAndPort(address: string): [string, string] {
 }
 
 /** Returns grpc-js's target for several host:port. Its lists have numeric addresses of one family. Unknown names are left out. */
-async function listOf(addresses: readonly string[]): Promise<string> {
+async function targetOf(addresses: readonly string[]): Promise<string> {
   const found = await Promise.all(
     addresses.map(async (address) => {
       const [host, port] = hostAndPort(address);

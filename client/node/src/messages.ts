@@ -1,6 +1,7 @@
-/** The methods of the published .proto, which convert its messages to bytes and objects. */
+/** The methods of the published .proto, which convert its messages to bytes and objects, and the check of what callers put in. */
 
-import { fromJSON, type MessageTypeDefinition, type ServiceDefinition } from "@grpc/proto-loader";
+import { inspect } from "node:util";
+import { fromJSON, type ServiceDefinition } from "@grpc/proto-loader";
 import { definition as published } from "./generated/definition.js";
 
 const definition = fromJSON(published as Parameters<typeof fromJSON>[0], { longs: Number, enums: String, defaults: true });
@@ -23,34 +24,94 @@ export function method<Request, Response>(
   };
 }
 
-/** Throws TypeError for a key of `object` that is not among `known`: it would be ignored. */
-export function checkKnown(object: object, known: readonly string[], where: string): void {
-  for (const key of Object.keys(object)) {
+/** Makes the error of an argument. */
+export function wrong(where: string, expected: string, found: unknown): TypeError {
+  const shown = inspect(found, { depth: 0, breakLength: Infinity, maxArrayLength: 4, maxStringLength: 60 });
+  return new TypeError(`${where}: expected ${expected}, found ${shown}`);
+}
+
+/** Throws TypeError for what is no object with keys. */
+export function checkObject(given: unknown, where: string): asserts given is object {
+  if (typeof given !== "object" || given === null || Array.isArray(given) || ArrayBuffer.isView(given)) {
+    throw wrong(where, "an object", given);
+  }
+}
+
+/** Throws TypeError for what is no object, and for a key that is not among `known`: it would be ignored. */
+export function checkKnown(given: unknown, known: readonly string[], where: string): asserts given is object {
+  checkObject(given, where);
+  for (const key of Object.keys(given)) {
     if (!known.includes(key)) {
       throw new TypeError(`${where}: expected one of ${known.join(", ")}; found ${key}`);
     }
   }
 }
 
-type Field = { name: string; type: string; label: string };
-const KINDS: readonly [types: RegExp, kind: string, holds: (value: unknown) => boolean][] = [
-  [/BOOL$/, "true or false", (value) => typeof value === "boolean"],
-  [/INT(32|64)$/, "an integer", (value) => Number.isSafeInteger(value)],
-  [/(FLOAT|DOUBLE)$/, "a number", (value) => typeof value === "number"],
-];
+/** What the .proto declares: a package, a message or an enum. */
+interface Declared {
+  readonly nested?: Readonly<Record<string, Declared>>;
+  readonly fields?: Readonly<Record<string, { readonly type: string; readonly rule?: string }>>;
+  readonly values?: Readonly<Record<string, number>>;
+}
 
-/** Throws TypeError for a key that the message does not have, and for a value of another type: it would become some other value. */
-export function checkFields(object: object, message: string, where: string): void {
-  const { type } = definition[`attention.v1.${message}`] as MessageTypeDefinition<object, object>;
-  const { field: fields } = type as { field: Field[] };
-  checkKnown(object, fields.map(({ name }) => name), where);
-  for (const [key, value] of Object.entries(object)) {
-    const field = fields.find(({ name }) => name === key)!;
-    const [, kind, holds] = KINDS.find(([types]) => types.test(field.type)) ?? [];
-    const values: unknown[] = Array.isArray(value) && field.label === "LABEL_REPEATED" ? value : [value];
-    const wrong = value === undefined || holds === undefined ? undefined : values.findIndex((one) => !holds(one));
-    if (wrong !== undefined && wrong >= 0) {
-      throw new TypeError(`${where}.${key}: expected ${kind}, found ${String(values[wrong])}`);
+const declared = (within: Declared | undefined, path: string): Declared | undefined =>
+  path.split(".").reduce((found, name) => found?.nested?.[name], within);
+const PACKAGE = declared(published as Declared, "attention.v1")!;
+
+const INTEGER = ["an integer", Number.isSafeInteger] as const;
+const NUMBER = ["a number", (value: unknown) => typeof value === "number"] as const;
+const SCALARS: Readonly<Record<string, readonly [kind: string, holds: (value: unknown) => boolean]>> = {
+  bool: ["true or false", (value) => typeof value === "boolean"],
+  string: ["a text", (value) => typeof value === "string"],
+  int32: ["an integer of 32 bits", (value) => typeof value === "number" && value === (value | 0)],
+  int64: INTEGER,
+  float: NUMBER,
+  double: NUMBER,
+};
+
+/**
+ * Returns `given` as the value of a field of `type`, a scalar, message or enum of attention.v1. Names of enums may have any case;
+ * fields of messages may be undefined. TypeError, which says `where`, for anything else: it would become some other value.
+ */
+export function valueOf<T>(type: string, given: unknown, where: string, within = PACKAGE): T {
+  const scalar = SCALARS[type];
+  if (scalar !== undefined) {
+    const value = typeof given === "bigint" ? Number(given) : given;
+    if (!scalar[1](value)) {
+      throw wrong(where, scalar[0], given);
     }
+    return value as T;
   }
+  const of = declared(within, type) ?? declared(PACKAGE, type)!;
+  return (of.values ? enumName(of.values, given, where) : fieldsOf(of, given, where)) as T;
+}
+
+/** Returns an array, or an array of numbers, as the values of a repeated field. */
+export function listOf<T>(type: string, given: unknown, where: string, within = PACKAGE): T[] {
+  if (!Array.isArray(given) && (!ArrayBuffer.isView(given) || given instanceof DataView)) {
+    throw wrong(where, "a list", given);
+  }
+  const holds = SCALARS[type]?.[1];
+  return Array.from(given as ArrayLike<T>, (one, i) => (holds?.(one) ? one : valueOf<T>(type, one, `${where}[${i}]`, within)));
+}
+
+function fieldsOf(message: Declared, given: unknown, where: string): object {
+  const fields = message.fields ?? {};
+  checkKnown(given, Object.keys(fields), where);
+  const present = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(
+    present.map(([name, value]) => {
+      const { type, rule } = fields[name]!;
+      return [name, (rule === "repeated" ? listOf : valueOf)(type, value, `${where}.${name}`, message)];
+    }),
+  );
+}
+
+function enumName(values: Readonly<Record<string, number>>, given: unknown, where: string): string {
+  const upper = typeof given === "string" ? given.toUpperCase() : undefined;
+  const name = Object.keys(values).find((known) => known === upper || values[known] === given);
+  if (name === undefined) {
+    throw wrong(where, `one of ${Object.keys(values).join(", ")}`, given);
+  }
+  return name;
 }

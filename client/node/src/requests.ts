@@ -5,59 +5,55 @@ import type { AttentionOptions as WireOptions } from "./generated/attention/v1/A
 import type { DecodeStep } from "./generated/attention/v1/DecodeStep.js";
 import type { OpenSession } from "./generated/attention/v1/OpenSession.js";
 import type { Tensor as WireTensor } from "./generated/attention/v1/Tensor.js";
-import { checkFields, checkKnown } from "./messages.js";
+import { checkKnown, checkObject, listOf, valueOf, wrong } from "./messages.js";
 import { Tensor } from "./tensor.js";
 import type { AttendRequest, AttentionOptions, Ids, Input, Rows, SessionRequest, StepRequest, TokenIds } from "./types.js";
 
-const INPUT_KEYS: readonly (keyof AttendRequest)[] = [
-  ...(["hiddenStates", "tokenIds", "typeIds", "text", "noSpecialTokens", "query", "key", "value", "modelOutput"] as const),
-];
+/** The kinds of input, and what may stand beside each: anything else would be ignored. */
+const BESIDE = {
+  hiddenStates: ["lengths", "memory", "memoryLengths", "memoryValues"],
+  tokenIds: ["lengths", "typeIds"],
+  text: ["noSpecialTokens"],
+  query: ["key", "value", "lengths", "kvLengths", "queryOffsets"],
+} as const;
+const KINDS = Object.keys(BESIDE) as (keyof typeof BESIDE)[];
+const INPUT_KEYS = [...new Set([...KINDS, ...KINDS.flatMap((kind): (keyof AttendRequest)[] => [...BESIDE[kind]])])];
 const REQUEST_KEYS: readonly (keyof AttendRequest)[] = [
   ...INPUT_KEYS,
-  ...(["model", "modelVersion", "layer", "options", "weightsChoice", "memory", "memoryValues"] as const),
-  ...(["lengths", "memoryLengths", "kvLengths", "queryOffsets"] as const),
+  ...(["model", "modelVersion", "layer", "modelOutput", "options", "weightsChoice"] as const),
 ];
-const STEP_KEYS: readonly (keyof AttendRequest | keyof StepRequest)[] = [...INPUT_KEYS, "sequence", "topLogits", "noOutput"];
+const STEP_KEYS: readonly (keyof StepRequest)[] = [
+  ...(["hiddenStates", "tokenIds", "typeIds", "text", "noSpecialTokens", "query", "key", "value", "queryOffsets"] as const),
+  ...(["modelOutput", "sequence", "topLogits", "noOutput"] as const),
+];
 
 export function attendRequest(request: AttendRequest): WireRequest {
   checkKnown(request, REQUEST_KEYS, "request");
-  const wire: WireRequest = { ...inputOf(request), ...optionsOf(request.options) };
-  if (request.model === undefined && request.query === undefined) {
+  const { model, layer, modelVersion, modelOutput, weightsChoice } = request;
+  const input = inputOf(request);
+  if (model === undefined && request.query === undefined) {
     throw new TypeError("model: expected a name, found none (only query, key and value go without)");
   }
-  const { model, layer, modelVersion, modelOutput } = request;
-  const part = defined({ model, layer, modelVersion, modelOutput });
-  checkFields(part, "AttendRequest", "request");
-  return {
-    ...wire,
-    ...part,
-    ...defined({
-      weightsChoice: request.weightsChoice && {
-        layers: [...request.weightsChoice.layers],
-        heads: [...(request.weightsChoice.heads ?? [])],
-      },
-    }),
-  };
+  const part = valueOf<WireRequest>("AttendRequest", { model, layer, modelVersion, modelOutput, weightsChoice }, "request");
+  return { ...input, ...optionsOf(request.options), ...part };
 }
 
 export function openSession(request: SessionRequest): OpenSession {
+  checkObject(request, "session");
   const { options, ...rest } = request;
-  checkFields(rest, "OpenSession", "session");
-  return { ...defined(rest), ...optionsOf(options) };
+  return { ...valueOf<OpenSession>("OpenSession", rest, "session"), ...optionsOf(options) };
 }
 
 export function decodeStep(step: StepRequest): DecodeStep {
   checkKnown(step, STEP_KEYS, "step");
   const { modelOutput, topLogits, noOutput } = step;
-  const wanted = defined({ modelOutput, topLogits, noOutput });
-  checkFields(wanted, "DecodeStep", "step");
-  return { ...inputOf(step), ...wanted };
+  return { ...inputOf(step), ...valueOf<DecodeStep>("DecodeStep", { modelOutput, topLogits, noOutput }, "step") };
 }
 
 type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text">;
 
 function inputOf(request: Input & Partial<AttendRequest>): WireInput {
-  const kinds = (["hiddenStates", "tokenIds", "text", "query"] as const).filter((kind) => request[kind] !== undefined);
+  const kinds = KINDS.filter((kind) => request[kind] !== undefined);
   if (kinds.length === 0 && request.memory !== undefined) {
     kinds.push("hiddenStates"); // the encoder alone
   }
@@ -65,32 +61,39 @@ function inputOf(request: Input & Partial<AttendRequest>): WireInput {
     const found = kinds.join(" and ") || "none";
     throw new TypeError(`input: expected one of hiddenStates, tokenIds, text, or query with key and value; found ${found}`);
   }
-  switch (kinds[0]!) {
+  const kind = kinds[0]!;
+  const beside: readonly string[] = BESIDE[kind];
+  const ignored = INPUT_KEYS.find((key) => request[key] !== undefined && key !== kind && !beside.includes(key));
+  if (ignored !== undefined) {
+    throw new TypeError(`${ignored}: expected none beside ${kind}, which takes ${beside.join(", ")}; found one`);
+  }
+  switch (kind) {
     case "hiddenStates":
       return { hiddenStates: hiddenStatesOf(request) };
     case "query":
       return { queryKeyValue: queryKeyValueOf(request) };
     case "text": {
-      const texts = typeof request.text === "string" ? [request.text] : [...request.text!];
-      return { text: { texts, noSpecialTokens: request.noSpecialTokens ?? false } };
+      const texts = listOf<string>("string", typeof request.text === "string" ? [request.text] : request.text, "text");
+      return { text: { texts, noSpecialTokens: valueOf("bool", request.noSpecialTokens ?? false, "noSpecialTokens") } };
     }
-    case "tokenIds": {
-      const ids = packIds(request.tokenIds!, "tokenIds");
-      const typeIds = request.typeIds === undefined ? [] : packIds(request.typeIds, "typeIds").values;
-      return { tokenIds: { ids: ids.values, lengths: lengthsOf("lengths", request.lengths, ids.lengths), typeIds } };
-    }
+    case "tokenIds":
+      return { tokenIds: tokenIdsOf(request) };
   }
 }
 
 function hiddenStatesOf(request: Partial<AttendRequest>): NonNullable<WireInput["hiddenStates"]> {
-  const rows = request.hiddenStates && pack(request.hiddenStates, "hiddenStates");
-  const memory = request.memory && pack(request.memory, "memory");
-  const values = request.memoryValues && pack(request.memoryValues, "memoryValues");
+  const [rows, memory, values] = (["hiddenStates", "memory", "memoryValues"] as const).map((name) =>
+    request[name] === undefined ? undefined : pack(request[name], name, "n, E"),
+  );
+  const memoryLengths = lengthsOf("memoryLengths", request.memoryLengths, memory?.lengths);
+  if (memory !== undefined) {
+    checkLengths("memoryValues", values?.lengths, "memory", memoryLengths, memory.tensor.shape[0]);
+  }
   return {
     tensor: rows ? wireTensor(rows.tensor) : null,
     lengths: lengthsOf("lengths", request.lengths, rows?.lengths),
     memory: memory ? wireTensor(memory.tensor) : null,
-    memoryLengths: lengthsOf("memoryLengths", request.memoryLengths, memory?.lengths),
+    memoryLengths,
     memoryValues: values ? wireTensor(values.tensor) : null,
   };
 }
@@ -99,30 +102,49 @@ function queryKeyValueOf(request: Partial<AttendRequest>): NonNullable<WireInput
   if (request.key === undefined || request.value === undefined) {
     throw new TypeError("query: expected key and value beside it, found none");
   }
-  const query = pack(request.query!, "query");
-  const key = pack(request.key, "key");
+  const query = pack(request.query!, "query", "n, H, D");
+  const key = pack(request.key, "key", "n, H, D");
+  const value = pack(request.value, "value", "n, H, D");
+  const kvLengths = lengthsOf("kvLengths", request.kvLengths, key.lengths);
+  checkLengths("value", value.lengths, "key", kvLengths, key.tensor.shape[0]);
   return {
     query: wireTensor(query.tensor),
     key: wireTensor(key.tensor),
-    value: wireTensor(pack(request.value, "value").tensor),
+    value: wireTensor(value.tensor),
     lengths: lengthsOf("lengths", request.lengths, query.lengths),
-    kvLengths: lengthsOf("kvLengths", request.kvLengths, key.lengths),
-    queryOffsets: [...(request.queryOffsets ?? [])],
+    kvLengths,
+    queryOffsets: listOf("int64", request.queryOffsets ?? [], "queryOffsets"),
   };
+}
+
+function tokenIdsOf(request: Partial<AttendRequest>): NonNullable<WireInput["tokenIds"]> {
+  const ids = packIds(request.tokenIds!, "tokenIds");
+  const types = packIds(request.typeIds ?? [], "typeIds");
+  const lengths = lengthsOf("lengths", request.lengths, ids.lengths);
+  checkLengths("typeIds", types.lengths, "tokenIds", lengths, ids.values.length);
+  return { ids: ids.values, lengths, typeIds: types.values };
 }
 
 function optionsOf(options: AttentionOptions | undefined): { options?: WireOptions } {
   if (options === undefined) {
     return {};
   }
-  checkFields(options, "AttentionOptions", "options");
+  checkObject(options, "options");
   const { bias, mask, ...rest } = options;
-  const wire: WireOptions = { ...rest };
+  const wire = valueOf<WireOptions>("AttentionOptions", rest, "options");
   if (bias !== undefined) {
+    if (!(bias instanceof Tensor)) {
+      throw wrong("options.bias", "a Tensor, as Tensor.fp32(data, shape) makes", bias);
+    }
     wire.bias = { ...wireTensor(bias), shape: scoresShape(bias.shape) };
   }
   if (mask !== undefined) {
-    wire.mask = { dtype: "BOOL", shape: scoresShape(mask.shape), data: Buffer.from(mask.data) };
+    checkKnown(mask, ["shape", "data"], "options.mask");
+    if (!(mask.data instanceof Uint8Array)) {
+      throw wrong("options.mask.data", "a Uint8Array", mask.data);
+    }
+    const shape = listOf<number>("int64", mask.shape, "options.mask.shape");
+    wire.mask = { dtype: "BOOL", shape: scoresShape(shape), data: Buffer.from(mask.data) };
   }
   return { options: wire };
 }
@@ -137,12 +159,17 @@ function wireTensor(tensor: Tensor): WireTensor {
   return { dtype: tensor.dtype, shape: [...tensor.shape], data: Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength) };
 }
 
-function pack(rows: Rows, name: string): { tensor: Tensor; lengths?: number[] } {
+/** Packs a list of sequences, each of the extents `form`. */
+function pack(rows: Rows, name: string, form: string): { tensor: Tensor; lengths?: number[] } {
   if (rows instanceof Tensor) {
     return { tensor: rows };
   }
   if (!Array.isArray(rows) || !rows.every((part) => part instanceof Tensor)) {
-    throw new TypeError(`${name}: expected a Tensor, as Tensor.fp32(data, shape) makes, or a list of them`);
+    throw wrong(name, "a Tensor, as Tensor.fp32(data, shape) makes, or a list of them", rows);
+  }
+  const other = rows.find((part) => part.shape.length !== form.split(", ").length);
+  if (other !== undefined) {
+    throw new TypeError(`${name}: expected sequences [${form}], found [${other.shape.join(", ")}]`);
   }
   const [first] = rows;
   const inner = first?.shape.slice(1).join(", ");
@@ -166,36 +193,28 @@ function pack(rows: Rows, name: string): { tensor: Tensor; lengths?: number[] } 
 
 function packIds(ids: TokenIds | readonly TokenIds[], name: string): { values: number[]; lengths?: number[] } {
   if (Array.isArray(ids) && typeof ids[0] === "object") {
-    const parts = ids.map((part) => idsOf(part, name));
+    const parts = ids.map((part, i) => listOf<number>("int32", part, `${name}[${i}]`));
     return { values: parts.flat(), lengths: parts.map((part) => part.length) };
   }
-  return { values: idsOf(ids as TokenIds, name) };
-}
-
-/** Returns the ids. TypeError for what is none: on the wire it would be the id of another token. */
-function idsOf(ids: TokenIds, name: string): number[] {
-  if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) {
-    throw new TypeError(`${name}: expected integers, or lists of integers, found ${String(ids)}`);
-  }
-  return Array.from(ids as ArrayLike<number | bigint>, (given, position) => {
-    const id = typeof given === "bigint" ? Number(given) : given;
-    if (id !== (id | 0)) {
-      throw new TypeError(`${name}: expected integers of 32 bits, found ${String(given)} at position ${position}`);
-    }
-    return id;
-  });
+  return { values: listOf("int32", ids, name) };
 }
 
 function lengthsOf(name: string, given: Ids | undefined, ofList: number[] | undefined): number[] {
+  const lengths = listOf<number>("int64", given ?? [], name);
   if (given !== undefined && ofList !== undefined) {
-    throw new TypeError(`${name}: expected none beside a list of sequences, found [${given.join(", ")}]`);
+    throw wrong(name, "none beside a list of sequences", lengths);
   }
-  return ofList ?? [...(given ?? [])];
+  return ofList ?? lengths;
 }
 
-type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
-
-/** Returns the object without keys that are undefined. */
-function defined<T extends object>(object: T): Partial<Defined<T>> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Partial<Defined<T>>;
+/** A list is packed as the sequences that it belongs to: the lengths of those are sent. No `lengths`: one sequence of `rows`. */
+function checkLengths(name: string, found: number[] | undefined, of: string, lengths: number[], rows: number | undefined): void {
+  const expected = lengths.length > 0 ? lengths : [rows];
+  if (found !== undefined && found.length !== expected.length) {
+    throw new TypeError(`${name}: expected as many sequences as ${of} has, ${expected.length}, found ${found.length}`);
+  }
+  const i = (found ?? []).findIndex((length, position) => length !== expected[position]);
+  if (i >= 0) {
+    throw new TypeError(`${name}[${i}]: expected the length of that sequence of ${of}, ${expected[i]}, found ${found![i]}`);
+  }
 }

@@ -3,12 +3,12 @@
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { readBlock, readSummary } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import { checkMs, type Connection } from "./connection.js";
+import { alarm, checkMs, type Connection } from "./connection.js";
 import { AttendError, codeName, fromStatus, malformed } from "./errors.js";
 import type { DecodeRequest } from "./generated/attention/v1/DecodeRequest.js";
 import type { DecodeResponse__Output } from "./generated/attention/v1/DecodeResponse.js";
 import type { DecodeResult__Output } from "./generated/attention/v1/DecodeResult.js";
-import { method } from "./messages.js";
+import { method, valueOf } from "./messages.js";
 import { decodeStep, openSession } from "./requests.js";
 import type { CallOptions, SessionRequest, SessionState, StepRequest, StepResult } from "./types.js";
 
@@ -46,13 +46,15 @@ export class Session {
   private readonly timeoutMs: number;
   private readonly ended: Promise<void>;
   private broken: unknown;
+  private closing: Promise<void> | undefined;
   private lastId = 0;
 
   static async open(connection: Connection, request: SessionRequest, options: SessionOptions): Promise<Session> {
     const open = openSession(request);
-    const attempts = connection.attempts(options, DECODE.path);
-    const [metadata, grpc] = [await connection.metadata(options), await connection.grpc()];
-    const session = new Session(connection, grpc, metadata, options, Number(open.options?.weightsTopK ?? 0));
+    const attempts = connection.attempts(options, DECODE.path, ["lifetimeMs"]);
+    const lifetimeMs = checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
+    const { grpc, metadata } = await connection.ready(options, attempts);
+    const session = new Session(connection, grpc, metadata, options, lifetimeMs);
     try {
       const opened = await session.act({ open });
       session.resumeToken = opened.resumeToken;
@@ -69,23 +71,28 @@ export class Session {
     connection: Connection,
     grpc: GrpcClient,
     metadata: Metadata,
-    options: SessionOptions,
-    private readonly topK: number,
+    call: SessionOptions,
+    lifetimeMs: number,
   ) {
-    this.timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? connection.timeoutMs);
-    const deadline = Date.now() + checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
+    this.timeoutMs = call.timeoutMs ?? connection.timeoutMs;
+    const deadline = Date.now() + lifetimeMs;
     const asIs = (bytes: Buffer): Buffer => bytes;
     this.call = grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
     this.call.on("data", (message: DecodeResponse__Output) => this.receive(message));
-    const abort = (): void => this.break(options.signal!.reason);
-    options.signal?.addEventListener("abort", abort, { once: true });
+    const abort = (): void => this.break(call.signal!.reason);
+    call.signal?.addEventListener("abort", abort, { once: true });
     this.ended = new Promise((resolve) => {
       const end = (error: unknown): void => {
-        options.signal?.removeEventListener("abort", abort);
+        call.signal?.removeEventListener("abort", abort);
         this.break(error);
         resolve();
       };
-      this.call.on("error", (error) => end(fromStatus(error, connection.name, this.timeoutMs)));
+      this.call.on("error", (status) => {
+        const error = fromStatus(status, connection.name, lifetimeMs);
+        const isOver = error instanceof AttendError && error.code === "DEADLINE_EXCEEDED"; // the deadlines of actions are timers
+        const over = `server ${connection.name}: the lifetime of the session, ${lifetimeMs} ms (lifetimeMs), is over`;
+        end(isOver ? new AttendError("DEADLINE_EXCEEDED", over) : error);
+      });
       this.call.on("end", () => end(malformed("the stream ended before its last answer")));
     });
   }
@@ -93,8 +100,9 @@ export class Session {
   /** Adds tokens to a sequence, and returns the output of their rows. */
   async step(step: StepRequest): Promise<StepResult> {
     const wire = decodeStep(step);
-    const parts = new Assembler(wire, { topK: this.topK, layers: [], heads: [] });
-    const result = await this.act({ sequence: step.sequence ?? 0, step: wire }, parts);
+    const parts = new Assembler(wire);
+    const { sequence = 0 } = step;
+    const result = await this.act({ sequence: integer(sequence, "step.sequence"), step: wire }, parts);
     const summary = readSummary(result.summary);
     const answer = step.noOutput || step.topLogits ? undefined : parts.finish(summary);
     return {
@@ -123,6 +131,10 @@ export class Session {
 
   /** Makes a new sequence with the tokens of `sequence`. Returns its number: `newSequence`, or the lowest that is free. */
   async fork(sequence = 0, newSequence?: number): Promise<number> {
+    integer(sequence, "fork.sequence");
+    if (newSequence !== undefined) {
+      integer(newSequence, "fork.newSequence");
+    }
     for (;;) {
       let number = newSequence ?? 1;
       while (newSequence === undefined && this.sequences.has(number)) {
@@ -148,26 +160,30 @@ export class Session {
 
   /** Removes the tokens of a sequence from position `length` on. */
   async truncate(length: number, sequence = 0): Promise<SessionState> {
-    return stateOf(await this.act({ sequence, truncate: { length } }));
+    const truncate = { length: integer(length, "truncate.length") };
+    return stateOf(await this.act({ sequence: integer(sequence, "truncate.sequence"), truncate }));
   }
 
   /** Removes a sequence, whose number is then free. */
   async release(sequence: number): Promise<SessionState> {
-    const result = await this.act({ sequence, release: {} });
+    const result = await this.act({ sequence: integer(sequence, "release.sequence"), release: {} });
     this.sequences.delete(sequence);
     return stateOf(result);
   }
 
-  /** Ends the session after the last answer, and frees its keys and values. */
+  /** Ends the session after the last answer, and frees its keys and values. Actions after this call are refused. */
   async close(): Promise<void> {
-    if (this.broken !== undefined) {
-      return;
+    if (this.broken === undefined) {
+      await (this.closing ??= this.finish());
     }
+  }
+
+  private async finish(): Promise<void> {
     this.call.end();
-    const timer = setTimeout(() => this.cancel(), this.timeoutMs);
+    const timer = alarm(this.timeoutMs, () => this.cancel());
     await this.ended;
     clearTimeout(timer);
-    this.broken = new AttendError("FAILED_PRECONDITION", "the session was closed");
+    this.broken = closed();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -183,13 +199,17 @@ export class Session {
     if (this.broken !== undefined) {
       return Promise.reject(this.broken);
     }
+    if (this.closing !== undefined) {
+      return Promise.reject(closed());
+    }
     this.lastId += 1;
     const id = this.lastId;
+    const bytes = DECODE.encode({ ...action, id });
     return new Promise((resolve, reject) => {
       const late = new AttendError("DEADLINE_EXCEEDED", `session: no answer within ${this.timeoutMs} ms`);
-      const timer = setTimeout(() => this.break(late), this.timeoutMs);
+      const timer = alarm(this.timeoutMs, () => this.break(late));
       this.waiting.set(id, { parts, timer, resolve, reject });
-      this.call.write(DECODE.encode({ ...action, id }));
+      this.call.write(bytes);
     });
   }
 
@@ -230,6 +250,9 @@ export class Session {
     this.call.cancel();
   }
 }
+
+const integer = (value: number, where: string): number => valueOf("int64", value, where);
+const closed = (): AttendError => new AttendError("FAILED_PRECONDITION", "the session was closed");
 
 function stateOf({ length, usage }: DecodeResult__Output): SessionState {
   if (!usage) {

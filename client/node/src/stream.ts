@@ -9,6 +9,7 @@ import type { Block, Summary } from "./types.js";
 /** A streamed answer: an iterator over its blocks, for one loop. Ending the loop early cancels the call. */
 export class AttendStream implements AsyncIterable<Block> {
   private summaryOf: Summary | undefined;
+  private failure: { readonly error: unknown } | undefined;
   private readonly blocks: AsyncGenerator<Block, void, undefined>;
 
   constructor(
@@ -27,6 +28,9 @@ export class AttendStream implements AsyncIterable<Block> {
     for await (const block of this) {
       void block;
     }
+    if (this.failure !== undefined) {
+      throw this.failure.error; // a loop over the blocks, or an earlier result(), had it
+    }
     if (this.assembler === undefined) {
       throw new AttendError("FAILED_PRECONDITION", "result: expected a stream with assemble, found one without");
     }
@@ -42,17 +46,22 @@ export class AttendStream implements AsyncIterable<Block> {
   }
 
   private async *read(messages: AsyncIterable<AttendStreamResponse__Output>): AsyncGenerator<Block, void, undefined> {
-    for await (const message of messages) {
-      if (message.summary) {
-        this.summaryOf = readSummary(message.summary);
-        continue;
+    try {
+      for await (const message of messages) {
+        if (message.summary) {
+          this.summaryOf = readSummary(message.summary);
+          continue;
+        }
+        const block = readBlock(message);
+        this.assembler?.add(block);
+        yield block;
       }
-      const block = readBlock(message);
-      this.assembler?.add(block);
-      yield block;
-    }
-    if (this.summaryOf === undefined) {
-      throw malformed("the stream ended without a summary");
+      if (this.summaryOf === undefined) {
+        throw malformed("the stream ended without a summary");
+      }
+    } catch (error) {
+      this.failure = { error };
+      throw error;
     }
   }
 }

@@ -1,6 +1,7 @@
 /** Dense row-major arrays of numbers, in the form of messages. */
 
 import { endianness } from "node:os";
+import { listOf, wrong } from "./messages.js";
 
 if (endianness() !== "LE") {
   throw new Error("@attend/client: expected a little-endian machine, as the wire is; found a big-endian one");
@@ -10,20 +11,23 @@ export type Dtype = "FP32" | "BF16" | "FP16";
 
 /** A tensor, which borrows its data. FP32 elements are numbers; BF16 and FP16 elements are their 16 bits (see `toFloat32`). */
 export class Tensor {
+  readonly shape: readonly number[];
+
   private constructor(
     readonly dtype: Dtype,
-    readonly shape: readonly number[],
+    shape: readonly number[],
     readonly data: Float32Array | Uint16Array,
   ) {
-    const expected = shape.reduce((product, extent) => product * extent, 1);
-    if (shape.some((extent) => !Number.isInteger(extent) || extent < 0) || expected !== data.length) {
-      throw new RangeError(`tensor [${shape.join(", ")}]: expected ${expected} elements, found ${data.length}`);
+    this.shape = listOf<number>("int64", shape, "shape");
+    const expected = this.shape.reduce((product, extent) => product * extent, 1);
+    if (this.shape.some((extent) => extent < 0) || expected !== data.length) {
+      throw new RangeError(`tensor [${this.shape.join(", ")}]: expected ${expected} elements, found ${data.length}`);
     }
   }
 
-  /** Makes an FP32 tensor. RangeError if shape and data differ in size, here and below. */
+  /** Makes an FP32 tensor. RangeError if shape and data differ in size, TypeError for data of another type, here and below. */
   static fp32(data: Float32Array | readonly number[], shape: readonly number[]): Tensor {
-    return new Tensor("FP32", shape, data instanceof Float32Array ? data : Float32Array.from(data));
+    return new Tensor("FP32", shape, data instanceof Float32Array ? data : Float32Array.from(listOf<number>("float", data, "data")));
   }
 
   /** Makes a BF16 tensor: rounds to the nearest, ties to even. */
@@ -38,6 +42,12 @@ export class Tensor {
 
   /** Makes a tensor of the bits of BF16 or FP16 elements. */
   static bits(dtype: "BF16" | "FP16", data: Uint16Array, shape: readonly number[]): Tensor {
+    if (dtype !== "BF16" && dtype !== "FP16") {
+      throw wrong("dtype", "BF16 or FP16", dtype);
+    }
+    if (!(data instanceof Uint16Array)) {
+      throw wrong("data", "a Uint16Array", data);
+    }
     return new Tensor(dtype, shape, data);
   }
 
@@ -77,6 +87,9 @@ const single = new Float32Array(1);
 const bits = new Uint32Array(single.buffer);
 
 function convert(values: Float32Array, toBits: (pattern: number) => number): Uint16Array {
+  if (!(values instanceof Float32Array)) {
+    throw wrong("values", "a Float32Array", values);
+  }
   const patterns = new Uint32Array(values.buffer.slice(values.byteOffset, values.byteOffset + values.byteLength));
   return Uint16Array.from(patterns, toBits);
 }

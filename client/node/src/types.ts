@@ -6,6 +6,7 @@
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
 import type { ModelOutput as WireModelOutput } from "./generated/attention/v1/ModelOutput.js";
 import type { OpenSession } from "./generated/attention/v1/OpenSession.js";
+import type { SetLoggingRequest as WireLogging } from "./generated/attention/v1/SetLoggingRequest.js";
 import type { SessionUsage__Output } from "./generated/attention/v1/SessionUsage.js";
 import type { Summary__Output } from "./generated/attention/v1/Summary.js";
 import type { TokenizedText__Output } from "./generated/attention/v1/TokenizedText.js";
@@ -14,18 +15,34 @@ import type { Mask, Tensor } from "./tensor.js";
 
 export type { Layer__Output as Layer } from "./generated/attention/v1/Layer.js";
 export type { Logging__Output as Logging } from "./generated/attention/v1/Logging.js";
-export type { SetLoggingRequest } from "./generated/attention/v1/SetLoggingRequest.js";
 export type { Model__Output as Model } from "./generated/attention/v1/Model.js";
 export type { ModelLimits__Output as ModelLimits } from "./generated/attention/v1/ModelLimits.js";
 export type { ModelState__Output as ModelState } from "./generated/attention/v1/ModelState.js";
 export type { ServerStatistics__Output as ServerStatistics } from "./generated/attention/v1/ServerStatistics.js";
 export type { VerifyModelResponse__Output as Verification } from "./generated/attention/v1/VerifyModelResponse.js";
+export type SetLoggingRequest = GivenFields<WireLogging>;
 export type Summary = Summary__Output;
 export type TokenizedText = TokenizedText__Output;
 export type SessionUsage = SessionUsage__Output;
 /** The largest logits in descending order; exp(logit - logSumExp) is the probability of a token. */
 export type TopLogits = TopLogits__Output;
-export type ModelOutput = Extract<WireModelOutput, string>;
+export type ModelOutput = Given<WireModelOutput>;
+
+/** What callers give for a field: names of enums in capitals or small letters, numbers as numbers, lists also as typed arrays. */
+export type Given<T> = number extends T
+  ? number
+  : string extends T
+    ? string
+    : T extends string
+      ? T | Lowercase<T>
+      : T extends number
+        ? never
+        : T extends readonly (infer E)[]
+          ? readonly Given<E>[] | (number extends E ? Int32Array | Float32Array : never)
+          : T extends object
+            ? GivenFields<T>
+            : T;
+type GivenFields<T> = { [K in keyof T as K extends `_${string}` ? never : K]: Given<T[K]> };
 
 /** A tensor, or a list of tensors [n, ...]: sequences of different lengths, which are packed one after the other. */
 export type Rows = Tensor | readonly Tensor[];
@@ -35,7 +52,7 @@ export type Ids = readonly number[] | Int32Array;
 export type TokenIds = Ids | readonly bigint[] | BigInt64Array;
 
 /** The options of attention. Bias (FP32) and mask are [Sq, Sk], [H, Sq, Sk] or [1 or B, 1 or H, Sq, Sk]. */
-export interface AttentionOptions extends Omit<WireOptions, "bias" | "mask"> {
+export interface AttentionOptions extends GivenFields<Omit<WireOptions, "bias" | "mask">> {
   bias?: Tensor;
   mask?: Mask;
 }
@@ -118,7 +135,7 @@ export type Block =
   | { readonly kind: "tokens"; readonly sequence: number; readonly firstToken: number; readonly tokens: TokenizedText };
 
 /** The model or heads of a session, and its options. */
-export interface SessionRequest extends Omit<OpenSession, "options"> {
+export interface SessionRequest extends GivenFields<Omit<OpenSession, "options">> {
   options?: AttentionOptions;
 }
 
@@ -126,6 +143,8 @@ export interface SessionRequest extends Omit<OpenSession, "options"> {
 export interface StepRequest extends Input {
   /** The number of the sequence; default: 0. */
   sequence?: number;
+  /** One value: the position of the first row of query. Query and key may then differ in rows, and either may have none. */
+  queryOffsets?: Ids;
   /** k > 0: the answer has the k largest logits after the last token instead of an output. */
   topLogits?: number;
   /** Whether the step only adds the tokens. */

@@ -1,6 +1,7 @@
 // Answers: against attention in plain loops, and against each other.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { Client, Tensor } from "@attend/client";
 import { errorOf, eventually, plainAttention, seeded, startProxy, startServerWithModels } from "./support.mjs";
 
@@ -124,6 +125,38 @@ describe("attend", () => {
     assert.deepEqual(layer.output.shape, [4, model.dModel]);
   });
 
+  test("takes names of enums in small letters", async () => {
+    const request = { model: "gpt2", tokenIds: [[1, 2], [3]] };
+    const large = await client.attend({ ...request, modelOutput: "LAST_LOGITS" });
+    const small = await client.attend({ ...request, modelOutput: "last_logits" });
+    assert.deepEqual([small.output, small.split()], [large.output, large.split()]);
+    const q = heads(6, 2);
+    const outputs = (options) => client.attend({ query: q, key: q, value: q, options }).then(({ output }) => output);
+    for (const [lower, upper, other] of [
+      [{ similarity: "gaussian", bandwidth: 2 }, { similarity: "GAUSSIAN", bandwidth: 2 }, {}],
+      [{ rotary: { scaling: "linear", factor: 4 } }, { rotary: { scaling: "LINEAR", factor: 4 } }, { rotary: {} }],
+    ]) {
+      assert.deepEqual(await outputs(lower), await outputs(upper));
+      assert.notDeepEqual(await outputs(lower), await outputs(other));
+    }
+    const sizes = await Promise.all(["bf16", "BF16", "FP32"].map(async (cacheDtype) => {
+      const session = await client.session({ model: "gpt2", cacheDtype });
+      const { usage } = await session.step({ tokenIds: [1, 2, 3] });
+      await session.close();
+      return usage.cacheBytes;
+    }));
+    assert.ok(sizes[0] === sizes[1] && sizes[0] < sizes[2], sizes);
+  });
+
+  test("takes integers as bigints, and lists as typed arrays", async () => {
+    const q = heads(6, 2);
+    const arrays = { globalTokens: Int32Array.of(1), alibiSlopes: Float32Array.of(0.5, 0.25), window: 2n };
+    const lists = { globalTokens: [1], alibiSlopes: [0.5, 0.25], window: 2 };
+    const ask = (options, lengths) => client.attend({ query: q, key: q, value: q, lengths, kvLengths: lengths, options });
+    const [found, expected] = [await ask(arrays, [4n, 2n]), await ask(lists, [4, 2])];
+    assert.deepEqual([found.output, found.lengths], [expected.output, [4, 2]]);
+  });
+
   test("says what servers say of themselves", async () => {
     const models = await client.listModels();
     assert.deepEqual(models.map(({ name, seed }) => [name, seed]), [["demo", 1], ["gpt2", undefined]]);
@@ -144,6 +177,9 @@ describe("attend", () => {
     assert.equal((await admin.verifyModel("gpt2")).weightsDtype, "fp32");
     const logging = await admin.setLogging({});
     assert.deepEqual(await admin.setLogging({ level: "ERROR", requests: "ALL" }), { level: "ERROR", requests: "ALL" });
+    assert.equal((await admin.setLogging({ level: "debug" })).level, "DEBUG");
+    await assert.rejects(admin.setLogging({ level: "loud" }), { name: "TypeError", message: /setLogging.level: .* INFO, .* 'loud'/ });
+    await assert.rejects(admin.setLogging({ levle: "INFO" }), { name: "TypeError", message: /found levle/ });
     assert.deepEqual(await admin.setLogging(logging), logging);
     admin.close();
   });
@@ -152,6 +188,7 @@ describe("attend", () => {
 describe("attendStream", () => {
   const everything = { causal: true, returnWeights: true, returnLogSumExp: true, weightsTopK: 3 };
   const q = [5, 1, 3].map((n) => heads(n, 2, n));
+  const empty = Tensor.bf16(seeded(0), [0, 2, 16]);
   const requests = {
     padded: { model: "demo", hiddenStates: rows(10).reshape([2, 5, 512]), options: everything },
     shorter: { model: "demo", hiddenStates: rows(10).reshape([2, 5, 512]), lengths: [2, 5] },
@@ -159,6 +196,8 @@ describe("attendStream", () => {
     ragged: { query: q, key: q, value: q, options: everything },
     logits: { model: "gpt2", tokenIds: [[1, 2, 3], [4]], modelOutput: "LOGITS" },
     pooled: { model: "gpt2", tokenIds: [[1, 2, 3], [4]], modelOutput: "LAST_LOGITS" },
+    noRows: { query: empty, key: [empty, empty], value: empty, lengths: [0, 0], options: everything },
+    noRowsOfModel: { model: "demo", hiddenStates: Tensor.bf16(seeded(0), [2, 0, 512]) },
     texts: { model: "gpt2", text: ["the cat", "sat"], weightsChoice: { layers: [0, 1], heads: [1, 2] } },
   };
   for (const [name, request] of Object.entries(requests)) {
@@ -197,9 +236,70 @@ describe("attendStream", () => {
     }
     await assert.rejects(stream.result(), { code: "CANCELLED" });
   });
+
+  test("reads its request and starts its deadline at the call", async () => {
+    const x = rows(2);
+    const expected = await client.attend({ model: "demo", hiddenStates: x });
+    const stream = client.attendStream({ model: "demo", hiddenStates: x });
+    const late = client.attendStream({ model: "demo", hiddenStates: x }, { timeoutMs: 50 });
+    x.data.fill(0);
+    await delay(100);
+    assert.deepEqual((await stream.result()).output, expected.output);
+    await assert.rejects(late.result(), { code: "DEADLINE_EXCEEDED", message: /within 50 ms/ });
+  });
 });
 
 describe("session", () => {
+  test("does nothing for numbers that are none", async () => {
+    const session = await client.session({ model: "gpt2" }, { timeoutMs: 1000 });
+    await session.step({ tokenIds: [1, 2, 3] });
+    const throwing = { get low() { throw new Error("not to be read"); } };
+    for (const length of [undefined, NaN, "abc", { length: 2 }, null, 1.5, throwing]) {
+      await assert.rejects(session.truncate(length), { name: "TypeError", message: /truncate.length: expected an integer/ });
+    }
+    for (const [act, words] of [
+      [() => session.truncate(1, "0"), /truncate.sequence: expected an integer/],
+      [() => session.release(), /release.sequence: expected an integer/],
+      [() => session.fork(0, 5.5), /fork.newSequence: expected an integer/],
+      [() => session.fork("0"), /fork.sequence: expected an integer/],
+      [() => session.step({ tokenIds: [4], sequence: 1.7 }), /step.sequence: expected an integer/],
+      [() => session.step({ tokenIds: [4], topLogits: "5" }), /step.topLogits: expected an integer/],
+      [() => session.step({ tokenIds: [4], queryOffsets: [0] }), /queryOffsets: expected none beside tokenIds/],
+    ]) {
+      await assert.rejects(act(), { name: "TypeError", message: words });
+    }
+    await delay(1100); // a timer that one of them left would end the session
+    const { length, usage } = await session.step({ tokenIds: [4] });
+    assert.deepEqual([length, usage.sequences], [4, 1]);
+    await session.close();
+  });
+
+  test("takes deadlines that are longer than a timer can wait", async () => {
+    const session = await client.session({ model: "demo" }, { timeoutMs: 30 * 24 * 3600 * 1000 });
+    assert.equal((await session.step({ tokenIds: [1] })).length, 1);
+    await session.close();
+  });
+
+  test("takes the position of a step's rows", async () => {
+    const [q, k] = [heads(1, 2, 1), heads(3, 2, 2)];
+    const whole = await client.attend({ query: q, key: k, value: k, queryOffsets: [1], options: { causal: true } });
+    const session = await client.session({ heads: { numHeads: 2, headDim: 16, dtype: "fp32" } });
+    const { output, length } = await session.step({ query: q, key: k, value: k, queryOffsets: [1] });
+    await session.close();
+    assert.deepEqual([output, length], [whole.output, 3]);
+  });
+
+  test("finishes what is under way when it is closed, and refuses what comes later", async () => {
+    const session = await client.session({ model: "demo" });
+    const step = session.step({ hiddenStates: rows(500) });
+    const closing = [session.close(), session.close()];
+    const closed = { code: "FAILED_PRECONDITION", message: "the session was closed" };
+    const refused = [session.step({ hiddenStates: rows(1) }), session.fork(), session.truncate(0)].map((later) => assert.rejects(later, closed));
+    assert.equal((await step).length, 500);
+    await Promise.all([...closing, ...refused]);
+    await assert.rejects(session.step({ hiddenStates: rows(1) }), closed);
+  });
+
   test("equals one request bit for bit, however it is cut", async () => {
     const x = rows(9);
     const whole = await client.attend({ model: "demo", hiddenStates: x, options: { causal: true } });

@@ -4,11 +4,15 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
 import { AttendError, Client, Tensor } from "@attend/client";
 import { certificateAt, eventually, offersFlag, seeded, startFakeServer, startServer, tlsFlags } from "./support.mjs";
 
 const x = Tensor.fp32(seeded(1024), [2, 512]);
+const h = Tensor.fp32(seeded(5 * 16), [5, 2, 8]);
+const qkv = { query: h, key: h, value: h };
+const cut = (row) => [h.rows(0, row), h.rows(row, 5)];
 
 async function using(options, use) {
   const client = new Client(options);
@@ -78,21 +82,59 @@ describe("a server that refuses", () => {
       [{ model: "demo", hiddenStates: [x, x.reshape([4, 256])] }, /differ in n only/],
       [{ model: "demo", hiddenStates: x, options: { casual: true } }, /options: expected one of .*; found casual/],
       [{ model: "demo", hiddenStates: x, causal: true }, /request: expected one of .*; found causal/],
-      [{ model: "demo", hiddenStates: x, options: { causal: "false" } }, /options.causal: expected true or false, found false/],
+      [{ model: "demo", hiddenStates: x, options: { causal: "false" } }, /options.causal: expected true or false, found 'false'/],
       [{ model: "demo", hiddenStates: x, options: { window: 2.5 } }, /options.window: expected an integer, found 2.5/],
-      [{ model: "demo", hiddenStates: x, options: { scale: "1" } }, /options.scale: expected a number, found 1/],
-      [{ model: "demo", hiddenStates: x, options: { globalTokens: [0, NaN] } }, /options.globalTokens: .* found NaN/],
+      [{ model: "demo", hiddenStates: x, options: { scale: "1" } }, /options.scale: expected a number, found '1'/],
+      [{ model: "demo", hiddenStates: x, options: { globalTokens: [0, NaN] } }, /options.globalTokens\[1\]: .* found NaN/],
       [{ model: "demo", hiddenStates: x, layer: 0.5 }, /request.layer: expected an integer, found 0.5/],
       [{ model: "demo", hiddenStates: x.data }, /hiddenStates: expected a Tensor/],
       [{ model: "demo", hiddenStates: [x.data] }, /hiddenStates: expected a Tensor/],
-      [{ model: "demo", tokenIds: "12" }, /tokenIds: expected integers, or lists of integers, found 12/],
-      [{ model: "demo", tokenIds: [[1], 2] }, /tokenIds: expected integers, or lists of integers, found 2/],
+      // Each would become another value, or be ignored.
+      [{ model: "demo", tokenIds: [1], modelOutput: "pooled" }, /request.modelOutput: expected one of .* LOGITS, .* found 'pooled'/],
+      [{ model: "demo", tokenIds: [1], modelOutput: 99 }, /request.modelOutput: .* found 99/],
+      [{ ...qkv, options: { similarity: "LINEER" } }, /options.similarity: expected one of DOT_PRODUCT, .* found 'LINEER'/],
+      [{ ...qkv, options: { rotary: { based: 5 } } }, /options.rotary: expected one of dim, .*; found based/],
+      [{ ...qkv, options: { rotary: { scaling: "lineer" } } }, /options.rotary.scaling: expected one of NONE, .* found 'lineer'/],
+      [{ ...qkv, options: { queryNorm: { eps: 1 } } }, /options.queryNorm: .* found eps/],
+      [{ ...qkv, options: { sequences: [{}, { causl: true }] } }, /options.sequences\[1\]: .* found causl/],
+      [{ ...qkv, options: { sequences: [{ window: 1.9 }] } }, /options.sequences\[0\].window: expected an integer, found 1.9/],
+      [{ ...qkv, options: { bias: [1] } }, /options.bias: expected a Tensor/],
+      [{ ...qkv, options: { mask: { shape: [1, 1], data: new Float32Array(1) } } }, /options.mask.data: expected a Uint8Array/],
+      [{ ...qkv, options: null }, /options: expected an object, found null/],
+      [{ ...qkv, options: [] }, /options: expected an object, found \[\]/],
+      [{ ...qkv, queryOffsets: [1.5] }, /queryOffsets\[0\]: expected an integer, found 1.5/],
+      [{ model: "demo", tokenIds: [1], weightsChoice: { layers: [0], head: [1] } }, /request.weightsChoice: .* found head/],
+      [{ model: "demo", tokenIds: [1], weightsChoice: { layers: [0.5] } }, /request.weightsChoice.layers\[0\]: .* found 0.5/],
+      [{ model: "demo", hiddenStates: x, lengths: 5 }, /lengths: expected a list, found 5/],
+      [{ model: "demo", hiddenStates: x, lengths: [1.5, 0.5] }, /lengths\[0\]: expected an integer, found 1.5/],
+      [{ model: "demo", hiddenStates: x, lengths: [2, "0"] }, /lengths\[1\]: expected an integer, found '0'/],
+      [{ model: "demo", hiddenStates: null }, /hiddenStates: expected a Tensor/],
+      [{ model: "demo", text: [null] }, /text\[0\]: expected a text, found null/],
+      [{ model: "demo", text: 5 }, /text: expected a list, found 5/],
+      // Inputs of another kind.
+      [{ model: "demo", hiddenStates: x, kvLengths: [1] }, /kvLengths: expected none beside hiddenStates/],
+      [{ model: "demo", hiddenStates: x, queryOffsets: [1] }, /queryOffsets: expected none beside hiddenStates/],
+      [{ model: "demo", hiddenStates: x, key: x }, /key: expected none beside hiddenStates/],
+      [{ model: "demo", text: "a", lengths: [1] }, /lengths: expected none beside text/],
+      [{ model: "demo", text: "a", typeIds: [1] }, /typeIds: expected none beside text/],
+      [{ ...qkv, memory: x }, /memory: expected none beside query/],
+      [{ model: "demo", tokenIds: [1], memoryLengths: [1] }, /memoryLengths: expected none beside tokenIds/],
+      // Lists.
+      [{ model: "demo", hiddenStates: [x.reshape([1, 2, 512])] }, /hiddenStates: expected sequences \[n, E\], found \[1, 2, 512\]/],
+      [{ query: [h.reshape([1, 5, 2, 8])], key: h, value: h }, /query: expected sequences \[n, H, D\], found \[1, 5, 2, 8\]/],
+      [{ query: cut(2), key: cut(3), value: cut(2) }, /value\[0\]: expected the length of that sequence of key, 3, found 2/],
+      [{ query: cut(2), key: cut(3), value: [h] }, /value: expected as many sequences as key has, 2, found 1/],
+      [{ query: cut(2), key: h, kvLengths: [3, 2], value: cut(2) }, /value\[0\]: .* of key, 3, found 2/],
+      [{ model: "demo", hiddenStates: [x], memory: [x], memoryValues: [x.rows(0, 1)] }, /memoryValues\[0\]: .* of memory, 2, found 1/],
+      [{ model: "demo", tokenIds: [[1, 2], [3]], typeIds: [[0], [0, 0]] }, /typeIds\[0\]: .* of tokenIds, 2, found 1/],
+      [{ model: "demo", tokenIds: "12" }, /tokenIds: expected a list, found '12'/],
+      [{ model: "demo", tokenIds: [[1], 2] }, /tokenIds\[1\]: expected a list, found 2/],
     ]) {
       await assert.rejects(client.attend(request), { name: "TypeError", message: words });
     }
     // Each would be the id of another token.
     for (const wrong of [1.5, NaN, 2 ** 31, 2 ** 32 + 1, 2n ** 32n, "1", null, undefined]) {
-      const words = /tokenIds: expected integers of 32 bits, found .* at position 1/;
+      const words = /tokenIds\[1\]: expected an integer of 32 bits, found /;
       await assert.rejects(client.attend({ model: "demo", tokenIds: [7, wrong] }), { name: "TypeError", message: words });
     }
     // grpc-js would end the process.
@@ -100,6 +142,17 @@ describe("a server that refuses", () => {
       await assert.rejects(client.attend({ model: "demo", tokenIds: [1] }, { timeoutMs }), { name: "RangeError", message: /timeoutMs: expected/ });
     }
     assert.throws(() => Tensor.fp32([1, 2, 3], [2, 2]), /expected 4 elements, found 3/);
+    for (const [ask, words] of [
+      [() => client.attend(null), /request: expected an object, found null/],
+      [() => client.getModel("demo", 1.5), /getModel.version: expected an integer, found 1.5/],
+      [() => client.getModel(5), /getModel.model: expected a text, found 5/],
+      [() => client.checkHealth(5), /service: expected a text, found 5/],
+      [() => client.session(null), /session: expected an object, found null/],
+      [() => client.session({ heads: { num_heads: 2 } }), /session.heads: .* found num_heads/],
+      [() => client.session({ model: "demo", cacheDtype: "bf8" }), /session.cacheDtype: .* INT8, found 'bf8'/],
+    ]) {
+      await assert.rejects(ask(), { name: "TypeError", message: words });
+    }
     await assert.rejects(client.attend({ model: "demo", tokenIds: [1] }, { timeoutMs: 0 }), /timeoutMs: expected/);
   });
 
@@ -195,6 +248,65 @@ describe("a connection", () => {
     }
   });
 
+  test("sends no token of a call to another machine in plaintext", async () => {
+    const metadata = { Authorization: "Bearer secret" };
+    const refused = { name: "TypeError", message: /token: expected TLS/ };
+    await using({ server: "example.com:8001" }, async (client) => {
+      await assert.rejects(client.attend({ model: "demo", hiddenStates: x }, { metadata }), refused);
+      assert.throws(() => client.attendStream({ model: "demo", hiddenStates: x }, { metadata }), refused);
+      await assert.rejects(client.session({ model: "demo" }, { metadata }), refused);
+      await assert.rejects(client.waitUntilReady("", { metadata }), refused);
+    });
+  });
+
+  test("does not show a token that cannot be sent", async () => {
+    const isSafe = ({ name, message }) =>
+      name === "TypeError" && /^(token|metadata.authorization): expected/.test(message) && !message.includes("secret");
+    for (const token of ["secret\nsecret", "s\u00e9cret", ["secret"]]) {
+      assert.throws(() => new Client({ token }), isSafe);
+      assert.throws(() => new Client({ metadata: { authorization: token } }), isSafe);
+      await using({ token: () => token }, (client) => assert.rejects(client.listModels(), isSafe));
+      await using({}, (client) => assert.rejects(client.listModels({ metadata: { authorization: token } }), isSafe));
+    }
+  });
+
+  test("refuses options that it does not have", async () => {
+    for (const [options, words] of [
+      [{ adress: "a:1" }, /client: expected one of server, .*; found adress/],
+      [{ tls: { cert: "a" } }, /tls: expected one of ca, certificate, .*; found cert/],
+      [{ tls: null }, /tls: expected an object, found null/],
+      [{ server: 5 }, /server: expected a list, found 5/],
+      [{ retries: "no" }, /retries: expected true or false, found 'no'/],
+      [null, /client: expected an object, found null/],
+    ]) {
+      assert.throws(() => new Client(options), { name: "TypeError", message: words });
+    }
+    await using({}, async (client) => {
+      for (const [call, words] of [
+        [{ timeout: 50 }, /call: expected one of timeoutMs, signal, metadata.*; found timeout/],
+        [{ signal: {} }, /signal: expected an AbortSignal, found {}/],
+        [{ metadata: { "x-request-id": 42 } }, /metadata.x-request-id: expected a text/],
+        [null, /call: expected an object, found null/],
+      ]) {
+        const refused = { name: "TypeError", message: words };
+        await assert.rejects(client.attend({ model: "demo", hiddenStates: x }, call), refused);
+        assert.throws(() => client.attendStream({ model: "demo", hiddenStates: x }, call), refused);
+        await assert.rejects(client.session({ model: "demo" }, call), refused);
+        await assert.rejects(client.waitUntilReady("", call), refused);
+      }
+    });
+  });
+
+  test("ends its wait for a server with the signal's reason", async () => {
+    await using({ server: "unix:/nonexistent/attend.sock", retries: false }, async (client) => {
+      const controller = new AbortController();
+      const waiting = assert.rejects(client.waitUntilReady("", { signal: controller.signal }), /enough/);
+      await delay(150);
+      controller.abort(new Error("enough"));
+      await waiting;
+    });
+  });
+
   test("refuses addresses that are none", () => {
     for (const servers of ["", [], ["1.2.3.4:1", ""], ["unix:/a", "1.2.3.4:1"], "a,b", ["1.2.3.4:1", "::1:2"], "a", "a:0", "a:73537", "http://a:1"]) {
       assert.throws(() => new Client({ server: servers }), /server: expected/);
@@ -280,6 +392,24 @@ describe("a call", () => {
     });
   });
 
+  test("waits for its token within its deadline and until its signal", async () => {
+    const request = { model: "demo", tokenIds: [1] };
+    await using({ token: () => new Promise(() => {}) }, async (client) => {
+      for (const start of [
+        (call) => client.attend(request, call),
+        (call) => client.attendStream(request, call).result(),
+        (call) => client.session({ model: "demo" }, call),
+      ]) {
+        await assert.rejects(start({ timeoutMs: 50 }), { code: "DEADLINE_EXCEEDED", message: /no token, or no address, within 50 ms/ });
+        const controller = new AbortController();
+        const check = assert.rejects(start({ signal: controller.signal }), /enough/);
+        await delay(10);
+        controller.abort(new Error("enough"));
+        await check;
+      }
+    });
+  });
+
   test("asks for its token each time", async () => {
     const seen = [];
     const answer = ({ metadata }, callback) => {
@@ -308,6 +438,15 @@ describe("an answer that does not hold together", () => {
     }
   });
 
+  test("fails its stream with the same error each time", async () => {
+    const AttendStream = (call) => call.emit("error", { code: grpc.status.NOT_FOUND, details: "as told" });
+    await faking({ AttendStream }, async (client) => {
+      const stream = client.attendStream(request);
+      await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
+      await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
+    });
+  });
+
   test("is INTERNAL when blocks are out of order, or the stream ends early", async () => {
     const streams = [
       [{ rows: { firstRow: 1, output: tensor([1, 4], 16) } }],
@@ -325,6 +464,15 @@ describe("an answer that does not hold together", () => {
       const wanted = { code: "INTERNAL", message: /malformed answer/ };
       await faking({ AttendStream }, (client) => assert.rejects(client.attendStream(request).result(), wanted));
     }
+  });
+
+  test("names the lifetime of a session that is over", async () => {
+    const Decode = (call) => call.on("data", ({ id }) => call.write({ id, result: { length: 0, usage: {} } }));
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" }, { lifetimeMs: 200 });
+      await delay(400);
+      await assert.rejects(session.step({ tokenIds: [1] }), { code: "DEADLINE_EXCEEDED", message: /lifetime of the session, 200 ms/ });
+    });
   });
 
   test("breaks its session, once and for all", async () => {

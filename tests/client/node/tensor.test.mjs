@@ -31,3 +31,21 @@ test("rows and other shapes are views", () => {
   assert.deepEqual([last.shape, [...last.data], last.data.buffer === tensor.data.buffer], [[2, 2], [3, 4, 5, 6], true]);
   assert.deepEqual(tensor.reshape([1, 6]).shape, [1, 6]);
 });
+
+test("data and shapes of another type are refused, and named", () => {
+  for (const [make, words] of [
+    [() => Tensor.fp32(["a"], [1]), /data\[0\]: expected a number, found 'a'/],
+    [() => Tensor.fp32([[1, 2], [3, 4]], [2]), /data\[0\]: expected a number, found \[ 1, 2 \]/],
+    [() => Tensor.fp32(new Set([1]), [1]), /data: expected a list/],
+    [() => Tensor.bf16([1, 2], [2]), /values: expected a Float32Array, found \[ 1, 2 \]/],
+    [() => Tensor.bf16(new Float64Array([1, 2]), [4]), /values: expected a Float32Array, found Float64Array/],
+    [() => Tensor.fp16(new Uint16Array([1, 2]), [1]), /values: expected a Float32Array/],
+    [() => Tensor.bits("FP32", new Uint16Array(4), [4]), /dtype: expected BF16 or FP16, found 'FP32'/],
+    [() => Tensor.bits("BF16", new Float32Array(4), [4]), /data: expected a Uint16Array/],
+    [() => Tensor.fp32([1, 2], ["2"]), /shape\[0\]: expected an integer, found '2'/],
+    [() => Tensor.fp32([1]), /shape: expected a list, found undefined/],
+  ]) {
+    assert.throws(make, { name: "TypeError", message: words });
+  }
+  assert.throws(() => Tensor.fp32([], [-1, 0]), RangeError);
+});

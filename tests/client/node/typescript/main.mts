@@ -12,7 +12,8 @@ export async function ask(server: string): Promise<readonly number[]> {
       console.log(kind, block.firstRow, block.rows.toFloat32()[0]);
     }
   }
-  const session = await client.session({ model: "gpt2", cacheDtype: "BF16" });
+  await client.attend({ model: "demo", tokenIds: [1], modelOutput: "logits", options: { similarity: "linear", rotary: { scaling: "llama3" } } });
+  const session = await client.session({ model: "gpt2", cacheDtype: "bf16" });
   const step: StepResult = await session.step({ text: "the cat", topLogits: 3 });
   console.log(step.topLogits?.ids[0], step.length);
   await session.close();
@@ -31,6 +32,10 @@ export async function wrong(client: Client): Promise<void> {
   await client.attend({ model: 3, tokenIds: [1] });
   // @ts-expect-error an output that does not exist
   await client.attend({ model: "demo", tokenIds: [1], modelOutput: "POOLED" });
+  // @ts-expect-error a number is no text
+  await client.attend({ model: "demo", tokenIds: [1], options: { window: "4" } });
+  // @ts-expect-error a scaling that does not exist
+  await client.attend({ model: "demo", tokenIds: [1], options: { rotary: { scaling: "Linear" } } });
   // @ts-expect-error a tensor's shape is read-only
   (await client.attend({ model: "demo", tokenIds: [1] })).output.shape[0] = 1;
 }

@@ -1,0 +1,37 @@
+// Large streamed answers: the time to join one grows with its size, not with the square of it.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+const main = createRequire(import.meta.url).resolve("@attend/client");
+const url = (name) => pathToFileURL(join(dirname(main), "../esm", name)).href;
+
+test("weights of 30,000 sequences are joined, which would take many minutes if each looked at all others", () => {
+  const program = `
+    import { Assembler } from "${url("assembler.js")}";
+    import { Tensor } from "${url("tensor.js")}";
+    const ones = Array(30_000).fill(1);
+    const layers = [0, 1];
+    const assembler = new Assembler({ tokenIds: { ids: ones, lengths: ones }, weightsChoice: { layers } });
+    ones.forEach((_, sequence) => {
+      const rows = Tensor.fp32([sequence], [1, 1]);
+      assembler.add({ kind: "rows", sequence, firstRow: 0, rows });
+      layers.forEach((layer) => assembler.add({ kind: "layerWeights", layer, sequence, head: 0, firstRow: 0, rows }));
+    });
+    const { layerWeights } = assembler.finish({});
+    console.log(layerWeights.length, layerWeights.at(-1).sequence, layerWeights.at(-1).weights.data[0]);`;
+  // A process of its own, because nothing else could end it.
+  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8", timeout: 120_000 });
+  assert.equal(stdout, "60000 29999 29999\n", stderr);
+});
+
+test("a block may have more tokens than a call has arguments", async () => {
+  const { Assembler } = await import(url("assembler.js"));
+  const assembler = new Assembler({ text: { texts: ["a"] } }, {});
+  const tokens = { ids: Array(200_000).fill(1), tokens: Array(200_000).fill("a") };
+  assembler.add({ kind: "tokens", sequence: 0, firstToken: 0, tokens });
+  assert.deepEqual(assembler.tokens, [tokens]);
+});
