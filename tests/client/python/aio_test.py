@@ -89,6 +89,43 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
             self.assertTrue(await asyncio.wait_for(cancelled, 10))
         began.end()
 
+    async def test_what_ends_with_its_client_or_by_cancel_raises_attend_errors(self):
+        client = attend.AsyncClient(self.server.address)
+        x = seeded(3000, 512)
+        under_way = [asyncio.ensure_future(client.attend(x, model="demo")) for _ in range(2)]
+        stream = client.attend_stream(x, model="demo")
+        waiting = asyncio.ensure_future(stream.result())
+        await asyncio.sleep(0)
+        just_begun = asyncio.ensure_future(client.attend(x, model="demo"))
+        await asyncio.sleep(0)
+        await client.close()
+        await client.close()
+        for call in (
+            *under_way, just_begun, waiting, stream.result(),
+            client.attend(token_ids=[1], model="demo"),
+            client.list_models(),
+            client.session(model="demo").open(),
+        ):
+            with self.assertRaisesRegex(attend.Cancelled, "the client is closed"):
+                await call
+        with self.assertRaisesRegex(attend.Cancelled, "the client is closed"):
+            client.attend_stream(token_ids=[1], model="demo")
+        stream = self.client.attend_stream(x, model="demo")
+        stream.cancel()
+        with self.assertRaisesRegex(attend.Cancelled, "the call was cancelled"):
+            await stream.result()
+
+    async def test_a_cancelled_task_is_cancelled_even_if_its_client_closes(self):
+        client = attend.AsyncClient(self.server.address)
+        tasks = [asyncio.ensure_future(client.attend(seeded(3000, 512), model="demo"))]
+        tasks.append(asyncio.ensure_future(client.attend_stream(seeded(3000, 512), model="demo").result()))
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await client.close()
+        await asyncio.wait(tasks)
+        self.assertEqual([task.cancelled() for task in tasks], [True, True])
+
     def test_both_clients_have_the_same_calls_with_the_same_arguments(self):
         for sync, other in (
             (attend.Client, attend.AsyncClient),

@@ -94,6 +94,12 @@ class AttendTest(ServedTest):
         error = relative_error(result.output, plain_attention(q, q, q))
         self.assertTrue(1e-4 < error < BF16, error)
 
+    def test_dtypes_have_names_of_numpy_too(self):
+        q = seeded(8, 2, 16)
+        expected = self.client.attend(query=q, key=q, value=q, dtype="fp16").output
+        for dtype in (np.float16, np.dtype(np.float16), "float16", "FP16"):
+            np.testing.assert_array_equal(self.client.attend(query=q, key=q, value=q, dtype=dtype).output, expected)
+
     @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
     def test_bf16_of_ml_dtypes_comes_back_as_such(self):
         q = seeded(32, 2, 16)
@@ -108,6 +114,9 @@ class AttendTest(ServedTest):
         half = self.client.attend(query=q.astype(np.float16), key=q.astype(np.float16), value=q.astype(np.float16))
         self.assertEqual(half.output.dtype, np.float16)
         self.assertLess(relative_error(half.output, plain_attention(q, q, q)), 2e-3)
+        big_endian = self.client.attend(query=q.astype(">f2"), key=q.astype(">f2"), value=q.astype(">f2"))
+        self.assertEqual(big_endian.output.dtype, np.float16)
+        np.testing.assert_array_equal(big_endian.output, half.output)
         double = self.client.attend(query=q.astype(np.float64), key=q, value=q)
         self.assertEqual(double.output.dtype, np.float32)
 

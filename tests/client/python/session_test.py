@@ -77,6 +77,42 @@ class SessionTest(ServedTest):
             session._act(released)
             self.assertEqual(session.fork(), 1)
 
+    def test_only_integers_name_sequences_and_lengths(self):
+        with self.client.session(model="gpt2") as session:
+            session.prefill(token_ids=[1, 2, 3])
+            for name, act in (
+                ("sequence", lambda: session.release(None)),
+                ("sequence", lambda: session.release(True)),
+                ("sequence", lambda: session.truncate(1, None)),
+                ("length", lambda: session.truncate(None)),
+                ("length", lambda: session.truncate(False)),
+                ("sequence", lambda: session.fork("0")),
+                ("sequence", lambda: session.fork(2**63)),
+                ("new_sequence", lambda: session.fork(0, 5.5)),
+                ("sequence", lambda: session.step(token_ids=[1], sequence=True)),
+                ("top_logits", lambda: session.step(token_ids=[1], top_logits=1.5)),
+            ):
+                with self.assertRaisesRegex((TypeError, ValueError), f"^{name}: expected an integer"):
+                    act()
+            self.assertEqual(session.fork(np.int64(0)), 1, "no refusal takes a number")
+            self.assertEqual(session.step(token_ids=[4]).length, 4)
+
+    def test_the_lifetime_ends_a_session_and_is_named(self):
+        for lifetime in (-1, 0, 1e12, float("inf"), float("nan")):
+            with self.assertRaisesRegex(ValueError, "lifetime: expected positive seconds"):
+                self.client.session(model="demo", lifetime=lifetime)
+        session = self.client.session(model="demo", lifetime=0.5)
+        self.assertTrue(eventually(lambda: session.broken is not None))
+        with self.assertRaisesRegex(attend.DeadlineExceeded, "the session has ended with its lifetime of 0.5 s"):
+            session.step(token_ids=[1])
+
+    def test_a_resume_ttl_that_would_mean_none_is_refused(self):
+        for resume_ttl, words in ((0.0001, "0.001 seconds and more"), (-1, "positive seconds"), ("60", "a number")):
+            with self.assertRaisesRegex((TypeError, ValueError), f"resume_ttl: expected .*{words}"):
+                self.client.session(model="demo", resume_ttl=resume_ttl)
+        with self.client.session(model="demo", resume_ttl=0) as session:
+            self.assertEqual(session.resume_token, "")
+
     def test_forks_of_many_threads_have_numbers_of_their_own(self):
         with self.client.session(model="gpt2") as session, concurrent.futures.ThreadPoolExecutor(8) as threads:
             self.assertEqual(sorted(threads.map(lambda _: session.fork(), range(40))), list(range(1, 41)))

@@ -1,5 +1,7 @@
 """A sequence over several servers, against one session that holds all of it."""
 
+import signal
+import threading
 import unittest
 
 import attend
@@ -145,6 +147,62 @@ class ShardedSessionTest(unittest.TestCase):
                 self.assertEqual([type(error) for error in session.failures().values()], [attend.Unavailable])
                 with self.assertRaisesRegex(attend.ResourceExhausted, "full or lost; 127.0.0.1:1: "):
                     self.step(session)
+
+    def test_interrupted_calls_are_taken_back(self):
+        whole = self.fill(self.open(None))
+        expected = self.step(whole).output
+        main = threading.main_thread().ident
+        for interrupts in (1, 2):
+            session = self.fill(self.open(1, 1, None), 100)
+            one, has_left = session._pages[0].session, threading.Event()
+            step = one.step
+
+            def interrupt(**keywords):
+                one.step = step
+                signal.pthread_kill(main, signal.SIGINT)
+                if interrupts == 2:  # while the first one waits for the answer to this step
+                    eventually(lambda: session._attempt == 1)
+                    signal.pthread_kill(main, signal.SIGINT)
+                    has_left.wait(TIMEOUT)
+                return step(**keywords)
+
+            one.step = interrupt
+            with self.subTest(interrupts), self.assertRaises(KeyboardInterrupt):
+                self.fill(session)
+            has_left.set()
+            self.assertEqual(session.length, 100)
+            np.testing.assert_array_equal(self.step(self.fill(session)).output, expected)
+
+    def test_interrupted_pages_do_not_come_back(self):
+        session = self.fill(self.open(1, None), 2 * PAGE)
+        self.stop(0)
+        with self.assertRaises(attend.Unavailable):
+            self.step(session)
+        rows, one = (K[:PAGE], V[:PAGE]), session._servers[1].session
+        step = one.step
+
+        def interrupt(**keywords):
+            one.step = step
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            return step(**keywords)
+
+        one.step = interrupt
+        with self.assertRaises(KeyboardInterrupt):
+            session.append_range(0, *rows, self.clients[1])
+        self.assertEqual(session.missing(), [attend.ShardRange(0, PAGE, self.clients[0].name)])
+        session.append_range(0, *rows, self.clients[1])
+        self.assertEqual(one.fork(), 3, "what was interrupted is released")
+        whole = attend.ShardedSession([(self.clients[2], None)], HEADS)
+        self.addCleanup(whole.close)
+        np.testing.assert_array_equal(self.step(session).output, self.step(self.fill(whole, 2 * PAGE)).output)
+
+    def test_a_closed_session_says_so(self):
+        session = self.fill(self.open(1), 10)
+        session.close()
+        session.close()
+        for act in (self.step, self.fill, lambda one: one.append_range(0, K[:10], V[:10], self.clients[0])):
+            with self.assertRaisesRegex(attend.FailedPrecondition, "the session was closed"):
+                act(session)
 
     def test_no_message_grows_with_the_page_or_the_call(self):
         # 2,048 rows of query, key and value have 917,504 bytes.

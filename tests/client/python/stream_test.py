@@ -45,6 +45,30 @@ class StreamTest(ServedTest):
             with self.subTest(request=sorted(request)):
                 self.assert_same(self.client.attend_stream(**request).result(), self.client.attend(**request))
 
+    def test_no_rows_are_those_of_the_unary_answer(self):
+        everything = dict(return_weights=True, return_log_sum_exp=True, weights_top_k=3)
+        q, k = seeded(0, 8, 16), seeded(5, 8, 16)
+        for request in (
+            dict(query=q, key=q, value=q[..., :4], **everything),
+            dict(query=[q, q], key=[q, k], value=[q, k], **everything),
+            dict(query=q.astype(np.float16), key=k.astype(np.float16), value=k.astype(np.float16), **everything),
+            dict(hidden_states=np.zeros((2, 3, 512), np.float16), lengths=[0, 0], model="demo"),
+            dict(hidden_states=np.zeros((1, 0, 36), np.float32), model="gpt2", model_output="mean_pooled"),
+        ):
+            streamed, whole = self.client.attend_stream(**request).result(), self.client.attend(**request)
+            with self.subTest(sorted(request)):
+                self.assertEqual(streamed.output.shape, whole.output.shape)
+                self.assert_same(streamed, whole)
+                for name in ("weights", "log_sum_exp"):
+                    self.assertEqual(*([one.shape for one in getattr(result, name)] for result in (streamed, whole)))
+                self.assertEqual(*([one.keys.shape for one in result.top_weights] for result in (streamed, whole)))
+
+    def test_without_rows_nothing_tells_the_width_and_the_heads_of_a_model(self):
+        result = self.client.attend_stream(token_ids=[[], []], model="gpt2", weights_choice={"layers": [0]}).result()
+        self.assertEqual((result.output.shape, [one.weights.shape for one in result.layer_weights]), ((0, 0), [(0, 0, 0)] * 2))
+        result = self.client.attend_stream(token_ids=[[], []], model="demo", return_weights=True).result()
+        self.assertEqual([one.shape for one in result.weights], [(0, 0, 0)] * 2)
+
     def test_blocks_come_in_row_order_and_end_with_the_summary(self):
         q = seeded(3000, 4, 64)  # 3 MB: several blocks
         stream = self.client.attend_stream(query=q, key=q[:64], value=q[:64], assemble=False)

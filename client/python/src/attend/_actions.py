@@ -9,6 +9,7 @@ from typing import Any, Callable, Generic, List, Mapping, Optional, Set, TypeVar
 
 from attend import results
 from attend._answers import Assembler, read_block
+from attend._fields import integer
 from attend._mirror import mirror
 from attend._proto import message_class
 from attend._requests import Request, step_request
@@ -71,11 +72,13 @@ class Actions:
         request = step_request(hidden_states, keywords)
         request.message.id = next(self._ids)
         step = request.message.step
-        parts = Assembler(step, self._opening.message.open.options.weights_top_k)
+        parts = Assembler(step, request.home, self._opening.message.open.options)
         has_output = step.top_logits == 0 and not step.no_output
         return Action(request, lambda action, result: _step_result(action, result, has_output), parts)
 
     def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:
+        sequence = integer(sequence, "sequence")  # before a number is taken
+        new_sequence = None if new_sequence is None else integer(new_sequence, "new_sequence")
         with self._lock:
             number = next(n for n in itertools.count(1) if n not in self._sequences) if new_sequence is None else new_sequence
             is_new = number not in self._sequences
@@ -88,7 +91,7 @@ class Actions:
         return self._plain(sequence, "fork", {"new_sequence": number}, lambda *_: number, refused)
 
     def truncate(self, sequence: int, length: int) -> Action[results.SessionState]:
-        return self._plain(sequence, "truncate", {"length": length}, _state)
+        return self._plain(sequence, "truncate", {"length": integer(length, "length")}, _state)
 
     def release(self, sequence: int) -> Action[results.SessionState]:
         def released(action: Action[results.SessionState], result: Any) -> results.SessionState:
@@ -109,6 +112,7 @@ class Actions:
         finish: Callable[..., T],
         refused: Callable[[AttendError], None] = lambda _: None,
     ) -> Action[T]:
+        sequence = integer(sequence, "sequence")
         message = message_class("DecodeRequest")(id=next(self._ids), sequence=sequence, **{kind: fields})
         return Action(Request(message, TensorWriter(), None), finish, refused=refused)
 

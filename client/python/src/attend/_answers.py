@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 import numpy as np
 
 from attend import models, results
-from attend._layout import Layout, layout_of
+from attend._layout import Layout, layout_of, row_shape
 from attend._mirror import mirror
 from attend._requests import Request
 from attend._tensors import read
@@ -80,10 +80,11 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
 class Assembler:
     """Joins the blocks of a streamed answer. MalformedMessage for a block that does not fit."""
 
-    def __init__(self, request: Any, top_k: int = 0, choice: Any = None) -> None:
-        """`request` is an AttendRequest or DecodeStep; `choice` its WeightsChoice."""
+    def __init__(self, request: Any, home: Optional["np.dtype[Any]"], options: Any, choice: Any = None) -> None:
+        """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice."""
         self._request = request
-        self._top_k = top_k
+        self._home = home
+        self._options = options
         self._layers = list(choice.layers) if choice is not None else []
         self._heads = list(choice.heads) if choice is not None else []
         texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
@@ -116,14 +117,17 @@ class Assembler:
         for span, received in zip(layout.spans, self._received):
             if received != span.output_rows:
                 raise _wrong("rows of a sequence", span.output_rows, received)
-        output = self._output if self._output is not None else np.zeros((sum(layout.leading), 0), np.float32)
-        top = zip(self._heads_of("top_weights"), self._heads_of("top_keys"))
+        output = self._output
+        if output is None:
+            output = np.zeros((int(np.prod(layout.leading)),) + row_shape(self._request), self._home or np.float32)
+        options = self._options
+        top = zip(*(self._heads_of(kind, options.weights_top_k > 0) for kind in ("top_weights", "top_keys")))
         return results.AttendResult(
             output=output.reshape(layout.leading + output.shape[1:]),
             lengths=[span.query_len for span in layout.spans],
             summary=summary,
-            weights=self._heads_of("weights"),
-            log_sum_exp=self._heads_of("log_sum_exp"),
+            weights=self._heads_of("weights", options.return_weights),
+            log_sum_exp=self._heads_of("log_sum_exp", options.return_log_sum_exp),
             top_weights=[results.TopWeights(weights, keys.astype(np.int32)) for weights, keys in top],
             tokens=self.tokens,
             layer_weights=self._layer_weights(),
@@ -173,14 +177,16 @@ class Assembler:
             raise _wrong(f"first row of {kind}", before, block.first_row)
         heads[head].append(rows)
 
-    def _heads_of(self, kind: str) -> List[Array]:
-        """Returns the heads of each sequence joined, or nothing if no block of that kind came."""
+    def _heads_of(self, kind: str, is_asked: bool) -> List[Array]:
+        """Returns the heads of each sequence joined, or nothing if no block of that kind was asked for or came."""
         num_heads = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
-        if num_heads == 0:
+        if num_heads == 0 and not is_asked:
             return []
+        if num_heads == 0 and self._request.WhichOneof("input") == "query_key_value":
+            num_heads = self._request.query_key_value.query.shape[-2]
         joined = []
         for sequence, span in enumerate(self._laid_out().spans):
-            width = min(self._top_k, span.kv_len) if kind.startswith("top") else span.kv_len
+            width = min(self._options.weights_top_k, span.kv_len) if kind.startswith("top") else span.kv_len
             empty = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
             joined.append(self._join((kind, 0, sequence), num_heads, empty))
         return joined
@@ -190,7 +196,7 @@ class Assembler:
         for sequence, span in enumerate(self._laid_out().spans if self._layers else []):
             for layer in self._layers:
                 found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
-                num_heads = max([len(self._heads), 1, *(len(heads) for heads in found)])
+                num_heads = max([len(self._heads), *(len(heads) for heads in found)])
                 # Weights of an encoder's layers have the rows of the memory.
                 first = self._scores.get(("layer_weights", layer, sequence), [])
                 rows = sum(len(part) for part in first[0]) if first else 0
@@ -205,7 +211,7 @@ class Assembler:
         if shape[0] == 0 and not heads:
             return np.zeros((num_heads,) + shape, np.float32)
         rows = [sum(len(part) for part in head) for head in heads]
-        if rows != [shape[0]] * num_heads:
+        if rows != [shape[0]] * max(1, num_heads):
             raise _wrong(f"{key[0]} of a sequence", f"{num_heads} heads of {shape[0]} rows", rows)
         return np.stack([np.concatenate(head) for head in heads])
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Generic, Optional, Type, TypeVar
+from typing import Any, Callable, Generic, Type, TypeVar
 
 from google.protobuf import wrappers_pb2
 
-from attend import models
 from attend._answers import attend_result, checked
+from attend._fields import text, write
 from attend._mirror import mirror
-from attend._proto import PACKAGE, enum_number, message_class, service_method
+from attend._proto import PACKAGE, message_class, service_method
 from attend._requests import Request
 from attend._wire import Received
 from attend.results import AttendResult
@@ -37,7 +37,8 @@ def attend(request: Request) -> Call[AttendResult]:
 def call(kind: Type[T], name: str, **fields: Any) -> Call[T]:
     """Returns a call whose answer is a message, or with `list` the only field of one; a field that is None is left out."""
     service = service_method(name)
-    given = {key: value for key, value in fields.items() if value is not None}
+    request = message_class(service.input_type.name)()
+    write(request, fields)
 
     @checked
     def decode(data: bytes) -> Any:
@@ -46,21 +47,12 @@ def call(kind: Type[T], name: str, **fields: Any) -> Call[T]:
             return [mirror(part) for part in getattr(message, message.DESCRIPTOR.fields[0].name)]
         return mirror(message)
 
-    return Call(method(name), message_class(service.input_type.name)(**given).SerializeToString(), decode)
-
-
-def set_logging(level: Optional[str], requests: Optional[str]) -> Call[models.Logging]:
-    return call(
-        models.Logging,
-        "SetLogging",
-        level=None if level is None else enum_number("Logging.Level", level, "level"),
-        requests=None if requests is None else enum_number("Logging.Requests", requests, "requests"),
-    )
+    return Call(method(name), request.SerializeToString(), decode)
 
 
 def health(service: str) -> Call[bool]:
     # On the wire, health's request and response are a string and an enum in field 1: just what these wrappers are.
-    request = wrappers_pb2.StringValue(value=service).SerializeToString()
+    request = wrappers_pb2.StringValue(value=text(service, "service")).SerializeToString()
     return Call(
         "/grpc.health.v1.Health/Check",
         request,

@@ -38,7 +38,10 @@ def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
 
     TypeError for a tensor that is not on the CPU."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
-        return np.asarray(value)
+        try:
+            return np.asarray(value)
+        except ValueError:
+            raise ValueError(f"{name}: expected rows of one length, found lists of several") from None
     if value.__dlpack_device__()[0] != _CPU:
         raise TypeError(f"{name}: expected a tensor on the CPU, found one on another device (.cpu() copies it)")
     capsule = value.__dlpack__()

@@ -4,14 +4,14 @@ attention.proto (models.py): OptionKeywords (all options of attention), WeightsC
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Protocol, Sequence, TypedDict, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Protocol, Sequence, TypedDict, TypeVar, Union
 
 import numpy as np
 
 from attend.models import HeadsKeywords, OptionKeywords, WeightsChoiceKeywords
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, DTypeLike
 
     class DlpackTensor(Protocol):
         """A tensor on the CPU of torch, or of another library with DLPack."""
@@ -35,7 +35,7 @@ class InputKeywords(TypedDict, total=False):
     value: "Rows"  # [B, Sk, Hkv, Dv] or [Tk, Hkv, Dv], or a list
     type_ids: "Tokens"  # in the form of token_ids
     no_special_tokens: bool  # omits the special tokens that the tokenizer adds to a text
-    dtype: Optional[str]  # of rows on the wire and in computation: "fp32", "fp16" or "bf16"; default: their own
+    dtype: "DTypeLike"  # of rows on the wire and in computation: "fp32", "fp16" or "bf16", or numpy's; default: their own
     model_output: str  # "last_hidden_states", "mean_pooled", "cls_pooled", "logits" or "last_logits"
 
 
@@ -62,7 +62,7 @@ class SessionKeywords(OptionKeywords, total=False):
     layer: int
     heads: HeadsKeywords  # of attention without a model
     cache_dtype: str  # of kept keys and values: "fp32" (default), "bf16" or "int8"
-    resume_ttl: float  # the seconds for which the server keeps a broken session
+    resume_ttl: float  # the seconds for which the server keeps a broken session; 0 (default): none
     resume_token: str  # of the session to resume; no other keyword may be given
 
 
@@ -97,7 +97,6 @@ def spelled_out(keywords: type) -> Callable[[F], F]:
 
 
 OPTION_NAMES = frozenset(OptionKeywords.__annotations__)
-INPUT_NAMES = frozenset(InputKeywords.__annotations__)
 
 
 def check_names(keywords: Mapping[str, Any], allowed: type, call: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, List, Sequence, Tuple
 from attend._proto import enum_name
 
 _POOLED = ("MEAN_POOLED", "CLS_POOLED", "LAST_LOGITS")
+_LOGITS = ("LOGITS", "LAST_LOGITS")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,17 @@ class Layout:
     form: str  # "packed", "padded" or "pooled"
     leading: Tuple[int, ...]  # extents of the output that count rows: (T,), (B, S) or (N,)
     spans: List[Span]
+
+
+def row_shape(request: Any) -> Tuple[int, ...]:
+    """Returns the extents of an output row, as far as the request tells them; an unknown width is 0."""
+    kind = request.WhichOneof("input")
+    if kind == "query_key_value":
+        return (request.query_key_value.query.shape[-2], request.query_key_value.value.shape[-1])
+    if kind == "hidden_states" and enum_name("ModelOutput", request.model_output) not in _LOGITS:
+        wire = request.hidden_states
+        return ((wire.tensor if wire.HasField("tensor") else wire.memory).shape[-1],)
+    return (0,)
 
 
 def layout_of(request: Any, token_counts: Sequence[int]) -> Layout:

@@ -46,9 +46,9 @@ def _enum(name: str) -> Any:
 def enum_number(enum: str, name: str, field: str) -> int:
     """Returns the number of a value, whose name may have any case: enum_number("ModelOutput", "logits", "model_output").
 
-    ValueError, which says `field`, for an unknown name."""
+    ValueError, which says `field`, for what is no name of a value."""
     values = _enum(enum).values_by_name
-    if name.upper() not in values:
+    if not isinstance(name, str) or name.upper() not in values:
         known = ", ".join(repr(value.lower()) for value in values)
         raise ValueError(f"{field}: expected one of {known}, found {name!r}")
     return int(values[name.upper()].number)

@@ -6,6 +6,7 @@ from typing import Any, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from attend._fields import integer
 from attend.models import HeadsKeywords
 from attend.results import Array, ShardedResult
 
@@ -29,6 +30,7 @@ def merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Sequence[float]]) ->
 
 
 def check_pages(name: str, tokens: int, page_tokens: int) -> None:
+    tokens = integer(tokens, name)
     if tokens < page_tokens or tokens % page_tokens != 0:
         raise ValueError(f"{name}: expected a multiple of {page_tokens} from {page_tokens} on, found {tokens}")
 

@@ -20,7 +20,7 @@ class StreamReader:
         self._request = request
         message = request.message
         self._assembler = (
-            Assembler(message, message.options.weights_top_k, message.weights_choice) if assemble else None
+            Assembler(message, request.home, message.options, message.weights_choice) if assemble else None
         )
         self.summary: Optional[Summary] = None
 

@@ -1,13 +1,37 @@
-"""The queue and the task of an AsyncSession. _threads.py has the same for Session."""
+"""Waiting of the client for asyncio: for calls, and the queue and the task of an AsyncSession. _threads.py has the same for the
+sync client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Callable, Coroutine, Generic, Optional, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, Generic, Optional, TypeVar
+
+import grpc.aio
+
+from attend.errors import Cancelled
 
 T = TypeVar("T")
 Lock = contextlib.nullcontext  # between two awaits a task has the event loop for itself
+
+
+async def finished(call: Awaitable[T]) -> T:
+    """Waits for a call, or for a message of one. Cancelled if that is cancelled, CancelledError if the caller's task is."""
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.cancelled():
+        raise Cancelled("the call was cancelled, or the client is closed")
+    return task.result()
+
+
+async def next_message(call: Any) -> Optional[bytes]:
+    """Waits for the next message of a stream; None at its end."""
+    data = await finished(call.read())
+    return None if data is grpc.aio.EOF else data
 
 
 class Mailbox(Generic[T]):

@@ -8,6 +8,7 @@ import numpy as np
 
 from attend import _proto
 from attend._dlpack import BF16_BITS
+from attend._fields import dtype_name
 from attend._wire import MalformedMessage, Received, reference
 
 # numpy's types of elements in memory; numpy has none for BF16.
@@ -34,19 +35,17 @@ class TensorWriter:
         self.payloads.append(stored.reshape(-1).view(np.uint8).data)
 
 
-def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Optional[str], name: str) -> str:
-    """Returns the dtype of rows in a message: `wanted` ("fp32", "fp16", "bf16"), or their own. TypeError, ValueError."""
+def wire_dtype(array: "np.ndarray[Any, Any]", wanted: Any, name: str) -> str:
+    """Returns the dtype of rows in a message: `wanted`, as "fp16" or numpy.float16, or their own. TypeError, ValueError."""
     if _name_of(array) not in _NAMES:
         raise TypeError(
             f"{name}: expected floating-point rows, found {array.dtype.name} (token ids are given as token_ids=)"
         )
-    if wanted is None or (array.dtype == BF16_BITS and wanted.lower() == "bf16"):
-        return _NAMES[_name_of(array)]
-    if array.dtype == BF16_BITS:
+    own = _NAMES[_name_of(array)]
+    dtype = own if wanted is None else dtype_name(wanted, "dtype")
+    if array.dtype == BF16_BITS and dtype != own:
         raise ValueError(f"dtype: expected none or 'bf16' beside bfloat16 rows, found {wanted!r}")
-    if wanted.upper() not in ("FP32", "FP16", "BF16"):
-        raise ValueError(f"dtype: expected 'fp32', 'fp16' or 'bf16', found {wanted!r}")
-    return wanted.upper()
+    return dtype
 
 
 def _name_of(array: "np.ndarray[Any, Any]") -> str:
@@ -58,7 +57,7 @@ def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
     dtype: "np.dtype[Any]" = array.dtype
     if dtype.name == "bfloat16":
         return dtype
-    return np.dtype(np.float16 if array.dtype == np.float16 else np.float32)
+    return np.dtype(np.float16 if dtype.name == "float16" else np.float32)
 
 
 def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":

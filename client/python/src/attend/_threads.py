@@ -1,13 +1,24 @@
-"""The queue and the thread of a Session. _tasks.py has the same for AsyncSession."""
+"""Waiting of the sync client: for calls, and the queue and the thread of a Session. _tasks.py has the same for asyncio."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from typing import Callable, Generic, Optional, TypeVar
+from typing import Any, Callable, Generic, Optional, TypeVar
 
 T = TypeVar("T")
 Lock = threading.Lock
+
+
+def finished(answer: bytes) -> bytes:
+    """Returns the answer of a unary call, for which gRPC has waited."""
+    return answer
+
+
+def next_message(call: Any) -> Optional[bytes]:
+    """Waits for the next message of a stream; None at its end."""
+    data: Optional[bytes] = next(call, None)
+    return data
 
 
 class Mailbox(Generic[T]):

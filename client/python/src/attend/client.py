@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 import grpc
 
 from attend import _calls
+from attend._fields import seconds
 from attend._keywords import AttendKeywords, SessionKeywords, spelled_out
 from attend._requests import attend_request, open_request
 from attend._stream import StreamReader
+from attend._threads import finished, next_message
 from attend.connection import Attempts, Connection, Tls
-from attend.errors import AttendError, DeadlineExceeded, NotFound, Unavailable, from_rpc
+from attend.errors import AttendError, Cancelled, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
 from attend.results import AttendResult, Block
 from attend.session import Session
@@ -23,12 +25,8 @@ if TYPE_CHECKING:
     from attend._keywords import Rows
 
 T = TypeVar("T")
+Metadata = Optional[Mapping[str, str]]
 LIFETIME = 24 * 3600.0
-
-
-def next_message(call: Any) -> Optional[bytes]:
-    data: Optional[bytes] = next(call, None)
-    return data
 
 
 class Client:
@@ -48,16 +46,17 @@ class Client:
         server: Union[str, Sequence[str]] = "127.0.0.1:8001",
         *,
         timeout: float = 30.0,
-        tls: Union[bool, Tls] = False,
+        tls: Union[None, bool, Tls] = False,
         token: Union[None, str, Callable[[], str]] = None,
-        metadata: Optional[Mapping[str, str]] = None,
+        metadata: Metadata = None,
         retries: bool = True,
         options: Sequence[Tuple[str, Any]] = (),
         interceptors: Sequence[Any] = (),
     ) -> None:
-        self._connection = Connection(server, timeout, tls, token, dict(metadata or {}), retries, tuple(options))
+        self._connection = Connection(server, timeout, tls, token, metadata or {}, retries, tuple(options))
         self._channel = self._connection.channel(grpc, interceptors)
         self._methods: Dict[str, Any] = {}
+        self._is_closed = False
 
     @property
     def name(self) -> str:
@@ -65,7 +64,8 @@ class Client:
         return self._connection.name
 
     def close(self) -> None:
-        """Closes the connections, and cancels the calls under way."""
+        """Closes the connections, and cancels the calls under way: they, and later ones, raise Cancelled."""
+        self._is_closed = True
         self._channel.close()
 
     def __enter__(self) -> "Client":
@@ -80,7 +80,7 @@ class Client:
         hidden_states: Optional["Rows"] = None,
         *,
         timeout: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
+        metadata: Metadata = None,
         **request: "Unpack[AttendKeywords]",
     ) -> AttendResult:
         """Returns the output of a model's layer, of its whole stack, or of attention over query, key and value.
@@ -98,7 +98,7 @@ class Client:
         *,
         assemble: bool = True,
         timeout: Optional[float] = None,
-        metadata: Optional[Mapping[str, str]] = None,
+        metadata: Metadata = None,
         **request: "Unpack[AttendKeywords]",
     ) -> "AttendStream":
         """Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed.
@@ -112,8 +112,7 @@ class Client:
         attempts = self._connection.attempts(timeout, name)
 
         def start() -> Any:
-            start_call = self._method("unary_stream", name)
-            return start_call(data, timeout=attempts.remaining(), metadata=self._connection.headers(metadata))
+            return self._start("unary_stream", name, data, attempts.remaining(), metadata)
 
         return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name)
 
@@ -123,7 +122,7 @@ class Client:
         *,
         timeout: Optional[float] = None,
         lifetime: float = LIFETIME,
-        metadata: Optional[Mapping[str, str]] = None,
+        metadata: Metadata = None,
         **session: "Unpack[SessionKeywords]",
     ) -> Session:
         """Opens a session: sequences that grow step by step, whose keys and values the server keeps; use it in a `with`.
@@ -132,35 +131,37 @@ class Client:
         keywords.
         """
         request = open_request(session)
-        start_call = self._method("stream_stream", _calls.method("Decode"))
+        seconds(lifetime, "lifetime")
 
-        def start(*requests: Iterator[bytes]) -> Any:
-            return start_call(*requests, timeout=lifetime, metadata=self._connection.headers(metadata))
+        def start(requests: Iterator[bytes]) -> Any:
+            return self._start("stream_stream", _calls.method("Decode"), requests, lifetime, metadata)
 
-        return Session(start, request, self._connection.attempts(timeout).timeout, self._connection.name)
+        return Session(start, request, self._connection.attempts(timeout).timeout, lifetime, self._connection.name)
 
-    def list_models(self, *, timeout: Optional[float] = None) -> List[Model]:
+    def list_models(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[Model]:
         """Returns the models that the caller may use, in the order of name, then version."""
-        return self._run(_calls.call(list, "ListModels"), timeout)
+        return self._run(_calls.call(list, "ListModels"), timeout, metadata)
 
-    def get_model(self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None) -> Model:
+    def get_model(
+        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None, metadata: Metadata = None
+    ) -> Model:
         """Returns a model, of the highest version unless `version` names one. NotFound if the server does not have it."""
-        return self._run(_calls.call(Model, "GetModel", model=name, version=version), timeout)
+        return self._run(_calls.call(Model, "GetModel", model=name, version=version), timeout, metadata)
 
-    def get_statistics(self, *, timeout: Optional[float] = None) -> ServerStatistics:
+    def get_statistics(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> ServerStatistics:
         """Returns the counters of the server since its start, and its present load."""
-        return self._run(_calls.call(ServerStatistics, "GetStatistics"), timeout)
+        return self._run(_calls.call(ServerStatistics, "GetStatistics"), timeout, metadata)
 
-    def check_health(self, service: str = "", *, timeout: Optional[float] = None) -> bool:
+    def check_health(self, service: str = "", *, timeout: Optional[float] = None, metadata: Metadata = None) -> bool:
         """Returns whether the server, or `service` ("model/NAME" for a model), is serving. NotFound for an unknown service."""
-        return self._run(_calls.health(service), timeout)
+        return self._run(_calls.health(service), timeout, metadata)
 
-    def wait_until_ready(self, service: str = "", *, timeout: Optional[float] = None) -> None:
+    def wait_until_ready(self, service: str = "", *, timeout: Optional[float] = None, metadata: Metadata = None) -> None:
         """Waits until the server, or `service`, is serving. DeadlineExceeded if it is not within `timeout` seconds."""
         attempts = self._connection.attempts(timeout)
         while True:
             try:
-                if self.check_health(service, timeout=max(0.001, attempts.remaining())):
+                if self.check_health(service, timeout=max(0.001, attempts.remaining()), metadata=metadata):
                     return
                 error: AttendError = Unavailable(f"server {self._connection.name}: {service or 'it'} is not serving")
             except (Unavailable, NotFound, DeadlineExceeded) as failure:
@@ -169,57 +170,69 @@ class Client:
                 raise DeadlineExceeded(f"not ready within {attempts.timeout:g} s: {error.message}")
             time.sleep(0.1)
 
-    def list_model_states(self, *, timeout: Optional[float] = None) -> List[ModelState]:
+    def list_model_states(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[ModelState]:
         """Returns the state of each model of the server's folder (--models)."""
-        return self._run(_calls.call(list, "ListModelStates"), timeout)
+        return self._run(_calls.call(list, "ListModelStates"), timeout, metadata)
 
     def load_model(
-        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
+        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None, metadata: Metadata = None
     ) -> List[ModelState]:
         """Loads a model of the folder that is not loaded or has changed. Returns the states of its versions.
 
         The call lasts until the model is loaded. A server with --admin-listen takes this and the calls below only there."""
-        return self._run(_calls.call(list, "LoadModel", model=name, version=version), timeout)
+        return self._run(_calls.call(list, "LoadModel", model=name, version=version), timeout, metadata)
 
     def unload_model(
-        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
+        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None, metadata: Metadata = None
     ) -> List[ModelState]:
         """Stops serving a model until load_model(). Returns the states of its versions."""
-        return self._run(_calls.call(list, "UnloadModel", model=name, version=version), timeout)
+        return self._run(_calls.call(list, "UnloadModel", model=name, version=version), timeout, metadata)
 
-    def reload_models(self, *, timeout: Optional[float] = None) -> List[ModelState]:
+    def reload_models(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[ModelState]:
         """Loads new and changed models of the folder, and stops serving those that have disappeared.
 
         Returns the states of all, with the errors of those that failed."""
-        return self._run(_calls.call(list, "ReloadModels"), timeout)
+        return self._run(_calls.call(list, "ReloadModels"), timeout, metadata)
 
     def verify_model(
-        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None
+        self, name: str, version: Optional[int] = None, *, timeout: Optional[float] = None, metadata: Metadata = None
     ) -> Verification:
         """Measures the loss of accuracy by the element type in which the model's weights are served."""
-        return self._run(_calls.call(Verification, "VerifyModel", model=name, version=version), timeout)
+        return self._run(_calls.call(Verification, "VerifyModel", model=name, version=version), timeout, metadata)
 
     def set_logging(
-        self, level: Optional[str] = None, requests: Optional[str] = None, *, timeout: Optional[float] = None
+        self,
+        level: Optional[str] = None,
+        requests: Optional[str] = None,
+        *,
+        timeout: Optional[float] = None,
+        metadata: Metadata = None,
     ) -> Logging:
         """Sets the minimum level of the server's log ("debug", "info", "warning", "error"), and which requests it logs ("none",
         "failed", "all"). None leaves a setting as it is. Returns both settings."""
-        return self._run(_calls.set_logging(level, requests), timeout)
+        return self._run(_calls.call(Logging, "SetLogging", level=level, requests=requests), timeout, metadata)
 
-    def _method(self, kind: str, name: str) -> Any:
-        if name not in self._methods:
-            self._methods[name] = getattr(self._channel, kind)(name)
-        return self._methods[name]
+    def _start(self, kind: str, name: str, request: Any, timeout: float, metadata: Metadata) -> Any:
+        """Begins a call. Returns it; of kind unary_unary, finished() has its answer. Cancelled if the client is closed."""
+        headers = self._connection.headers(metadata)
+        try:
+            if not self._is_closed:
+                if name not in self._methods:
+                    self._methods[name] = getattr(self._channel, kind)(name)
+                return self._methods[name](request, timeout=timeout, metadata=headers)
+        except ValueError:  # of gRPC, if another thread has just closed it
+            if not self._is_closed:
+                raise
+        raise Cancelled("the client is closed")
 
     def _run(
-        self, call: "_calls.Call[T]", timeout: Optional[float], metadata: Optional[Mapping[str, str]] = None
+        self, call: "_calls.Call[T]", timeout: Optional[float], metadata: Metadata
     ) -> T:
         attempts = self._connection.attempts(timeout, call.method)
         while True:
             try:
-                data = self._method("unary_unary", call.method)(
-                    call.request, timeout=attempts.remaining(), metadata=self._connection.headers(metadata)
-                )
+                started = self._start("unary_unary", call.method, call.request, attempts.remaining(), metadata)
+                data = finished(started)
                 attempts.succeeded()
                 return call.decode(data)
             except grpc.RpcError as status:
@@ -257,7 +270,10 @@ class AttendStream:
         raise StopIteration
 
     def result(self) -> AttendResult:
-        """Waits for the last block, and returns all blocks joined. FailedPrecondition without `assemble`."""
+        """Waits for the last block, and returns all blocks joined. FailedPrecondition without `assemble`.
+
+        They are the answer of attend(), except where no row has come that would tell the width of a model's output for token
+        ids, texts or logits, or the number of a model's heads: these are then 0."""
         for _ in self:
             pass
         return self._reader.result()

@@ -9,10 +9,12 @@ import random
 import re
 import socket
 import time
+from collections import abc
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import grpc
 
+from attend._fields import mapping, seconds, visible
 from attend.errors import AttendError, ResourceExhausted, Unavailable
 
 # Targets that gRPC reads in another way than host:port, whose port it would take modulo 65,536.
@@ -34,18 +36,23 @@ class Tls:
     server_name: Optional[str] = None
     """The name that the server's certificate must have. Default: the host of its address."""
 
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            found = "key" if self.certificate is None else "certificate"
+            raise ValueError(f"tls: expected certificate and key together, found {found} alone")
+
     def credentials(self) -> grpc.ChannelCredentials:
-        """Returns the credentials of a channel. OSError for a file that cannot be read."""
-        return grpc.ssl_channel_credentials(_pem(self.ca), _pem(self.key), _pem(self.certificate))
+        """Returns the credentials of a channel. OSError for a file that cannot be read, ValueError for an empty one."""
+        return grpc.ssl_channel_credentials(*(_pem(getattr(self, name), name) for name in ("ca", "key", "certificate")))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Connection:
     """The arguments of a client's constructor, checked. ValueError for wrong ones."""
 
     server: Union[str, Sequence[str]]
     timeout: float
-    tls: Union[bool, Tls]
+    tls: Union[None, bool, Tls]
     token: Union[None, str, Callable[[], str]]
     metadata: Mapping[str, str]
     retries: bool
@@ -53,13 +60,20 @@ class Connection:
     budget: "Budget" = dataclasses.field(default_factory=lambda: Budget())
 
     def __post_init__(self) -> None:
-        check_seconds("timeout", self.timeout)
+        seconds(self.timeout, "timeout")
+        if not isinstance(self.tls, (type(None), bool, Tls)):
+            raise TypeError(f"tls: expected True, False or an attend.Tls, found {type(self.tls).__name__}")
+        if not isinstance(self.server, abc.Sequence) or not all(isinstance(one, str) for one in self.server):
+            raise TypeError(f"server: expected a text or a list of texts, found {self.server!r}")
         if not self.addresses or not all(self.addresses):
             raise ValueError(f"server: expected host:port, dns:///name:port or unix:/path, found {self.server!r}")
         if len(self.addresses) == 1 and not self.addresses[0].startswith(_SCHEMES):
             _host_and_port(self.addresses[0])
-        if self.token is not None or "authorization" in {key.lower() for key in self.metadata}:
+        if self.token is not None:
             self._check_secrecy()
+        if not callable(self.token) and self.token is not None:
+            _bearer(self.token)
+        self.metadata = self._checked(self.metadata)
 
     @property
     def addresses(self) -> List[str]:
@@ -99,11 +113,24 @@ class Connection:
 
     def headers(self, metadata: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
         """Returns the metadata of a call, with the token."""
-        headers = {**self.metadata, **(metadata or {})}
+        headers = {**self.metadata, **self._checked(metadata)}
         token = self.token() if callable(self.token) else self.token
         if token is not None:
-            headers["authorization"] = f"Bearer {token.strip()}"
-        return [(key.lower(), value) for key, value in headers.items()]
+            headers["authorization"] = f"Bearer {_bearer(token)}"
+        return list(headers.items())
+
+    def _checked(self, metadata: Optional[Mapping[str, str]]) -> Dict[str, str]:
+        """Returns metadata with keys in lower case. TypeError and ValueError for what gRPC would refuse or disclose."""
+        given = mapping({} if metadata is None else metadata, "metadata")
+        lower = {visible(key, "metadata").lower(): value for key, value in given.items()}
+        for key, value in lower.items():
+            if not re.fullmatch("[0-9a-z_.-]+", key):
+                raise ValueError(f"metadata: expected keys of letters, digits, -, _ and ., found {key!r}")
+            if not (key.endswith("-bin") and isinstance(value, bytes)):
+                visible(value, f"metadata.{key}")
+        if "authorization" in lower:
+            self._check_secrecy()
+        return lower
 
     def _check_secrecy(self) -> None:
         for address in [] if self.tls else self.addresses:
@@ -114,7 +141,7 @@ class Connection:
 
     def attempts(self, timeout: Optional[float], method: str = "") -> "Attempts":
         """Begins a call of `method` with a deadline of `timeout` seconds from now, or the client's."""
-        timeout = self.timeout if timeout is None else check_seconds("timeout", timeout)
+        timeout = self.timeout if timeout is None else seconds(timeout, "timeout")
         return Attempts(self.retries and method in REPEATABLE, timeout, self.budget)
 
 
@@ -168,15 +195,6 @@ def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
     return lambda: pathlib.Path(path).read_text().strip()
 
 
-def check_seconds(name: str, seconds: float) -> float:
-    """Returns `seconds`. ValueError, which says `name`, unless they are positive and at most a year: gRPC takes much later
-    deadlines for past ones."""
-    if not 0 < seconds <= YEAR:
-        raise ValueError(f"{name}: expected positive seconds, at most a year, found {seconds!r}")
-    return seconds
-
-
-YEAR = 365 * 24 * 3600.0
 # Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 REPEATABLE = frozenset(
     f"/attention.v1.AttentionService/{name}"
@@ -239,5 +257,12 @@ def _host_and_port(address: str) -> Tuple[str, str]:
     return found[1] or found[2], found[3]
 
 
-def _pem(source: Optional[Pem]) -> Optional[bytes]:
-    return source if source is None or isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+def _bearer(token: Any) -> str:
+    return visible(token.strip() if isinstance(token, str) else token, "token")
+
+
+def _pem(source: Optional[Pem], name: str) -> Optional[bytes]:
+    data = source if source is None or isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+    if data == b"":  # gRPC would end the process
+        raise ValueError(f"tls: expected PEM as {name}, found nothing")
+    return data

@@ -34,11 +34,12 @@ class Session:
     `resume_ttl` can then be opened again with its `resume_token`.
     """
 
-    def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, server: str) -> None:
+    def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, lifetime: float, server: str) -> None:
         self._call: Any = None
         self._start = start
         self._actions = Actions(opening)
         self._timeout = timeout
+        self._lifetime = lifetime
         self._server = server
         self._lock = Lock()
         self._waiting: Dict[int, Mailbox[_Message]] = {}
@@ -178,7 +179,10 @@ class Session:
             messages.put(received)
 
     def _failed(self, status: grpc.RpcError) -> AttendError:
-        return from_rpc(status, self._server, self._timeout)
+        error = from_rpc(status, self._server, self._lifetime)
+        if isinstance(error, DeadlineExceeded):
+            return DeadlineExceeded(f"server {self._server}: the session has ended with its lifetime of {self._lifetime:g} s")
+        return error
 
 
 def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:

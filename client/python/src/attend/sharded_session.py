@@ -6,15 +6,17 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from attend._dlpack import as_array
+from attend._fields import integer
 from attend._keywords import check_names
 from attend._sharding import check_options, check_pages, check_shape, merge
 from attend.client import Client
-from attend.errors import AttendError, InvalidArgument, ResourceExhausted, Unavailable
+from attend.errors import AttendError, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
 from attend.models import HeadsKeywords, OptionKeywords
 from attend.results import Array, ShardedResult, ShardRange, StepResult
 from attend.session import Session
@@ -44,12 +46,9 @@ class _Server:
 
 @dataclasses.dataclass
 class _Page:
-    """Between calls every page has tokens."""
-
     server: _Server
     session: Session  # of the server when the page was made; a server that was lost and is back has another
     sequence: int
-    tokens: int = 0
 
     @property
     def is_missing(self) -> bool:
@@ -70,7 +69,8 @@ class ShardedSession:
 
     After a call that fails, the sequence has as many tokens as before. A server whose session breaks is lost, and its tokens are
     missing: step() and append() raise Unavailable, which names both, until append_range() has brought those tokens to a server.
-    A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers.
+    A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers. A call that
+    is interrupted (Ctrl-C) first waits for the answers to what it sent; interrupted again, it leaves that to the next call.
     """
 
     def __init__(
@@ -95,7 +95,13 @@ class ShardedSession:
         }  # fmt: skip
         self._servers: List[_Server] = []
         self._pages: List[_Page] = []
+        self._fresh: List[_Page] = []  # of an append_range() that has not ended
+        self._is_closed = False
+        self._is_half_done = False  # whether a call has not ended, nor been taken back
         self._pool = concurrent.futures.ThreadPoolExecutor(_CONCURRENT_PAGES * max(1, len(shards)))
+        self._turn = threading.Condition()  # of the next two
+        self._attempt = 0  # tasks of earlier ones do not begin any more
+        self._running = 0  # the number of tasks
         self.length = 0
         """The number of tokens, including those that are missing."""
         for client, max_tokens in shards:
@@ -118,7 +124,7 @@ class ShardedSession:
             if has_all_keys:
                 self._fill(dict(enumerate(self._pages)), self.length, k, v)
             results = [self._ask(row, q[row : row + _ROWS], k, v, has_all_keys) for row in range(0, len(k), _ROWS)]
-        self._grow(len(k))
+            self.length += len(k)
         outputs, sums = zip(*results)
         return ShardedResult(np.concatenate(outputs), np.concatenate(sums, axis=1))
 
@@ -128,7 +134,7 @@ class ShardedSession:
         with self._undone():
             self._make_room(len(k))
             self._fill(dict(enumerate(self._pages)), self.length, k, v)
-        self._grow(len(k))
+            self.length += len(k)
 
     def append_range(self, first: int, key: "ArrayLike", value: "ArrayLike", client: Client) -> None:
         """Sends missing tokens again, from position `first` on: those of whole missing pages.
@@ -136,21 +142,17 @@ class ShardedSession:
         They go to the server of `client`, even if its share is full: a known server, one that was lost and is back, or a new one.
         InvalidArgument unless exactly such tokens are given; else the server's error."""
         k, v = self._keys(key, value)
-        numbers = self._missing_pages(first, len(k))
+        numbers = self._missing_pages(integer(first, "first"), len(k))
         server = next((one for one in self._servers if one.client is client), None) or self._add_server(client, None)
         session = self._connect(server)
-        fresh: Dict[int, _Page] = {}
-        try:
-            for number in numbers:
-                fresh[number] = _Page(server, session, session.fork(), self._pages[number].tokens)
+        with self._undone(needs_all=False):
+            for _ in numbers:
+                self._fresh.append(_Page(server, session, session.fork()))
+            fresh = dict(zip(numbers, self._fresh))
             self._fill(fresh, first, k, v)
-        except Exception:
-            for page in fresh.values():
-                _ignoring_errors(session.release, page.sequence)
-            self._take_back()
-            raise
-        for number, page in fresh.items():
-            self._pages[number] = page
+            pages = [fresh.get(number, page) for number, page in enumerate(self._pages)]
+            self._fresh = []  # first: pages in both lists would be released
+            self._pages = pages
 
     def held(self) -> List[ShardRange]:
         """Returns where the tokens are, in the order of positions, without those that are missing."""
@@ -166,6 +168,7 @@ class ShardedSession:
 
     def close(self) -> None:
         """Ends the sessions. The clients stay open."""
+        self._is_closed = True
         for server in self._servers:
             if server.session is not None:
                 server.session.close()
@@ -194,6 +197,8 @@ class ShardedSession:
         return server.session
 
     def _keys(self, key: "ArrayLike", value: "ArrayLike") -> Tuple[Array, Array]:
+        if self._is_closed:
+            raise FailedPrecondition("the session was closed")
         k, v = as_array(key, "key"), as_array(value, "value")
         kv_heads = self._heads.get("num_kv_heads") or self._heads["num_heads"]
         if len(k) == 0:
@@ -264,39 +269,64 @@ class ShardedSession:
 
     def _run(self, tasks: Sequence[Callable[[], T]]) -> List[T]:
         """Runs all tasks at once. Raises the first error once all have ended."""
-        futures = [self._pool.submit(task) for task in tasks]
+        futures = [self._pool.submit(self._begin, self._attempt, task) for task in tasks]
         concurrent.futures.wait(futures)
         return [future.result() for future in futures]
 
+    def _begin(self, attempt: int, task: Callable[[], Any]) -> Any:
+        with self._turn:
+            if attempt != self._attempt:
+                raise concurrent.futures.CancelledError
+            self._running += 1
+        try:
+            return task()
+        finally:
+            with self._turn:
+                self._running -= 1
+                self._turn.notify_all()
+
     @contextlib.contextmanager
-    def _undone(self) -> Iterator[None]:
-        """On an error, takes back what the call added; raises Unavailable if tokens are missing, else the error."""
+    def _undone(self, needs_all: bool = True) -> Iterator[None]:
+        """On an error or an interrupt, takes back what the call added. With `needs_all`, raises Unavailable in place of an error if
+        tokens are missing."""
+        if self._is_half_done:
+            self._take_back()
+        self._is_half_done = True
         try:
             yield
-        except Exception:
+        except BaseException as error:
             self._take_back()
-            self._check_whole()
+            if needs_all and isinstance(error, Exception):
+                self._check_whole()
             raise
+        self._is_half_done = False
 
     def _take_back(self) -> None:
-        """Removes what a failed call added, on servers that are not lost."""
-        for page in self._pages:
-            # A server that cannot do this is lost, or has not added anything.
-            if page.tokens == 0:
+        """Removes what a call added that did not end, on servers that are not lost."""
+        with self._turn:  # what an interrupt left would add tokens later
+            self._attempt += 1
+            self._turn.wait_for(lambda: self._running == 0)
+        # A server that cannot do this is lost, or has not added anything.
+        for page in self._fresh:
+            _ignoring_errors(page.session.release, page.sequence)
+        self._fresh = []
+        for number, page in enumerate(self._pages):
+            tokens = self._tokens_of(number)
+            if tokens == 0:
                 _ignoring_errors(page.session.release, page.sequence)
-            elif page.tokens < self._page_tokens and not page.is_missing:
-                _ignoring_errors(page.session.truncate, page.tokens, page.sequence)
-        self._pages = [page for page in self._pages if page.tokens > 0]
+            elif tokens < self._page_tokens and not page.is_missing:
+                _ignoring_errors(page.session.truncate, tokens, page.sequence)
+        self._pages = [page for number, page in enumerate(self._pages) if self._tokens_of(number) > 0]
+        self._is_half_done = False
 
     def _check_whole(self) -> None:
         missing = [f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}" for one in self.missing()]
         if missing:
             raise Unavailable(f"lost: {'; '.join(missing)}; append_range brings them back")
 
-    def _grow(self, tokens: int) -> None:
-        self.length += tokens
-        for number, page in enumerate(self._pages):
-            page.tokens = min(self._page_tokens, self.length - number * self._page_tokens)
+    def _tokens_of(self, number: int) -> int:
+        """Returns the number of tokens of a page: 0 for one that the present call has made."""
+        return max(0, min(self._page_tokens, self.length - number * self._page_tokens))
 
     def _missing_pages(self, first: int, count: int) -> List[int]:
         numbers: List[int] = []
@@ -304,7 +334,7 @@ class ShardedSession:
         is_start = first >= 0 and first % self._page_tokens == 0
         while is_start and number < len(self._pages) and self._pages[number].is_missing and end < first + count:
             numbers.append(number)
-            end += self._pages[number].tokens
+            end += self._tokens_of(number)
             number += 1
         if end != first + count:
             raise InvalidArgument(
@@ -316,13 +346,14 @@ class ShardedSession:
     def _ranges(self, missing: bool) -> List[ShardRange]:
         ranges: List[ShardRange] = []
         for number, page in enumerate(self._pages):
-            if page.is_missing != missing:
+            count = self._tokens_of(number)
+            if page.is_missing != missing or count == 0:
                 continue
             last, first, server = ranges[-1] if ranges else None, number * self._page_tokens, page.server.client.name
             if last and last.server == server and last.first + last.count == first:
-                ranges[-1] = dataclasses.replace(last, count=last.count + page.tokens)
+                ranges[-1] = dataclasses.replace(last, count=last.count + count)
             else:
-                ranges.append(ShardRange(first, page.tokens, server))
+                ranges.append(ShardRange(first, count, server))
         return ranges
 
 
