@@ -1,6 +1,7 @@
 #include "core/kernels/attention/weight_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace attention {
 
@@ -80,7 +81,9 @@ void WeightRows::Finish(int64_t row, float sum) {
   const int64_t first =
       (setup_.HeadOf(row) * sequence_.query.tokens + setup_.RowOf(row)) * sequence_.top_k;
   for (int64_t i = 0; i < sequence_.top_k; ++i) {
-    const float weight = i < std::ssize(best) ? best[i].weight : 0.0f;
+    // A row of NaN has no candidates.
+    const float none = std::isnan(sum) ? sum : 0.0f;
+    const float weight = i < std::ssize(best) ? best[i].weight : none;
     const bool is_there = weight > 0;
     sequence_.top_weights[first + i] = weight;
     sequence_.top_keys[first + i] = is_there ? best[i].key : -1;
