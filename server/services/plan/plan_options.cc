@@ -80,10 +80,16 @@ void Keep(ScoreTensor& scores) {
   scores.payload = Payload();
 }
 
+/// Returns a view of no elements, too, where there is a tensor without any: whether there is a bias
+/// decides how logits are rounded.
 template <typename T>
 ScoreView<T> ViewOf(const ScoreTensor& scores, int64_t sequence) {
-  if (scores.elements.size_bytes() == 0) {
+  static constexpr T kNone = {};
+  if (scores.shape.empty()) {
     return {};
+  }
+  if (scores.elements.size_bytes() == 0) {
+    return {.data = &kNone, .row_stride = scores.shape[3]};
   }
   const int64_t head = scores.shape[2] * scores.shape[3];
   const int64_t batch_stride = scores.shape[0] == 1 ? 0 : scores.shape[1] * head;

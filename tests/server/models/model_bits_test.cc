@@ -1,10 +1,12 @@
 // Batch mates and streaming change no bit of what a model answers.
+#include <algorithm>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/server/models/golden_server.h"
+#include "tests/server/wire_options.h"
 
 namespace attention {
 namespace {
@@ -42,6 +44,43 @@ std::vector<std::string> BitsOf(const v1::AttendResponse& response) {
     bits.push_back(weights.weights().data());
   }
   return bits;
+}
+
+// A sequence without memory rows attends to the layer's extra keys alone. Its bias has no element,
+// beside a mate's or not, and yet it is a bias.
+TEST_F(ModelBitsTest, AMateWithKeysChangesNoBitOfASequenceWithoutThem) {
+  constexpr int64_t kWidth = 24;
+  constexpr int64_t kKeys = 40;
+  AttendClient client(server_->NewChannel());
+  for (const char* const model : {"torch_mha-bias-kv", "torch_mha-zero-attn"}) {
+    for (const int64_t rows : {1, 3, 20}) {
+      const auto at = [](int64_t, int64_t, int64_t i, int64_t j) { return 0.1 * (i % 7) - j % 3; };
+      // The same rows in both sequences.
+      const Tensor input = SeededTensor(3, Dtype::kF32, {1, rows, kWidth});
+      Tensor twice(Dtype::kF32, {2, rows, kWidth});
+      for (const int64_t i : {0, 1}) {
+        std::copy_n(input.as<float>(), rows * kWidth, twice.as<float>() + i * rows * kWidth);
+      }
+      const v1::AttendResponse alone = [&] {
+        v1::AttendRequest request = RowsRequest(model, input);
+        ToWireTensor(Tensor(Dtype::kF32, {1, 0, kWidth}),
+                     request.mutable_hidden_states()->mutable_memory());
+        SetScores<float>(v1::FP32, {1, 1, rows, 0}, at, request.mutable_options()->mutable_bias());
+        return client.Must(request);
+      }();
+      v1::AttendRequest request = RowsRequest(model, twice);
+      ToWireTensor(SeededTensor(4, Dtype::kF32, {2, kKeys, kWidth}),
+                   request.mutable_hidden_states()->mutable_memory());
+      request.mutable_hidden_states()->add_memory_lengths(0);
+      request.mutable_hidden_states()->add_memory_lengths(kKeys);
+      SetScores<float>(v1::FP32, {1, 1, rows, kKeys}, at,
+                       request.mutable_options()->mutable_bias());
+      const v1::AttendResponse together = client.Must(request);
+      const std::string& both = together.output().data();
+      const std::string& own = alone.output().data();
+      EXPECT_TRUE(own == both.substr(0, own.size())) << model << ", " << rows << " rows";
+    }
+  }
 }
 
 TEST_F(ModelBitsTest, BatchMatesChangeNoBit) {
