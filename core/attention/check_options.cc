@@ -47,13 +47,21 @@ Found CheckPerHead(const char* field, std::span<const float> values, int64_t num
   return std::nullopt;
 }
 
-Found CheckNorm(const char* field, const std::optional<RmsNorm>& norm) {
-  if (!norm.has_value() || (IsPositive(norm->epsilon) && !IsDenormal(norm->epsilon))) {
+Found CheckNorm(const std::string& name, const std::optional<RmsNorm>& norm, int64_t head_dim) {
+  if (!norm.has_value()) {
     return std::nullopt;
   }
-  return Error(field,
-               IsDenormal(norm->epsilon) ? "at least 1.18e-38" : "a finite positive FP32 number",
-               norm->epsilon);
+  if (!IsPositive(norm->epsilon) || IsDenormal(norm->epsilon)) {
+    return Error(name + ".epsilon",
+                 IsDenormal(norm->epsilon) ? "at least 1.18e-38" : "a finite positive FP32 number",
+                 norm->epsilon);
+  }
+  for (int64_t i = 0; norm->weight != nullptr && i < head_dim; ++i) {
+    if (!std::isfinite(norm->weight[i])) {
+      return Error(absl::StrCat(name, ".weight[", i, "]"), "a finite number", norm->weight[i]);
+    }
+  }
+  return std::nullopt;
 }
 
 Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
@@ -88,8 +96,9 @@ Found CheckLogits(const AttentionOptions& o, const OptionsFit& fit) {
   if (o.scale.has_value() && !std::isfinite(*o.scale)) {
     return Error("scale", "a finite FP32 number", *o.scale);
   }
-  if (o.softcap < 0 || !std::isfinite(o.softcap)) {
-    return Error("softcap", "a finite FP32 number of at least 0", o.softcap);
+  constexpr float kLargestSoftcap = 1e30f;  // a logit over a larger one may count as 0
+  if (!(o.softcap >= 0 && o.softcap <= kLargestSoftcap)) {
+    return Error("softcap", "0 to 1e30", o.softcap);
   }
   for (const auto& [name, number] :
        {std::pair("scale", o.scale.value_or(0)), std::pair("softcap", o.softcap)}) {
@@ -104,10 +113,10 @@ Found CheckLogits(const AttentionOptions& o, const OptionsFit& fit) {
 }
 
 Found CheckRows(const AttentionOptions& o, const OptionsFit& fit) {
-  if (Found error = CheckNorm("query_norm.epsilon", o.query_norm)) {
+  if (Found error = CheckNorm("query_norm", o.query_norm, fit.head_dim)) {
     return error;
   }
-  if (Found error = CheckNorm("key_norm.epsilon", o.key_norm)) {
+  if (Found error = CheckNorm("key_norm", o.key_norm, fit.head_dim)) {
     return error;
   }
   return o.rotary.has_value() ? CheckRotary(*o.rotary, fit.head_dim) : std::nullopt;
@@ -182,9 +191,11 @@ std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim) {
       return error;
     }
   }
-  constexpr double kSmallestBase = 1e-100;  // the angles of a smaller one may be infinite
-  if (rotary.base < kSmallestBase) {
-    return Error("rotary.base", "at least 1e-100", rotary.base);
+  constexpr double kSmallest = 1e-100;  // the angles of a smaller one may be infinite
+  for (const auto& [field, value] : {numbers[0], numbers[1]}) {
+    if (value < kSmallest) {
+      return Error(field, "at least 1e-100", value);
+    }
   }
   if (rotary.high_freq_factor <= rotary.low_freq_factor) {
     return Error("rotary.high_freq_factor",

@@ -60,8 +60,11 @@ TEST_F(OptionsRefusalTest, NumbersOutOfRange) {
        "sequences[1].window_dilation: expected 1 without a window, found 2"},
       {"prefix: -1", "prefix: expected 0 or more, found -1"},
       {"weights_top_k: -1", "weights_top_k: expected 0 or more, found -1"},
-      {"softcap: -1", "softcap: expected a finite FP32 number of at least 0, found -1"},
-      {"softcap: inf", "softcap: expected a finite FP32 number of at least 0, found inf"},
+      {"softcap: -1", "softcap: expected 0 to 1e30, found -1"},
+      {"softcap: inf", "softcap: expected 0 to 1e30, found inf"},
+      {"softcap: 2e30", "softcap: expected 0 to 1e30, found 2e+30"},
+      {"rotary { scaling: LINEAR factor: 1e-320 }",
+       "rotary.factor: expected at least 1e-100, found 9.99989e-321"},
       {"softcap: 1e-300", "softcap: expected a number that FP32 can hold, found 1e-300"},
       {"scale: nan", "scale: expected a finite FP32 number, found nan"},
       {"scale: 1e-40", "scale: expected 0 or at least 1.18e-38 in magnitude, found 9.99995e-41"},
@@ -69,6 +72,8 @@ TEST_F(OptionsRefusalTest, NumbersOutOfRange) {
        "query_norm.epsilon: expected a finite positive FP32 number, found 0"},
       {"key_norm { epsilon: -1 }",
        "key_norm.epsilon: expected a finite positive FP32 number, found -1"},
+      {"key_norm { weight: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, nan] }",
+       "key_norm.weight[15]: expected a finite number, found nan"},
   });
 }
 

@@ -38,7 +38,7 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
   ExpectInvalid(with("scale", "double_param: inf"),
                 "parameter \"scale\": expected a finite FP32 number, found inf");
   ExpectInvalid(with("softcap", "double_param: -1"),
-                "parameter \"softcap\": expected a finite FP32 number of at least 0, found -1");
+                "parameter \"softcap\": expected 0 to 1e30, found -1");
   ExpectInvalid(with("window", "int64_param: -1"),
                 "parameter \"window\": expected 0 or more, found -1");
   ExpectInvalid(with("window_dilation", "int64_param: 0"),
