@@ -1,5 +1,6 @@
 #include "core/attention/attention.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/attention/resolve.h"
@@ -28,7 +29,8 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
     flash.AttendAll();
     return absl::OkStatus();
   }
-  const std::vector<Stage> stages = CutIntoStages(query_lens, BlockRows(block_rows));
+  const std::vector<Stage> stages =
+      CutIntoStages(query_lens, BlockRows(std::max(block_rows, flash.LeastStageRows())));
   flash.Expect(stages);
   flash.PackKeys(all_keys);
   for (const Stage& stage : stages) {

@@ -165,7 +165,7 @@ std::vector<Stage> LayerRun::Stages() const {
   }
   StageLimits limits{.row_costs = row_flops};
   if (call_.on_rows) {
-    limits.rows = BlockRows(call_.block_rows);
+    limits.rows = BlockRows(std::max(call_.block_rows, flash_->LeastStageRows()));
   }
   if (call_.yield) {
     limits.cost = SliceFlops(workspace_.pool(), call_.slice_flops);

@@ -30,7 +30,8 @@ namespace attention {
 /// A stage therefore packs only some heads at a time: their packed size is at most kPackedBytes or
 /// kMostPadding times the unpacked size of the stage's keys and values, whichever is more, but at
 /// least one head is packed. A sequence keeps its packed keys and values from stage to stage only
-/// if they take at most kMostPadding times their unpacked size (Expect).
+/// if they take at most kMostPadding times their unpacked size (Expect). Others are packed again in
+/// every stage, so their stages should be long (LeastStageRows).
 class FlashAttention {
  public:
   static constexpr int64_t kPackedBytes = 16 << 20;
@@ -40,6 +41,10 @@ class FlashAttention {
   /// One object at a time may use a workspace.
   FlashAttention(std::span<const FlashSequence> sequences, Workspace& workspace,
                  RotaryTables* rotations = nullptr);
+
+  /// Returns how many rows of a sequence a stage should have at least. Keys of narrow heads, which
+  /// are packed again in every stage, are packed at most some 16 times then.
+  int64_t LeastStageRows() const;
 
   /// Announces the later stages. Long sequences, and sequences of several stages, then keep their
   /// packed keys and sums from stage to stage, unless these are too large; all others are packed
@@ -80,6 +85,7 @@ class FlashAttention {
     }
     int64_t OwnBytes() const;
     int64_t KeptBytes() const;
+    bool MayKeep() const { return KeptBytes() <= kMostPadding * OwnBytes(); }
   };
   /// A row range of a stage, and the number of keys that the stage packs for it.
   struct Part {

@@ -38,6 +38,17 @@ void FlashAttention::Keep(Prepared& prepared, std::byte* memory) const {
   }
 }
 
+int64_t FlashAttention::LeastStageRows() const {
+  constexpr int64_t kMostStages = 16;
+  int64_t rows = kQueryTile;
+  for (const Prepared& p : prepared_) {
+    if (!p.is_cached() && !p.MayKeep()) {
+      rows = std::max(rows, RoundUp(p.sequence.query.tokens, kMostStages) / kMostStages);
+    }
+  }
+  return rows;
+}
+
 void FlashAttention::Expect(std::span<const Stage> stages) {
   std::vector<int64_t> num_stages(prepared_.size());
   for (const Stage& stage : stages) {
@@ -50,7 +61,7 @@ void FlashAttention::Expect(std::span<const Stage> stages) {
     Prepared& p = prepared_[i];
     const bool is_wanted =
         num_stages[i] > 1 || (num_stages[i] == 1 && p.KeptBytes() > kPackedBytes);
-    p.keeps = is_wanted && p.KeptBytes() <= kMostPadding * p.OwnBytes();
+    p.keeps = is_wanted && p.MayKeep();
     bytes += p.keeps ? p.KeptBytes() : 0;
   }
   std::byte* memory = workspace_.Buffer(kKeptKeyValue, bytes);

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/core/layers/test_layer.h"
 #include "tests/support/allocation_meter.h"
+#include "tests/support/attention_problem.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -130,6 +131,26 @@ TEST(PackedLayerMemoryTest, IsASmallMultipleOfTheRowsWhenSequencesHaveOneRow) {
     EXPECT_GT(asked, 1) << "is it sliced?";
     // Queries, keys, values and context are as large as the rows.
     EXPECT_LE(meter.peak_bytes(), kFreeBytes + 8 * kRows * 512 * int64_t{sizeof(float)});
+  }
+}
+
+// Keys of narrow heads take too much memory to be kept packed, and are packed again in every stage.
+// So there are few stages, or a window over many rows would take the square of their number.
+TEST(PackedMemoryStagesTest, NarrowHeadsHaveFewStages) {
+  constexpr int64_t kRows = 12'800;
+  for (const auto& [width, num_stages] : {std::pair(8, 16), std::pair(64, 50)}) {
+    AttentionProblem problem(6, Dtype::kF32, {kRows, kRows, 1, 1, width, width},
+                             {.causal = true, .window = 4});
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    const AttentionSequence sequence = problem.Sequence();
+    int stages = 0;
+    const RowsCallback on_rows = [&](const RowRange&) {
+      ++stages;
+      return true;
+    };
+    ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, on_rows, 256), IsOk());
+    EXPECT_EQ(stages, num_stages) << width;
   }
 }
 
