@@ -146,6 +146,25 @@ def forks_and_steps(target):
     drain([target.stream(target.channel(), SERVICE + "Decode", session(heads, actions))])
 
 
+@attack("sessions of many head shapes", flags=("--threads=1",))
+def sessions_of_many_shapes(target):
+    # The pages of each have a size of their own, and take 8 MiB.
+    for heads in range(1024, 1664, 16):
+        row = rows_of(1, heads, 1)
+        step = pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=row, key=row, value=row), no_output=True)
+        drain([target.stream(target.channel(), SERVICE + "Decode", session(heads, [(0, "step", step)]))])
+
+
+@attack("values that are not finite behind a mask", flags=SMALL_QUEUE)
+def not_finite_behind_a_mask(target):
+    rows, heads = 256, 256
+    request = pb.AttendRequest.FromString(bare(rows, heads))
+    request.query_key_value.value.data = np.full((rows, heads, 1), np.nan, np.float32).tobytes()
+    mask = np.random.default_rng(1).integers(0, 2, (1, 1, rows, rows)).astype(np.uint8)
+    request.options.mask.CopyFrom(pb.Tensor(dtype=pb.BOOL, shape=mask.shape, data=mask.tobytes()))
+    all_shapes(target, itertools.repeat(request.SerializeToString(), 32))
+
+
 @attack("steps that only add keys", flags=("--threads=1",))
 def keys_only(target):
     heads, keys = 16, rows_of(500, 16, 1)
