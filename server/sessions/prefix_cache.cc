@@ -72,17 +72,20 @@ void PrefixCache::Add(const PrefixOwner& owner, const ComputedTokens& tokens) {
     if (!trees_.contains(KeyOf(owner)) || trees_.find(KeyOf(owner))->second.model.expired()) {
       RemoveTreesOfGoneModels();
     }
-    const auto tree = trees_.try_emplace(KeyOf(owner), owner).first;
+    const auto [tree, is_new] = trees_.try_emplace(KeyOf(owner), owner);
     try {
+      if (is_new) {
+        ++models_[tree->second.model];
+      }
       Extend(tree, tokens, chunks);
     } catch (...) {
       if (tree->second.tree.num_nodes() == 0) {
-        trees_.erase(tree);
+        Extract(tree);
       }
       throw;
     }
     if (tree->second.tree.num_nodes() == 0) {
-      trees_.erase(tree);
+      Extract(tree);
     }
     KeepWithinBudget(owner.account);
     has_removed = !removed_.is_empty();
@@ -187,16 +190,30 @@ bool PrefixCache::EvictFirst(
   return true;
 }
 
+PrefixCache::Trees::node_type PrefixCache::Extract(Trees::iterator tree) {
+  const auto model = models_.find(tree->second.model);
+  if (model != models_.end() && --model->second == 0) {
+    models_.erase(model);
+  }
+  return trees_.extract(tree);
+}
+
 PrefixCache::Trees::iterator PrefixCache::RemoveTree(Trees::iterator tree) {
-  std::erase_if(leaves_, [&](const auto& leaf) { return leaf.second.tree == tree; });
+  if (tree->second.tree.num_nodes() > 0) {
+    std::erase_if(leaves_, [&](const auto& leaf) { return leaf.second.tree == tree; });
+  }
   shares_.Remove(tree->second.account, tree->second.counted);
   const auto next = std::next(tree);
-  removed_.trees.insert(trees_.extract(tree));
+  removed_.trees.insert(Extract(tree));
   return next;
 }
 
-// No request holds a part of these trees: a holder keeps the model alive.
+// No request holds a part of these trees: a holder keeps the model alive. Models are few, and trees
+// as many as callers make.
 void PrefixCache::RemoveTreesOfGoneModels() {
+  if (std::ranges::none_of(models_, [](const auto& model) { return model.first.expired(); })) {
+    return;
+  }
   for (auto tree = trees_.begin(); tree != trees_.end();) {
     tree = tree->second.model.expired() ? RemoveTree(tree) : std::next(tree);
   }

@@ -154,6 +154,7 @@ class PrefixCache {
   bool EvictFirst(absl::FunctionRef<bool(const Owned& owned, const PrefixTree::Node& leaf)> may_go)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Removes a tree with all its leaves. Returns the next tree.
+  Trees::node_type Extract(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Trees::iterator RemoveTree(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveTreesOfGoneModels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Removes leaves of the account's, and of those who have more, until the budget has room.
@@ -167,6 +168,8 @@ class PrefixCache {
   const std::function<void()> wake_;
   mutable Mutex mutex_;
   Trees trees_ ABSL_GUARDED_BY(mutex_);
+  /// The number of trees of each model.
+  std::map<std::weak_ptr<const Model>, int64_t, std::owner_less<>> models_ ABSL_GUARDED_BY(mutex_);
   /// All leaves, the least recently used first.
   Leaves leaves_ ABSL_GUARDED_BY(mutex_);
   /// The bytes of all trees, by account.
