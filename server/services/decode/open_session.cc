@@ -1,8 +1,10 @@
 #include "server/services/decode/open_session.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
@@ -12,6 +14,11 @@ namespace attention {
 namespace {
 
 constexpr int64_t kMaxTimeToLiveMs = 3'600'000;
+
+std::string DtypeText(v1::DataType dtype) {
+  return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
+                                     : absl::StrCat(static_cast<int>(dtype));
+}
 
 absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field) {
   switch (dtype) {
@@ -23,9 +30,7 @@ absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field)
     case v1::INT8:
       return KeyValueStorage::kInt8;
     default:
-      return Wrong("open.", field, ": expected FP32, BF16 or INT8, found ",
-                   v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
-                                               : absl::StrCat(static_cast<int>(dtype)));
+      return Wrong("open.", field, ": expected FP32, BF16 or INT8, found ", DtypeText(dtype));
   }
 }
 
@@ -62,6 +67,20 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
   heads.set_num_kv_heads(set_default(heads.num_kv_heads(), heads.num_heads()));
   heads.set_value_head_dim(set_default(heads.value_head_dim(), heads.head_dim()));
   heads.set_dtype(heads.dtype() == v1::DATA_TYPE_UNSPECIFIED ? v1::FP32 : heads.dtype());
+  if (heads.num_kv_heads() < 1 || heads.num_heads() % heads.num_kv_heads() != 0) {
+    return Wrong("open.", "heads.num_kv_heads: expected a divisor of num_heads ", heads.num_heads(),
+                 ", found ", heads.num_kv_heads());
+  }
+  for (const auto& [field, width] : {std::pair("head_dim", heads.head_dim()),
+                                     std::pair("value_head_dim", heads.value_head_dim())}) {
+    if (width < 1 || width > kMaxHeadDim) {
+      return Wrong("open.", "heads.", field, ": expected 1 to ", kMaxHeadDim, ", found ", width);
+    }
+  }
+  if (heads.dtype() != v1::FP32 && heads.dtype() != v1::BF16 && heads.dtype() != v1::FP16) {
+    return Wrong("open.", "heads.dtype: expected FP32, BF16 or FP16, found ",
+                 DtypeText(heads.dtype()));
+  }
   return heads;
 }
 

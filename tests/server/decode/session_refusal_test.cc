@@ -40,6 +40,8 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
   both.mutable_open()->set_model("demo");
   v1::DecodeRequest forever = OpenModel("demo");
   forever.mutable_open()->set_resume_ttl_ms(3'600'001);
+  v1::DecodeRequest whole_numbers = OpenHeads(4, 2, 16);
+  whole_numbers.mutable_open()->mutable_heads()->set_dtype(v1::INT8);
   using enum absl::StatusCode;
   ExpectRefused(
       stream,
@@ -51,8 +53,13 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
        {v1::DecodeRequest(OpenModel("")), kInvalidArgument,
         "open.heads: expected num_heads and head_dim of 1 or more without a model, found 0 and 0"},
        {OpenHeads(4, 3, 16), kInvalidArgument,
-        "query_key_value.query.shape: expected a number of heads that is a positive multiple of "
-        "the key's 3, found [0, 4, 16]"},
+        "open.heads.num_kv_heads: expected a divisor of num_heads 4, found 3"},
+       {OpenHeads(4, -1, 16), kInvalidArgument,
+        "open.heads.num_kv_heads: expected a divisor of num_heads 4, found -1"},
+       {OpenHeads(4, 2, 513), kInvalidArgument,
+        "open.heads.head_dim: expected 1 to 512, found 513"},
+       {whole_numbers, kInvalidArgument,
+        "open.heads.dtype: expected FP32, BF16 or FP16, found INT8"},
        {int32, kInvalidArgument, "open.cache_dtype: expected FP32, BF16 or INT8, found INT32"},
        {both, kInvalidArgument, "open.heads: expected none with a model, found some"},
        {forever, kInvalidArgument, "open.resume_ttl_ms: expected 0 to 3600000, found 3600001"},
