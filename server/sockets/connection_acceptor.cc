@@ -32,7 +32,7 @@ constexpr int kUserTimeoutMs = 20'000;
 constexpr milliseconds kTimeBetweenLooks{5};
 
 // The maximum number of connections that wait. Further ones that would have to wait are closed.
-constexpr int64_t kMaxWaitingConnections = 256;
+constexpr int64_t kMaxWaitingConnections = 512;
 // The time between two attempts to pass waiting connections on.
 constexpr int kRetryMs = 2;
 

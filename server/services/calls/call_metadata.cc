@@ -146,7 +146,7 @@ void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context
 
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata) {
   const RequestClass& caller = metadata.request_class;
-  return caller.account.empty() ? context.peer() : absl::StrCat(caller.account, "/", caller.tenant);
+  return caller.tenant.empty() ? context.peer() : absl::StrCat(caller.account, "/", caller.tenant);
 }
 
 // gRPC counts deadlines by the wall clock.

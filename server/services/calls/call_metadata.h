@@ -57,8 +57,8 @@ absl::Status ReplyNotRead();
 /// Adds the trailers of a refusal: when to retry, and the estimated wait. Other errors have none.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 
-/// Returns the owner of a call's work for fair sharing: the account with the tenant, whose name may
-/// not be proven; without an account the connection.
+/// Returns the owner of a call's work for fair sharing: the tenant, together with the account,
+/// since its name may not be proven; without a tenant the connection.
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata);
 
 /// Returns the call's deadline by the steady clock; TimePoint::max() without one.
