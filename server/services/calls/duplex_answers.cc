@@ -1,4 +1,5 @@
 // The answers of a DuplexCall, and its end.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -87,7 +88,8 @@ void DuplexCall::DropQueue() {
     MutexLock lock(mutex_);
     dropped.swap(queue_);
     unsent_bytes_ = 0;
-    unsent_ = is_writing_ && writing_.ended.has_value() ? 1 : 0;
+    unsent_ -= static_cast<int>(std::ranges::count_if(
+        dropped, [](const Outgoing& outgoing) { return outgoing.ended.has_value(); }));
   }
   for (Outgoing& outgoing : dropped) {
     EndRequest(outgoing, /*is_sent=*/false);

@@ -130,12 +130,14 @@ TEST(StreamEndTest, AStreamThatWaitsForAnAnswerIsNotIdle) {
 }
 
 TEST(StreamEndTest, AStreamWhoseClientTakesNoAnswerIsEnded) {
-  InProcessServer server({.threads = 1, .session_idle_timeout = absl::Milliseconds(100)});
+  // 8 MB of rows do not fit into the window of a client that does not read.
+  const v1::DecodeRequest step =
+      RowsStep(SeededTensor(1, Dtype::kF32, {4096, kDemoWidth}), 0, 4096);
+  InProcessServer server({.threads = 2, .session_idle_timeout = absl::Seconds(3)});
   AttendClient client(server.NewChannel());
   DecodeStream stream(server.NewChannel());
   stream.Send(OpenModel("demo"));
-  // 8 MB of rows do not fit into the window of a client that does not read.
-  stream.Send(RowsStep(SeededTensor(1, Dtype::kF32, {4096, kDemoWidth}), 0, 4096));
+  stream.Send(step);
   EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 1; }));
   EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
   while (stream.Read().has_value()) {
