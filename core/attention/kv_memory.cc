@@ -8,8 +8,6 @@
 namespace attention {
 namespace {
 
-constexpr size_t kMostIdleBytes = size_t{16} << 20;
-
 /// Returns how much memory the slabs of a budget may take.
 size_t MostMappedBytes(size_t max_bytes) {
   const size_t more = std::max(max_bytes / 4, size_t{256} << 20);
@@ -104,7 +102,7 @@ void KvMemory::GiveBack(const SlabArena::Slot& slot, size_t bytes) {
     return;
   }
   // Callers choose the sizes, so only one arena that nobody uses is kept: a small one.
-  const size_t forgotten = arena->second.slab_bytes() > kMostIdleBytes ? bytes : idle_;
+  const size_t forgotten = arena->second.slab_bytes() > SlabArena::kSlabBytes ? bytes : idle_;
   idle_ = forgotten == bytes ? idle_ : bytes;
   if (forgotten != 0) {
     const auto old = arenas_.find(forgotten);

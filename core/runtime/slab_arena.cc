@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-#include "core/runtime/huge_pages.h"
 #include "core/runtime/round_up.h"
 
 namespace attention {
-namespace {
-
-constexpr size_t kSlabBytes = 8 * kHugePageBytes;
-
-}  // namespace
 
 SlabArena::SlabArena(size_t slot_bytes)
     : slot_bytes_(RoundUpToLine(slot_bytes)),

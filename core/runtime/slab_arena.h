@@ -5,6 +5,8 @@
 #include <list>
 #include <vector>
 
+#include "core/runtime/huge_pages.h"
+
 namespace attention {
 
 /// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. Reading through huge
@@ -13,6 +15,9 @@ namespace attention {
 /// time, but for the system's. For one thread at a time.
 class SlabArena {
  public:
+  /// The bytes of a slab of slots that are no larger.
+  static constexpr size_t kSlabBytes = 8 * kHugePageBytes;
+
   struct Slab;
   struct Slot {
     std::byte* memory = nullptr;
