@@ -44,7 +44,8 @@ TEST_F(CommandsTest, ModelsWarnsOfProductsThatTheProcessorLacks) {
     arguments.insert(arguments.begin(), {"models", "--server=" + server.address()});
     return RunAttend(std::move(arguments)).out;
   };
-  const std::string warning = "the server's processor has no instructions for products of bf16;";
+  const std::string warning =
+      "the server's processor has no fast instructions for products of bf16;";
   EXPECT_THAT(models({}),
               AllOf(HasSubstr("warning: small: " + warning), Not(HasSubstr("warning: demo"))));
   EXPECT_THAT(models({"small"}), HasSubstr("warning   " + warning));

@@ -95,7 +95,7 @@ std::string EmulationWarning(const v1::Model& model) {
   if (model.emulated_dtypes_size() == 0) {
     return "";
   }
-  return absl::StrCat("the server's processor has no instructions for products of ",
+  return absl::StrCat("the server's processor has no fast instructions for products of ",
                       absl::StrJoin(model.emulated_dtypes(), " and "),
                       "; it computes them as fp32, which is faster for few rows only");
 }

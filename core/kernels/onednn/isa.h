@@ -38,7 +38,8 @@ struct Abilities {
 /// Returns the abilities that our code and oneDNN use: those of the CPU, limited by the environment
 /// variable ONEDNN_MAX_CPU_ISA (SSE41, AVX2, AVX2_VNNI, AVX512_CORE, AVX512_CORE_VNNI,
 /// AVX512_CORE_BF16, AVX512_CORE_AMX, ...). The variable is read at the first call; ARM64 ignores
-/// it. Thread-safe, as all functions here.
+/// it. Intel's vector instructions for bf16 are slower than those for f32: they are only used when
+/// the variable is AVX512_CORE_BF16. Thread-safe, as all functions here.
 const Abilities& CurrentAbilities();
 
 /// Returns CurrentAbilities().isa.
@@ -47,8 +48,8 @@ Isa CurrentIsa();
 /// Returns "NEON", or the name in ONEDNN_MAX_CPU_ISA: "SSE41", "AVX2", ...
 std::string_view Name(Isa isa);
 
-/// Returns the operand type of the matrix products of tensors of `dtype`: bf16 for bf16 tensors if
-/// the CPU multiplies bf16, else f32.
+/// Returns the operand type of the matrix products of tensors of `dtype`: bf16 for bf16 tensors
+/// unless CurrentAbilities().bf16 is kEmulated, else f32.
 Dtype ComputeDtype(Dtype dtype);
 
 /// Returns whether oneDNN multiplies bf16 and 8-bit integers in a matrix unit (AMX).
