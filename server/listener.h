@@ -39,7 +39,8 @@ struct ListenerOptions {
 class Listener {
  public:
   /// Listens on the addresses. Calls wait until they are requested from the queue. The services
-  /// outlive the listener. UNAVAILABLE for an address that cannot be listened on.
+  /// outlive the listener. UNAVAILABLE for an address that cannot be listened on; INTERNAL when
+  /// gRPC does not start; the errors of ParseListenAddress.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(
       const ListenerOptions& options, const std::vector<grpc::Service*>& services);
   /// REQUIRES: no operation is started any more.

@@ -30,7 +30,7 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
     return absl::OkStatus();
   }
   const std::vector<Stage> stages =
-      CutIntoStages(query_lens, BlockRows(std::max(block_rows, flash.LeastStageRows())));
+      CutIntoStages(query_lens, RoundUpToStage(std::max(block_rows, flash.LeastStageRows())));
   flash.Expect(stages);
   flash.PackKeys(all_keys);
   for (const Stage& stage : stages) {

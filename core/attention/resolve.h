@@ -19,10 +19,10 @@ FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0
 /// Calls `on_rows` for every row range of the stage. Returns false when `on_rows` returned false.
 bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
-/// Returns the number of rows of a stage: a multiple of the key block, since each stage of a causal
-/// layer packs the keys of its own rows.
-inline int64_t BlockRows(int64_t wanted) {
-  return RoundUp(std::max<int64_t>(wanted, 1), kKeyBlock);
+/// Returns `rows`, rounded up to the rows of a stage: a multiple of the key block, since each stage
+/// of a causal layer packs the keys of its own rows.
+inline int64_t RoundUpToStage(int64_t rows) {
+  return RoundUp(std::max<int64_t>(rows, 1), kKeyBlock);
 }
 
 }  // namespace attention

@@ -147,7 +147,7 @@ absl::Status LayerRun::PackMemoryKeys() {
     const int64_t row_bytes = key_value_.cols * static_cast<int64_t>(SizeOf(key_value_.dtype));
     const double slice_bytes =
         kPackedBytesPerFlop * SliceFlops(workspace_.pool(), call_.slice_flops);
-    limits.rows = BlockRows(static_cast<int64_t>(slice_bytes) / row_bytes);
+    limits.rows = RoundUpToStage(static_cast<int64_t>(slice_bytes) / row_bytes);
   }
   for (const Stage& stage : CutIntoStages(lengths, limits)) {
     RETURN_IF_ERROR(CallYield(call_.yield));
@@ -165,7 +165,7 @@ std::vector<Stage> LayerRun::Stages() const {
   }
   StageLimits limits{.row_costs = row_flops};
   if (call_.on_rows) {
-    limits.rows = BlockRows(std::max(call_.block_rows, flash_->LeastStageRows()));
+    limits.rows = RoundUpToStage(std::max(call_.block_rows, flash_->LeastStageRows()));
   }
   if (call_.yield) {
     limits.cost = SliceFlops(workspace_.pool(), call_.slice_flops);

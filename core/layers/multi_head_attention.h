@@ -47,7 +47,8 @@ class MultiHeadAttention {
   /// divided. Errors: CANCELLED when on_rows or yield returned false; INVALID_ARGUMENT names the
   /// wrong field of the call, of its options, rows or caches; RESOURCE_EXHAUSTED when a cache finds
   /// no memory. After an error caches may be longer than before, or hold more memory: the caller
-  /// truncates them. Thread-safe.
+  /// truncates them. Throws std::bad_alloc and KernelError (core/README.md), after which the caches
+  /// are as after an error. Calls with different workspaces may run at the same time.
   absl::Status Run(const LayerCall& call, Workspace& workspace) const;
 
  private:

@@ -149,8 +149,8 @@ class Model {
                int64_t memory_rows = 0) const;
 
   /// Runs the whole stack. CANCELLED when yield returned false; INVALID_ARGUMENT names the wrong
-  /// field of the call. Errors of caches, the state after them, and the promise about bits are
-  /// those of MultiHeadAttention::Run.
+  /// field of the call. Errors of caches, exceptions, the state after them, the rule about threads
+  /// and the promise about bits are those of MultiHeadAttention::Run.
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:

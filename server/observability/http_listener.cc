@@ -137,8 +137,8 @@ class HttpListener::Loop {
   void Accept(const FileDescriptor& listener) {
     while (true) {
       Accepted accepted = AcceptConnection(listener);
-      if (accepted.is_out_of_files) {
-        pause_end_ = steady_clock::now() + kPauseWithoutFiles;
+      if (accepted.has_failed) {
+        pause_end_ = steady_clock::now() + kPauseAfterFailure;
       }
       if (accepted.connection.get() < 0) {
         return;

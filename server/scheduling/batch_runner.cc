@@ -11,8 +11,6 @@
 namespace attention {
 namespace {
 
-// The maximum size of a row block, unless it is one row.
-constexpr int64_t kMaxBlockBytes = 1 << 20;
 // The rows of a row block: enough for the products to run at full speed, and few enough that the
 // first row block is early.
 constexpr int64_t kStreamBlockRows = 256;
@@ -35,7 +33,7 @@ int64_t BlockRows(const Batch& batch, const ThreadPool& pool, const Yield& yield
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     if (job->description().wants_rows) {
       const int64_t fitting =
-          std::max<int64_t>(1, kMaxBlockBytes / OutputRowBytes(job->description()));
+          std::max<int64_t>(1, kRowBlockBytes / OutputRowBytes(job->description()));
       rows = std::min({rows, kStreamBlockRows, fitting});
     }
   }
@@ -79,21 +77,19 @@ bool BatchRunner::IsAbandoned(const Batch& batch) const {
          });
 }
 
-bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude,
-                        BatchOutcome& outcome) const {
+bool BatchRunner::Pause(const Batch& batch, const Interlude& interlude, int64_t& passed_ns) const {
   const TimePoint begin = clock_();
-  // While the batch runs, outcome.compute_ns is minus the time that other batches took.
-  const int64_t used_ns = Nanoseconds(begin - batch.start) + outcome.compute_ns;
+  const int64_t used_ns = Nanoseconds(begin - batch.start) - passed_ns;
   bool is_alive = !IsAbandoned(batch);
   while (is_alive && interlude(used_ns)) {
     is_alive = !IsAbandoned(batch);
   }
-  outcome.compute_ns -= Nanoseconds(clock_() - begin);
+  passed_ns += Nanoseconds(clock_() - begin);
   return is_alive && !IsAbandoned(batch);
 }
 
 absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude,
-                                  BatchOutcome& outcome) {
+                                  BatchOutcome& outcome, int64_t& passed_ns) {
   if (IsAbandoned(batch)) {
     return absl::CancelledError();
   }
@@ -104,7 +100,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   if (batch.is_long || WantsRows(batch)) {
     blocks.yield = [&] {
       ++steps_;
-      return interlude ? Pause(batch, interlude, outcome) : !IsAbandoned(batch);
+      return interlude ? Pause(batch, interlude, passed_ns) : !IsAbandoned(batch);
     };
     blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.yield);
     blocks.on_rows = [&](const RowRange& rows) {
@@ -121,11 +117,12 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
 BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {
   ++steps_;
   BatchOutcome outcome;
+  int64_t passed_ns = 0;
   const absl::Status computed =
-      Contain("computing the batch", [&] { return Compute(batch, interlude, outcome); });
+      Contain("computing the batch", [&] { return Compute(batch, interlude, outcome, passed_ns); });
   const TimePoint end = clock_();
   outcome.is_complete = computed.ok();
-  outcome.compute_ns += Nanoseconds(end - batch.start);
+  outcome.compute_ns = Nanoseconds(end - batch.start) - passed_ns;
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     job->Finish(StatusOfJob(computed, *job, end), StatsOf(batch, *job, end));
   }

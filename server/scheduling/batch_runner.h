@@ -48,9 +48,11 @@ class BatchRunner {
   void Abort() { is_aborted_ = true; }
 
  private:
-  absl::Status Compute(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome);
-  /// Lets other batches pass. Returns false when no caller waits for the batch any more.
-  bool Pause(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome) const;
+  absl::Status Compute(const Batch& batch, const Interlude& interlude, BatchOutcome& outcome,
+                       int64_t& passed_ns);
+  /// Lets other batches pass, and adds their time to `passed_ns`. Returns false when no caller
+  /// waits for the batch any more.
+  bool Pause(const Batch& batch, const Interlude& interlude, int64_t& passed_ns) const;
   bool IsAbandoned(const Batch& batch) const;
 
   Workspace workspace_;

@@ -82,7 +82,8 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
   job->HoldReply(part);
   const WorkEstimate work = speed_.Estimate(job->description().key, job->description().flops);
   const absl::Status status = queue_.Push(job, work, now);
-  if (absl::IsDeadlineExceeded(status) && probes_.Take(request_class.account, now)) {
+  if (absl::IsDeadlineExceeded(status) && job->description().deadline > now &&
+      probes_.Take(request_class.account, now)) {
     return queue_.Push(std::move(job), {.added_ns = work.added_ns}, now);
   }
   return status;

@@ -41,7 +41,10 @@ struct BatchKey {
   bool is_stack() const { return layer < 0; }
 };
 
-/// One sequence to compute; query_len > 0.
+/// The bytes of rows in one streamed message, unless it is one row.
+inline constexpr int64_t kRowBlockBytes = int64_t{1} << 20;
+
+/// One sequence to compute; query_len > 0, or there are keys to add to `caches`.
 struct JobSequence {
   int64_t query_len = 0;
   /// The number of keys that come with the request: query_len for self-attention.

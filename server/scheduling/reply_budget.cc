@@ -29,6 +29,7 @@ void ReplyBudget::GiveUpOverdue(TimePoint now) {
   std::vector<std::function<void()>> overdue;
   {
     MutexLock lock(state_->mutex);
+    overdue.reserve(state_->parts.size());  // so that nothing throws when a function has been taken
     for (HeldReply* const part : state_->parts) {
       if (part->computed_.has_value() && now - *part->computed_ >= patience_) {
         overdue.push_back(std::move(part->give_up_));

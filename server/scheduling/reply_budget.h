@@ -27,9 +27,9 @@ class ReplyBudget {
       : patience_(patience), state_(std::make_shared<State>(max_bytes)) {}
 
   /// Takes the bytes of one reply, until the part is destroyed, which may be after the budget.
-  /// Returns null when they do not fit, or exceed the account's share, even after GiveUpOverdue. A
-  /// reply that is larger than the budget fits when there is no other. `give_up` may be called
-  /// after the reply's end.
+  /// Returns null when they do not fit, or exceed the account's share; then it also calls
+  /// GiveUpOverdue, so that a later reply may fit. A reply that is larger than the budget fits when
+  /// there is no other. `give_up` may be called after the reply's end.
   std::shared_ptr<HeldReply> Take(const std::string& account, int64_t bytes,
                                   std::function<void()> give_up, TimePoint now);
 

@@ -24,8 +24,10 @@ absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestCl
                          .work = {},
                          .deadline = TimePoint::max(),
                          .now = now}));
+  bytes_.Prepare(request_class.account);
+  // Nothing after this throws: ~HeldBytes would wait for the lock that this function holds.
   auto held = std::make_unique<HeldBytes>(*this, request_class.account, bytes);
-  bytes_.Add(request_class.account, bytes);  // comes last, as it can throw
+  bytes_.Add(request_class.account, bytes);
   return held;
 }
 

@@ -21,9 +21,10 @@ struct SideTask {
   std::function<void()> run;
 };
 
-/// Runs tasks in the order of their finish tags (start-time fair queueing: Goyal, Vin & Cheng 1996)
-/// over their owners, so that a small task of one owner passes large tasks of another. Tasks are
-/// not refused: their callers were admitted before. Thread-safe.
+/// Shares its threads fairly between the owners of tasks, so that a small task of one owner passes
+/// large tasks of another. Tasks run in the order of their finish tags; the virtual time is the
+/// start tag of the latest (start tags: Goyal, Vin & Cheng 1996). Tasks are not refused: their
+/// callers were admitted before. Thread-safe.
 class SidePool {
  public:
   /// Starts the threads, which yield to threads that handle RPCs (BatchPolicy).

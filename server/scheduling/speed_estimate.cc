@@ -19,6 +19,9 @@ constexpr double kGuessedNsPerFlop = 1.0 / 100;
 // The minimum operations of a batch from which the slope can be learned. Smaller batches show the
 // fixed cost.
 constexpr double kMinSlopeFlops = 1e8;
+// The factor of the largest batch up to which the line counts. Beyond it a line through batches of
+// nearly one size, such as steps that wait for the weights, may be wrong by any factor.
+constexpr double kLineRange = 2;
 
 }  // namespace
 
@@ -75,7 +78,9 @@ WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
     return {.added_ns = static_cast<int64_t>(flops * kGuessedNsPerFlop / num_threads_)};
   }
   const Line line = LineOf(*sums);
-  const double added = flops * line.slope;
+  const double in_range = std::min(flops, kLineRange * sums->largest);
+  const double guess = std::min(line.slope, kGuessedNsPerFlop / num_threads_);
+  const double added = in_range * line.slope + (flops - in_range) * guess;
   return {static_cast<int64_t>(added), static_cast<int64_t>(line.begin + added)};
 }
 
@@ -95,6 +100,7 @@ void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_n
     decay = ns < (line.begin + flops * line.slope) / 2 ? kDecayWhenFaster : kDecay;
   }
   s = {s.batches,
+       std::max(flops, s.largest * decay),
        s.weight * decay + 1,
        s.flops * decay + flops,
        s.flops_squared * decay + flops * flops,

@@ -15,7 +15,8 @@
 namespace attention {
 
 /// Fits a line for each kind of batch, ns = begin + flops * slope, by least squares over the
-/// batches that ran. Later batches count more, and the first two do not count. Thread-safe.
+/// batches that ran. Later batches count more, and the first two do not count. What exceeds twice
+/// the largest of them is expected at the rate of a fast machine. Thread-safe.
 class SpeedEstimate {
  public:
   /// The number of kinds that are remembered for models, and the same number for attention without
@@ -34,6 +35,7 @@ class SpeedEstimate {
   /// The sums over past batches.
   struct Sums {
     int64_t batches = 0;
+    double largest = 0;  // the most operations of a batch; reduced with the weights
     double weight = 0, flops = 0, flops_squared = 0, ns = 0, flops_ns = 0;
   };
   struct Line {

@@ -13,11 +13,15 @@ absl::Status Session::Add(int64_t number) {
   return absl::OkStatus();
 }
 
+absl::Status NoSuchSequence(int64_t number) {
+  return absl::NotFoundError(
+      absl::StrCat("sequence: expected one that `open` or `fork` made, found ", number));
+}
+
 absl::StatusOr<SessionSequence*> Session::Find(int64_t number) {
   const auto found = sequences_.find(number);
   if (found == sequences_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("sequence: expected one that `open` or `fork` made, found ", number));
+    return NoSuchSequence(number);
   }
   return &found->second;
 }

@@ -40,7 +40,8 @@ struct SessionPlan {
 };
 
 /// A sequence: its tokens, and their keys and values in each layer that runs. It has one action at
-/// a time: only the action that makes it busy may use the other members.
+/// a time, and only the action that makes it busy changes the other members. `length` and the
+/// vector `caches` change under the stream's lock (StreamSession), since Session::use reads them.
 struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
@@ -93,6 +94,9 @@ class Session {
   const std::unique_ptr<FairBudget::Part> memory_;
   std::map<int64_t, SessionSequence> sequences_;
 };
+
+/// Returns the NOT_FOUND of actions on a sequence that does not exist.
+absl::Status NoSuchSequence(int64_t number);
 
 /// Reserves room for `tokens` more tokens in each cache, or in none; no cache loses tokens.
 /// RESOURCE_EXHAUSTED as KvCache::Reserve.

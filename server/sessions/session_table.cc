@@ -124,6 +124,18 @@ bool SessionTable::EvictPrefixFor(const std::string& account) {
   });
 }
 
+absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<KvCache>& caches,
+                                      int64_t tokens, MayEndParked may_end_parked) {
+  const bool could_fit = CacheBytesWith(caches, tokens) <= memory(account)->max_bytes();
+  absl::Status reserved = ReserveTokens(caches, tokens);
+  while (could_fit && absl::IsResourceExhausted(reserved) &&
+         (EvictPrefixFor(account) ||
+          (may_end_parked == MayEndParked::kYes && EndOneParkedFor(account)))) {
+    reserved = ReserveTokens(caches, tokens);
+  }
+  return reserved;
+}
+
 bool SessionTable::EndOneParked(const std::string& account,
                                 absl::FunctionRef<int64_t(const std::string&)> bytes_of) {
   Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back

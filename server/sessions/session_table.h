@@ -40,6 +40,9 @@ struct SessionStatistics {
   int64_t max_cache_bytes = 0;
 };
 
+/// Whether parked sessions may be ended to make room.
+enum class MayEndParked { kNo, kYes };
+
 /// All sessions. Thread-safe.
 class SessionTable {
  public:
@@ -101,6 +104,12 @@ class SessionTable {
   /// Makes room in the memory: of the parked sessions of the account and of accounts that have more
   /// memory, ends the one whose time is over first. Returns false when there is none.
   bool EndOneParkedFor(const std::string& account);
+  /// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
+  /// nobody uses, and then by ending parked sessions if it may. RESOURCE_EXHAUSTED as
+  /// ReserveTokens, after which nothing is reserved. Evicts and ends nothing for what could never
+  /// fit.
+  absl::Status ReserveFor(const std::string& account, std::vector<KvCache>& caches, int64_t tokens,
+                          MayEndParked may_end_parked);
   /// Returns 128 random bits in hexadecimal.
   static std::string MakeToken();
 

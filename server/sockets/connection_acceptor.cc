@@ -139,7 +139,7 @@ void ConnectionAcceptor::Run() {
         succeeded = Accept(listeners_[i]);
       }).IgnoreError();
       if (!succeeded) {
-        poll(waits.data(), 1, static_cast<int>(kPauseWithoutFiles.count()));
+        poll(waits.data(), 1, static_cast<int>(kPauseAfterFailure.count()));
       }
     }
   }
@@ -156,7 +156,7 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
     }
     PassOrHold({listener.get(), std::move(accepted.connection), PeerOfConnection(connection)});
   }
-  return !accepted.is_out_of_files;
+  return !accepted.has_failed;
 }
 
 void ConnectionAcceptor::PassOrHold(Waiting accepted) {

@@ -34,11 +34,12 @@ struct Accepted {
   /// The connection, whose reads and writes do not block. Its number is negative if no connection
   /// was waiting, or if it has ended meanwhile.
   FileDescriptor connection;
-  /// True if the system could not open a file. The connection keeps waiting, so the caller pauses
-  /// for kPauseWithoutFiles before the next attempt.
-  bool is_out_of_files = false;
+  /// True if the system could not accept it, in most cases for lack of file descriptors or memory.
+  /// The connection keeps waiting, so the caller pauses for kPauseAfterFailure before the next
+  /// attempt.
+  bool has_failed = false;
 };
-inline constexpr std::chrono::milliseconds kPauseWithoutFiles{200};
+inline constexpr std::chrono::milliseconds kPauseAfterFailure{200};
 
 /// Accepts one connection of a socket that does not block. Thread-safe.
 Accepted AcceptConnection(const FileDescriptor& listener);

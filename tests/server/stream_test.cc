@@ -70,6 +70,23 @@ class StreamTest : public ::testing::Test {
   AttendClient client_{server_.NewChannel()};
 };
 
+// A stage that exceeds a message by one row must not end in a message of one row.
+TEST_F(StreamTest, BlocksOfAStageAreOfOneSize) {
+  struct Case {
+    int64_t heads;
+    size_t messages;
+  };
+  // Rows of 4, 8, 16 and 32 KiB, of which a stage has 256, 128, 64 and 64.
+  for (const auto& [heads, messages] : {Case{16, 2}, Case{32, 4}, Case{64, 8}, Case{128, 16}}) {
+    const Tensor rows = SeededTensor(1, Dtype::kF32, {512, heads, 64});
+    const v1::AttendRequest request = QkvRequest(rows, SeededTensor(2, Dtype::kF32, {8, heads, 64}),
+                                                 SeededTensor(3, Dtype::kF32, {8, heads, 64}));
+    const Assembled streamed = Stream(request);
+    EXPECT_EQ(streamed.num_messages, messages + 1) << heads << " heads";
+    EXPECT_EQ(streamed.rows.at(0), Whole(request).output().data());
+  }
+}
+
 TEST_F(StreamTest, HasTheBitsOfTheWholeAnswer) {
   for (const bool causal : {false, true}) {
     v1::AttendRequest request =

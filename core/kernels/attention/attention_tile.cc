@@ -59,7 +59,7 @@ class AttentionTile {
   const TileProducts products_;
   const TileLogits logits_;
   // The key tiles that are computed now.
-  KeyTile key_tiles_[kMostTilesAhead];
+  KeyTile key_tiles_[kFewRowTilesAtOnce];
   // Over the keys of the section so far: of each row, the maximum of its scores and the sum of its
   // probabilities. The accumulator has the sums of values.
   bool is_first_ = true;  // no key was taken
@@ -107,7 +107,7 @@ void AttentionTile::AttendToSection(int64_t section) {
   is_first_ = true;
   const KeyRange& any = row_keys_.any;
   const int64_t end = std::min(any.end, (section + 1) * kKeySection);
-  const int64_t step = setup_.tiles_ahead * kKeyTile;
+  const int64_t step = setup_.tiles_at_once * kKeyTile;
   int64_t key = std::max(any.begin / kKeyTile * kKeyTile, section * kKeySection);
   for (; key < end; key += step) {
     AttendTo(key, std::min(key + step, end));
@@ -125,7 +125,7 @@ KeyTile& AttentionTile::BeginKeyTile(int64_t index, int64_t first_key) {
   return keys;
 }
 
-/// Takes the key tiles from `first_key` up to `end_key`, at most tiles_ahead.
+/// Takes the key tiles from `first_key` up to `end_key`, at most tiles_at_once.
 void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
   int64_t count = 0;
   for (int64_t key = first_key; key < end_key; key += kKeyTile, ++count) {

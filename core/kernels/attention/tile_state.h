@@ -53,15 +53,15 @@ struct TileSetup {
   int64_t element_bytes;  // of the compute type
   bool has_few_rows;      // few-row products, instead of matrix products
   KeyOperands operands;
-  /// Key tiles that are scored before the first of their values is read, so that memory is read in
-  /// long contiguous parts.
-  int64_t tiles_ahead;
+  /// The number of key tiles that are scored before the first of their values is read, so that
+  /// memory is read in long contiguous parts.
+  int64_t tiles_at_once;
   bool shapes_logits;  // the scores need the logits kernel before softmax
   float scale_log2e;   // score * scale_log2e is the exponent of 2
 };
 
-/// The largest TileSetup::tiles_ahead.
-inline constexpr int64_t kMostTilesAhead = kQueryTile / kFewRows;
+/// TileSetup::tiles_at_once of up to kFewRows rows, whose scores have room in those of kQueryTile.
+inline constexpr int64_t kFewRowTilesAtOnce = kQueryTile / kFewRows;
 
 /// Returns whether the tile needs TileMemory::expanded. Nothing is converted with KeyOperands other
 /// than kExpanded.

@@ -17,8 +17,8 @@ void DuplexCall::Send(const grpc::ByteBuffer& message, std::optional<RequestReco
   Outgoing outgoing = {message, std::move(ended), steady_clock::now()};
   const absl::Status queued = ContainVoid("sending an answer", [&] {
     MutexLock lock(mutex_);
-    unsent_ += outgoing.ended.has_value() ? 1 : 0;
     queue_.push_back(std::move(outgoing));
+    unsent_ += queue_.back().ended.has_value() ? 1 : 0;
     unsent_bytes_ += static_cast<int64_t>(message.Length());
     last_activity_ = steady_clock::now();
   });
@@ -87,9 +87,10 @@ void DuplexCall::DropQueue() {
   {
     MutexLock lock(mutex_);
     dropped.swap(queue_);
-    unsent_bytes_ = 0;
-    unsent_ -= static_cast<int>(std::ranges::count_if(
-        dropped, [](const Outgoing& outgoing) { return outgoing.ended.has_value(); }));
+    for (const Outgoing& outgoing : dropped) {
+      unsent_bytes_ -= static_cast<int64_t>(outgoing.bytes.Length());
+      unsent_ -= outgoing.ended.has_value() ? 1 : 0;
+    }
   }
   for (Outgoing& outgoing : dropped) {
     EndRequest(outgoing, /*is_sent=*/false);

@@ -166,13 +166,9 @@ void DuplexCall::Take(const grpc::ByteBuffer& message) {
     held_.reset();
     TakeNow(message, arrival);
   };
-  const bool is_small = planning_cost_ <= kSmallPlanBytes;
-  const absl::Status given = ContainVoid("the request", [&] {
-    if (!is_small) {
-      RunOnSideThread(planning_cost_, take);
-    }
-  });
-  if (is_small || !given.ok()) {
+  if (planning_cost_ > kSmallPlanBytes) {
+    RunOnSideThread(planning_cost_, take);
+  } else {
     take();
   }
 }
@@ -224,15 +220,9 @@ void DuplexCall::EndRead() {
   Advance();
 }
 
-void DuplexCall::RunOnSideThread(int64_t cost, const std::function<void()>& run) {
-  const absl::Status status = ContainVoid("the request", [&] {
-    environment_.executor.side().Run({.owner = OwnerOf(context_, metadata_),
-                                      .cost = cost,
-                                      .run = [self = shared_from_this(), run] { run(); }});
-  });
-  if (!status.ok()) {
-    run();
-  }
+void DuplexCall::GiveToSideThread(int64_t cost, std::function<void()> run) {
+  environment_.executor.side().Run(
+      {.owner = OwnerOf(context_, metadata_), .cost = cost, .run = std::move(run)});
 }
 
 PlanCaller DuplexCall::AsPlanCaller() {

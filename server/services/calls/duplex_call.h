@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "core/runtime/contain.h"
 #include "core/runtime/mutex.h"
 #include "server/services/calls/attend_call.h"
 #include "server/services/calls/cancellation.h"
@@ -38,7 +39,15 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   std::function<void()> GiveUp();
   /// Runs long work on a side thread; without memory for that, on this thread. REQUIRES: a request
   /// is running until `run` has begun; `run` does not throw.
-  void RunOnSideThread(int64_t cost, const std::function<void()>& run);
+  template <typename Run>
+  void RunOnSideThread(int64_t cost, const Run& run) {
+    const absl::Status given = ContainVoid("the request", [&] {
+      GiveToSideThread(cost, [self = shared_from_this(), run] { run(); });
+    });
+    if (!given.ok()) {
+      run();
+    }
+  }
 
  protected:
   /// `rpc` is a literal, which errors, log and metrics use.
@@ -113,6 +122,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   grpc::ServerContext context_;
 
  private:
+  void GiveToSideThread(int64_t cost, std::function<void()> run);
   struct Outgoing {
     grpc::ByteBuffer bytes;
     std::optional<RequestRecord> ended;

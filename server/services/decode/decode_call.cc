@@ -133,18 +133,18 @@ void DecodeCall::RunAction(const ActionPointer& action, SessionSequence& sequenc
     return request.has_step() ? BeginStep(action, sequence) : session_.Change(request, sequence);
   });
   if (request.has_step() && !status.ok()) {
-    FailStep(action, sequence, status);
+    FailStep(action, status);
   } else if (!request.has_step()) {
     Answer(action, status);
     Proceed(request.sequence());
   }
 }
 
-void DecodeCall::FailStep(const ActionPointer& action, SessionSequence& sequence,
-                          const absl::Status& status) {
-  TruncateTokens(sequence, sequence.length).IgnoreError();  // gives back what was reserved
+void DecodeCall::FailStep(const ActionPointer& action, const absl::Status& status) {
+  const int64_t number = action->request.message.sequence();
+  session_.EndStep(number, /*has_succeeded=*/false, 0);
   Answer(action, status);
-  Proceed(action->request.message.sequence());
+  Proceed(number);
 }
 
 absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
@@ -174,7 +174,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
     const absl::Status status =
         Contain(kWork, [&] { return SubmitStep(action, sequence, std::move(*plan)); });
     if (!status.ok()) {
-      FailStep(action, sequence, status);
+      FailStep(action, status);
     }
   };
   RunOnSideThread(moved, submit);
@@ -275,22 +275,18 @@ void DecodeCall::Proceed(int64_t number) {
   if (next.action == nullptr) {
     return;
   }
-  const auto carry = [this, next] {
+  RunOnSideThread(next.action->record.request_bytes, [this, next] {
     const Hold hold(*this);
     RunAction(next.action, *next.sequence);
-  };
-  const absl::Status given =
-      ContainVoid(kWork, [&] { RunOnSideThread(next.action->record.request_bytes, carry); });
-  if (!given.ok()) {
-    carry();
-  }
+  });
 }
 
 void DecodeCall::Release(const ActionPointer& action) {
-  const std::list<ActionPointer> waiting = session_.Release(action->request.message.sequence());
+  const int64_t number = action->request.message.sequence();
+  const std::list<ActionPointer> waiting = session_.Release(number);
   Answer(action, absl::OkStatus());
-  for (const ActionPointer& late : waiting) {
-    Enter(late);
+  for (const ActionPointer& late : waiting) {  // meanwhile a fork may have the number
+    Answer(late, Contain(kWork, [&] { return NoSuchSequence(number); }));
   }
 }
 

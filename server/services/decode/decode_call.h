@@ -48,7 +48,7 @@ class DecodeCall final : public DuplexCall {
   /// Submits a step. If OK, OnStepDone will be called.
   absl::Status SubmitStep(const ActionPointer& action, SessionSequence& sequence, AttendPlan plan);
   /// Answers a step that was not submitted.
-  void FailStep(const ActionPointer& action, SessionSequence& sequence, const absl::Status& status);
+  void FailStep(const ActionPointer& action, const absl::Status& status);
   absl::StatusOr<AttendPlan> PlanOnAccount(const DecodeAction& action, SessionSequence& sequence);
   /// Answers a step that was computed, or has failed.
   void OnStepDone(const ActionPointer& action, const AttendReply& reply, const absl::Status& status,

@@ -9,14 +9,9 @@ namespace attention {
 void StepSink::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,
                       const BatchStats& stats) {
   if (status.ok() && reply->message_bytes() > kSmallReplyBytes) {
-    const auto finish = [self = shared_from_this(), reply, stats] {
+    call_->RunOnSideThread(reply->message_bytes(), [self = shared_from_this(), reply, stats] {
       self->done_(*reply, absl::OkStatus(), stats);
-    };
-    const absl::Status given = ContainVoid(
-        "answering the step", [&] { call_->RunOnSideThread(reply->message_bytes(), finish); });
-    if (!given.ok()) {
-      finish();
-    }
+    });
     return;
   }
   if (!status.ok() || !is_search_) {

@@ -203,14 +203,7 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
     MutexLock lock(mutex_);
     account = place_->account();
   }
-  absl::Status reserved = ReserveTokens(sequence.caches, tokens);
-  const bool could_fit =
-      CacheBytesWith(sequence.caches, tokens) <= table_.memory(account)->max_bytes();
-  while (could_fit && absl::IsResourceExhausted(reserved) &&
-         (table_.EvictPrefixFor(account) || table_.EndOneParkedFor(account))) {
-    reserved = ReserveTokens(sequence.caches, tokens);
-  }
-  return reserved;
+  return table_.ReserveFor(account, sequence.caches, tokens, MayEndParked::kYes);
 }
 
 void StreamSession::EndStep(int64_t number, bool has_succeeded, int64_t tokens) {

@@ -123,8 +123,9 @@ bool TakePages(AttendPlan& plan) {
     Prefix found = prefix.table->prefixes().Take(taken.hold);
     taken.caches = std::move(found.caches);
     taken.hidden = std::move(found.hidden);
-    if (!ReserveByEviction(*prefix.table, prefix.owner.account, taken.caches,
-                           plan.sequences[i].query.rows - taken.length)) {
+    const int64_t rows = plan.sequences[i].query.rows - taken.length;
+    if (!prefix.table->ReserveFor(prefix.owner.account, taken.caches, rows, MayEndParked::kNo)
+             .ok()) {
       return false;
     }
   }
@@ -135,16 +136,6 @@ void ForgoPrefixes(AttendPlan& plan) {
   for (TakenPrefix& taken : plan.prefix.taken) {
     taken = TakenPrefix();
   }
-}
-
-bool ReserveByEviction(SessionTable& table, const std::string& account,
-                       std::vector<KvCache>& caches, int64_t tokens) {
-  const bool could_fit = CacheBytesWith(caches, tokens) <= table.memory(account)->max_bytes();
-  bool is_reserved = ReserveTokens(caches, tokens).ok();
-  while (!is_reserved && could_fit && table.EvictPrefixFor(account)) {
-    is_reserved = ReserveTokens(caches, tokens).ok();
-  }
-  return is_reserved;
 }
 
 }  // namespace attention

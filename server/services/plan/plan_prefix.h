@@ -28,10 +28,4 @@ bool TakePages(AttendPlan& plan);
 /// Changes the plan to one that takes nothing from the prefix cache. Does not throw.
 void ForgoPrefixes(AttendPlan& plan);
 
-/// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
-/// nobody uses. Returns false, and reserves nothing, when there is none. Evicts nothing for what
-/// could never fit.
-bool ReserveByEviction(SessionTable& table, const std::string& account,
-                       std::vector<KvCache>& caches, int64_t tokens);
-
 }  // namespace attention

@@ -20,7 +20,7 @@ namespace attention {
 /// The parts of an answer besides its output, in the order in which they are streamed.
 enum class ScoreKind { kWeights, kLogSumExp, kTopWeights, kLayerWeights };
 
-/// The names of weights, log-sum-exp and keys.
+/// The bytes of a table's element: a weight or a log-sum-exp (f32), or the number of a key (int32).
 inline constexpr size_t kTableElementBytes = 4;
 
 /// A table of one sequence: [num_heads, rows, row_elements] of 4 bytes each.

@@ -21,7 +21,7 @@ std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens) {
   for (const KvCacheShape& shape : prefix.shapes) {
     caches.push_back(*KvCache::Create(shape, memory));
   }
-  if (!ReserveByEviction(table, prefix.owner.account, caches, tokens)) {
+  if (!table.ReserveFor(prefix.owner.account, caches, tokens, MayEndParked::kNo).ok()) {
     caches.clear();
   }
   return caches;

@@ -6,12 +6,13 @@
 namespace attention {
 namespace {
 
-// The maximum size of a row block. It leaves room for the fields around the rows, so that the
-// message too is at most 1 MiB.
-constexpr size_t kMaxBlockBytes = (size_t{1} << 20) - 256;
+// The fields of a message around its rows take less.
+constexpr int64_t kFieldBytes = 256;
 
+// Returns the number of rows with which a message has at most kRowBlockBytes and one row.
 int64_t RowsPerBlock(size_t row_bytes) {
-  return static_cast<int64_t>(std::max<size_t>(1, kMaxBlockBytes / std::max<size_t>(1, row_bytes)));
+  const auto bytes = static_cast<int64_t>(std::max<size_t>(1, row_bytes));
+  return (kRowBlockBytes + bytes - kFieldBytes) / bytes;
 }
 
 // The memory of a token in a message besides its text: an id, tags and a length.
@@ -21,7 +22,9 @@ constexpr size_t kTokenBytes = 16;
 
 std::vector<RowRange> SplitRows(const AttendReply& reply, const RowRange& rows) {
   std::vector<RowRange> blocks;
-  const int64_t step = RowsPerBlock(reply.RowBytes());
+  const int64_t most = RowsPerBlock(reply.RowBytes());
+  const int64_t count = (rows.rows + most - 1) / most;
+  const int64_t step = count == 0 ? 1 : (rows.rows + count - 1) / count;  // of nearly equal blocks
   for (int64_t done = 0; done < rows.rows; done += step) {
     blocks.push_back({rows.sequence, rows.first_row + done, std::min(step, rows.rows - done)});
   }
@@ -56,7 +59,7 @@ std::optional<TokenRange> NextTokens(const AttendReply& reply, const TokenRange&
     size_t bytes = 0;
     for (int64_t i = next.first_token; i < std::ssize(tokens); ++i) {
       bytes += tokens[i].size() + kTokenBytes;
-      if (bytes > kMaxBlockBytes && next.count > 0) {
+      if (bytes > kRowBlockBytes - kFieldBytes && next.count > 0) {
         break;
       }
       ++next.count;

@@ -34,7 +34,8 @@ struct ReplyPart {
   bool empty() const { return !tokens.has_value() && !rows.has_value() && !scores.has_value(); }
 };
 
-/// Divides `rows` into row blocks that fit a streamed message: at most 1 MiB, or one row.
+/// Divides `rows` into row blocks of nearly equal size that fit a streamed message: at most 1 MiB
+/// plus one row.
 std::vector<RowRange> SplitRows(const AttendReply& reply, const RowRange& rows);
 /// Returns the range that follows `last`; the first follows ScoreRange(); null at the end.
 std::optional<ScoreRange> NextScores(const AttendReply& reply, const ScoreRange& last);

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "core/kernels/gemm/gemm.h"
 #include "gmock/gmock.h"
+#include "server/scheduling/reply_budget.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/failures/injection.h"
 #include "tests/server/models/admin_client.h"
@@ -135,6 +136,41 @@ v1::AttendRequest LayerRequest() { return DemoRequest(SeededTensor(1, Dtype::kF3
 
 TEST_F(FailureTest, AllocationsOfBareAttention) {
   FailEach(Resource::kHeap, [&] { return Attend(BareRequest()); });
+}
+
+/// Its inflated bytes count in the queue before there is a job.
+TEST_F(FailureTest, AllocationsOfACompressedRequest) {
+  const auto stub = v1::AttentionService::NewStub(server_.NewChannel());
+  FailEach(Resource::kHeap, [&] {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    v1::AttendResponse response;
+    const grpc::Status status = stub->Attend(&context, BareRequest(), &response);
+    return OutcomeOf(status, response.output().data());
+  });
+}
+
+TEST(ReplyFailureTest, EachOverdueReplyIsGivenUpOnce) {
+  for (int64_t n = 1; n < 10; ++n) {
+    ReplyBudget budget(100, std::chrono::seconds(1));
+    const TimePoint start = TimePoint() + std::chrono::hours(1);
+    std::vector<std::shared_ptr<HeldReply>> parts;
+    int given_up = 0;
+    for (int i = 0; i < 3; ++i) {
+      parts.push_back(budget.Take("", 10, [&given_up] { ++given_up; }, start));
+      parts.back()->SetComputed(start);
+    }
+    SpareThisThread(false);
+    FailNth(Resource::kHeap, n);
+    try {
+      budget.GiveUpOverdue(start + std::chrono::seconds(2));
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(given_up, 0);
+    }
+    StopFailing();
+    budget.GiveUpOverdue(start + std::chrono::seconds(2));
+    EXPECT_EQ(given_up, 3) << n;
+  }
 }
 
 TEST_F(FailureTest, AllocationsOfALayer) {

@@ -95,8 +95,8 @@ bool StopFailing() {
   return !heap_is_left && !mapping_is_left;
 }
 
-void SpareThisThread() {
-  is_spared = true;
+void SpareThisThread(bool spares) {
+  is_spared = spares;
   IsOfOthers();  // the first look loads the unwinder
 }
 

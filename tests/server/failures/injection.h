@@ -16,7 +16,7 @@ enum class Resource { kHeap, kMapping };
 void FailNth(Resource resource, int64_t n);
 /// Ends that. Whether the n-th request came.
 bool StopFailing();
-/// Requests of this thread, the client's, never fail and do not count.
-void SpareThisThread();
+/// Sets whether requests of this thread, such as the client's, never fail and do not count.
+void SpareThisThread(bool spares = true);
 
 }  // namespace attention

@@ -52,6 +52,30 @@ TEST(SpeedEstimateTest, DoesNotTakeTheBeginOfSmallBatchesForWork) {
   EXPECT_NEAR(static_cast<double>(prompt.alone_ns), 1'570'000, 10);
 }
 
+// Steps of a large model wait for its weights, however many operations they have: a line through
+// them would expect 10 s for a prompt of 0.5 s.
+TEST(SpeedEstimateTest, StepsDoNotMakePromptsLong) {
+  Begun speed;
+  for (int i = 0; i < 200; ++i) {
+    const double flops = 4e9 * (1 + 0.1 * (i % 5));
+    speed.Observe(kKey, flops, 20'000'000 + (i % 3 == 0 ? 500'000 : 0));
+  }
+  const double prompt = 2e12;
+  const double guess = prompt / 100 / 2;
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 4e9).alone_ns), 20'000'000, 5'000'000);
+  EXPECT_LT(static_cast<double>(speed.Estimate(kKey, prompt).alone_ns), guess + 50'000'000);
+  EXPECT_GT(static_cast<double>(speed.Estimate(kKey, prompt).alone_ns), guess / 2);
+}
+
+TEST(SpeedEstimateTest, LargeBatchesAreRememberedBesideSmallOnes) {
+  Begun speed;
+  for (int i = 0; i < 40; ++i) {
+    const double flops = i % 8 == 0 ? 1e11 : 1e9;
+    speed.Observe(kKey, flops, static_cast<int64_t>(1'000'000 + flops * 0.02));
+  }
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 1e11).alone_ns), 2'001'000'000, 100'000'000);
+}
+
 TEST(SpeedEstimateTest, ABatchWithoutOperationsTeachesNothing) {
   Begun speed;
   speed.Observe(kKey, 1e9, 30'000'000);
