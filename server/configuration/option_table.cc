@@ -158,8 +158,10 @@ OptionSection Scheduling() {
            "On a machine of several NUMA nodes, auto pins compute threads to nodes and takes the "
            "memory of weights and sessions from all nodes in turn; copies gives each node a copy "
            "of the weights; off leaves both to the system"),
-       IntegerOption("max-batch-tokens", &ServerOptions::max_batch_tokens, kAtLeastOne,
-                     "Maximum rows of one batch; a larger request is computed alone"),
+       IntegerOption(
+           "max-batch-tokens", &ServerOptions::max_batch_tokens, kAtLeastOne,
+           "Maximum rows of one batch; a larger request is computed alone. A batch is also full "
+           "with 2e9 operations for each thread, unless it has at most 64 rows of a model"),
        IntegerOption("max-batch-delay-us", &ServerOptions::max_batch_delay_us, {0, 1'000'000},
                      "Microseconds that a request waits for others while the threads are idle"),
        DurationOption("stall-timeout", &ServerOptions::stall_timeout,

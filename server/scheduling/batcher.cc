@@ -29,6 +29,26 @@ void FinishAbandonedJob(Job& job, TimePoint now) {
 
 }  // namespace
 
+Priority HighestOf(const Batch& batch) {
+  Priority highest = Priority::kLow;
+  for (const std::shared_ptr<Job>& job : batch.jobs) {
+    highest = std::min(highest, job->description().request_class.priority);
+  }
+  return highest;
+}
+
+namespace {
+
+// Returns whether the job should wait for the batch after `running`, in which several jobs share a
+// model's weights: it would read them again for a few rows. A higher priority does not wait.
+bool WaitsToShare(const JobDescription& job, const Batch& running) {
+  return job.key.model != nullptr && running.jobs.size() > 1 &&
+         job.key == running.jobs.front()->description().key &&
+         job.request_class.priority >= HighestOf(running);
+}
+
+}  // namespace
+
 /// Selects the jobs of one batch. Jobs without a waiting caller are taken too, which frees their
 /// room in the queue.
 class Batcher::Selection {
@@ -61,8 +81,10 @@ class Batcher::Selection {
     return std::max<int64_t>(1, description.tokens);
   }
   bool Fits(const JobDescription& description) const {
-    return tokens_ + TokensOf(description) <= limits_.max_tokens &&
-           flops_ + description.flops <= limits_.max_flops &&
+    const int64_t tokens = tokens_ + TokensOf(description);
+    const bool shares_weights = description.key.model != nullptr && tokens <= limits_.shared_rows;
+    return tokens <= limits_.max_tokens &&
+           (shares_weights || flops_ + description.flops <= limits_.max_flops) &&
            cache_bytes_ + description.cache_bytes <= limits_.max_cache_bytes;
   }
 
@@ -127,22 +149,23 @@ Batch Batcher::Next() {
   }
 }
 
-Batch Batcher::NextBefore(double position, bool allows_long) {
+Batch Batcher::NextBefore(double position, bool allows_long, const Batch& running) {
   Selection selection(limits_, clock_);
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     return standing.finish <= position &&
-           (allows_long || job.description().flops <= limits_.max_flops) && selection.Takes(job);
+           (allows_long || job.description().flops <= limits_.max_flops) &&
+           !WaitsToShare(job.description(), running) && selection.Takes(job);
   }));
 }
 
-Batch Batcher::NextShort(int64_t max_ns, Priority priority) {
+Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
   Selection selection(limits_, clock_);
   int64_t taken_ns = 0;
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     const bool is_short = taken_ns + standing.added_ns <= max_ns &&
-                          job.description().request_class.priority <= priority &&
+                          job.description().request_class.priority <= HighestOf(running) &&
                           job.description().flops <= limits_.max_flops;
-    if (!is_short || !selection.Takes(job)) {
+    if (!is_short || WaitsToShare(job.description(), running) || !selection.Takes(job)) {
       return false;
     }
     taken_ns += standing.added_ns;

@@ -18,7 +18,7 @@ struct Batch {
   int64_t sequences = 0;
   int64_t tokens = 0;
   double flops = 0;
-  /// True for a single job beyond the limits. Other jobs may pass it.
+  /// True for a batch of more than BatchLimits::max_flops. Other jobs may pass it.
   bool is_long = false;
   /// The time when the batch was formed.
   TimePoint start;
@@ -29,16 +29,22 @@ struct Batch {
 struct BatchLimits {
   /// The maximum number of query rows. A job that has more is computed alone.
   int64_t max_tokens = 4096;
-  /// The maximum number of floating point operations for each thread; a job that has more is
-  /// computed alone. All requests of a batch wait for its end, and a larger batch is not much more
-  /// efficient.
+  /// The maximum number of floating point operations for each thread, since all requests of a batch
+  /// wait for its end. A job that has more is computed alone, unless it shares weights.
   double max_flops = 2e9;
+  /// The number of rows that may share one reading of a model's weights, whatever their operations:
+  /// those of a row tile (core/kernels/linear). The weights of a large stack take longer to read
+  /// than to multiply with a few rows.
+  int64_t shared_rows = 64;
   /// The maximum memory of caches that the jobs take (JobDescription::cache_bytes), unless the
   /// batch is one job.
   int64_t max_cache_bytes = std::numeric_limits<int64_t>::max();
   /// The time that a job waits for others when the executor is free.
   std::chrono::nanoseconds max_delay{0};
 };
+
+/// Returns the highest priority of the batch's jobs.
+Priority HighestOf(const Batch& batch);
 
 class Batcher {
  public:
@@ -58,16 +64,18 @@ class Batcher {
   /// thread.
   Batch Next();
 
-  /// Forms a batch of the waiting jobs that would be done by `position` in the queue's order. The
-  /// running batch lets them pass when it has reached that position. With `allows_long` false, long
-  /// jobs are left out. The batch has no jobs when there are none. Called by the thread that calls
-  /// Next.
-  Batch NextBefore(double position, bool allows_long);
+  /// Forms a batch of the waiting jobs that pass `running`, since they would be done by `position`
+  /// in the queue's order, which it has reached. With `allows_long` false, long jobs are left out.
+  /// When several jobs of `running` share a model's weights, further jobs of its key wait for the
+  /// next batch unless their priority is higher. The batch has no jobs when there are none. Called
+  /// by the thread that calls Next.
+  Batch NextBefore(double position, bool allows_long, const Batch& running);
 
-  /// Forms a batch of the waiting jobs of `priority` or higher that take at most `max_ns` each by
-  /// estimate, and at most `max_ns` together. The batch has no jobs when there are none. Called by
-  /// the thread that calls Next.
-  Batch NextShort(int64_t max_ns, Priority priority);
+  /// Forms a batch of the waiting jobs that take at most `max_ns` each by estimate, and at most
+  /// `max_ns` together, with the priority of `running` or a higher one. Jobs that could share
+  /// weights wait as above. The batch has no jobs when there are none. Called by the thread that
+  /// calls Next.
+  Batch NextShort(int64_t max_ns, const Batch& running);
 
   /// Finishes the jobs that no caller waits for, wherever they stand in the queue. Called by the
   /// thread that calls Next.

@@ -25,14 +25,6 @@ constexpr int64_t kReplyRetryMs = 100;
 // Two, so that one is free while the other has a long step.
 constexpr int kSideThreads = 2;
 
-Priority HighestOf(const Batch& batch) {
-  Priority highest = Priority::kLow;
-  for (const std::shared_ptr<Job>& job : batch.jobs) {
-    highest = std::min(highest, job->description().request_class.priority);
-  }
-  return highest;
-}
-
 }  // namespace
 
 Executor::Executor(const ExecutorOptions& options)
@@ -205,17 +197,18 @@ void Executor::RunAt(size_t level, const Batch& batch) {
 
 bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns) {
   batcher_.FinishAbandoned();
-  const Priority priority = HighestOf(long_batch);
   if (long_batch.is_long) {
-    const double position = long_batch.position + static_cast<double>(used_ns) / ShareOf(priority);
+    const double position =
+        long_batch.position + static_cast<double>(used_ns) / ShareOf(HighestOf(long_batch));
     queue_.SetPosition(position);
-    const Batch earlier = batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels);
+    const Batch earlier =
+        batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels, long_batch);
     if (!earlier.jobs.empty()) {
       RunAt(level, earlier);
       return true;
     }
   }
-  const Batch passing = batcher_.NextShort(kShortNs, priority);
+  const Batch passing = batcher_.NextShort(kShortNs, long_batch);
   if (!passing.jobs.empty()) {
     RunAt(level, passing);
   }

@@ -24,7 +24,7 @@ class BatcherTest : public ::testing::Test {
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
   std::vector<std::shared_ptr<Job>> requeued_;
   Batcher batcher_{queue_,
-                   {.max_tokens = 10, .max_flops = 500, .max_cache_bytes = 1000},
+                   {.max_tokens = 10, .max_flops = 500, .shared_rows = 6, .max_cache_bytes = 1000},
                    /*num_threads=*/2,
                    [this] { return now_; },
                    [this](std::shared_ptr<Job> job) { requeued_.push_back(std::move(job)); }};
@@ -81,6 +81,43 @@ TEST_F(BatcherTest, ComputesALargerJobAlone) {
   const Batch second = batcher_.Next();
   EXPECT_THAT(second.jobs, ElementsAre(small));
   EXPECT_FALSE(second.is_long);
+}
+
+// Only the key tells it: the jobs compute attention without weights.
+const Model* const kModel = reinterpret_cast<const Model*>(0x1000);
+
+TEST_F(BatcherTest, FewRowsOfAModelShareItsWeightsWhateverTheirOperations) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int i = 0; i < 5; ++i) {
+    jobs.push_back(Push({.lengths = {2}, .model = kModel, .flops = 2000}));
+  }
+  const Batch first = batcher_.Next();
+  EXPECT_THAT(first.jobs, ElementsAre(jobs[0], jobs[1], jobs[2])) << "six rows";
+  EXPECT_TRUE(first.is_long);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(jobs[3], jobs[4]));
+}
+
+TEST_F(BatcherTest, WithoutWeightsOperationsDecideAlone) {
+  const auto first = Push({.lengths = {2}, .flops = 600});
+  const auto second = Push({.lengths = {2}, .flops = 600});
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(second));
+}
+
+TEST_F(BatcherTest, WhatCouldShareTheWeightsDoesNotPass) {
+  const auto make = [](Priority priority) {
+    return FakeJobSpec{.model = kModel, .size_bytes = 10, .request_class = {.priority = priority}};
+  };
+  const Batch one = {.jobs = {FakeJob::Make(make(Priority::kNormal))}};
+  const Batch several = {.jobs = {one.jobs[0], FakeJob::Make(make(Priority::kNormal))}};
+  const auto same = Push(make(Priority::kNormal));
+  EXPECT_THAT(batcher_.NextShort(50, several).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextBefore(1000, true, several).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextShort(50, one).jobs, ElementsAre(same));
+  const auto high = Push(make(Priority::kHigh));
+  const auto other = Push({.size_bytes = 10});
+  EXPECT_THAT(batcher_.NextShort(50, several).jobs, ElementsAre(high));
+  EXPECT_THAT(batcher_.NextShort(50, several).jobs, ElementsAre(other));
 }
 
 TEST_F(BatcherTest, FinishesExpiredJobsInsteadOfComputingThem) {
@@ -148,25 +185,29 @@ TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {
   const auto is_low = Push({.size_bytes = 10, .request_class = {.priority = Priority::kLow}});
   const auto also_short = Push({.size_bytes = 30});
   const auto one_too_many = Push({.size_bytes = 10});
-  EXPECT_THAT(batcher_.NextShort(50, Priority::kNormal).jobs, ElementsAre(is_short, also_short));
-  EXPECT_THAT(batcher_.NextShort(5, Priority::kNormal).jobs, IsEmpty());
+  const Batch running = {.jobs = {FakeJob::Make()}};
+  EXPECT_THAT(batcher_.NextShort(50, running).jobs, ElementsAre(is_short, also_short));
+  EXPECT_THAT(batcher_.NextShort(5, running).jobs, IsEmpty());
   EXPECT_EQ(batcher_.Next().jobs.size(), 2);
 }
 
 TEST_F(BatcherTest, ThoseThatWouldBeDoneByAPositionPassInOrder) {
+  const Batch running = {.jobs = {FakeJob::Make()}};
   const auto low = Push({.size_bytes = 20, .request_class = {.priority = Priority::kLow}});
   const auto normal = Push({.size_bytes = 50});
   const auto high = Push({.size_bytes = 100, .request_class = {.priority = Priority::kHigh}});
-  EXPECT_THAT(batcher_.NextBefore(0.5, true).jobs, IsEmpty());
-  EXPECT_THAT(batcher_.NextBefore(1, true).jobs, ElementsAre(high));
-  EXPECT_THAT(batcher_.NextBefore(19, true).jobs, ElementsAre(normal)) << "not the low one";
-  EXPECT_THAT(batcher_.NextBefore(20, true).jobs, ElementsAre(low));
+  EXPECT_THAT(batcher_.NextBefore(0.5, true, running).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextBefore(1, true, running).jobs, ElementsAre(high));
+  EXPECT_THAT(batcher_.NextBefore(19, true, running).jobs, ElementsAre(normal))
+      << "not the low one";
+  EXPECT_THAT(batcher_.NextBefore(20, true, running).jobs, ElementsAre(low));
 }
 
 TEST_F(BatcherTest, ALongOnePassesOnlyWhereItMay) {
+  const Batch running = {.jobs = {FakeJob::Make()}};
   const auto job = Push({.size_bytes = 20, .flops = 1001});
-  EXPECT_THAT(batcher_.NextBefore(20, false).jobs, IsEmpty());
-  EXPECT_THAT(batcher_.NextBefore(20, true).jobs, ElementsAre(job));
+  EXPECT_THAT(batcher_.NextBefore(20, false, running).jobs, IsEmpty());
+  EXPECT_THAT(batcher_.NextBefore(20, true, running).jobs, ElementsAre(job));
 }
 
 TEST_F(BatcherTest, WhatNobodyWaitsForLeavesTheQueueWhileAnotherRuns) {

@@ -18,6 +18,8 @@ namespace attention {
 
 struct FakeJobSpec {
   std::vector<int64_t> lengths = {4};
+  /// Of the key only: the job computes attention without weights.
+  const Model* model = nullptr;
   int64_t num_heads = 2;
   uint64_t seed = 1;
   int64_t size_bytes = 100;
@@ -103,7 +105,7 @@ class FakeJob final : public Job {
  private:
   static JobDescription Describe(const FakeJobSpec& spec) {
     JobDescription description;
-    description.key = {.model = nullptr,
+    description.key = {.model = spec.model,
                        .has_memory = true,
                        .num_heads = spec.num_heads,
                        .num_kv_heads = spec.num_heads,
