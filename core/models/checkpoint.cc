@@ -34,9 +34,11 @@ bool Fits(const Shape& shape, const Shape& wanted) {
       [](int64_t found, int64_t expected) { return expected < 0 || found == expected; });
 }
 
+/// Returns the dtype in which a tensor is read: F64 is rounded.
 absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
   switch (stored.dtype) {
     case StoredDtype::kF32:
+    case StoredDtype::kF64:
       return Dtype::kF32;
     case StoredDtype::kBf16:
       return Dtype::kBf16;
@@ -44,8 +46,19 @@ absl::StatusOr<Dtype> FloatDtype(const StoredDtypeInfo& stored) {
       return Dtype::kF16;
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("expected dtype F32, BF16 or F16, found ", stored.name));
+          absl::StrCat("expected dtype F32, BF16, F16 or F64, found ", stored.name));
   }
+}
+
+/// Rounds doubles, which may lie at any address.
+AlignedBuffer RoundToF32(const std::byte* doubles, size_t count) {
+  AlignedBuffer rounded(count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    double value;
+    std::memcpy(&value, doubles + i * sizeof(double), sizeof(double));
+    reinterpret_cast<float*>(rounded.data())[i] = static_cast<float>(value);
+  }
+  return rounded;
 }
 
 /// Returns the names of the tensors by file, as the index lists them.
@@ -165,8 +178,10 @@ absl::StatusOr<StoredTensor> Checkpoint::Take(const std::string& name, const Sha
     used_bytes_ += static_cast<int64_t>(size_bytes);
   }
   const std::byte* data = place->file->DataOf(entry);
-  if (reinterpret_cast<uintptr_t>(data) % SizeOf(*dtype) != 0) {
-    AlignedBuffer& copy = realigned_.emplace_back(size_bytes);
+  if (entry.dtype.dtype == StoredDtype::kF64) {
+    data = copies_.emplace_back(RoundToF32(data, size_bytes / sizeof(double))).data();
+  } else if (reinterpret_cast<uintptr_t>(data) % SizeOf(*dtype) != 0) {
+    AlignedBuffer& copy = copies_.emplace_back(size_bytes);
     std::memcpy(copy.data(), data, size_bytes);
     data = copy.data();
   }

@@ -56,7 +56,7 @@ class Checkpoint {
   std::string prefix_;
   std::vector<std::unique_ptr<MappedSafetensors>> files_;
   std::map<std::string, Place> places_;
-  std::vector<AlignedBuffer> realigned_;
+  std::vector<AlignedBuffer> copies_;  // of tensors that are misaligned, or F64
   int64_t used_bytes_ = 0;
 };
 

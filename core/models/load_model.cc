@@ -25,9 +25,26 @@ absl::Status AddTokenizer(const std::string& folder, ModelParts& state) {
   return absl::OkStatus();
 }
 
+/// Refuses weights that were stored quantized: their scales would not be applied.
+void RefuseQuantization(ModelConfig& config) {
+  if (!config.Has("quantization_config")) {
+    return;
+  }
+  ModelConfig quantization = config.Object({"quantization_config"});
+  const std::string method = quantization.Text({"quant_method"}, "");
+  quantization.Refuse("quant_method",
+                      "no quantization_config, since weights must be stored as F32, BF16 or F16 "
+                      "(--weights-dtype rounds them)",
+                      method.empty() ? "one without a method" : absl::StrCat("\"", method, "\""));
+  config.Adopt(quantization.status());
+}
+
 /// Reads `is_causal`, by which the config of any family says that a decoder was made an
-/// encoder.
+/// encoder. A null would make one too in transformers 5, but not before.
 void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
+  if (config.IsNull("is_causal")) {
+    config.Refuse("is_causal", "true or false", "null");
+  }
   if (config.Flag({"is_causal"}, true)) {
     return;
   }
@@ -53,6 +70,8 @@ absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype we
                   absl::StrCat("\"", model_type, "\""));
     return config.status();
   }
+  RefuseQuantization(config);
+  RETURN_IF_ERROR(config.status());
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(source.folder));
   ModelDescription description = describe(config, *checkpoint);
   ReadIsCausal(config, description.stack);

@@ -1,9 +1,11 @@
 #include "core/models/model_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
@@ -17,6 +19,16 @@ using nlohmann::json;
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 4096;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+/// Returns a number such as 4096.0; absent for any other value.
+std::optional<int64_t> WholeFloatIn(ModelConfig::Range range, const json* value) {
+  const bool is_float = value != nullptr && value->is_number_float();
+  const double number = is_float ? value->get<double>() : std::nan("");
+  const bool is_whole = std::trunc(number) == number &&
+                        number >= static_cast<double>(range.first) &&
+                        number <= static_cast<double>(range.last);
+  return is_whole ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+}
 
 }  // namespace
 
@@ -37,6 +49,11 @@ void ModelConfig::Refuse(const std::string& key, const std::string& expected,
   status_.Update(object_.Wrong(key, expected, found));
 }
 
+bool ModelConfig::HasMembers(const char* key) const {
+  const json* const value = object_.Find(key);
+  return value != nullptr && !value->empty();
+}
+
 const char* ModelConfig::KeyOf(Keys keys) const {
   const auto* const found =
       std::find_if(keys.begin(), keys.end(), [this](const char* key) { return Has(key); });
@@ -51,6 +68,9 @@ Value ModelConfig::Keep(absl::StatusOr<Value> read, Value fallback) {
 
 int64_t ModelConfig::WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback) {
   const char* const key = KeyOf(keys);
+  if (const std::optional<int64_t> number = WholeFloatIn(range, object_.Find(key))) {
+    return *number;
+  }
   if (Has(key) || !fallback.has_value()) {
     return Keep(object_.WholeNumber(key, range), range.first);
   }
@@ -83,9 +103,11 @@ int64_t ModelConfig::Divisor(Keys keys, int64_t whole, std::optional<int64_t> fa
   return divisor;
 }
 
-double ModelConfig::Number(Keys keys, NumberRange range, double fallback) {
+double ModelConfig::Number(Keys keys, NumberRange range, std::optional<double> fallback) {
   const char* const key = KeyOf(keys);
-  return Has(key) ? Keep(object_.Number(key, range), fallback) : fallback;
+  return Has(key) || !fallback.has_value()
+             ? Keep(object_.Number(key, range), fallback.value_or(range.first))
+             : *fallback;
 }
 
 float ModelConfig::Epsilon(Keys keys, double fallback) {
@@ -123,10 +145,16 @@ Activation ModelConfig::ActivationOf(Keys keys, const std::string& fallback) {
     Activation activation;
   };
   static constexpr Named kActivations[] = {
-      {"relu", Activation::kRelu},          {"gelu", Activation::kGelu},
-      {"gelu_python", Activation::kGelu},   {"gelu_new", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh}, {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"silu", Activation::kSilu},          {"swish", Activation::kSilu},
+      {"relu", Activation::kRelu},
+      {"gelu", Activation::kGelu},
+      {"gelu_python", Activation::kGelu},
+      {"gelu_new", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh},
+      {"gelu_accurate", Activation::kGeluTanh},
+      {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_python_tanh", Activation::kGeluTanh},
+      {"silu", Activation::kSilu},
+      {"swish", Activation::kSilu},
   };
   const std::string name = Text(keys, fallback);
   for (const Named& known : kActivations) {
@@ -134,8 +162,8 @@ Activation ModelConfig::ActivationOf(Keys keys, const std::string& fallback) {
       return known.activation;
     }
   }
-  Refuse(*keys.begin(),
-         "relu, gelu, gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, silu or swish",
+  const auto add_name = [](std::string* names, const Named& known) { *names += known.name; };
+  Refuse(*keys.begin(), absl::StrCat("one of ", absl::StrJoin(kActivations, ", ", add_name)),
          absl::StrCat("\"", name, "\""));
   return Activation::kNone;
 }

@@ -38,9 +38,11 @@ class ModelConfig {
   bool Has(const char* key) const { return object_.Find(key) != nullptr; }
   /// Returns whether the key is present and null.
   bool IsNull(const char* key) const { return object_.IsNull(key); }
+  /// Returns whether the key is present and neither {} nor [].
+  bool HasMembers(const char* key) const;
   using Range = JsonObject::Range<int64_t>;
-  /// Returns a whole number in `range`; the default must be in `range` too. Without a default an
-  /// absent key is an error.
+  /// Returns a whole number in `range`, which may be written with a point, as 4096.0; the default
+  /// must be in `range` too. Without a default an absent key is an error.
   int64_t WholeNumber(Keys keys, Range range, std::optional<int64_t> fallback = std::nullopt);
   /// Returns a whole number from 1 to 2^24.
   int64_t Size(Keys keys, std::optional<int64_t> fallback = std::nullopt);
@@ -56,7 +58,8 @@ class ModelConfig {
   /// The range of scales, factors and bounds of logits. Products of a few such numbers are finite
   /// as floats, and are not 0.
   static constexpr NumberRange kScales = {1e-6, 1e6};
-  double Number(Keys keys, NumberRange range, double fallback);
+  /// Returns a number in `range`. Without a default an absent key is an error.
+  double Number(Keys keys, NumberRange range, std::optional<double> fallback = std::nullopt);
   /// Returns a number from 1e-30 to 1. It is not 0, since the norms of queries and keys do not
   /// accept 0.
   float Epsilon(Keys keys, double fallback);

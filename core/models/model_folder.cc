@@ -38,10 +38,9 @@ bool IsInside(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-absl::Status Escapes(const fs::path& path, const fs::path& root, const fs::path& target) {
-  return absl::InvalidArgumentError(absl::StrCat(path.string(),
-                                                 ": path escapes: expected one inside ",
-                                                 root.string(), ", found ", target.string()));
+absl::Status Escapes(const fs::path& path, const fs::path& root, const std::string& found) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path.string(), ": path escapes: expected one inside ", root.string(), ", found ", found));
 }
 
 /// Returns the names in `folder` in order, without those that begin with a dot and without
@@ -139,11 +138,13 @@ absl::StatusOr<std::string> ResolveInside(const std::string& folder, const std::
   // Such a name is refused before any look-up: an error must not reveal what exists outside.
   const fs::path normal = fs::path(file).lexically_normal();
   if (normal.is_absolute() || (!normal.empty() && *normal.begin() == "..")) {
-    return Escapes(given, root, normal);
+    return Escapes(given, root, normal.string());
   }
   ASSIGN_OR_RETURN(const fs::path path, Canonical(given, "a file"));
   if (!IsInside(root, path)) {
-    return Escapes(given, root, path);
+    return Escapes(
+        given, root,
+        absl::StrCat(path.string(), " behind a link (cp -rL copies what links lead to)"));
   }
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

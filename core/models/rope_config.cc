@@ -33,14 +33,11 @@ struct Rope {
   int64_t num_pairs() const { return (width + 1) / 2; }
 };
 
-/// Returns rope_scaling if it names a kind, else rope_parameters. The object is empty when the key
-/// is absent.
+/// Returns rope_scaling if it says anything, be it no kind (which is then the default), else
+/// rope_parameters. The object is empty when the key is absent.
 ModelConfig RopeObject(ModelConfig& config) {
   ModelConfig scaling = config.Object({"rope_scaling"});
-  if (scaling.Has("rope_type") || scaling.Has("type")) {
-    return scaling;
-  }
-  return config.Object({"rope_parameters"});
+  return config.HasMembers("rope_scaling") ? scaling : config.Object({"rope_parameters"});
 }
 
 std::string TypeOf(ModelConfig& object) { return object.Text({"rope_type", "type"}, "default"); }
@@ -85,7 +82,7 @@ int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rul
 }
 
 void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
-  const double factor = object.Number({"factor"}, kScales, 1);
+  const double factor = object.Number({"factor"}, kScales);
   for (int64_t i = 0; i < rope.num_pairs(); ++i) {
     result.frequencies.push_back(rope.Frequency(i) / factor);
   }
@@ -93,9 +90,9 @@ void ScaleLinearly(ModelConfig& object, const Rope& rope, RotaryDescription& res
 
 /// Reads Llama 3.1's scaling, which Rotary::Scaling describes.
 void ReadLlama3(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
-  const Rotary scaling{.factor = object.Number({"factor"}, kScales, 8),
-                       .low_freq_factor = object.Number({"low_freq_factor"}, kScales, 1),
-                       .high_freq_factor = object.Number({"high_freq_factor"}, kScales, 4),
+  const Rotary scaling{.factor = object.Number({"factor"}, kScales),
+                       .low_freq_factor = object.Number({"low_freq_factor"}, kScales),
+                       .high_freq_factor = object.Number({"high_freq_factor"}, kScales),
                        .original_max_positions = rope.original_max_positions};
   if (!(scaling.high_freq_factor > scaling.low_freq_factor)) {
     object.Refuse("high_freq_factor",
@@ -125,9 +122,14 @@ double YarnMagnitudeOf(ModelConfig& object, double factor) {
 /// length keep theirs, those that rotate less than beta_slow times are divided by the factor, and
 /// those between are interpolated.
 void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& result) {
+  if (rope.width % 2 != 0) {
+    // Transformers has one pair fewer for the ramp than for the rotation.
+    object.Refuse("rope_type", "another kind where an odd number of elements is rotated",
+                  absl::StrCat("\"yarn\" with ", rope.width));
+  }
   const auto original = static_cast<double>(rope.original_max_positions);
-  const double factor =
-      object.Number({"factor"}, kScales, static_cast<double>(rope.max_positions) / original);
+  const double factor = object.IsNull("factor") ? static_cast<double>(rope.max_positions) / original
+                                                : object.Number({"factor"}, kScales);
   const auto dim = static_cast<double>(rope.width);
   const auto pair_that_rotates = [&](double times) {
     return dim * std::log(original / (times * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
@@ -208,6 +210,7 @@ std::optional<RotaryDescription> ReadRope(ModelConfig& config, const RopeRules& 
   RotaryDescription result{.rotary = {.dim = 2 * rope.num_pairs(), .base = rope.theta}};
   Scale(object, rope, result);
   if (rope.type == "dynamic") {
+    object.Number({"factor"}, kScales);
     result.max_positions = rope.max_positions;
   }
   object.Number({"factor"}, kScales, 1);  // checked for kinds that do not use it, too

@@ -25,7 +25,7 @@ struct RopeRules {
   /// object, or else max_positions.
   int64_t original_max_positions = 0;
   /// The kinds of scaling that the family accepts. All families accept "default".
-  std::vector<std::string> types = {"linear", "dynamic", "llama3", "yarn"};
+  std::vector<std::string> types = {"linear", "dynamic", "llama3", "longrope", "yarn"};
 };
 
 /// Reads the rotation; nullopt when no element of a head is rotated. Kinds (rope_type): default;

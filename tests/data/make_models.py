@@ -21,14 +21,16 @@ from torch_models import TORCH_MODELS
 VOCAB = 47
 BATCH, SEQ_LEN = 2, 17
 LENGTHS = (5, 1, 17, 4)
-HEADS = {"gpt2": "CausalLM", "bert": "MaskedLM", "roberta": "MaskedLM", "distilbert": "MaskedLM"}
-ENCODERS = ("bert", "roberta", "distilbert")
+ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert")
+HEADS = dict.fromkeys(ENCODERS, "MaskedLM")
+PADDED = ("roberta", "xlm-roberta")  # whose padding tokens do not advance the positions
 
 # The module whose input enters the projections, and the one whose output has left the last of them.
 ATTENTION = {
     "gpt2": ("h.{}.attn",) * 2,
     "bert": ("encoder.layer.{}.attention.self", "encoder.layer.{}.attention.output.dense"),
     "roberta": ("encoder.layer.{}.attention.self", "encoder.layer.{}.attention.output.dense"),
+    "xlm-roberta": ("encoder.layer.{}.attention.self", "encoder.layer.{}.attention.output.dense"),
     "distilbert": ("transformer.layer.{}.attention",) * 2,
     "gpt_neox": ("layers.{}.attention",) * 2,
 }
@@ -71,6 +73,9 @@ MODELS = {
     "bert-unprefixed": (dict(BERT, num_hidden_layers=1, hidden_act="gelu_new", layer_norm_eps=0.03),
                         {"base": True, "legacy": True}),
     "roberta": (ROBERTA, FULL),
+    "xlm-roberta": (
+        dict(ROBERTA, model_type="xlm-roberta", num_hidden_layers=1, pad_token_id=1,
+             type_vocab_size=1, layer_norm_eps=1e-5), {"full": True, "base": True}),
     "distilbert": (DISTILBERT, FULL),
     "llama": (LLAMA, FULL),
     "llama-unprefixed": (dict(LLAMA_1), {"base": True}),
@@ -94,7 +99,14 @@ MODELS = {
             original_max_position_embeddings=16)), {}),
     "llama-rope-dynamic": (
         dict(LLAMA_1, rope_theta=100.0, rope_scaling=dict(rope_type="dynamic", factor=2.0)), {}),
+    "llama-rope-longrope": (
+        dict(LLAMA_1, rope_scaling=dict(
+            rope_type="longrope", factor=4.0, original_max_position_embeddings=12,
+            short_factor=[1.0, 1.125, 1.25, 1.5], long_factor=[1.0, 2.0, 3.5, 5.25])), {}),
     "mistral": (dict(MISTRAL, sliding_window=5), FULL),
+    "mistral-layer-types": (
+        dict(MISTRAL, head_dim=8, sliding_window=5,
+             layer_types=["full_attention", "sliding_attention"]), {}),
     "mistral-head-dim": (
         dict(MISTRAL, num_hidden_layers=1, sliding_window=None, head_dim=20,
              rms_norm_eps=0.03), {}),
@@ -219,12 +231,12 @@ def answer(model, family, input_ids, **inputs):
 def extra_cases(model, family, ids, seeded):
     """Cases that only some families have: token types, and padding ids inside a sequence."""
     cases = {}
-    if family in ("bert", "roberta"):
+    if family in ("bert", *PADDED):
         types = torch.randint(model.config.type_vocab_size, ids.shape, generator=seeded)
         cases["token_types.token_type_ids"] = types
         typed = answer(model, family, ids, token_type_ids=types)
         cases["token_types.last_hidden_state"] = typed["last_hidden_state"]
-    if family == "roberta":
+    if family in PADDED:
         padded = ids.clone()
         padded[0, 4:6] = padded[1, 0] = padded[1, -1] = model.config.pad_token_id
         cases["padding.input_ids"] = padded
@@ -235,7 +247,7 @@ def extra_cases(model, family, ids, seeded):
 def reference(model, family, name):
     """All tensors of cases.safetensors."""
     seeded = generator(name + "/cases")
-    pad = model.config.pad_token_id if family == "roberta" else None
+    pad = model.config.pad_token_id if family in PADDED else None
     ids = token_ids((BATCH, SEQ_LEN), VOCAB, seeded, without=pad)
     packed = token_ids((sum(LENGTHS),), VOCAB, seeded, without=pad)
     cases = {"input_ids": ids, **answer(model, family, ids)}

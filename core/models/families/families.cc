@@ -1,5 +1,6 @@
 #include "core/models/families/families.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace attention {
@@ -7,6 +8,10 @@ namespace {
 
 #define ATTENTION_NAME_FAMILY(name) {#name, families::name},
 constexpr std::pair<const char*, DescribeFamily> kFamilies[] = {
+    // Those that differ from another family in name only.
+    {"camembert", families::roberta},
+    {"ministral", families::mistral},
+    {"xlm-roberta", families::roberta},
     ATTENTION_FAMILIES(ATTENTION_NAME_FAMILY)};
 #undef ATTENTION_NAME_FAMILY
 
@@ -26,6 +31,7 @@ std::vector<std::string> FamilyNames() {
   for (const auto& [name, describe] : kFamilies) {
     names.emplace_back(name);
   }
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -1,5 +1,5 @@
 // The families of checkpoints. To add one: a file in this folder that defines its function, and its
-// name in the list below.
+// name in the list below; or, when only its name is new, a line in families.cc.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 #include "core/models/description.h"
 #include "core/models/model_config.h"
 
-/// The list of every `model_type`.
+/// The families that have a file.
 #define ATTENTION_FAMILIES(FAMILY) \
   FAMILY(bert)                     \
   FAMILY(causal_self_attention)    \
@@ -35,6 +35,7 @@ using DescribeFamily = ModelDescription (*)(ModelConfig& config, const Checkpoin
 
 /// Returns the function of a `model_type`; null when it is not known.
 DescribeFamily FindFamily(const std::string& model_type);
+/// Returns every `model_type`, in order.
 std::vector<std::string> FamilyNames();
 
 namespace families {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/onednn/isa.h"
@@ -33,6 +34,31 @@ std::string ReadFile(const std::filesystem::path& path) {
 
 void WriteFile(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
+}
+
+/// Writes a safetensors file of F32 as F64, each value changed by less than F32 can tell.
+std::string AsDoubles(const std::string& floats) {
+  uint64_t header_bytes = 0;
+  floats.copy(reinterpret_cast<char*>(&header_bytes), 8);
+  json header = json::parse(floats.substr(8, header_bytes));
+  for (auto& [name, tensor] : header.items()) {
+    if (tensor.contains("dtype")) {
+      tensor["dtype"] = "F64";
+      for (json& offset : tensor["data_offsets"]) {
+        offset = 2 * offset.get<int64_t>();
+      }
+    }
+  }
+  std::string text = header.dump();
+  const uint64_t text_bytes = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&text_bytes), 8);
+  for (size_t i = 8 + header_bytes; i < floats.size(); i += sizeof(float)) {
+    float value = 0;
+    floats.copy(reinterpret_cast<char*>(&value), sizeof(value), i);
+    const double stored = value * (1 + 1e-12);
+    text.append(reinterpret_cast<const char*>(&stored), sizeof(stored));
+  }
+  return text;
 }
 
 /// A copy of a golden checkpoint, to be spoiled.
@@ -100,7 +126,7 @@ TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
       {"hidden_size", "48", "hidden_size: expected a whole number of 1 to 16777216, found \"48\""},
       {"num_hidden_layers", -1, "num_hidden_layers: expected a whole number"},
       {"num_hidden_layers", 1e30, "num_hidden_layers: expected a whole number"},
-      {"hidden_act", "tanhexp", "hidden_act: expected relu, gelu"},
+      {"hidden_act", "tanhexp", "hidden_act: expected one of relu, gelu"},
       {"attention_bias", 1, "attention_bias: expected true or false, found 1"},
       {"num_key_value_heads", 3, "num_key_value_heads: expected a divisor of 4, found 3"},
       {"rope_scaling", {{"rope_type", "spiral"}}, "rope_type: expected one of default, linear"},
@@ -108,8 +134,28 @@ TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
        {{"rope_type", "linear"}, {"factor", 0}},
        "config.json: rope_scaling.factor: expected a number of 1e-06 to 1e+06, found 0"},
       {"rope_scaling",
-       {{"type", "llama3"}, {"low_freq_factor", 5}},
+       {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 5}, {"high_freq_factor", 4}},
        "high_freq_factor: expected more than"},
+      {"rope_scaling", {{"type", "linear"}}, "rope_scaling.factor: expected a number of 1e-06"},
+      {"rope_scaling",
+       {{"type", "linear"}, {"factor", nullptr}},
+       "rope_scaling.factor: expected a number of 1e-06 to 1e+06, found null"},
+      {"rope_scaling", {{"type", "dynamic"}}, "rope_scaling.factor: expected a number of 1e-06"},
+      {"rope_scaling", {{"type", "yarn"}}, "rope_scaling.factor: expected a number of 1e-06"},
+      {"rope_scaling", {{"type", "llama3"}}, "rope_scaling.factor: expected a number of 1e-06"},
+      {"rope_scaling",
+       {{"type", "llama3"}, {"factor", 8}},
+       "rope_scaling.low_freq_factor: expected a number of 1e-06"},
+      {"rope_scaling",
+       {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}},
+       "rope_scaling.high_freq_factor: expected a number of 1e-06"},
+      {"is_causal", nullptr, "is_causal: expected true or false, found null"},
+      {"quantization_config",
+       {{"quant_method", "awq"}, {"bits", 4}},
+       "quantization_config.quant_method: expected no quantization_config, since weights must be "
+       "stored as F32, BF16 or F16 (--weights-dtype rounds them), found \"awq\""},
+      {"quantization_config", {{"load_in_8bit", true}}, "found one without a method"},
+      {"quantization_config", "fp8", "quantization_config: expected an object, found \"fp8\""},
   };
   const std::string good = ReadFile(PathOf("config.json"));
   for (const Spoiled& spoiled : all) {
@@ -117,6 +163,88 @@ TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
     ChangeConfig([&](json& config) { config[spoiled.key] = spoiled.value; });
     EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr(spoiled.message)));
   }
+}
+
+TEST_F(LoadModelTest, ANullQuantizationIsNone) {
+  Copy("models/llama");
+  ChangeConfig([](json& config) { config["quantization_config"] = nullptr; });
+  EXPECT_THAT(Load(), IsOk());
+}
+
+TEST_F(LoadModelTest, AnOddRotatedPartHasNoYarn) {
+  Copy("models/gpt_neox-odd-rotary");
+  ChangeConfig(
+      [](json& config) { config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4}}; });
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("rope_scaling.rope_type: expected another kind "
+                                                   "where an odd number of elements is rotated, "
+                                                   "found \"yarn\" with 3")));
+}
+
+TEST_F(LoadModelTest, ARopeScalingWithoutAKindIsTheDefaultKind) {
+  Copy("models/llama");
+  ChangeConfig([](json& config) {
+    config["rope_scaling"] = {{"factor", 2.0}};
+    config["rope_theta"] = 300.0;
+    config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 4.0}, {"rope_theta", 77.0}};
+  });
+  const auto base_and_frequencies = [&] {
+    const auto loaded = LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
+    const AttentionOptions options = loaded->model->LayerOptions(0, {}, 1);
+    return std::pair(options.rotary->base, options.rotary->frequencies != nullptr);
+  };
+  EXPECT_EQ(base_and_frequencies(), std::pair(300.0, false));
+  ChangeConfig([](json& config) { config["rope_scaling"] = json::object(); });
+  EXPECT_EQ(base_and_frequencies(), std::pair(77.0, true));
+}
+
+TEST_F(LoadModelTest, WholeNumbersMayHaveAPoint) {
+  Copy("models/llama-rope-llama3");
+  ChangeConfig([](json& config) {
+    config["rope_scaling"]["original_max_position_embeddings"] = 24.0;
+    config["num_hidden_layers"] = 1.0;
+  });
+  EXPECT_THAT(Load(), IsOk());
+  ChangeConfig([](json& config) { config["num_hidden_layers"] = 1.5; });
+  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("num_hidden_layers: expected a whole number")));
+}
+
+TEST_F(LoadModelTest, ActivationsHaveSeveralNames) {
+  Copy("models/bert");
+  for (const char* name : {"gelu_accurate", "gelu_python_tanh"}) {
+    ChangeConfig([&](json& config) { config["hidden_act"] = name; });
+    EXPECT_THAT(Load(), IsOk()) << name;
+  }
+}
+
+TEST_F(LoadModelTest, FamiliesHaveSeveralNames) {
+  const auto load_as = [&](const std::string& checkpoint, const std::string& model_type) {
+    Copy(checkpoint);
+    ChangeConfig([&](json& config) { config["model_type"] = model_type; });
+    return LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
+  };
+  const auto camembert = load_as("models/xlm-roberta", "camembert");
+  ASSERT_THAT(camembert, IsOk());
+  EXPECT_EQ(camembert->model->info().model_type, "camembert");
+  EXPECT_EQ(camembert->model->info().max_positions, 22) << "24 without those up to the padding's";
+  const auto ministral = load_as("models/mistral-layer-types", "ministral");
+  ASSERT_THAT(ministral, IsOk());
+  EXPECT_EQ(ministral->model->LayerOptions(0, {}, 1).window, 0);
+  EXPECT_EQ(ministral->model->LayerOptions(1, {}, 1).window, 5);
+}
+
+TEST_F(LoadModelTest, DoublesAreRoundedToFloats) {
+  Copy("models/llama");
+  WriteFile(PathOf("model.safetensors"), AsDoubles(ReadFile(PathOf("model.safetensors"))));
+  const auto loaded = LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
+  ASSERT_THAT(loaded, IsOk());
+  const LoadedTestModel floats("models/llama");
+  const std::vector<int32_t> ids = {1, 46};
+  const auto embedded = [&](const Model& model) {
+    std::vector<float> rows(ids.size() * model.info().d_model);
+    model.Embed({.ids = ids}, rows.data());
+    return rows;
+  };
+  EXPECT_EQ(embedded(*loaded->model), embedded(floats.model()));
 }
 
 TEST_F(LoadModelTest, NamesTheTensorThatIsMissingOrMisshapen) {
@@ -152,7 +280,8 @@ TEST_F(LoadModelTest, RefusesFilesThatLie) {
   std::string integers = good;
   integers.replace(integers.find("\"F32\""), 5, "\"I32\"");
   WriteFile(PathOf("model.safetensors"), integers);
-  EXPECT_THAT(Load(), StatusIs(kInvalid, HasSubstr("expected dtype F32, BF16 or F16, found I32")));
+  EXPECT_THAT(Load(),
+              StatusIs(kInvalid, HasSubstr("expected dtype F32, BF16, F16 or F64, found I32")));
 }
 
 TEST_F(LoadModelTest, RefusesAnIndexThatLies) {
