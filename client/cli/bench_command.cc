@@ -38,8 +38,7 @@ Exit codes: 0 every request was answered, every checked answer agreed, and every
 
 absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const BenchPlan plan, PlanOf(flags));
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   const BenchWatch watch = WatchFromTerminal();
   if (flags.decode) {
     ASSIGN_OR_RETURN(const DecodePlan session, MakeDecodePlan(flags, plan, *client));

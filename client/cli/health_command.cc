@@ -14,9 +14,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
+#include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/lib/attention_client.h"
+#include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -98,8 +101,7 @@ absl::Status Follow(const ClientOptions& options, const std::string& service, ab
 std::string NameOf(const std::string& service) { return service.empty() ? "server" : service; }
 
 absl::Status Check(const HealthFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   for (const std::string& service : flags.Names()) {
     RETURN_IF_ERROR(client->CheckHealth(service));
   }
@@ -134,14 +136,15 @@ std::string StateLine(const std::string& service, const std::string& state,
   const std::string time =
       absl::FormatTime("%Y-%m-%dT%H:%M:%E3S%Ez", absl::Now(), absl::LocalTimeZone());
   if (!as_json) {
-    return absl::StrFormat("%s  %-12s  %s%s%s", time, NameOf(service), state,
-                           error.empty() ? "" : ": ", error);
+    return ShownLine(absl::StrFormat("%s  %-12s  %s%s%s", time, NameOf(service), state,
+                                     error.empty() ? "" : ": ", error)) +
+           "\n";
   }
   nlohmann::json json = {{"time", time}, {"service", service}, {"status", state}};
   if (!error.empty()) {
     json["error"] = error;
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 /// Prints changes until the program ends, or the server refuses the watch.
@@ -156,7 +159,7 @@ absl::Status Watch(const HealthFlags& flags) {
                            [&, i](const std::string& state, const std::string& error) {
                              const std::lock_guard lock(printing);
                              std::cout << StateLine(names[i], state, error, flags.json)
-                                       << std::endl;
+                                       << std::flush;
                              return true;
                            });
     });
@@ -172,14 +175,18 @@ absl::Status Watch(const HealthFlags& flags) {
 void AddFlags(CLI::App& command, HealthFlags& flags) {
   AddServerFlags(command, flags.server);
   HelpGroup group(command);
-  group.List("--service", flags.services, "SERVICE",
-             "Full name of a service, or model/NAME, instead of the whole server; may be repeated");
-  group.List(
-      "--model", flags.models, "NAME",
-      "Short for --service model/NAME; '*' is every model found at the server's start; may be "
-      "repeated");
+  group
+      .List("--service", flags.services, "SERVICE",
+            "Full name of a service, or model/NAME, instead of the whole server; may be repeated")
+      ->check(Accepts(ParseUtf8));
+  group
+      .List("--model", flags.models, "NAME",
+            "Short for --service model/NAME; '*' is every model found at the server's start; may "
+            "be repeated")
+      ->check(Accepts(ParseUtf8));
   CLI::Option* const wait = group.Parsed("--wait", ParseDuration, Into(flags.wait), "DURATION",
                                          "Wait at most this long until all are serving");
+  wait->check(IsPositiveDuration);
   CLI::Option* const watch =
       group.Switch("--watch", flags.watch, "Print each change, with the time; reconnect as needed");
   watch->excludes(wait);
@@ -196,6 +203,7 @@ void AddHealthCommand(CLI::App& app, int& exit_code) {
   AddFlags(*command, *flags);
   command->footer(kHealthExamples);
   command->callback([flags, &exit_code] {
+    (void)Connect(flags->server);  // refuses wrong flags, which waiting would take for an absence
     exit_code = ExitCodeOf(flags->watch              ? Watch(*flags)
                            : flags->wait.has_value() ? WaitUntilServing(*flags)
                                                      : Check(*flags));

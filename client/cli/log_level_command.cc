@@ -18,8 +18,7 @@ struct LogLevelFlags {
 };
 
 absl::Status ShowLogging(const LogLevelFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   v1::SetLoggingRequest request;
   v1::Logging::Level level;
   if (v1::Logging::Level_Parse(absl::AsciiStrToUpper(flags.level), &level)) {

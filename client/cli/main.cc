@@ -4,6 +4,8 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
@@ -37,7 +39,12 @@ int main(int argc, char** argv) {
       "  attend bench --concurrency 4                  how fast it is\n"
       "`attend COMMAND --help` says more.");
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (!words.empty() && words.front() == "help") {  // attend help COMMAND
+      words.erase(words.begin());
+      words.emplace_back("--help");
+    }
+    app.parse(std::vector(words.rbegin(), words.rend()));  // which takes them last first
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.
     return app.exit(error) == 0 ? 0 : attention::kExitUsage;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
@@ -83,8 +84,11 @@ std::optional<v1::ModelState> StateOf(const v1::Model& model, AttentionClient& c
 absl::Status PrintModel(AttentionClient& client, const ModelsFlags& flags) {
   ASSIGN_OR_RETURN(const NamedVersion named, ParseNamedVersion(flags.model));
   ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(named.name, named.version));
-  std::cout << (flags.json ? absl::StrCat(ToJson(model).dump(2), "\n")
-                           : ModelDetails(model, StateOf(model, client)));
+  if (flags.json) {
+    std::cout << JsonText(ToJson(model), 2);
+  } else {
+    PrintText(ModelDetails(model, StateOf(model, client)));
+  }
   return absl::OkStatus();
 }
 
@@ -96,15 +100,15 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
       names.insert(model.name());
     }
     for (const std::string& name : names) {
-      std::cout << name << "\n";
+      PrintText(absl::StrCat(name, "\n"));
     }
   } else if (flags.json) {
-    std::cout << ToJsonArray(models).dump(2) << "\n";
+    std::cout << JsonText(ToJsonArray(models), 2);
   } else {
-    std::cout << ToTable(models);
+    PrintText(ToTable(models));
     for (const v1::Model& model : models) {
       if (const std::string warning = EmulationWarning(model); !warning.empty()) {
-        std::cout << absl::StrFormat("warning: %s: %s\n", model.name(), warning);
+        PrintText(absl::StrFormat("warning: %s: %s\n", model.name(), warning));
       }
     }
   }
@@ -207,12 +211,16 @@ int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
   if (!outcome.ok()) {
     return ExitCodeOf(outcome.status());
   }
-  std::cout << (as_json ? ToJsonArray(*outcome).dump(2) + "\n" : ToText(*outcome));
+  if (as_json) {
+    std::cout << JsonText(ToJsonArray(*outcome), 2);
+  } else {
+    PrintText(ToText(*outcome));
+  }
   return 0;
 }
 
 int RunModels(const ModelsFlags& flags) {
-  const auto client = AttentionClient::Connect(flags.server);
+  const auto client = Connect(flags.server);
   if (!client.ok()) {
     return ExitCodeOf(client.status());
   }
@@ -270,9 +278,11 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
       group.Value("model", flags->model, "NAME[:VERSION]", "Show this model, with its layers");
   model->check(Accepts(ParseNamedVersion));
   AddServerFlags(*command, flags->server);
-  group.Switch("--names", flags->names, "Print only names, one a line")->excludes(model);
-  group.Switch("--json", flags->json,
-               "Print JSON instead of a table, with layers, limits and seed");
+  CLI::Option* const names =
+      group.Switch("--names", flags->names, "Print only names, one a line")->excludes(model);
+  group
+      .Switch("--json", flags->json, "Print JSON instead of a table, with layers, limits and seed")
+      ->excludes(names);
   AddAdminFlags(*command, *flags);
   command->footer(kModelsExamples);
   command->callback([flags, &exit_code] {

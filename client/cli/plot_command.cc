@@ -11,6 +11,7 @@
 #include "client/cli/show/save_answer.h"
 #include "client/plot/html_picture.h"
 #include "client/plot/svg_picture.h"
+#include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -59,8 +60,7 @@ absl::Status AskForWeights(AttentionClient& client, AttendRequest& request) {
 }
 
 absl::StatusOr<AttentionPicture> PictureOfServer(const PlotFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   RETURN_IF_ERROR(AskForWeights(*client, workload.request));
   // The weights of a whole stack may exceed the size of one message.
@@ -89,6 +89,9 @@ std::string Draw(const PlotFlags& flags, const AttentionPicture& picture) {
 }
 
 absl::Status Plot(const PlotFlags& flags) {
+  if (!flags.output.empty() && flags.output != "-") {
+    RETURN_IF_ERROR(CheckWritable(flags.output));
+  }
   ASSIGN_OR_RETURN(AttentionPicture picture,
                    flags.file.empty() ? PictureOfServer(flags) : PictureOfFile(flags.file));
   if (picture.sequences.empty()) {

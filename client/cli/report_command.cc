@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/files/output_file.h"
 #include "client/cli/flags/help_group.h"
@@ -55,9 +55,9 @@ absl::Status Report(const ReportFlags& flags) {
   }
   for (const NamedReport& run : reports) {
     if (reports.size() > 1) {
-      std::cout << run.name << "\n";
+      PrintText(absl::StrCat(run.name, "\n"));
     }
-    std::cout << run.result["text"].get<std::string>();
+    PrintText(run.result["text"].get<std::string>());
   }
   return absl::OkStatus();
 }

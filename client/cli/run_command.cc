@@ -1,15 +1,19 @@
 #include <iostream>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/files/tensor_file.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/request_flags.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/show/run_report.h"
 #include "client/cli/show/save_answer.h"
+#include "core/runtime/output_file.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -68,7 +72,7 @@ absl::StatusOr<AttendResult> CallServer(AttentionClient& client, const AttendReq
   sink.on_rows = [&](const RowBlock& block) {
     blocks.push_back({block.sequence, block.first_row, block.rows.shape()[0], absl::Now() - start});
     if (!flags.json) {
-      std::cout << ToText(blocks.back()) << std::flush;
+      PrintText(ToText(blocks.back()));
     }
     return true;
   };
@@ -84,10 +88,28 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   return CheckAnswer(&model, request, result);
 }
 
+/// Weights and sums are those of one attention, which a stack of layers is not.
+absl::Status CheckScores(const RunFlags& flags, const std::vector<v1::Model>& models) {
+  const bool wants_scores = flags.weights || flags.log_sum_exp || flags.top_k > 0;
+  if (!wants_scores || flags.request.run.layer.has_value() || !flags.request.query.empty()) {
+    return absl::OkStatus();
+  }
+  for (const v1::Model& model : models) {
+    if (model.name() == flags.request.model && model.has_stack()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--weights, --top-k and --log-sum-exp go with one --layer of ", model.name(),
+                       "; --weights-layers 0,1 gets the weights of layers while all of them run"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 /// Sends the request and shows the answer. False if --verify finds a difference.
 absl::StatusOr<bool> Run(const RunFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  if (!flags.output.empty()) {
+    RETURN_IF_ERROR(CheckWritable(flags.output));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   ASSIGN_OR_RETURN(Workload workload, MakeWorkload(flags.request, *client));
   workload.request.options.set_return_weights(flags.weights);
   workload.request.options.set_return_log_sum_exp(flags.log_sum_exp);
@@ -95,10 +117,11 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
   // Opens the connection, which would otherwise count as wire time. This call is answered even
   // while the server still loads other models; servers of the other protocol may not have it.
   if (flags.is_native()) {
-    RETURN_IF_ERROR(client->ListModels().status());
+    ASSIGN_OR_RETURN(const std::vector<v1::Model> models, client->ListModels());
+    RETURN_IF_ERROR(CheckScores(flags, models));
   }
   if (!flags.json) {
-    std::cout << ToText(workload.request) << std::flush;
+    PrintText(ToText(workload.request));
   }
   std::vector<BlockArrival> blocks;
   ASSIGN_OR_RETURN(const AttendResult result, CallServer(*client, workload.request, flags, blocks));
@@ -110,10 +133,10 @@ absl::StatusOr<bool> Run(const RunFlags& flags) {
     ASSIGN_OR_RETURN(report.check, Verify(*client, workload.request, result));
   }
   if (flags.json) {
-    std::cout << ToJson(report).dump(2) << "\n";
+    std::cout << JsonText(ToJson(report), 2);
   } else {
     ASSIGN_OR_RETURN(const std::string text, ToText(report));
-    std::cout << text;
+    PrintText(text);
   }
   if (!flags.output.empty()) {
     RETURN_IF_ERROR(SaveAnswer(flags.output, *client, workload.request, result));

@@ -33,9 +33,10 @@ class RequestLoop : public ClosedLoop<Lane> {
     const Clock::time_point now = Clock::now();
     --in_flight_;
     recorder_.Count(load_, lane, now);
+    lanes_.GiveBack(lane);
     Advance(now);
     if (MayStart(now)) {
-      Start(lane, now);
+      Start(*lanes_.Take(concurrency_), now);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
 namespace attention {
@@ -25,6 +26,10 @@ int64_t UpperEnd(size_t bucket) {
   const uint64_t top = bucket - shift * kSubBuckets;
   return static_cast<int64_t>(((top + 1) << shift) - 1);
 }
+
+/// Percentages as whole numbers of millionths: in binary, 99.9 / 100 * 1000 is more than 999.
+constexpr absl::int128 kWhole = 100'000'000;
+absl::int128 PartsOf(double percent) { return std::llround(percent * 1e6); }
 
 }  // namespace
 
@@ -55,9 +60,14 @@ void Histogram::Merge(const Histogram& other) {
   count_ += other.count_;
 }
 
+bool Histogram::IsEnoughFor(double percent) const {
+  const absl::int128 above = kWhole - PartsOf(percent);
+  return count_ > 0 && (above == 0 || above * count_ >= kWhole);
+}
+
 int64_t Histogram::Percentile(double percent) const {
   const int64_t rank =
-      std::max<int64_t>(1, static_cast<int64_t>(std::ceil(percent / 100.0 * count_)));
+      std::max<int64_t>(1, static_cast<int64_t>((PartsOf(percent) * count_ + kWhole - 1) / kWhole));
   int64_t seen = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     seen += counts_[i];

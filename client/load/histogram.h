@@ -23,6 +23,10 @@ class Histogram {
   int64_t max() const { return max_; }
   double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
 
+  /// Returns whether there are enough values for a percentile that says more than the maximum does:
+  /// 100 for the 99th, 1000 for the 99.9th; one for the 100th.
+  bool IsEnoughFor(double percent) const;
+
   /// Returns the smallest bucket's upper end, at most max(), that at least `percent` (0..100) of
   /// the values do not exceed; 0 when empty.
   int64_t Percentile(double percent) const;

@@ -4,9 +4,8 @@
 
 namespace attention {
 
-Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, const Protocol& protocol,
-           absl::Duration timeout, grpc::CompletionQueue& queue)
-    : stub_(channel), protocol_(protocol), timeout_(timeout), queue_(queue) {}
+Lane::Lane(const Protocol& protocol, absl::Duration timeout, grpc::CompletionQueue& queue)
+    : protocol_(protocol), timeout_(timeout), queue_(queue) {}
 
 void Lane::Start(LaneCall call) {
   const MutexLock starting(starting_);
@@ -19,11 +18,11 @@ void Lane::Start(LaneCall call) {
   message_gaps_ns_.clear();
   started_ = Clock::now();
   if (protocol_.is_streaming()) {
-    stream_ = stub_.PrepareCall(&*context_, protocol_.method(), &queue_);
+    stream_ = stub_->PrepareCall(&*context_, protocol_.method(), &queue_);
     step_ = Step::kConnect;
     stream_->StartCall(this);
   } else {
-    unary_ = stub_.PrepareUnaryCall(&*context_, protocol_.method(), call_.bytes, &queue_);
+    unary_ = stub_->PrepareUnaryCall(&*context_, protocol_.method(), call_.bytes, &queue_);
     step_ = Step::kFinish;
     unary_->StartCall();
     unary_->Finish(&message_, &status_, this);
@@ -83,21 +82,21 @@ void Lane::TakeMessage() {
 
 LanePool::LanePool(const EncodedLoad& load, const LoadOptions& options,
                    const LoadChannels& channels, grpc::CompletionQueue& queue)
-    : load_(load), options_(options), channels_(channels), queue_(queue) {}
+    : load_(load), options_(options), queue_(queue), stubs_(channels.begin(), channels.end()) {}
 
 Lane* LanePool::Take(int max_lanes) {
   MutexLock lock(mutex_);
-  if (!free_.empty()) {
-    Lane* const lane = free_.back();
-    free_.pop_back();
-    return lane;
-  }
-  if (std::ssize(lanes_) >= max_lanes) {
+  if (free_.empty() && std::ssize(lanes_) >= max_lanes) {
     return nullptr;
   }
-  lanes_.push_back(std::make_unique<Lane>(channels_[lanes_.size() % channels_.size()],
-                                          *load_.protocol, options_.timeout, queue_));
-  return lanes_.back().get();
+  if (free_.empty()) {
+    lanes_.push_back(std::make_unique<Lane>(*load_.protocol, options_.timeout, queue_));
+    free_.push_back(lanes_.back().get());
+  }
+  Lane* const lane = free_.back();
+  free_.pop_back();
+  lane->Use(stubs_[num_taken_++ % stubs_.size()]);
+  return lane;
 }
 
 void LanePool::GiveBack(Lane& lane) {

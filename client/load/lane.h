@@ -39,12 +39,14 @@ class Lane {
   using Clock = std::chrono::steady_clock;
 
   /// Borrows `protocol` and `queue`.
-  Lane(const std::shared_ptr<grpc::Channel>& channel, const Protocol& protocol,
-       absl::Duration timeout, grpc::CompletionQueue& queue);
+  Lane(const Protocol& protocol, absl::Duration timeout, grpc::CompletionQueue& queue);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Begins a call. REQUIRES: no call is in flight.
+  /// Sends the next calls over the channel of `stub`, which it borrows. REQUIRES: no call is in
+  /// flight.
+  void Use(grpc::GenericStub& stub) { stub_ = &stub; }
+  /// Begins a call. REQUIRES: no call is in flight; Use was called.
   void Start(LaneCall call);
   /// Takes one event of the queue; true when the call has ended; the functions below then describe
   /// it.
@@ -70,7 +72,7 @@ class Lane {
 
   void TakeMessage();
 
-  grpc::GenericStub stub_;
+  grpc::GenericStub* stub_ = nullptr;
   const Protocol& protocol_;
   const absl::Duration timeout_;
   grpc::CompletionQueue& queue_;
@@ -97,15 +99,15 @@ class Lane {
 /// At least one channel; each has its own connection.
 using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
 
-/// Lanes for calls, which are reused. Thread-safe.
+/// Lanes for calls, which are reused. Their calls go to the channels in turn. Thread-safe.
 class LanePool {
  public:
-  /// Borrows all four.
+  /// Borrows `load`, `options` and `queue`.
   LanePool(const EncodedLoad& load, const LoadOptions& options, const LoadChannels& channels,
            grpc::CompletionQueue& queue);
 
-  /// Returns a lane without a call: one that was given back, or else a new one, which lives as long
-  /// as the pool; null if there are `max_lanes` already.
+  /// Returns a lane without a call, which uses the next channel: one that was given back, or else a
+  /// new one, which lives as long as the pool; null if there are `max_lanes` already.
   Lane* Take(int max_lanes);
   /// REQUIRES: `lane` was taken, and its call has ended.
   void GiveBack(Lane& lane);
@@ -113,10 +115,11 @@ class LanePool {
  private:
   const EncodedLoad& load_;
   const LoadOptions& options_;
-  const LoadChannels& channels_;
   grpc::CompletionQueue& queue_;
 
   Mutex mutex_;
+  std::vector<grpc::GenericStub> stubs_ ABSL_GUARDED_BY(mutex_);  // one for each channel
+  size_t num_taken_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::unique_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);
   std::vector<Lane*> free_ ABSL_GUARDED_BY(mutex_);
 };

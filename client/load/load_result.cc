@@ -22,8 +22,11 @@ LoadRates RatesOf(const LoadResult& result) {
                   .requests_per_batch = Share(static_cast<double>(result.batch_requests),
                                               static_cast<double>(result.accounts))};
   if (result.pace.has_value()) {
-    rates.offered_per_s = per_s(result.pace->due);
-    rates.sent_per_s = per_s(result.pace->due - result.pace->not_sent);
+    // Requests that were all due at once have no rate of their own.
+    const absl::Duration span = result.pace->span;
+    const double due_s = span > absl::Nanoseconds(1) ? absl::ToDoubleSeconds(span) : window_s;
+    rates.offered_per_s = Share(static_cast<double>(result.pace->due), due_s);
+    rates.sent_per_s = Share(static_cast<double>(result.pace->due - result.pace->not_sent), due_s);
   }
   return rates;
 }

@@ -56,7 +56,8 @@ struct LoadResult {
   absl::Time started;
   absl::Duration window;
 
-  // OK answers that arrived within the window, which comes after the warm-up.
+  // OK answers that arrived within the window, which comes after the warm-up. That of a schedule
+  // that is through ends with the last of its answers.
   int64_t answers = 0;
   int64_t tokens = 0;  // query rows
   int64_t request_bytes = 0;

@@ -6,15 +6,18 @@
 
 namespace attention {
 
-/// A span of time, whose start and end may be moved. Thread-safe.
+/// A span of time, whose start and end may be moved. Thread-safe. A window with `awaits_answers` is
+/// that of a whole schedule, whose answers count whenever they come.
 class MeasuredWindow {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  MeasuredWindow(Time start, Time end) : start_(start), end_(end) {}
+  MeasuredWindow(Time start, Time end, bool awaits_answers = false)
+      : start_(start), end_(end), awaits_answers_(awaits_answers) {}
 
   Time start() const { return start_.load(std::memory_order_acquire); }
   Time end() const { return end_.load(std::memory_order_acquire); }
+  bool awaits_answers() const { return awaits_answers_; }
   std::chrono::nanoseconds length() const { return end() - start(); }
   bool Contains(Time time) const { return time >= start() && time < end(); }
 
@@ -36,6 +39,7 @@ class MeasuredWindow {
  private:
   std::atomic<Time> start_;
   std::atomic<Time> end_;
+  const bool awaits_answers_;
   std::atomic<bool> is_end_requested_ = false;
 };
 

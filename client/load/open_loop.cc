@@ -28,7 +28,7 @@ class OpenLoop {
         options_(options),
         start_(Clock::now()),
         plan_(PlanOpenWindow(options, start_)),
-        window_(plan_.start, plan_.end),
+        window_(plan_.start, plan_.end, plan_.awaits_answers),
         recorder_(options, control, window_),
         samples_(options, window_),
         draw_(load.weights, options.seed),

@@ -153,6 +153,7 @@ PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& windo
       Count(schedule.due(), now, is_sent, window, tally);
     }
   }
+  tally.span = absl::FromChrono(window.length());
   return tally;
 }
 

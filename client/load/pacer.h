@@ -100,6 +100,8 @@ struct PaceTally {
   Histogram lag_ns;
   /// The due, not_sent and sent of TimeSlice.
   TimeSeries series;
+  /// The part of the window in which requests were due.
+  absl::Duration span;
 };
 
 /// Calls `send(due)` for each request that is due before the window's end, as soon as it is due.

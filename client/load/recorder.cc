@@ -89,7 +89,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   answered_at_ = answered.ended;
   num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
-  if (window_.Contains(answered.ended)) {
+  if (IsWithin(is_measured, answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
     result_.request_bytes += answered.request_bytes;
@@ -144,9 +144,18 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
   if (is_measured) {
     tally.latency_ns.Record(NanosecondsBetween(due, now));
   }
-  if (window_.Contains(now)) {
+  // One that only failures reach ends with them.
+  if (window_.Contains(now) || (result_.answers == 0 && IsWithin(is_measured, now))) {
     ++SliceAt(now).errors;
   }
+}
+
+bool Recorder::IsWithin(bool is_measured, Time ended) {
+  if (!is_measured || !window_.awaits_answers()) {
+    return window_.Contains(ended);
+  }
+  last_awaited_ = std::max(last_awaited_, ended);
+  return true;
 }
 
 bool Recorder::IsHopeless(Time now) const {
@@ -197,7 +206,7 @@ LoadResult Recorder::Finish() {
   cpu_.Finish(Clock::now());
   result_.client_cpu_share = cpu_.used_share();
   result_.client_wait_share = cpu_.waited_share();
-  result_.window = absl::FromChrono(window_.length());
+  result_.window = absl::FromChrono(std::max(window_.end(), last_awaited_) - window_.start());
   result_.started = absl::Now() - absl::FromChrono(Clock::now() - window_.start());
   return std::move(result_);
 }

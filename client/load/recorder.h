@@ -66,6 +66,9 @@ class Recorder {
  private:
   void CountMessages(const Lane& lane);
   bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
+  /// Returns whether a call that ended then ended within the window, which it lengthens if that
+  /// awaits answers.
+  bool IsWithin(bool is_measured, Clock::time_point ended);
   TimeSlice& SliceAt(Clock::time_point time);
   void ReportProgress(Clock::time_point now, int64_t in_flight);
   bool IsSettled(Clock::time_point now);
@@ -80,6 +83,8 @@ class Recorder {
   /// The failures since the last answer, and when that came; before it, when the load began.
   int64_t failures_in_a_row_ = 0;
   Clock::time_point answered_at_;
+  /// The end of the last call that a window with awaits_answers waited for.
+  Clock::time_point last_awaited_;
   int trials_judged_ = 0;
 
   // When progress was last reported, and the latencies of answers since then.

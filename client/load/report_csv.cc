@@ -14,9 +14,9 @@ namespace {
 std::string Microseconds(double nanoseconds) { return absl::StrFormat("%.0f", nanoseconds / 1e3); }
 
 std::string PercentileText(const Histogram& nanoseconds, double percent) {
-  return nanoseconds.count() == 0
-             ? ""
-             : Microseconds(static_cast<double>(nanoseconds.Percentile(percent)));
+  return nanoseconds.IsEnoughFor(percent)
+             ? Microseconds(static_cast<double>(nanoseconds.Percentile(percent)))
+             : "";
 }
 
 std::string MeanText(const Histogram& nanoseconds) {

@@ -18,14 +18,20 @@ std::string TimeText(absl::Time time) { return absl::FormatTime(time, absl::UTCT
 
 Json OrNull(const auto& optional) { return optional.has_value() ? Json(*optional) : Json(); }
 
+/// What there are too few values for is null.
 Json LatencyJson(const Histogram& nanoseconds) {
+  const auto ms = [](bool is_known, double ns) {
+    return is_known ? Json(Milliseconds(ns)) : Json();
+  };
+  const bool has_any = nanoseconds.count() > 0;
   Json json = {{"count", nanoseconds.count()},
-               {"mean", Milliseconds(nanoseconds.mean())},
-               {"min", Milliseconds(nanoseconds.min())},
-               {"max", Milliseconds(nanoseconds.max())},
+               {"mean", ms(has_any, nanoseconds.mean())},
+               {"min", ms(has_any, static_cast<double>(nanoseconds.min()))},
+               {"max", ms(has_any, static_cast<double>(nanoseconds.max()))},
                {"histogram", nanoseconds.Counts()}};
-  for (const Quantile& quantile : kQuantiles) {
-    json[quantile.name] = Milliseconds(nanoseconds.Percentile(quantile.percent));
+  for (const auto& [name, percent] : kQuantiles) {
+    json[name] =
+        ms(nanoseconds.IsEnoughFor(percent), static_cast<double>(nanoseconds.Percentile(percent)));
   }
   return json;
 }
@@ -61,7 +67,7 @@ Json SloJson(const std::vector<SloCheck>& checks) {
   for (const SloCheck& check : checks) {
     slo.push_back({{"target", check.target.text},
                    {"limit", check.target.limit},
-                   {"measured", check.measured},
+                   {"measured", OrNull(check.measured)},
                    {"met", check.is_met}});
   }
   return slo;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/load/load_result.h"
 #include "client/load/report.h"
 
@@ -11,7 +12,8 @@ namespace {
 
 std::string ArrivalsText(const ArrivalOptions& arrivals) {
   if (arrivals.trace != nullptr) {
-    return absl::StrFormat("open loop of the %d requests of %s", arrivals.trace->times.size(),
+    const size_t count = arrivals.trace->times.size();
+    return absl::StrFormat("open loop of the %d request%s of %s", count, count == 1 ? "" : "s",
                            arrivals.trace->path);
   }
   const char* const how = arrivals.arrivals == Arrivals::kPoisson ? "poisson" : "constant";
@@ -28,12 +30,11 @@ std::string UnitOf(const BenchReport& report) {
                                                              : "in flight";
 }
 
-/// Returns a percentile in milliseconds; "-" if there are fewer than 1 / (1 - q) values: the
-/// percentile would be a single value.
+/// Returns a percentile in milliseconds; "-" if there are too few values for it.
 std::string PercentileOrDash(const Histogram& nanoseconds, double percent) {
-  return static_cast<double>(nanoseconds.count()) * (100.0 - percent) < 100.0 - 1e-9
-             ? "-"
-             : absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)));
+  return nanoseconds.IsEnoughFor(percent)
+             ? absl::StrFormat("%.3f", Milliseconds(nanoseconds.Percentile(percent)))
+             : "-";
 }
 
 std::string MaximumOrDash(const Histogram& nanoseconds) {
@@ -61,8 +62,9 @@ std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
   return absl::StrFormat("closed loop of %d", options.concurrency);
 }
 
+/// A line, also of an error that has several.
 std::string Line(const std::string& name, const std::string& value) {
-  return absl::StrFormat("%-11s %s\n", name, value);
+  return absl::StrFormat("%-11s %s\n", name, absl::StrReplaceAll(value, {{"\n", " "}}));
 }
 
 std::string VerificationText(const LoadVerification& verification) {
@@ -81,11 +83,18 @@ std::string VerificationText(const LoadVerification& verification) {
   return text;
 }
 
-/// A checked target: "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%".
+/// A checked target: "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%", "p99=50ms met: 12.300
+/// ms, the largest of 20".
 std::string SloText(const SloCheck& check) {
-  const std::string measured = check.target.of == SloTarget::Of::kErrors
-                                   ? absl::StrFormat("%.3g%%", 100.0 * check.measured)
-                                   : absl::StrFormat("%.3f ms", check.measured);
+  std::string measured = "no answers";
+  if (check.measured.has_value() && check.target.of == SloTarget::Of::kErrors) {
+    measured = absl::StrFormat("%.3g%%", 100.0 * *check.measured);
+  } else if (check.measured.has_value()) {
+    measured = absl::StrFormat("%.3f ms", *check.measured);
+  }
+  if (check.is_largest) {
+    absl::StrAppend(&measured, ", the largest of ", check.answers);
+  }
   return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
 }
 
@@ -219,8 +228,8 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
     if (latency.count() > 0) {
       remarks.push_back(
           {"",
-           absl::StrFormat("after mean %.3f  p99 %.3f  max %.3f ms", Milliseconds(latency.mean()),
-                           Milliseconds(latency.Percentile(99)), Milliseconds(latency.max())),
+           absl::StrFormat("after mean %.3f  p99 %s  max %.3f ms", Milliseconds(latency.mean()),
+                           PercentileOrDash(latency, 99), Milliseconds(latency.max())),
            true});
     }
   }

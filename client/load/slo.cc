@@ -16,8 +16,14 @@ namespace attention {
 namespace {
 
 absl::Status Malformed(const std::string& text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  double number = 0.0;
+  const bool lacks_unit = absl::SimpleAtod(parts.second, &number);
   return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or ", "errors=0.1%"));
+      "\"", text, "\": expected a target such as p99=50ms, mean=10ms, max=1s or errors=0.1%",
+      !lacks_unit               ? ""
+      : parts.first == "errors" ? ", found a share without % that is not within 0 and 1"
+                                : ", found a time without a unit"));
 }
 
 /// Parses a share such as 0.1% or 0.001.
@@ -46,11 +52,15 @@ absl::Status ParseName(const std::string& name, SloTarget& target) {
   return absl::OkStatus();
 }
 
-/// The share of failures: requests that failed or were not sent, warm-up included, divided by these
-/// plus the answers that count.
+/// The share of failures within the window: requests that failed or were not sent, divided by these
+/// plus the answers.
 double ErrorShare(const LoadResult& result) {
-  const auto failed = static_cast<double>(NumFailures(result.failures));
-  return Share(failed, failed + static_cast<double>(result.latency_ns.count()));
+  int64_t failed = result.pace.has_value() ? result.pace->not_sent : 0;
+  for (const auto& [code, failure] : result.failures) {
+    failed += failure.latency_ns.count();
+  }
+  return Share(static_cast<double>(failed),
+               static_cast<double>(failed + result.latency_ns.count()));
 }
 
 }  // namespace
@@ -72,23 +82,19 @@ absl::StatusOr<SloTarget> ParseSlo(const std::string& text) {
 }
 
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result) {
-  SloCheck check{.target = target};
+  SloCheck check{.target = target, .answers = result.latency_ns.count()};
   const Histogram& latency = result.latency_ns;
-  switch (target.of) {
-    case SloTarget::Of::kErrors:
-      check.measured = ErrorShare(result);
-      check.is_met = check.measured <= target.limit;
-      return check;
-    case SloTarget::Of::kMean:
-      check.measured = Milliseconds(latency.mean());
-      break;
-    case SloTarget::Of::kMax:
-      check.measured = Milliseconds(latency.max());
-      break;
-    case SloTarget::Of::kPercentile:
-      check.measured = Milliseconds(latency.Percentile(target.percent));
+  if (target.of == SloTarget::Of::kErrors) {
+    check.measured = ErrorShare(result);
+  } else if (latency.count() > 0 && target.of == SloTarget::Of::kMean) {
+    check.measured = Milliseconds(latency.mean());
+  } else if (latency.count() > 0) {
+    check.is_largest = target.of == SloTarget::Of::kPercentile && !latency.IsEnoughFor(target.percent);
+    const bool is_percentile = target.of == SloTarget::Of::kPercentile && !check.is_largest;
+    check.measured = Milliseconds(
+        static_cast<double>(is_percentile ? latency.Percentile(target.percent) : latency.max()));
   }
-  check.is_met = latency.count() > 0 && check.measured <= target.limit;
+  check.is_met = check.measured.has_value() && *check.measured <= target.limit;
   return check;
 }
 

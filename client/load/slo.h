@@ -1,6 +1,8 @@
 // Targets of a load: "p99=50ms", "errors=0.1%".
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,12 +26,17 @@ absl::StatusOr<SloTarget> ParseSlo(const std::string& text);
 
 struct SloCheck {
   SloTarget target;
-  /// The measured value, in the unit of the limit.
-  double measured = 0.0;
+  /// The measured value, in the unit of the limit; absent if there were no answers.
+  std::optional<double> measured = std::nullopt;
+  /// Whether the largest latency was measured, since there are too few answers for a percentile.
+  bool is_largest = false;
+  int64_t answers = 0;
   bool is_met = false;
 };
 
-/// Checks a target. A load without answers meets no target of latency.
+/// Checks a target, of errors and answers within the window. A percentile of too few answers is
+/// judged by the largest, which it does not exceed. A load without answers meets no target of
+/// latency.
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
 
 }  // namespace attention

@@ -56,8 +56,9 @@ OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
   window.start = Later(start, options.warmup);
   window.end = Later(window.start, LongestWindow(options));
   if (arrivals.trace != nullptr) {
-    window.end =
-        std::min(window.end, start + arrivals.trace->times.back() + std::chrono::nanoseconds(1));
+    const Time after_last = start + arrivals.trace->times.back() + std::chrono::nanoseconds(1);
+    window.awaits_answers = after_last <= window.end;
+    window.end = std::min(window.end, after_last);
     window.start = std::min(window.start, window.end);
   }
   if (options.requests > 0) {
@@ -67,6 +68,7 @@ OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
     for (int64_t i = 0; i < options.requests && schedule.due() < window.end; ++i) {
       schedule.Advance();
     }
+    window.awaits_answers &= schedule.due() >= window.end;
     window.end = std::min(window.end, schedule.due());
   }
   return window;

@@ -185,6 +185,26 @@ int64_t NumCells(const AttentionPicture& picture) {
   return cells;
 }
 
+namespace {
+
+constexpr char kLayersOf[] = ", weights of layers ";
+constexpr char kHeadsOf[] = ", heads ";
+
+/// Returns `source` with `numbers` instead of those after `words`; unchanged without either.
+std::string WithNumbers(const std::string& source, const std::string& words,
+                        const std::vector<int64_t>& numbers) {
+  const size_t found = source.find(words);
+  if (numbers.empty() || found == std::string::npos) {
+    return source;
+  }
+  const size_t begin = found + words.size();
+  size_t end = std::min(source.find_first_not_of("0123456789,", begin), source.size());
+  end -= source[end - 1] == ',';
+  return absl::StrCat(source.substr(0, begin), absl::StrJoin(numbers, ","), source.substr(end));
+}
+
+}  // namespace
+
 absl::Status Choose(const std::vector<int64_t>& layers, const std::vector<int64_t>& heads,
                     AttentionPicture& picture) {
   for (SequencePicture& sequence : picture.sequences) {
@@ -205,11 +225,17 @@ absl::Status Choose(const std::vector<int64_t>& layers, const std::vector<int64_
       }
     }
   }
+  picture.source = WithNumbers(picture.source, kLayersOf, layers);
+  picture.source = WithNumbers(picture.source, kHeadsOf, heads);
   return absl::OkStatus();
 }
 
 absl::Status CheckPicture(const AttentionPicture& picture) {
   const int64_t cells = NumCells(picture);
+  if (cells == 0) {
+    return absl::NotFoundError(
+        "there are no attention weights to draw: expected sequences with tokens, found none");
+  }
   if (cells > kMaxCells) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a picture holds at most ", kMaxCells, " weights, found ", cells,

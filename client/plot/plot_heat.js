@@ -25,6 +25,8 @@ function paintCells(canvas, grid, scale, colors) {
 const THUMBNAIL_CELLS = 64;
 // A side of a thumbnail by the other; an oblong map is drawn within.
 const MOST_ASPECT = 4;
+// Layers with more heads take several lines.
+const MOST_COLUMNS = 16;
 
 class Overview {
   constructor(place, data, choose) {
@@ -34,26 +36,41 @@ class Overview {
 
   show(sequence) {
     this.rows = [];
+    this.place.replaceChildren();
     const widest = Math.max(...sequence.layers.map((layer) => layer.heads.length));
-    this.place.style.setProperty("--heads", widest + 1);
-    this.place.replaceChildren(element("span"));
+    const isFolded = widest > MOST_COLUMNS;
+    const columns = isFolded ? MOST_COLUMNS : widest + 1;
+    this.place.style.setProperty("--heads", columns);
+    if (!isFolded) this.addHeader(sequence, widest);
+    // Where each layer has a line, the means stand below each other.
+    sequence.layers.forEach((layer, index) => this.addLayer(layer, index, columns, isFolded ? layer.heads.length : widest));
+  }
+
+  addHeader(sequence, widest) {
+    this.place.append(element("span"));
     for (let column = 0; column < widest; ++column) {
       const same = new Set(sequence.layers.map((layer) => layer.heads[column]));
       this.place.append(element("span", "column", same.size === 1 ? [...same][0] : ""));
     }
     this.place.append(element("span", "column", "mean"));
-    sequence.layers.forEach((layer, index) => this.addLayer(layer, index, widest));
   }
 
-  addLayer(layer, index, widest) {
+  addLayer(layer, index, columns, mean) {
     const buttons = [];
-    this.place.append(element("span", "layer", layer.name));
-    for (let column = 0; column <= widest; ++column) {
-      const head = column === widest ? -1 : column;
-      this.place.append(head < layer.heads.length ? this.addButton(layer, index, head, buttons)
-                                                  : element("span"));
+    for (let at = 0; at <= mean || at % columns !== 0; ++at) {
+      if (at % columns === 0) {
+        this.place.append(element("span", "layer", at === 0 ? layer.name : ""));
+        this.rows.push([]);
+      }
+      if (at !== mean && at >= layer.heads.length) {
+        this.place.append(element("span"));
+        continue;
+      }
+      const one = this.buttonOf(layer, index, at === mean ? -1 : at);
+      this.place.append(one.button);
+      this.rows.at(-1).push(one);
+      buttons.push(one);
     }
-    this.rows.push(buttons);
     // One task for each layer, so that the page stays responsive.
     setTimeout(() => buttons.forEach(({canvas, head}) => {
       const grid = pooled(layer.grid(head), THUMBNAIL_CELLS, THUMBNAIL_CELLS);
@@ -61,7 +78,7 @@ class Overview {
     }));
   }
 
-  addButton(layer, index, head, buttons) {
+  buttonOf(layer, index, head) {
     const button = element("button", "thumbnail");
     const canvas = element("canvas", "cells");
     canvas.width = canvas.height = 1;
@@ -73,16 +90,24 @@ class Overview {
     button.style.setProperty("--aspect", Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, aspect)));
     button.append(canvas);
     button.addEventListener("click", () => this.choose(index, head));
-    buttons.push({button, canvas, head});
-    return button;
+    return {button, canvas, head, layer: index};
   }
 
   mark(layer, head) {
-    this.rows.forEach((buttons, index) => buttons.forEach((one) => {
-      const isChosen = index === layer && one.head === head;
+    for (const one of this.rows.flat()) {
+      const isChosen = one.layer === layer && one.head === head;
       one.button.setAttribute("aria-pressed", isChosen);
       one.button.tabIndex = isChosen ? 0 : -1;
-    }));
+      if (isChosen) this.reveal(one.button);
+    }
+  }
+
+  // Scrolls sideways until the button is seen; scrollIntoView would move the page, too.
+  reveal(button) {
+    const strip = this.place.parentElement, around = strip.getBoundingClientRect(), box = button.getBoundingClientRect();
+    if (box.left < around.left || box.right > around.right) {
+      strip.scrollLeft += box.left + box.width / 2 - around.left - around.width / 2;
+    }
   }
 
   move(event) {
@@ -99,7 +124,8 @@ class Overview {
 }
 
 const LARGEST_CELL = 40;
-const LABEL_PIXELS = 15;
+const LABEL_PIXELS = 13;
+const LOWEST_ROW = 15;
 const HIGHEST_MAP = 2000;
 // Pixels by which the label of the last key extends beyond the map.
 const LEANING = 44;
@@ -132,7 +158,7 @@ class HeatMap {
     const width = Math.min(this.place.clientWidth - gutter - LEANING, LARGEST_CELL * this.grid.keys);
     // Cells are square, unless few rows would be too low for their labels, or many would make a page without end.
     const square = width / Math.max(1, this.grid.keys) * this.grid.rows;
-    const lowest = Math.min(width, LABEL_PIXELS * this.grid.rows);
+    const lowest = Math.min(width, LOWEST_ROW * this.grid.rows);
     const height = Math.max(lowest, Math.min(square, Math.max(width, HIGHEST_MAP)));
     if (width <= 0 || width === this.width && this.painted === this.grid && this.paintedScale === this.scale) return;
     Object.assign(this, {width, height, painted: this.grid, paintedScale: this.scale});

@@ -33,8 +33,9 @@ constexpr int64_t kLabelColumns = 14;
 constexpr double kLabels = kLabelColumns * kCharacterWidth + 42;
 constexpr double kSlantedLabels = 98;  // height of key labels, which are slanted
 constexpr size_t kMostWithTokens = 4;
-constexpr double kLeaning = 40;     // width by which slanted labels extend beyond the map
-constexpr double kMostCells = 340;  // along a side; more are pooled
+constexpr int64_t kMostColumns = 16;  // of a grid; layers with more heads take several lines
+constexpr double kLeaning = 40;       // width by which slanted labels extend beyond the map
+constexpr double kMostCells = 340;    // along a side; more are pooled
 constexpr int kColors = 64;
 
 /// The arrangement of the maps.
@@ -57,7 +58,10 @@ Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
     for (const LayerPicture& layer : sequence.layers) {
       longest = std::max({longest, std::ssize(layer.rows), std::ssize(layer.keys)});
     }
-    const double most = panels > 1 ? 420 : 680;
+    // Larger only where that makes room for all labels.
+    const double labels = static_cast<double>(longest) * kLineHeight;
+    const double usual = panels > 1 ? 420 : 680, larger = panels > 1 ? 680 : 1000;
+    const double most = labels <= larger ? std::max(usual, labels) : usual;
     return {.has_tokens = true,
             .columns = columns,
             .rows = (static_cast<int64_t>(panels) + columns - 1) / columns,
@@ -70,10 +74,15 @@ Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
     heads = std::max(heads, std::ssize(layer.heads));
   }
   // A mean for each layer is one long column; folded, it is a grid.
-  const int64_t columns = mean ? std::min<int64_t>(4, std::ssize(sequence.layers)) : heads;
+  const int64_t columns =
+      mean ? std::min<int64_t>(4, std::ssize(sequence.layers)) : std::min(heads, kMostColumns);
+  const auto lines = [columns](int64_t count) { return (count + columns - 1) / columns; };
+  int64_t rows = mean ? lines(std::ssize(sequence.layers)) : 0;
+  for (const LayerPicture& layer : sequence.layers) {
+    rows += mean ? 0 : lines(std::ssize(layer.heads));
+  }
   return {.columns = columns,
-          .rows = mean ? (static_cast<int64_t>(panels) + columns - 1) / columns
-                       : std::ssize(sequence.layers),
+          .rows = rows,
           .side = std::clamp(1100.0 / static_cast<double>(columns), 72.0, 220.0),
           .left = 0,
           .top = 18};
@@ -105,9 +114,9 @@ class Sheet {
     int64_t line = -1, column = 0;
     const LayerPicture* layer = nullptr;
     for (const Panel& panel : panels_) {
-      // A grid has a line for each layer. Layers may have different numbers of heads.
-      const bool is_new_line =
-          layout_.has_tokens || mean ? line < 0 || column == layout_.columns : panel.layer != layer;
+      // A layer of a grid begins a line. Layers may have different numbers of heads.
+      const bool is_new_layer = !layout_.has_tokens && !mean && panel.layer != layer;
+      const bool is_new_line = line < 0 || column == layout_.columns || is_new_layer;
       line += is_new_line;
       column = is_new_line ? 0 : column;
       layer = panel.layer;

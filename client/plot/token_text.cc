@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/page/escape.h"
 
 namespace attention {
@@ -82,6 +84,12 @@ std::string ShownLine(absl::string_view line) {
     line.remove_prefix(bytes);
   }
   return shown;
+}
+
+std::string ShownText(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* shown, absl::string_view line) { absl::StrAppend(shown, ShownLine(line)); });
 }
 
 int64_t ColumnsOf(absl::string_view text) {

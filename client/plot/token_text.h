@@ -19,6 +19,8 @@ std::string ShownToken(absl::string_view token);
 /// Does the same for a line of words, which keeps its spaces and may be empty. What this or
 /// ShownToken returned stays as it is.
 std::string ShownLine(absl::string_view line);
+/// Does the same for a text of several lines, which it keeps.
+std::string ShownText(absl::string_view text);
 
 /// Returns the columns that valid UTF-8 takes in a terminal, by wcwidth: 2 for wide East Asian
 /// characters and emoji, 0 for combining marks.

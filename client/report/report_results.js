@@ -46,7 +46,8 @@ const report = (() => {
   }
 
   function percentile(times, percent) {
-    let left = Math.max(1, Math.ceil((percent / 100) * times.count));
+    // In whole millionths: in binary, 99.9 / 100 * 1000 is more than 999.
+    let left = Math.max(1, Math.ceil((Math.round(percent * 1e6) * times.count) / 1e8));
     const [end] = times.buckets.find(([, count]) => (left -= count) <= 0);
     return Math.min(times.max, Math.max(times.min, end / 1e6));
   }

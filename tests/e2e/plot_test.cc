@@ -95,12 +95,16 @@ TEST_F(PlotTest, SaysWhatItCannotDraw) {
       {{"plot"}, 2, "expected a FILE, or something to send"},
       {{"plot", file, "--tokens=1"}, 2, "found both"},
       {{"plot", "--tokens=1", "-o", "x.gif"}, 2, "expected FILE.html, FILE.svg or FILE.txt"},
-      {{"plot", file, "--causal"}, 2, "how to attend goes with something to send"},
+      {{"plot", file, "--causal"}, 2, "--causal goes with something to send"},
       {{"plot", file}, 1, "other.npy: expected a FILE.safetensors that attend run --output wrote"},
       {{"plot", PathOf("none.safetensors")}, 1, "none.safetensors"},
       {{"plot", "--tokens=1;2", "--sequence=2"}, 1, "--sequence: expected less than 2, found 2"},
       {{"plot", "--tokens=1", "--weights-heads=9"}, 1, "heads of layer 0: expected some of 0,1,2"},
       {{"plot", "--model=gpt2", "--tokens=1", "--weights-layers=7"}, 1, "7"},
+      {{"plot", "--model=gpt2", "--text", "", "--no-special-tokens"},
+       1,
+       "expected sequences with tokens, found none"},
+      {{"plot", "--tokens=1", "-o", PathOf("absent/a.svg")}, 1, "a.svg: cannot be written"},
   };
   for (const Case& one : cases) {
     const Outcome outcome = Attend(one.arguments);

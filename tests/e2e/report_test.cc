@@ -33,6 +33,13 @@ TEST_F(ReportCommandTest, ASavedResultIsShownAsTheRunWas) {
   EXPECT_EQ(RunAttend({"report", json, "--html", "-"}).out, page);
 }
 
+TEST_F(ReportCommandTest, AResultOfAnotherCannotControlTheTerminal) {
+  const std::string path = PathOf("foreign.json");
+  std::ofstream(path)
+      << R"({"format": "attend-bench-1", "text": "a\u001b]0;pwn\u0007\u202e\nb\n"})";
+  EXPECT_EQ(RunAttend({"report", path}).out, "a␛]0;pwn␇<U+202E>\nb\n");
+}
+
 TEST_F(ReportCommandTest, NamesTheFileThatIsNoResult) {
   const Outcome absent = RunAttend({"report", PathOf("absent.json")});
   EXPECT_EQ(absent.exit_code, 1);

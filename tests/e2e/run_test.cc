@@ -115,6 +115,13 @@ TEST_F(RunTest, JsonHoldsEverythingButTensors) {
       300);
 }
 
+TEST_F(RunTest, AFileThatCannotBeWrittenIsRefusedBeforeTheRequest) {
+  const Outcome outcome = Attend({"run", "--random=2x5x512", "--output", PathOf("absent/a.npy")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("absent/a.npy: cannot be written"));
+  EXPECT_EQ(outcome.out, "");
+}
+
 TEST_F(RunTest, WrongInputFailsWithTheServersWords) {
   const struct {
     Arguments arguments;
@@ -126,7 +133,7 @@ TEST_F(RunTest, WrongInputFailsWithTheServersWords) {
       {{"run", "--random=2x5x512", "--lengths=3"}, {"INVALID_ARGUMENT", "lengths"}},
       {{"run", "--query=random:1x2x3x4", "--key=random:1x2x2x4", "--value=random:1x2x2x4"},
        {"INVALID_ARGUMENT", "heads"}},
-      {{"run", "--input=absent.npy"}, {"NOT_FOUND", "absent.npy"}},
+      {{"run", "--input=absent.npy"}, {"NOT_FOUND", "absent.npy: No such file or directory"}},
       {{"run", "--random-tokens=1x4", "--model=small"}, {"INVALID_ARGUMENT", "takes no token ids"}},
   };
   for (const auto& [arguments, words] : cases) {

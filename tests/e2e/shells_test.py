@@ -123,6 +123,8 @@ class Bash(Installed):
         self.assertEqual(self.complete("attend run --logits="), {"last", "all"})
         self.assertEqual(self.complete("attend run --seed "), set())
         self.assertEqual(self.complete("attend completion z"), {"zsh"})
+        self.assertEqual(self.complete("attend log-level d"), {"debug"}, "a positional in capitals")
+        self.assertEqual(self.complete("attend report us"), {"usr"})
         self.assertEqual(self.complete("attend run --input us"), {"usr"})
         self.assertEqual(self.complete("attend run --query-norm o"), {"ones"})
         self.assertEqual(self.complete("attend bench --similarity gau"), {"gaussian"}, "what only --help-expert shows")

@@ -1,8 +1,10 @@
 #include "client/cli/files/npy.h"
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -150,11 +152,12 @@ std::string HeaderText(const Tensor& tensor) {
 }  // namespace
 
 absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::error_code error;
-  const uint64_t file_bytes = std::filesystem::file_size(path, error);
-  if (!file || error) {
-    return absl::NotFoundError(absl::StrCat(path, ": cannot be opened for reading"));
+  std::error_code error(file ? 0 : errno, std::generic_category());
+  const uint64_t file_bytes = error ? 0 : std::filesystem::file_size(path, error);
+  if (error) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", error.message()));
   }
   ASSIGN_OR_RETURN(const Header header, ReadHeader(path, file, file_bytes));
   ASSIGN_OR_RETURN(const size_t element_bytes, ElementBytes(path, header.descr));

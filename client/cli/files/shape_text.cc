@@ -1,13 +1,16 @@
 #include "client/cli/files/shape_text.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "client/page/escape.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -21,12 +24,18 @@ absl::StatusOr<std::vector<Value>> ParseList(const std::string& text, char separ
   std::vector<Value> values;
   for (absl::string_view part : absl::StrSplit(text, separator)) {
     if (!parse(part, &values.emplace_back())) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected ", name,
-                                                     " separated by '", std::string(1, separator),
-                                                     "', found \"", part, "\""));
+      const bool is_large = std::is_same_v<Value, int64_t> && part.size() > 18 &&
+                            part.find_first_not_of("-0123456789") == absl::string_view::npos;
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": expected ", name, is_large ? " from -2^63 to 2^63 - 1" : "",
+                       " separated by '", std::string(1, separator), "', found \"", part, "\""));
     }
   }
   return values;
+}
+
+bool ParseTokenId(absl::string_view text, int32_t* id) {
+  return absl::SimpleAtoi(text, id) && *id >= 0;
 }
 
 }  // namespace
@@ -74,20 +83,32 @@ absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
   }
   RaggedTokens tokens;
   for (absl::string_view part : absl::StrSplit(text, ';')) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> ids, ParseIntegers(std::string(part)));
-    for (const int64_t id : ids) {
-      if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("\"", text, "\": expected token ids of 0 to 2147483647, found ", id));
-      }
-      tokens.ids.push_back(static_cast<int32_t>(id));
+    std::vector<int32_t> ids;
+    if (!part.empty()) {
+      ASSIGN_OR_RETURN(ids, ParseList<int32_t>(std::string(part), ',',
+                                               "token ids of 0 to 2147483647", ParseTokenId));
     }
-    tokens.lengths.push_back(static_cast<int64_t>(ids.size()));
+    tokens.ids.insert(tokens.ids.end(), ids.begin(), ids.end());
+    tokens.lengths.push_back(std::ssize(ids));
   }
   return tokens;
 }
 
+absl::StatusOr<std::string> ParseUtf8(const std::string& text) {
+  for (absl::string_view rest = text; !rest.empty();) {
+    const std::optional<Character> first = FirstCharacter(rest);
+    if (!first.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("expected UTF-8, found byte 0x%02x at offset %d",
+                          static_cast<uint8_t>(rest[0]), text.size() - rest.size()));
+    }
+    rest.remove_prefix(first->num_bytes);
+  }
+  return text;
+}
+
 absl::StatusOr<NamedVersion> ParseNamedVersion(const std::string& text) {
+  RETURN_IF_ERROR(ParseUtf8(text).status());
   const size_t colon = text.rfind(':');
   NamedVersion result = {.name = text.substr(0, colon)};
   int64_t version = 0;

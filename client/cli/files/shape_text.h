@@ -34,6 +34,9 @@ struct RaggedTokens {
 /// not.
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text);
 
+/// Returns `text`, which has to be UTF-8: protobuf takes nothing else.
+absl::StatusOr<std::string> ParseUtf8(const std::string& text);
+
 struct NamedVersion {
   std::string name;
   std::optional<int64_t> version = {};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/plot/token_text.h"
 #include "core/runtime/nearest_name.h"
 
 namespace attention {
@@ -55,9 +56,9 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   }
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  return absl::StrCat(
+  return ShownText(absl::StrCat(
       name, ": ", is_unknown && !left.empty() ? UnknownWord(*command, left.front()) : error.what(),
-      "\nSee ", name, " --help.\n");
+      "\nSee ", name, " --help.\n"));
 }
 
 }  // namespace attention

@@ -149,15 +149,16 @@ class HelpGroup {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 
-  /// Returns a check for one of `choices`, "native|oip".
+  /// Returns a check for one of `choices`, "native|oip"; "|last" also accepts an empty text.
   static CLI::Validator OneOf(const std::string& choices) {
     const std::vector<std::string> words = absl::StrSplit(choices, '|');
+    const std::vector<std::string> shown = absl::StrSplit(choices, '|', absl::SkipEmpty());
     return CLI::Validator(
-        [words](const std::string& text) {
+        [words, shown](const std::string& text) {
           return std::find(words.begin(), words.end(), text) != words.end()
                      ? std::string()
-                     : absl::StrCat("expected ", words.size() > 1 ? "one of " : "",
-                                    absl::StrJoin(words, ", "), ", found \"", text, "\"");
+                     : absl::StrCat("expected ", shown.size() > 1 ? "one of " : "",
+                                    absl::StrJoin(shown, ", "), ", found \"", text, "\"");
         },
         "");
   }

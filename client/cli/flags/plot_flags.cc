@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/files/terminal_size.h"
@@ -54,21 +56,33 @@ void AddPlotFlags(CLI::App& command, PlotFlags& flags) {
       .Value("FILE", flags.file, "",
              "FILE.safetensors with weights, written by `attend run --output`");
   AddServerFlags(command, flags.server);
+  const size_t num_others = command.get_options().size();
   AddRequestFlags(command, flags.request);
   // Pictures have no such answers.
   command.remove_option(command.get_option("--pool"));
   command.remove_option(command.get_option("--logits"));
+  const std::vector<CLI::Option*> options = command.get_options();
+  std::copy_if(options.begin() + num_others, options.end(), std::back_inserter(flags.of_request),
+               [](const CLI::Option* option) {
+                 return option->get_name() != "--weights-layers" &&
+                        option->get_name() != "--weights-heads";
+               });
   AddPictureFlags(command, flags);
 }
 
 absl::Status CheckPlotFlags(const PlotFlags& flags) {
   const bool has_file = !flags.file.empty();
+  const auto given = std::find_if(flags.of_request.begin(), flags.of_request.end(),
+                                  [](const CLI::Option* option) { return option->count() > 0; });
   RETURN_IF_ERROR(CheckRules(
       {{has_file && flags.request.has_input(), "expected a FILE or something to send, found both"},
        {!has_file && !flags.request.has_input(),
-        "expected a FILE, or something to send, such as --text"},
-       {has_file && flags.request.attention.is_given(),
-        "a FILE says what its request hid; how to attend goes with something to send"}}));
+        "expected a FILE, or something to send, such as --text"}}));
+  if (has_file && given != flags.of_request.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat((*given)->get_name(),
+                     " goes with something to send; a FILE has the weights of its request"));
+  }
   if (FormatOf(flags).empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, found \"",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/cli/flags/request_flags.h"
@@ -23,6 +24,8 @@ struct PlotFlags {
   bool mean = false;
   std::optional<int64_t> width;
   std::string color = "auto";
+  /// The flags of the request, which a file has been answered already. The parser owns them.
+  std::vector<const CLI::Option*> of_request;
 };
 
 /// Adds the flags to `command`; texts that do not parse are refused by the parser.

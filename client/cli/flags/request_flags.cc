@@ -122,8 +122,10 @@ void AddInputFlags(CLI::App& command, RequestFlags& flags) {
                "Token ids; ';' separates sequences of any lengths");
   group.Parsed("--random-tokens", ParseTokensShape, Into(flags.random_tokens), "BxS",
                "Random token ids: B sequences of S, from --seed");
-  group.List("--text", flags.texts, "TEXT",
-             "A text for the model's own tokenizer; repeat it for more sequences");
+  group
+      .List("--text", flags.texts, "TEXT",
+            "A text for the model's own tokenizer; repeat it for more sequences")
+      ->check(Accepts(ParseUtf8));
   group.Value("--query", flags.query, "TENSOR",
               "Attention without a model: query [B, Sq, H, D] or packed [T, H, D]");
   group.Value("--key", flags.key, "TENSOR",
@@ -175,6 +177,7 @@ void AddRequestFlags(CLI::App& command, RequestFlags& flags) {
   AddInputDetailFlags(command, flags);
   HelpGroup(command, "Server")
       .Default("--model", flags.model, "NAME", "A name from `attend models`")
+      ->check(Accepts(ParseUtf8))
       ->excludes(command.get_option("--query"));  // which runs no model
   AddModelFlags(command, flags.run);
   AddAttentionFlags(command, flags.attention);

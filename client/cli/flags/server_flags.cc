@@ -1,11 +1,12 @@
 #include "client/cli/flags/server_flags.h"
 
-#include <iostream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/flags/help_group.h"
 #include "core/runtime/text_file.h"
 
@@ -78,7 +79,7 @@ void AddServerFlags(CLI::App& command, ClientOptions& flags) {
                "host:port or unix:/path; several, separated by commas, and all hosts of "
                "dns:///name:port are used in turn")
       ->check([](const std::string& text) {
-        return text.empty() ? "expected host:port or unix:/path" : "";
+        return text.empty() ? "expected host:port or unix:/path, found \"\"" : "";
       });
   group
       .Parsed("-t,--timeout", ParseDuration, Into(flags.timeout), "DURATION",
@@ -93,7 +94,9 @@ void AddServerFlags(CLI::App& command, ClientOptions& flags) {
 }
 
 std::string IsPositiveDuration(const std::string& text) {
-  return *ParseDuration(text) > absl::ZeroDuration() ? "" : "expected more than 0 seconds";
+  return *ParseDuration(text) > absl::ZeroDuration()
+             ? ""
+             : absl::StrCat("expected more than 0 seconds, found \"", text, "\"");
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
@@ -111,12 +114,19 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
   return duration;
 }
 
+absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options) {
+  absl::StatusOr<std::unique_ptr<AttentionClient>> client = AttentionClient::Connect(options);
+  if (absl::IsInvalidArgument(client.status())) {
+    RequireUsage(client.status());
+  }
+  return client;
+}
+
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) {
     return 0;
   }
-  std::cerr << "attend: " << absl::StatusCodeToString(status.code()) << ": " << status.message()
-            << "\n";
+  PrintError(absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message()));
   return kExitFailed;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,11 @@ std::string IsPositiveDuration(const std::string& text);
 
 /// Parses "10s", "500ms", "1m30s", or a plain number of seconds; finite and not negative.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
+
+/// Makes a client for `options`. Throws CLI::ValidationError, as RequireUsage does, for options
+/// that no server could be asked with: an address without a port, metadata that gRPC does not
+/// accept.
+absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options);
 
 /// Returns the exit code 0 for OK; for an error, whose "attend: CODE: text" is printed to stderr,
 /// kExitFailed.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
+#include "client/cli/files/output_file.h"
 #include "client/cli/files/shape_text.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/model_flags.h"
@@ -90,24 +91,16 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> OpenSession(const GenerateFlags& f
       {.connection = flags.server.connection, .timeout = flags.server.timeout}, open);
 }
 
-/// Replaces the control characters of `text`, by which a model could control the terminal.
-std::string ForTerminal(std::string text) {
-  for (char& c : text) {
-    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-    c = is_control && c != '\n' && c != '\t' ? '?' : c;
-  }
-  return text;
-}
-
 absl::Status Write(Generation& generation, const decltype(AttendRequest::input)& prompt,
                    const GenerateFlags& flags, bool shows_text) {
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  TerminalText terminal;  // which a model must not control
   const auto show = [&](int32_t id, const std::string& text) {
     if (flags.json) {
       return;
     }
     if (shows_text) {
-      std::cout << (is_terminal ? ForTerminal(text) : text) << std::flush;
+      std::cout << (is_terminal ? terminal.Add(text) : text) << std::flush;
     } else if (id >= 0) {
       std::cout << id << " " << std::flush;
     }
@@ -119,26 +112,23 @@ absl::Status Write(Generation& generation, const decltype(AttendRequest::input)&
   }
   if (flags.json) {
     const int64_t others = std::max<int64_t>(1, std::ssize(generated->ids) - 1);
-    std::cout << nlohmann::json(
-                     {{"prompt_tokens", generated->prompt_tokens},
-                      {"ids", generated->ids},
-                      {"text", generated->text},
-                      {"finish", generated->finish},
-                      {"first_token_ms", absl::ToDoubleMilliseconds(generated->first_after)},
-                      {"ms_per_token", absl::ToDoubleMilliseconds(generated->others_took) /
-                                           static_cast<double>(others)}})
-                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-              << std::endl;
+    std::cout << JsonText({{"prompt_tokens", generated->prompt_tokens},
+                           {"ids", generated->ids},
+                           {"text", generated->text},
+                           {"finish", generated->finish},
+                           {"first_token_ms", absl::ToDoubleMilliseconds(generated->first_after)},
+                           {"ms_per_token", absl::ToDoubleMilliseconds(generated->others_took) /
+                                                static_cast<double>(others)}})
+              << std::flush;
     return absl::OkStatus();
   }
-  std::cout << std::endl;
+  std::cout << terminal.Rest() << std::endl;
   std::cerr << generated->Timing() << std::endl;
   return absl::OkStatus();
 }
 
 absl::Status Generate(GenerateFlags flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
   flags.options.max_positions = model.max_positions();
   const bool shows_text = model.has_tokenizer() && !flags.ids;
@@ -147,6 +137,9 @@ absl::Status Generate(GenerateFlags flags) {
     ASSIGN_OR_RETURN(tokens, ParseTokens(flags.tokens));
   } else if (flags.prompt.empty()) {
     flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+    if (const std::string wrong = Accepts(ParseUtf8)(flags.prompt); !wrong.empty()) {
+      RequireUsage(absl::InvalidArgumentError(absl::StrCat("standard input: ", wrong)));
+    }
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
   Generation generation(*stream, flags.options);
@@ -160,6 +153,7 @@ absl::Status Generate(GenerateFlags flags) {
 void AddPromptFlags(CLI::App& command, GenerateFlags& flags) {
   HelpGroup group(command);
   CLI::Option* const prompt = group.Value("prompt", flags.prompt, "TEXT", "The text to continue");
+  prompt->check(Accepts(ParseUtf8));
   AddServerFlags(command, flags.server);
   group
       .Value("--model", flags.model, "NAME",

@@ -15,8 +15,9 @@ namespace attention {
 
 std::string Generated::Timing() const {
   const int64_t others = std::max<int64_t>(0, std::ssize(ids) - 1);
-  std::string line = absl::StrCat(ids.size(), " tokens after ", prompt_tokens, ", ended by ",
-                                  finish == "full" ? "the model's longest sequence" : finish);
+  std::string line =
+      absl::StrCat(ids.size(), ids.size() == 1 ? " token" : " tokens", " after ", prompt_tokens,
+                   ", ended by ", finish == "full" ? "the model's longest sequence" : finish);
   if (!ids.empty()) {
     absl::StrAppendFormat(&line, "; first after %.1f ms", absl::ToDoubleMilliseconds(first_after));
   }

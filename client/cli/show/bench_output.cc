@@ -9,15 +9,19 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/files/output_file.h"
 #include "client/load/report.h"
+#include "client/plot/token_text.h"
 #include "client/report/report_page.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/output_file.h"
@@ -31,9 +35,17 @@ namespace {
 /// The maximum size of a report; histograms make it some ten thousand lines at most.
 constexpr size_t kMaxReportBytes = size_t{64} << 20;
 
+constexpr char kMetadata[] = "--metadata=";
+
 /// Replaces the value of KEY=VALUE by "...".
 std::string WithoutValue(const std::string& pair) {
   return absl::StrCat(pair.substr(0, pair.find('=')), "=...");
+}
+
+/// Whether the parser takes `word` as a flag, and not as one more value of the flag before.
+bool IsFlag(const std::string& word) {
+  return absl::StartsWith(word, "--") ||
+         (word.size() > 1 && word[0] == '-' && absl::ascii_isalpha(word[1]));
 }
 
 }  // namespace
@@ -56,15 +68,13 @@ absl::Status CheckOutputs(const BenchOutputs& outputs) {
 
 absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs) {
   const nlohmann::json json = ToJson(report);
-  // The command line and the errors of servers may hold bytes that are not UTF-8.
-  const std::string json_text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string json_text = JsonText(json, 1);
   const absl::StatusOr<std::string> page = outputs.html.empty()
                                                ? absl::StatusOr<std::string>("")
                                                : ReportPage({{.name = "result", .result = json}});
   absl::Status status = page.status();
-  const std::pair<const std::string&, std::string> texts[] = {{outputs.json, json_text + "\n"},
-                                                              {outputs.csv, ToCsv(report)},
-                                                              {outputs.html, page.value_or("")}};
+  const std::pair<const std::string&, std::string> texts[] = {
+      {outputs.json, json_text}, {outputs.csv, ToCsv(report)}, {outputs.html, page.value_or("")}};
   // Files come first: writing to a closed pipe ends the program.
   for (const bool is_stdout : {false, true}) {
     for (const auto& [path, text] : texts) {
@@ -74,9 +84,10 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
     }
   }
   const bool is_stdout_taken = outputs.json == "-" || outputs.csv == "-" || outputs.html == "-";
-  const absl::Status shown = is_stdout_taken ? status : WriteOutput("-", ToText(report));
+  const std::string text = ShownText(ToText(report));
+  const absl::Status shown = is_stdout_taken ? status : WriteOutput("-", text);
   if (!shown.ok()) {
-    std::cerr << ToText(report);
+    std::cerr << text;
   }
   status.Update(shown);
   return status;
@@ -96,20 +107,38 @@ absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path) {
   return json;
 }
 
+std::string WithoutSecrets(const std::vector<std::string>& words) {
+  std::vector<std::string> shown;
+  bool is_value = false;         // whatever the word looks like
+  bool is_after_values = false;  // the parser takes further words as values, up to the next flag
+  for (const std::string& word : words) {
+    const bool is_bare = word == "--metadata" || word == "-m";
+    const absl::string_view prefix = absl::StartsWith(word, kMetadata) ? kMetadata
+                                     : absl::StartsWith(word, "-m")    ? "-m"
+                                                                       : "";
+    if (is_value || (is_after_values && !IsFlag(word))) {
+      shown.push_back(WithoutValue(word));
+      is_value = false;
+      continue;
+    }
+    is_value = is_bare || word == kMetadata;
+    is_after_values = is_bare || !prefix.empty();
+    shown.push_back(is_value || prefix.empty()
+                        ? word
+                        : absl::StrCat(prefix, WithoutValue(word.substr(prefix.size()))));
+  }
+  return absl::StrJoin(shown, " ", [](std::string* line, const std::string& word) {
+    absl::StrAppend(line, ShellQuoted(word));
+  });
+}
+
 std::string CommandLine() {
   std::ifstream file("/proc/self/cmdline");
-  std::string line;
-  bool is_metadata = false;
+  std::vector<std::string> words;
   for (std::string word; std::getline(file, word, '\0');) {
-    const bool is_joined = absl::StartsWith(word, "--metadata=");
-    const std::string shown = is_metadata ? WithoutValue(word)
-                              : is_joined
-                                  ? absl::StrCat("--metadata=", WithoutValue(word.substr(11)))
-                                  : word;
-    is_metadata = word == "--metadata" || word == "-m";
-    absl::StrAppend(&line, line.empty() ? "" : " ", ShellQuoted(shown));
+    words.push_back(word);
   }
-  return line;
+  return WithoutSecrets(words);
 }
 
 namespace {
@@ -145,13 +174,14 @@ std::string LevelText(const LoadOptions& options) {
 }
 
 void PrintLevel(const LoadOptions& options) {
-  const std::string length = options.duration == absl::InfiniteDuration() && options.requests > 0
-                                 ? absl::StrFormat("%d requests", options.requests)
-                             : options.duration == absl::InfiniteDuration() ? "the schedule"
-                             : options.stability.has_value()
-                                 ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
-                                                   absl::FormatDuration(options.duration))
-                                 : absl::FormatDuration(options.duration);
+  const std::string length =
+      options.duration == absl::InfiniteDuration() && options.requests > 0
+          ? absl::StrFormat("%d request%s", options.requests, options.requests == 1 ? "" : "s")
+      : options.duration == absl::InfiniteDuration() ? "the schedule"
+      : options.stability.has_value()
+          ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
+                            absl::FormatDuration(options.duration))
+          : absl::FormatDuration(options.duration);
   std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
             << absl::FormatDuration(options.warmup) << " of warm-up\n";
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/load/bench.h"
@@ -31,8 +32,11 @@ absl::StatusOr<nlohmann::json> ReadReportFile(const std::string& path);
 /// Quotes `word`, so that a shell reads it back unchanged.
 std::string ShellQuoted(const std::string& word);
 
-/// Returns the command line of this program, quoted for a shell, without the values of --metadata;
-/// empty if unknown.
+/// Returns `words` as a command line, quoted for a shell, without the values of --metadata, however
+/// the parser accepts them: -m A=B C=D, -mA=B, --metadata=A=B.
+std::string WithoutSecrets(const std::vector<std::string>& words);
+
+/// Returns the command line of this program, WithoutSecrets; empty if unknown.
 std::string CommandLine();
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.

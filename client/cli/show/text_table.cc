@@ -9,11 +9,12 @@
 
 namespace attention {
 
-std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
+std::string TextTable(std::vector<std::vector<std::string>> rows) {
   std::vector<int64_t> widths;
-  for (const std::vector<std::string>& row : rows) {
+  for (std::vector<std::string>& row : rows) {
     widths.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = ShownLine(row[i]);
       widths[i] = std::max(widths[i], ColumnsOf(row[i]));
     }
   }

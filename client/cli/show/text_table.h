@@ -7,9 +7,9 @@
 
 namespace attention {
 
-/// Returns one line for each row of UTF-8: the first column aligned left, the others right.
-/// REQUIRES: all rows have as many cells.
-std::string TextTable(const std::vector<std::vector<std::string>>& rows);
+/// Returns one line for each row: the first column aligned left, the others right. Cells are shown
+/// as ShownLine makes them. REQUIRES: all rows have as many cells.
+std::string TextTable(std::vector<std::vector<std::string>> rows);
 
 /// Returns a number of bytes as text: "12.3 MiB".
 std::string Mebibytes(int64_t bytes);

@@ -11,7 +11,7 @@
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/top/top_text.h"
-#include "client/page/escape.h"
+#include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -51,8 +51,7 @@ void Show(const std::string& text, bool is_first) {
 }
 
 absl::Status RunTop(const TopFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client,
-                   AttentionClient::Connect(flags.server));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   const bool keeps_trying = flags.count == 0 && SizeOfTerminal().has_value();
   TopView view{.server = flags.server.connection.server};
   bool is_known = false;  // the statistics of the view
@@ -63,7 +62,7 @@ absl::Status RunTop(const TopFlags& flags) {
       return now.status();
     }
     if (!now.ok()) {
-      const std::string why = Printable(std::string(now.status().message()));
+      const std::string why = ShownLine(now.status().message());
       Show(absl::StrCat("attend top  ", view.time, "  no answer: ", why, "\n"), false);
     } else if (is_known) {
       view.change = ChangeBetween(view.statistics, *now);
@@ -89,7 +88,9 @@ void AddFlags(CLI::App& command, TopFlags& flags) {
               "Time between updates; at least 50ms")
       ->default_str(absl::FormatDuration(flags.interval))
       ->check([](const std::string& text) {
-        return *ParseDuration(text) >= absl::Milliseconds(50) ? "" : "expected at least 50ms";
+        return *ParseDuration(text) >= absl::Milliseconds(50)
+                   ? ""
+                   : absl::StrCat("expected at least 50ms, found \"", text, "\"");
       });
   group.Value("--count", flags.count, "N", "Print this many updates, then exit")->check(AtLeast(1));
 }

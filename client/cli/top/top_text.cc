@@ -16,7 +16,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "client/cli/show/text_table.h"
-#include "client/page/escape.h"
 #include "client/plot/token_text.h"
 
 namespace attention {
@@ -127,7 +126,7 @@ std::string ModelsTable(const TopView& view) {
       {"MODEL", "VER", "REQ/S", "FAILED/S", "MEAN ms", "QUEUE ms", "TOKENS/S", "ANSWERED"}};
   for (const int i : order) {
     const v1::ModelStatistics& model = changes[i];
-    rows.push_back({model.model().empty() ? "(none)" : Printable(model.model()),
+    rows.push_back({model.model().empty() ? "(none)" : model.model(),
                     model.version() == 0 ? "-" : absl::StrCat(model.version()),
                     NumberText(PerSecond(model.succeeded(), view.change)),
                     NumberText(PerSecond(model.refused() + model.failed(), view.change)),
@@ -160,7 +159,7 @@ v1::ServerStatistics ChangeBetween(const v1::ServerStatistics& before,
 std::string TopText(const TopView& view) {
   const absl::Duration uptime = absl::Nanoseconds(view.statistics.uptime_ns());
   std::string text = absl::StrCat(
-      "attend top  ", Printable(view.server), "  ", Printable(view.statistics.version()), "  up ",
+      "attend top  ", ShownLine(view.server), "  ", ShownLine(view.statistics.version()), "  up ",
       absl::FormatDuration(absl::Floor(uptime, absl::Seconds(1))), "  ", view.time, "\n\n");
   for (const auto& [label, fact] : FactsOf(view)) {
     absl::StrAppendFormat(&text, "%-10s %s\n", label, fact);

@@ -4,8 +4,11 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
+#include "client/cli/flags/server_flags.h"
 #include "gmock/gmock.h"
+#include "tests/client/cli/parse_flags.h"
 #include "tests/client/load/sample_reports.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
@@ -13,7 +16,9 @@
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string ContentOf(const std::string& path) {
@@ -46,6 +51,44 @@ TEST(WriteReportTest, AFileThatCannotBeWrittenLosesNoOther) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("a.json: cannot be written")));
   EXPECT_THAT(ContentOf(outputs.csv), StartsWith("Concurrency,"));
   EXPECT_THAT(ContentOf(outputs.html), StartsWith("<!DOCTYPE html>"));
+}
+
+TEST(WithoutSecretsTest, NoSpellingThatTheParserTakesShowsAValue) {
+  const std::vector<std::string> spellings[] = {{"-m", "authorization=SECRET"},
+                                                {"-mauthorization=SECRET"},
+                                                {"--metadata", "authorization=SECRET"},
+                                                {"--metadata=authorization=SECRET"},
+                                                {"--metadata=", "authorization=SECRET"},
+                                                {"-m", "a=b", "authorization=SECRET"},
+                                                {"-ma=b", "authorization=SECRET"},
+                                                {"--metadata=a=b", "c=d", "authorization=SECRET"},
+                                                {"-m", "[a=b,authorization=SECRET]"},
+                                                {"-m", "a=b", "-5=SECRET"},
+                                                {"-m", "-x=SECRET"}};
+  for (const std::vector<std::string>& spelling : spellings) {
+    CLI::App app;
+    ClientOptions options;
+    AddServerFlags(app, options);
+    EXPECT_EQ(ParseFlags(app, spelling), "");
+    std::vector<std::string> words = {"attend", "bench"};
+    words.insert(words.end(), spelling.begin(), spelling.end());
+    words.insert(words.end(), {"--shape", "1x2x512", "--tag", "run=7"});
+    EXPECT_THAT(WithoutSecrets(words),
+                AllOf(Not(HasSubstr("SECRET")), HasSubstr("--shape 1x2x512 --tag run=7")));
+  }
+  EXPECT_EQ(WithoutSecrets({"attend", "-m", "a=b", "c=d", "-z", "1s", "--model=m"}),
+            "attend -m a=... c=... -z 1s --model=m");
+  EXPECT_EQ(WithoutSecrets({}), "");
+}
+
+TEST(WriteReportTest, AnErrorOfTheServerCannotControlTheTerminal) {
+  BenchReport report = Report();
+  report.levels[0].result.failures["UNKNOWN"] = {
+      .count = 1, .first_text = "a\x1b]0;pwn\x07\u202e\nverified    agrees", .latency_ns = {}};
+  ::testing::internal::CaptureStdout();
+  EXPECT_THAT(WriteReport(report, {}), IsOk());
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              HasSubstr("1 x UNKNOWN: a␛]0;pwn␇<U+202E> verified    agrees\n"));
 }
 
 /// What a shell makes of `text` as a word.

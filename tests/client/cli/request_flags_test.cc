@@ -45,6 +45,17 @@ TEST_F(RequestFlagsTest, TakesValuesWithAndWithoutEqualsSign) {
   EXPECT_FALSE(flags_.attention.options.has_causal());
 }
 
+TEST_F(RequestFlagsTest, TextsAreUtf8) {
+  EXPECT_THAT(Parse({"--text", "caf\xe9"}),
+              HasSubstr("--text: expected UTF-8, found byte 0xe9 at offset 3"));
+  EXPECT_THAT(Parse({"--model", "\xff"}), HasSubstr("--model: expected UTF-8, found byte 0xff"));
+}
+
+TEST_F(RequestFlagsTest, AnOptionalChoiceNamesWhatCanBeChosen) {
+  EXPECT_THAT(Parse({"--logits", "first"}),
+              HasSubstr("expected one of last, all, found \"first\""));
+}
+
 TEST_F(RequestFlagsTest, CausalHasThreeStates) {
   const struct {
     const char* argument;

@@ -37,6 +37,21 @@ class ServerFlagsTest : public ::testing::Test {
   const TempFolder folder_;
 };
 
+TEST_F(ServerFlagsTest, WrongValuesAreQuoted) {
+  EXPECT_THAT(Parse({"--server", ""}), HasSubstr("expected host:port or unix:/path, found \"\""));
+  EXPECT_THAT(Parse({"--timeout", "0"}), HasSubstr("expected more than 0 seconds, found \"0\""));
+}
+
+TEST_F(ServerFlagsTest, WhatNoServerCouldBeAskedWithIsWrongUsage) {
+  ClientOptions options;
+  options.connection.server = "127.0.0.1";
+  EXPECT_THROW(Connect(options).IgnoreError(), CLI::ValidationError);
+  options.connection.server = "127.0.0.1:1";
+  EXPECT_THAT(Connect(options), IsOk());
+  options.connection.metadata = {{"a b", "c"}};
+  EXPECT_THROW(Connect(options).IgnoreError(), CLI::ValidationError);
+}
+
 TEST_F(ServerFlagsTest, PlaintextToThisMachineIsTheDefault) {
   ASSERT_EQ(Parse({}), "");
   EXPECT_EQ(flags_.connection.server, "127.0.0.1:8001");

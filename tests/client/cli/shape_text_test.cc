@@ -52,11 +52,29 @@ TEST(ParseTokensTest, RefusesWhatIsNoTokenId) {
   EXPECT_THAT(ParseTokens(""),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected token ids")));
   EXPECT_THAT(ParseTokens("1,-4"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found -4")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found \"-4\"")));
   EXPECT_THAT(ParseTokens("2147483648"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found 2147483648")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found \"2147483648\"")));
   EXPECT_THAT(ParseTokens("a"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found \"a\"")));
+}
+
+TEST(ParseTokensTest, ANumberThatIsTooLargeIsToldTheRange) {
+  EXPECT_THAT(ParseTokens("99999999999999999999"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected token ids of 0 to 2147483647")));
+  EXPECT_THAT(ParseIntegers("1,99999999999999999999"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected integers from -2^63 to 2^63 - 1 separated")));
+}
+
+TEST(ParseUtf8Test, NamesTheFirstByteThatIsNone) {
+  EXPECT_THAT(ParseUtf8(""), IsOk());
+  EXPECT_EQ(*ParseUtf8("caf\u00e9 猫"), "caf\u00e9 猫");
+  EXPECT_THAT(ParseUtf8("caf\xe9"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             "expected UTF-8, found byte 0xe9 at offset 3"));
+  EXPECT_THAT(ParseNamedVersion("\xe9:2"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
 }
 
 TEST(ParseListsTest, OneListForEachSequence) {

@@ -12,5 +12,11 @@ TEST(TextTableTest, AlignsTheFirstColumnLeftAndTheOthersRight) {
             "longer   3\n");
 }
 
+TEST(TextTableTest, ACellOfAnotherCannotBreakALine) {
+  EXPECT_EQ(TextTable({{"NAME", "N"}, {"a\nb\x1b", "12"}}),
+            "NAME   N\n"
+            "a↵b␛  12\n");
+}
+
 }  // namespace
 }  // namespace attention

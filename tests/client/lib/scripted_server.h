@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,12 @@ class ScriptedServer : public v1::AttentionService::Service {
     return calls_;
   }
 
+  /// How many calls came over each connection.
+  std::map<std::string, int> peers() const {
+    MutexLock lock(mutex_);
+    return peers_;
+  }
+
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest*,
                         v1::Model*) override {
     return Next(*context).status;
@@ -63,6 +70,7 @@ class ScriptedServer : public v1::AttentionService::Service {
   Answer Next(grpc::ServerContext& context) {
     MutexLock lock(mutex_);
     calls_.push_back(absl::Now());
+    ++peers_[context.peer()];
     if (answers_.empty()) {
       return {};
     }
@@ -77,6 +85,7 @@ class ScriptedServer : public v1::AttentionService::Service {
   mutable Mutex mutex_;
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Time> calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> peers_ ABSL_GUARDED_BY(mutex_);
   LoopbackServer server_{*this};
 };
 

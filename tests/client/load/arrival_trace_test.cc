@@ -68,8 +68,9 @@ TEST_F(ArrivalTraceTest, NamesTheLineThatIsWrong) {
 }
 
 TEST_F(ArrivalTraceTest, NamesTheFileThatIsMissing) {
-  EXPECT_THAT(ReadArrivalTrace("absent.txt"),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.txt")));
+  EXPECT_THAT(
+      ReadArrivalTrace("absent.txt"),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.txt: No such file or directory")));
 }
 
 }  // namespace

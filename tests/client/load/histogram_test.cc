@@ -68,10 +68,42 @@ TEST(HistogramTest, PercentilesAreWithinOneIn128OfTheSortedValues) {
   const Histogram histogram = Recorded(values);
   std::sort(values.begin(), values.end());
   for (const double percent : kPercents) {
-    const size_t rank = std::max<size_t>(1, std::ceil(percent / 100.0 * values.size()));
+    const size_t rank = std::max<size_t>(1, std::llround(percent * 10) * values.size() / 1000);
     const int64_t exact = values[rank - 1];
     EXPECT_GE(histogram.Percentile(percent), exact) << percent;
     EXPECT_LE(histogram.Percentile(percent) - exact, exact / 128) << percent;
+  }
+}
+
+TEST(HistogramTest, RanksAreExact) {
+  Histogram histogram;
+  for (int value = 1; value <= 100; ++value) {
+    histogram.Record(value);
+  }
+  EXPECT_EQ(histogram.Percentile(55.0), 55);
+  EXPECT_EQ(histogram.Percentile(99.9), 100);
+  for (const int thousands : {1, 2, 4, 8}) {
+    Histogram rare;  // of each thousand one is slow
+    for (int i = 0; i < 1000 * thousands; ++i) {
+      rare.Record(i % 1000 == 0 ? 100 : 1);
+    }
+    EXPECT_EQ(rare.Percentile(99.9), 1) << thousands;
+    EXPECT_EQ(rare.Percentile(99.91), 100) << thousands;
+  }
+}
+
+TEST(HistogramTest, APercentileNeedsAsManyValuesAsItSplitsOff) {
+  const struct {
+    double percent;
+    int count;
+  } cases[] = {{50, 2}, {90, 10}, {95, 20}, {99, 100}, {99.9, 1000}, {99.99, 10000}, {100, 1}};
+  for (const auto& [percent, count] : cases) {
+    Histogram histogram;
+    for (int i = 0; i < count; ++i) {
+      EXPECT_FALSE(histogram.IsEnoughFor(percent)) << percent << " of " << i;
+      histogram.Record(i);
+    }
+    EXPECT_TRUE(histogram.IsEnoughFor(percent)) << percent;
   }
 }
 

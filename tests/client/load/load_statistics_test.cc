@@ -172,11 +172,38 @@ TEST(SloTest, ATargetIsMetUpToItsLimit) {
   EXPECT_FALSE(CheckSlo(*ParseSlo("p50=1h"), LoadResult()).is_met) << "without answers";
 }
 
-TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSent) {
+TEST(SloTest, WhatIsMissingIsSaid) {
+  EXPECT_THAT(ParseSlo("p99=5"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("errors=0.1%, found a time without a unit")));
+  EXPECT_THAT(ParseSlo("errors=5"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("found a share without % that is not within 0 and 1")));
+}
+
+TEST(SloTest, APercentileOfTooFewAnswersIsJudgedByTheLargest) {
+  const SloCheck few = CheckSlo(*ParseSlo("p50=20ms"), Latencies(1));
+  EXPECT_TRUE(few.is_largest);
+  EXPECT_EQ(few.measured, CheckSlo(*ParseSlo("max=20ms"), Latencies(1)).measured);
+  const SloCheck twenty = CheckSlo(*ParseSlo("p99.99=1h"), Latencies(20));
+  EXPECT_TRUE(twenty.is_met);
+  EXPECT_TRUE(twenty.is_largest);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p99.99=19ms"), Latencies(20)).is_met);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p99=1h"), Latencies(100)).is_largest);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p100=20ms"), Latencies(20)).is_largest);
+  EXPECT_EQ(CheckSlo(*ParseSlo("mean=1h"), LoadResult()).measured, std::nullopt);
+  EXPECT_EQ(CheckSlo(*ParseSlo("max=1h"), LoadResult()).measured, std::nullopt);
+}
+
+TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSentInTheWindow) {
   LoadResult result = Latencies(95);
-  result.failures["UNAVAILABLE"].count = 3;
-  result.failures[kNotSent].count = 2;
-  EXPECT_DOUBLE_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);
+  FailureTally& failed = result.failures["UNAVAILABLE"];
+  failed.count = 50;  // most of them in the warm-up
+  for (int i = 0; i < 3; ++i) {
+    failed.latency_ns.Record(1);
+  }
+  result.failures[kNotSent].count = 40;
+  result.pace.emplace().not_sent = 2;
+  EXPECT_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);
   EXPECT_TRUE(CheckSlo(*ParseSlo("errors=5%"), result).is_met);
   EXPECT_FALSE(CheckSlo(*ParseSlo("errors=4.9%"), result).is_met);
 }

@@ -133,10 +133,41 @@ TEST_F(OpenLoopTest, AScheduleIsSentWithItsLengths) {
   const LoadResult& result = report->levels[0].result;
   EXPECT_EQ(result.pace->due, 3);
   EXPECT_EQ(result.latency_ns.count(), 3);
-  // Of the two sequences of each: all that came within the window, which ends with the last's
-  // sending.
-  EXPECT_LE(result.tokens, 2 * (5 + 2 + 5));
-  EXPECT_EQ(result.window, absl::Seconds(1) + absl::Nanoseconds(1));
+  // Of the two sequences of each: the window ends with the last answer.
+  EXPECT_EQ(result.answers, 3);
+  EXPECT_EQ(result.tokens, 2 * (5 + 2 + 5));
+  EXPECT_GT(result.window, absl::Seconds(1));
+  EXPECT_EQ(result.pace->span, absl::Seconds(1) + absl::Nanoseconds(1));
+}
+
+TEST_F(OpenLoopTest, AScheduleOfOneMomentHasAnswersAndARate) {
+  ArrivalTrace trace{.path = "burst", .times = std::vector(4, std::chrono::nanoseconds(0))};
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::ZeroDuration();
+  options.duration = absl::InfiniteDuration();
+  options.num_samples = 0;
+  options.open_loop->arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
+  const LoadResult result = Send(/*is_streaming=*/false, options);
+  EXPECT_EQ(result.answers, 4);
+  EXPECT_GT(result.window, absl::Microseconds(10));
+  EXPECT_DOUBLE_EQ(RatesOf(result).offered_per_s, RatesOf(result).requests_per_s);
+  request_.model = "absent";
+  const LoadResult failed = Send(/*is_streaming=*/false, options);
+  EXPECT_EQ(failed.failures.at("NOT_FOUND").latency_ns.count(), 4);
+  EXPECT_GT(failed.window, absl::Microseconds(10)) << "until the last failure";
+}
+
+TEST_F(OpenLoopTest, AScheduleThatIsCutShortEndsThere) {
+  ArrivalTrace trace{.path = "trace",
+                     .times = {std::chrono::milliseconds(0), std::chrono::milliseconds(10),
+                               std::chrono::milliseconds(30), std::chrono::hours(1)}};
+  LoadOptions options = OpenOptions();
+  options.warmup = absl::ZeroDuration();
+  options.open_loop->arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));
+  EXPECT_EQ(Send(/*is_streaming=*/false, options).window, options.duration);
+  options.duration = absl::InfiniteDuration();
+  options.requests = 2;
+  EXPECT_EQ(Send(/*is_streaming=*/false, options).window, absl::Milliseconds(30));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ inline BenchReport OpenReport() {
   FailureTally& refused = result.failures["RESOURCE_EXHAUSTED"];
   refused = {.count = 100, .first_text = "queue full", .latency_ns = {}};
   refused.latency_ns.Record(2'000'000);
+  refused.latency_ns.Record(2'000'000);
   result.failures[kNotSent] = {.count = 100, .first_text = "50 in flight", .latency_ns = {}};
   return report;
 }

@@ -54,6 +54,23 @@ TEST(PictureTest, ChoosesLayersAndHeadsByTheirNumbers) {
               StatusIs(kInvalid, HasSubstr("heads of layer 2: expected some of 1,3, found 0")));
 }
 
+TEST(PictureTest, ItsSourceNamesWhatIsChosen) {
+  AttentionPicture picture = MadePicture(3, 4, 2);
+  picture.source = "gpt2, 1 text, weights of layers 0,1,2, heads 0,1,2,3";
+  ASSERT_THAT(Choose({2, 0}, {3}, picture), IsOk());
+  EXPECT_EQ(picture.source, "gpt2, 1 text, weights of layers 2,0, heads 3");
+  ASSERT_THAT(Choose({}, {}, picture), IsOk());
+  EXPECT_EQ(picture.source, "gpt2, 1 text, weights of layers 2,0, heads 3");
+  picture.source = "gpt2, weights of layers 0,2";
+  ASSERT_THAT(Choose({2}, {3}, picture), IsOk());
+  EXPECT_EQ(picture.source, "gpt2, weights of layers 2");
+}
+
+TEST(PictureTest, APictureWithoutCellsIsNone) {
+  EXPECT_THAT(CheckPicture(MadePicture(2, 4, 0)),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("expected sequences with tokens")));
+}
+
 TEST(PictureTest, RefusesWhatIsNoShareOfOne) {
   for (const float wrong : {-0.5F, 1.5F, std::numeric_limits<float>::quiet_NaN()}) {
     AttentionPicture picture = MadePicture(1, 2, 3);

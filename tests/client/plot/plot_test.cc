@@ -128,6 +128,21 @@ TEST(SvgPictureTest, ManyMapsMakeAGrid) {
   EXPECT_THAT(SvgPicture(MadePicture(3, 4, 5), {}), HasSubstr("layer 2, head 3"));
 }
 
+TEST(SvgPictureTest, ManyHeadsTakeSeveralLines) {
+  const std::string svg = SvgPicture(MadePicture(1, 64, 5), {});
+  EXPECT_EQ(CountOf(svg, "class=\"cells\""), 64);
+  const size_t width = svg.find("width=\"");
+  EXPECT_LT(std::stoi(svg.substr(width + 7)), 1600) << svg.substr(0, 200);
+}
+
+TEST(SvgPictureTest, LabelsAreAllDrawnWhileThereIsRoom) {
+  for (const int64_t layers : {1, 2}) {
+    AttentionPicture picture = MadePicture(layers, 1, 50);
+    picture.sequences[0].layers[0].rows[49] = "last";
+    EXPECT_THAT(SvgPicture(picture, {}), HasSubstr(">last<")) << layers;
+  }
+}
+
 TEST(SvgPictureTest, NothingHiddenNeedsNoLegend) {
   AttentionPicture picture = Hostile();
   picture.hidden_by.clear();

@@ -1,0 +1,47 @@
+// Which connections of a load its requests take.
+#include <memory>
+#include <utility>
+
+#include "client/load/load_generator.h"
+#include "core/tensor/seeded.h"
+#include "gmock/gmock.h"
+#include "tests/client/lib/scripted_server.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+using ::testing::Each;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+TEST(ConnectionsTest, RequestsTakeThemInTurnHoweverFewAreInFlight) {
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {1, 2, 8});
+  Workload workload;
+  workload.request.input = HiddenStatesInput{&rows, {}, nullptr, {}};
+  const RequestMix mix(std::move(workload));
+  const NativeProtocol protocol(/*is_streaming=*/true);
+  const auto load = EncodeLoad(mix, protocol, {});
+  ASSERT_THAT(load, IsOk());
+  for (const bool is_open : {false, true}) {
+    const ScriptedServer server;
+    LoadOptions options{.connection = {.server = server.address()},
+                        .concurrency = 1,
+                        .connections = 4,
+                        .duration = absl::InfiniteDuration(),
+                        .requests = 40,
+                        .timeout = absl::Minutes(1)};
+    if (is_open) {
+      options.open_loop = OpenLoopOptions{.arrivals = {.rate_per_s = 200.0}};
+    }
+    const auto result = RunLoad(*load, options, {});
+    ASSERT_THAT(result, IsOk());
+    EXPECT_EQ(result->latency_ns.count(), 40) << is_open;
+    const std::map<std::string, int> peers = server.peers();
+    EXPECT_THAT(peers, SizeIs(4)) << is_open;
+    EXPECT_THAT(peers, Each(Pair(::testing::_, 10))) << is_open;
+  }
+}
+
+}  // namespace
+}  // namespace attention
