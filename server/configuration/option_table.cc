@@ -37,8 +37,12 @@ absl::Status ApplyModelVersions(const std::vector<std::string>& values, ServerOp
 }
 
 absl::Status ApplyRequiredModels(const std::vector<std::string>& values, ServerOptions& options) {
-  options.models.folder.required_names = std::set<std::string>(values.begin(), values.end());
-  options.models.folder.required_names->erase(kNone);
+  std::set<std::string> names(values.begin(), values.end());
+  if (names.erase(kNone) > 0 && !names.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected names or ", kNone, " alone, found both"));
+  }
+  options.models.folder.required_names = std::move(names);
   return absl::OkStatus();
 }
 

@@ -36,6 +36,11 @@ absl::Status UnknownVersion(const std::string& name, const std::string& known, i
       absl::StrCat("version: expected one of model ", name, ": ", known, ", found ", version));
 }
 
+absl::Status MissingRequiredModel(const std::string& folder, const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("--required-models: expected a name of ", folder,
+                                          ", found ", name, ", which does not exist"));
+}
+
 }  // namespace
 
 ModelCatalog::ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
@@ -73,15 +78,20 @@ absl::StatusOr<FoundModels> ModelCatalog::Scan() const {
 
 absl::Status ModelCatalog::Discover() {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  std::set<std::string> awaited;
   for (const auto& [name, model] : found) {
     Update(name, model);
-    awaited_.insert(name);
+    awaited.insert(name);
   }
   if (folder_.required_names.has_value()) {
-    awaited_ = *folder_.required_names;
-    std::erase_if(awaited_, [this](const std::string& name) {
+    awaited = *folder_.required_names;
+    std::erase_if(awaited, [this](const std::string& name) {
       return folder_.reserved_names.contains(name);  // the server's own serve from the start
     });
+  }
+  {
+    MutexLock lock(mutex_);
+    awaited_ = std::move(awaited);
   }
   is_settled_ = found.empty();
   health_.Set(kAllModels, false);
@@ -285,13 +295,22 @@ void ModelCatalog::Post(const std::string& name) {
 }
 
 void ModelCatalog::StopAwaiting(const std::string& name) {
-  if (awaited_.erase(name) > 0) {
+  bool was_awaited = false;
+  {
+    MutexLock lock(mutex_);
+    was_awaited = awaited_.erase(name) > 0;
+  }
+  if (was_awaited) {
     PostAllModels();
   }
 }
 
 void ModelCatalog::PostAllModels() {
-  const bool is_served = awaited_.empty() && (is_settled_ || !folder_.required_names.has_value());
+  bool is_served = is_settled_ || !folder_.required_names.has_value();
+  {
+    MutexLock lock(mutex_);
+    is_served = is_served && awaited_.empty();
+  }
   if (is_served && health_.IsServing(kAllModels) == false) {
     health_.Set(kAllModels, true);
   }
@@ -302,12 +321,23 @@ std::vector<ModelState> ModelCatalog::States() const {
   std::vector<ModelState> states;
   for (const auto& [name, versions] : posted_) {
     for (const Posted& version : versions) {
-      states.push_back(version.state);
-      if (version.state.phase == ModelPhase::kUnloaded && !version.model.expired()) {
-        states.back().phase = ModelPhase::kUnloading;
+      ModelState& state = states.emplace_back(version.state);
+      const bool is_in_memory = !version.model.expired();
+      if (state.phase == ModelPhase::kUnloaded && is_in_memory) {
+        state.phase = ModelPhase::kUnloading;
       }
+      state.weights_bytes = is_in_memory ? state.weights_bytes : 0;
     }
   }
+  for (const std::string& name : awaited_) {
+    if (folder_.required_names.has_value() && !posted_.contains(name)) {
+      states.push_back({.name = name,
+                        .version = kWholeName,
+                        .phase = ModelPhase::kFailed,
+                        .error = MissingRequiredModel(folder_.path, name)});
+    }
+  }
+  std::ranges::stable_sort(states, {}, &ModelState::name);
   return states;
 }
 

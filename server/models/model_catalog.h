@@ -60,7 +60,8 @@ class ModelCatalog {
   /// is not of the folder; ABORTED when its files have changed.
   absl::StatusOr<VersionToLoad> SourceOf(const Model& model) const;
 
-  /// Returns the states in the order of name, then version. Thread-safe.
+  /// Returns the states in the order of name, then version. A required name that has never served
+  /// and that the folder does not have has a state, too: failed, NOT_FOUND. Thread-safe.
   std::vector<ModelState> States() const;
 
  private:
@@ -100,10 +101,10 @@ class ModelCatalog {
   std::map<std::string, Name> names_;
   /// Whether every model found at the start was tried.
   bool is_settled_ = false;
-  /// The names that kAllModels waits for.
-  std::set<std::string> awaited_;
 
   mutable Mutex mutex_;
+  /// The names that kAllModels waits for.
+  std::set<std::string> awaited_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<Posted>> posted_ ABSL_GUARDED_BY(mutex_);
 };
 

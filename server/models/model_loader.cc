@@ -139,7 +139,9 @@ void ModelLoader::Refresh(Occasion occasion) {
 void ModelLoader::WarnOfUnknownNames() const {
   std::set<std::string> known = {""};  // the policy of all others
   for (const ModelState& state : catalog_.States()) {
-    known.insert(state.name);
+    if (state.version != 0 || !absl::IsNotFound(state.error)) {  // a missing name has a state, too
+      known.insert(state.name);
+    }
   }
   const auto warn_of = [&](const char* flag, const std::string& name) {
     if (!known.contains(name) && !options_.folder.reserved_names.contains(name)) {

@@ -31,7 +31,7 @@ struct ModelState {
   // Properties of the model that serves, or served last.
   std::string model_type = {};
   WeightsDtype weights_dtype = WeightsDtype::kF32;
-  int64_t weights_bytes = 0;
+  int64_t weights_bytes = 0;  // 0 when its memory was freed
   int64_t read_bytes = 0;
   int64_t num_unused_tensors = 0;
   absl::Duration load_time = absl::ZeroDuration();

@@ -1,5 +1,6 @@
 #include "server/observability/http_listener.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,35 +29,23 @@ using std::chrono::steady_clock;
 // closed while its bytes are unread, the answer would be lost.
 constexpr auto kCloseDelay = std::chrono::seconds(2);
 
+// The age up to which a page that is still being sent is sent to others too.
+constexpr auto kSharedAge = std::chrono::seconds(1);
+
+// What the system keeps of an answer that the client does not read. By default it keeps megabytes.
+constexpr int kSendBufferBytes = 128 << 10;
+
+using Answer = std::shared_ptr<const std::string>;
+
 std::string HttpAnswer(const char* status, const std::string& content_type,
                        const std::string& body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
                       "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
 }
 
-std::string HttpRefusal(const char* status, const std::string& text) {
-  return HttpAnswer(status, "text/plain; charset=utf-8", text + "\n");
-}
-
-// Returns the answer to a request, of which only the first line counts.
-std::string AnswerTo(const std::string& request, const HttpListener::Pages& pages) {
-  const std::vector<std::string> words =
-      absl::StrSplit(request.substr(0, request.find_first_of("\r\n")), ' ');
-  if (words.size() != 3 || words[2].rfind("HTTP/1.", 0) != 0) {
-    return HttpRefusal("400 Bad Request", "expected a request of HTTP/1.1");
-  }
-  if (words[0] != "GET" && words[0] != "HEAD") {
-    return HttpRefusal("405 Method Not Allowed", "expected GET or HEAD");
-  }
-  const auto page = pages.find(words[1].substr(0, words[1].find('?')));
-  if (page == pages.end()) {
-    return HttpRefusal("404 Not Found", "there is no such page; try " + pages.begin()->first);
-  }
-  std::string answer = HttpAnswer("200 OK", page->second.content_type, page->second.body());
-  if (words[0] == "HEAD") {
-    answer.resize(answer.find("\r\n\r\n") + 4);
-  }
-  return answer;
+Answer HttpRefusal(const char* status, const std::string& text) {
+  return std::make_shared<const std::string>(
+      HttpAnswer(status, "text/plain; charset=utf-8", text + "\n"));
 }
 
 }  // namespace
@@ -65,7 +54,9 @@ std::string AnswerTo(const std::string& request, const HttpListener::Pages& page
 class HttpListener::Loop {
  public:
   Loop(std::vector<FileDescriptor> listeners, FileDescriptor wake, Pages pages)
-      : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {}
+      : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {
+    KeepSpare();
+  }
 
   void Run() {
     bool is_running = true;
@@ -102,17 +93,30 @@ class HttpListener::Loop {
       }
     }
     std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
+    KeepSpare();
     return true;
+  }
+
+  // Keeps a descriptor for one connection, so that the limit of open files, which clients may have
+  // reached, is seen in /metrics.
+  void KeepSpare() {
+    if (spare_.get() < 0) {
+      spare_ = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    }
   }
 
   struct Connection {
     FileDescriptor socket;
     steady_clock::time_point end;
     std::string request = {};
-    std::string answer = {};  // empty: the request is still to be read
+    bool is_asking = true;  // the request is still to be read
+    Answer answer = {};     // null: there is nothing to send yet, or any more
     size_t sent = 0;
+  };
 
-    bool is_writing() const { return sent < answer.size(); }
+  struct SharedPage {
+    std::weak_ptr<const std::string> answer;
+    steady_clock::time_point made;
   };
 
   // Waits for an event, or until a connection's time is over. Returns false after Stop.
@@ -125,7 +129,7 @@ class HttpListener::Loop {
     }
     steady_clock::time_point end = is_pausing ? pause_end_ : now + kPatience;
     for (const Connection& connection : connections_) {
-      const short events = connection.is_writing() ? POLLOUT : POLLIN;
+      const short events = connection.answer ? POLLOUT : POLLIN;
       waits_.push_back({connection.socket.get(), events, 0});
       end = std::min(end, connection.end);
     }
@@ -137,12 +141,18 @@ class HttpListener::Loop {
   void Accept(const FileDescriptor& listener) {
     while (true) {
       Accepted accepted = AcceptConnection(listener);
+      if (accepted.has_failed && spare_.get() >= 0) {
+        spare_ = FileDescriptor();
+        accepted = AcceptConnection(listener);
+      }
       if (accepted.has_failed) {
         pause_end_ = steady_clock::now() + kPauseAfterFailure;
       }
       if (accepted.connection.get() < 0) {
         return;
       }
+      setsockopt(accepted.connection.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
+                 sizeof(kSendBufferBytes));
       if (std::ssize(connections_) == kMaxConnections) {
         connections_.pop_front();
       }
@@ -152,13 +162,13 @@ class HttpListener::Loop {
 
   // Reads and writes without waiting. Returns false when the connection is over.
   bool Advance(Connection& connection) {
-    if (connection.answer.empty() && !Read(connection)) {
+    if (connection.is_asking && !Read(connection)) {
       return false;
     }
-    if (connection.is_writing()) {
+    if (connection.answer != nullptr) {
       return Write(connection);
     }
-    return connection.answer.empty() || Discard(connection);
+    return connection.is_asking || Discard(connection);
   }
 
   bool Read(Connection& connection) {
@@ -169,23 +179,59 @@ class HttpListener::Loop {
     }
     connection.request.append(buffer, count);
     if (connection.request.find("\r\n\r\n") != std::string::npos) {
-      connection.answer = AnswerTo(connection.request, pages_);
+      connection.answer = AnswerTo(connection.request);
     } else if (connection.request.size() > kMaxRequestBytes) {
       connection.answer =
           HttpRefusal("431 Request Header Fields Too Large",
                       absl::StrCat("expected at most ", kMaxRequestBytes, " bytes"));
     }
+    connection.is_asking = connection.answer == nullptr;
     return true;
   }
 
+  // Returns the answer to a request, of which only the first line counts.
+  Answer AnswerTo(const std::string& request) {
+    const std::vector<std::string> words =
+        absl::StrSplit(request.substr(0, request.find_first_of("\r\n")), ' ');
+    if (words.size() != 3 || words[2].rfind("HTTP/1.", 0) != 0) {
+      return HttpRefusal("400 Bad Request", "expected a request of HTTP/1.1");
+    }
+    if (words[0] != "GET" && words[0] != "HEAD") {
+      return HttpRefusal("405 Method Not Allowed", "expected GET or HEAD");
+    }
+    const auto page = pages_.find(words[1].substr(0, words[1].find('?')));
+    if (page == pages_.end()) {
+      return HttpRefusal("404 Not Found", "there is no such page; try " + pages_.begin()->first);
+    }
+    Answer answer = AnswerWith(*page);
+    return words[0] == "GET" ? answer
+                             : std::make_shared<const std::string>(
+                                   answer->substr(0, answer->find("\r\n\r\n") + 4));
+  }
+
+  // Returns a page with its header. Connections share it, so that those that do not read it cannot
+  // fill the memory: the pages of the last kPatience are all that there can be, one in kSharedAge.
+  Answer AnswerWith(const Pages::value_type& page) {
+    SharedPage& shared = shared_[page.first];
+    const steady_clock::time_point now = steady_clock::now();
+    Answer answer = now < shared.made + kSharedAge ? shared.answer.lock() : nullptr;
+    if (answer == nullptr) {
+      answer = std::make_shared<const std::string>(
+          HttpAnswer("200 OK", page.second.content_type, page.second.body()));
+      shared = {.answer = answer, .made = now};
+    }
+    return answer;
+  }
+
   static bool Write(Connection& connection) {
-    const ssize_t count = send(connection.socket.get(), connection.answer.data() + connection.sent,
-                               connection.answer.size() - connection.sent, MSG_NOSIGNAL);
+    const ssize_t count = send(connection.socket.get(), connection.answer->data() + connection.sent,
+                               connection.answer->size() - connection.sent, MSG_NOSIGNAL);
     if (count < 0) {
       return errno == EAGAIN || errno == EINTR;
     }
     connection.sent += static_cast<size_t>(count);
-    if (!connection.is_writing()) {
+    if (connection.sent == connection.answer->size()) {
+      connection.answer.reset();
       shutdown(connection.socket.get(), SHUT_WR);
       connection.end = std::min(connection.end, steady_clock::now() + kCloseDelay);
     }
@@ -200,9 +246,11 @@ class HttpListener::Loop {
 
   const std::vector<FileDescriptor> listeners_;
   const FileDescriptor wake_;
+  FileDescriptor spare_;
   const Pages pages_;
-  std::deque<Connection> connections_;  // in order of their arrival
-  std::vector<pollfd> waits_;           // wake, listeners, connections
+  std::map<std::string, SharedPage> shared_;  // by path
+  std::deque<Connection> connections_;        // in order of their arrival
+  std::vector<pollfd> waits_;                 // wake, listeners, connections
   steady_clock::time_point pause_end_;
 };
 

@@ -15,11 +15,12 @@ namespace attention {
 
 struct HttpPage {
   std::string content_type;
-  /// Makes the body; called for each request, by the listener's thread.
+  /// Makes the body; called by the listener's thread. A request that arrives within a second, while
+  /// the answer is still being sent to another, gets that answer.
   std::function<std::string()> body;
 };
 
-/// Serves pages on one thread. A slow connection costs its buffer for at most kPatience. At
+/// Serves pages on one thread. A slow connection costs its buffers for at most kPatience. At
 /// kMaxConnections the oldest connection is closed for a new one, so that no client can keep others
 /// out. A connection ends after its answer.
 class HttpListener {

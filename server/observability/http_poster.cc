@@ -38,6 +38,13 @@ bool IsHttpUrl(const std::string& url) {
          curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
 }
 
+// Returns a text that is no URL without a user and password, which may stand anywhere in it.
+std::string WithoutAnySecret(const std::string& text) {
+  const std::string shown = WithoutSecret(text);
+  const size_t at = shown == text ? text.rfind('@') : std::string::npos;
+  return at == std::string::npos ? shown : "hidden" + text.substr(at);
+}
+
 }  // namespace
 
 struct HttpPoster::State {
@@ -63,7 +70,7 @@ absl::Status HttpPoster::CheckUrl(const std::string& url) {
   return IsHttpUrl(url) ? absl::OkStatus()
                         : absl::InvalidArgumentError(absl::StrCat(
                               "expected a URL http://HOST:PORT or https://HOST:PORT, found ",
-                              WithoutSecret(url)));
+                              WithoutAnySecret(url)));
 }
 
 absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string& url) {

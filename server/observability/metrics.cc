@@ -10,10 +10,12 @@
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/version.h"
 #include "core/runtime/cpu_budget.h"
+#include "core/runtime/mutex.h"
 #include "core/runtime/numa.h"
 #include "server/log/log.h"
 #include "server/observability/metrics_text.h"
 #include "server/observability/process_usage.h"
+#include "server/sockets/connection_acceptor.h"
 
 namespace attention {
 namespace {
@@ -216,6 +218,10 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
         "Connections that were closed at once because the limit was reached (--max-connections).",
         static_cast<double>(sources.refused_connections()));
   }
+  text.Counter("attend_connections_turned_away_total",
+               "Connections that were closed at once because too many of their host, or of all "
+               "hosts, had to wait already (attend_connections_delayed_total says why).",
+               static_cast<double>(ConnectionAcceptor::turned_away()));
   if (sources.delayed_connections) {
     text.Counter("attend_connections_delayed_total",
                  "Connections that waited because their host made many calls without work, or had "
@@ -223,7 +229,8 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                  static_cast<double>(sources.delayed_connections()));
   }
   text.Counter("attend_log_lines_left_out_total",
-               "Log lines that were dropped because standard error was not read in time.",
+               "Log lines that were dropped because standard error was not read in time, or could "
+               "not be written.",
                static_cast<double>(LogLinesLeftOut()));
   if (sources.certificate_expiry) {
     if (const std::optional<double> expiry = sources.certificate_expiry()) {
@@ -270,13 +277,25 @@ void WriteTraces(const TraceStatistics& traces, MetricsText& text) {
       static_cast<double>(traces.dropped));
 }
 
+// At the limit of open files the system's counters cannot be read. One that fell to 0 meanwhile
+// would look like the growth of all its time afterwards.
+CpuThrottling HighestThrottling() {
+  static Mutex mutex;
+  static CpuThrottling highest;
+  const CpuThrottling now = CgroupThrottling("/");
+  MutexLock lock(mutex);
+  highest.periods = std::max(highest.periods, now.periods);
+  highest.duration_ns = std::max(highest.duration_ns, now.duration_ns);
+  return highest;
+}
+
 void WriteCpu(const Executor& executor, MetricsText& text) {
   text.Gauge("attend_compute_threads", "Compute threads (--threads).", executor.num_threads());
   text.Gauge("attend_numa_nodes", "NUMA nodes to which compute threads are pinned; 1: not pinned.",
              CurrentNumaUse().nodes);
   text.Gauge("attend_cpu_budget_cores",
              "Cores that the process may use according to cgroup and affinity.", CpuBudget());
-  const CpuThrottling throttling = CgroupThrottling("/");
+  const CpuThrottling throttling = HighestThrottling();
   text.Counter("attend_cgroup_throttled_seconds_total",
                "Seconds for which the cgroup's CPU quota kept threads from running.",
                Seconds(throttling.duration_ns));
@@ -285,17 +304,26 @@ void WriteCpu(const Executor& executor, MetricsText& text) {
                static_cast<double>(throttling.periods));
 }
 
+template <typename Value>
+void GaugeIfKnown(std::string_view name, std::string_view help, std::optional<Value> value,
+                  MetricsText& text) {
+  if (value.has_value()) {
+    text.Gauge(name, help, static_cast<double>(*value));
+  }
+}
+
 // Writes the metrics of the process under the names of Prometheus' client libraries.
 void WriteProcess(MetricsText& text) {
   const ProcessUsage usage = ReadProcessUsage();
   text.Counter("process_cpu_seconds_total", "CPU seconds of the process.", Seconds(usage.cpu_ns));
-  text.Gauge("process_resident_memory_bytes", "Resident memory of the process.",
-             static_cast<double>(usage.resident_bytes));
-  text.Gauge("process_virtual_memory_bytes", "Address space of the process.",
-             static_cast<double>(usage.virtual_bytes));
-  text.Gauge("process_start_time_seconds", "Start time of the process, in seconds since the epoch.",
-             usage.start_time_seconds);
-  text.Gauge("process_open_fds", "Open files and sockets.", static_cast<double>(usage.open_files));
+  GaugeIfKnown("process_resident_memory_bytes", "Resident memory of the process.",
+               usage.resident_bytes, text);
+  GaugeIfKnown("process_virtual_memory_bytes", "Address space of the process.", usage.virtual_bytes,
+               text);
+  GaugeIfKnown("process_start_time_seconds",
+               "Start time of the process, in seconds since the epoch.", usage.start_time_seconds,
+               text);
+  GaugeIfKnown("process_open_fds", "Open files and sockets.", usage.open_files, text);
   text.Gauge("process_max_fds", "Maximum number of open files and sockets.",
              static_cast<double>(usage.max_open_files));
 }

@@ -1,18 +1,19 @@
 #include "server/observability/process_usage.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "core/runtime/mutex.h"
 
 namespace attention {
 namespace {
@@ -46,31 +47,62 @@ int64_t BootTime() {
   return 0;
 }
 
-int64_t CountOpenFiles() {
-  std::error_code error;
-  const std::filesystem::directory_iterator files("/proc/self/fd", error);
-  return error ? 0 : std::distance(begin(files), end(files));
+std::optional<double> ReadStartTime() {
+  const std::vector<std::string> stat = ReadStat();
+  if (stat.empty()) {
+    return std::nullopt;
+  }
+  return static_cast<double>(BootTime()) + static_cast<double>(FieldOf(stat, kStartTimeField)) /
+                                               static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+// What stays open until the process ends.
+struct ProcFiles {
+  const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  Mutex mutex;
+  DIR* const descriptors ABSL_PT_GUARDED_BY(mutex) = opendir("/proc/self/fd");
+};
+
+void ReadMemory(int statm, ProcessUsage& usage) {
+  char text[256] = {};
+  int64_t virtual_pages = 0;
+  int64_t resident_pages = 0;
+  if (pread(statm, text, sizeof(text) - 1, 0) <= 0) {
+    return;
+  }
+  const std::vector<std::string> pages = absl::StrSplit(text, ' ');
+  if (pages.size() > 1 && absl::SimpleAtoi(pages[0], &virtual_pages) &&
+      absl::SimpleAtoi(pages[1], &resident_pages)) {
+    usage.virtual_bytes = virtual_pages * sysconf(_SC_PAGESIZE);
+    usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
+  }
+}
+
+std::optional<int64_t> CountOpenFiles(ProcFiles& files) {
+  MutexLock lock(files.mutex);
+  if (files.descriptors == nullptr) {
+    return std::nullopt;
+  }
+  int64_t count = -2;  // "." and ".."
+  rewinddir(files.descriptors);
+  while (readdir(files.descriptors) != nullptr) {
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace
 
 ProcessUsage ReadProcessUsage() {
-  ProcessUsage usage;
+  static ProcFiles& files = *new ProcFiles;
+  static const std::optional<double> start_time_seconds = ReadStartTime();
+  ProcessUsage usage = {.start_time_seconds = start_time_seconds};
   timespec cpu = {};
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0) {
     usage.cpu_ns = int64_t{cpu.tv_sec} * 1'000'000'000 + cpu.tv_nsec;
   }
-  int64_t virtual_pages = 0;
-  int64_t resident_pages = 0;
-  if (std::ifstream statm("/proc/self/statm"); statm >> virtual_pages >> resident_pages) {
-    usage.virtual_bytes = virtual_pages * sysconf(_SC_PAGESIZE);
-    usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
-  }
-  const std::vector<std::string> stat = ReadStat();
-  usage.start_time_seconds =
-      static_cast<double>(BootTime()) + static_cast<double>(FieldOf(stat, kStartTimeField)) /
-                                            static_cast<double>(sysconf(_SC_CLK_TCK));
-  usage.open_files = CountOpenFiles();
+  ReadMemory(files.statm, usage);
+  usage.open_files = CountOpenFiles(files);
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     usage.max_open_files = static_cast<int64_t>(limit.rlim_cur);

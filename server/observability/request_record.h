@@ -23,7 +23,7 @@ struct RequestRecord {
   /// The trace of the caller; without ids if there is none.
   TraceContext trace;
   std::string tenant;
-  /// The caller's address, for a failed request only: "ipv4:10.0.0.7:51234".
+  /// The caller's address: "ipv4:10.0.0.7:51234".
   std::string peer;
   absl::Status status;
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/observability/header_file.h"
+#include "server/observability/process_usage.h"
 
 namespace attention {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& ad
   if (address.empty()) {
     return nullptr;
   }
+  ReadProcessUsage();  // opens its files now, when there are descriptors for them
   const auto body = [sources] { return WriteMetrics(sources); };
   auto listener = HttpListener::Start(address, {{"/metrics", {kContentType, body}}});
   return listener.ok() ? std::move(listener) : OfFlag("--metrics-listen", listener.status());

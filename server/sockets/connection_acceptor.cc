@@ -4,10 +4,12 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,13 @@ constexpr milliseconds kTimeBetweenLooks{5};
 
 // The maximum number of connections that wait. Further ones that would have to wait are closed.
 constexpr int64_t kMaxWaitingConnections = 512;
+// The files that a server needs besides the connections of one listener: its listeners, pages of
+// metrics, and models that are being read.
+constexpr int64_t kOwnFiles = 128;
+
+// The connections of this process that were closed since too many waited.
+std::atomic<int64_t> turned_away_count = 0;
+
 // The time between two attempts to pass waiting connections on.
 constexpr int kRetryMs = 2;
 
@@ -46,6 +55,19 @@ uint64_t InodeOf(int file) {
   return fstat(file, &status) == 0 ? status.st_ino : 0;
 }
 
+// Warns once in a process, since its listeners have the same limit.
+void WarnOfFewFiles(int64_t max_connections) {
+  static std::atomic<bool> has_warned = false;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return;
+  }
+  const std::string warning = FewFilesWarning(max_connections, limit.rlim_cur);
+  if (!warning.empty() && !has_warned.exchange(true)) {
+    Log(LogLevel::kWarning, warning);
+  }
+}
+
 void SetOptions(int connection) {
   const int on = 1;  // unix sockets refuse both options, and need neither
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -53,6 +75,17 @@ void SetOptions(int connection) {
 }
 
 }  // namespace
+
+std::string FewFilesWarning(int64_t max_connections, uint64_t max_files) {
+  const int64_t needed = max_connections + kOwnFiles;
+  return std::cmp_greater_equal(max_files, needed)
+             ? ""
+             : absl::StrCat(
+                   "--max-connections: expected a limit of open files (ulimit -n) of at "
+                   "least ",
+                   needed, ", ", kOwnFiles, " of which are the server's own, found ", max_files,
+                   "; at that limit new connections fail");
+}
 
 bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == inode; }
 
@@ -63,7 +96,9 @@ ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
       pace_(pace),
       take_(std::move(take)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this] { Run(); }) {}
+      thread_([this] { Run(); }) {
+  WarnOfFewFiles(max_connections);
+}
 
 ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
@@ -113,6 +148,8 @@ int64_t ConnectionAcceptor::refused() const {
   MutexLock lock(mutex_);
   return refused_;
 }
+
+int64_t ConnectionAcceptor::turned_away() { return turned_away_count; }
 
 int64_t ConnectionAcceptor::delayed() const {
   MutexLock lock(mutex_);
@@ -167,12 +204,25 @@ void ConnectionAcceptor::PassOrHold(Waiting accepted) {
     return;
   }
   // A host may have as many waiting connections as it leaves free.
-  const bool has_room = of_host < kMaxWaitingConnections - std::ssize(waiting_);
-  if (has_room) {
-    waiting_.push_back(std::move(accepted));
+  if (of_host >= kMaxWaitingConnections - std::ssize(waiting_)) {
+    TurnAway(accepted.from.host, of_host);
+    return;
   }
+  waiting_.push_back(std::move(accepted));
   MutexLock lock(mutex_);
-  ++(has_room ? delayed_ : refused_);
+  ++delayed_;
+}
+
+void ConnectionAcceptor::TurnAway(const std::string& host, int64_t waiting_of_host) {
+  const steady_clock::time_point now = steady_clock::now();
+  if (now - last_turn_warning_ >= kTimeBetweenWarnings) {
+    last_turn_warning_ = now;
+    Log(LogLevel::kWarning, absl::StrCat("connections of ", host, " are refused: ", waiting_of_host,
+                                         " of it wait, of ", std::ssize(waiting_),
+                                         " in all (a host waits when it makes many calls without "
+                                         "work, or opens connections without a call)"));
+  }
+  ++turned_away_count;
 }
 
 void ConnectionAcceptor::PassWaiting() {

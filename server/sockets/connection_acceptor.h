@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,8 +16,13 @@
 
 namespace attention {
 
+/// Returns the warning of a limit of open files that is too small for so many connections; empty if
+/// it is not.
+std::string FewFilesWarning(int64_t max_connections, uint64_t max_files);
+
 /// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
-/// are open is closed at once. A connection that the pace does not allow yet waits. Thread-safe.
+/// are open is closed at once. A connection that the pace does not allow yet waits, or is closed if
+/// too many wait. Thread-safe.
 class ConnectionAcceptor {
  public:
   /// The thread calls this with a connection that does not block. The callee closes it later.
@@ -41,8 +47,12 @@ class ConnectionAcceptor {
 
   /// Returns the number of connections that were passed on or wait, and are still open.
   int64_t CountOpen();
-  /// Returns the number of connections that were closed at once, since the start.
+  /// Returns the number of connections that were closed at once because of the limit, since the
+  /// start.
   int64_t refused() const;
+  /// Returns the number of connections that were closed because too many waited: those of all
+  /// acceptors of this process.
+  static int64_t turned_away();
   /// Returns the number of connections that had to wait, since the start.
   int64_t delayed() const;
 
@@ -67,6 +77,8 @@ class ConnectionAcceptor {
   bool HasRoom();
   /// Passes the connection on, or lets it wait.
   void PassOrHold(Waiting accepted);
+  /// Counts and reports a connection that finds no place among those that wait.
+  void TurnAway(const std::string& host, int64_t waiting_of_host);
   /// Passes on the waiting connections that may be taken now, and closes those whose client has
   /// left.
   void PassWaiting();
@@ -78,6 +90,7 @@ class ConnectionAcceptor {
   const Take take_;
   /// Used by the thread only, in the order of arrival.
   std::list<Waiting> waiting_;
+  std::chrono::steady_clock::time_point last_turn_warning_;
   const FileDescriptor wake_;
   mutable Mutex mutex_;
   /// All open connections, and some that have been closed meanwhile.

@@ -87,9 +87,10 @@ function* resources({ container, config }) {
   // The server computes on as many threads as its limit has cores.
   if (quantity(requests?.cpu ?? 0) < quantity(limits?.cpu ?? 0)) yield 'resources: cpu: the thread budget is the limit, so the request must be as large';
   if (quantity(limits?.cpu ?? 0) % 1 !== 0) yield `resources: cpu: ${limits.cpu} throttles a thread: expected whole cores`;
-  // Waiting requests keep their receive buffers, up to 1.4 times their size; 8 of the largest may be on their way in; an idle
-  // connection of TLS takes 81 kB; batches and gRPC have half a gigabyte. Models need the rest.
-  const needed = 1.5 * config.max_queue_bytes + config.max_reply_bytes + config.max_cache_bytes + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
+  // The table of deploy/README.md. Models need the rest.
+  const waiting = Math.max(1.4 * config.max_queue_bytes, 2 ** 16 * (config.max_queue_requests ?? 8192));
+  const caches = config.max_cache_bytes + Math.max(config.max_cache_bytes / 4, 2 ** 28);
+  const needed = waiting + config.max_reply_bytes + caches + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
   if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: what attend.json allows needs ${needed} bytes, found ${limits?.memory}`;
 }
 

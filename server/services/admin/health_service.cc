@@ -116,7 +116,7 @@ class WatchCall final : public HealthListener,
       return;  // StopReceiving ends the call
     }
     const absl::Status status =
-        ok ? ReadSmallMessage(message_, kMaxOpenMessageBytes, request_)
+        ok ? ReadSmallMessage(context_, message_, kMaxOpenMessageBytes, request_)
            : absl::InvalidArgumentError("expected a request message, found the end of the call");
     message_.Clear();
     if (!status.ok()) {

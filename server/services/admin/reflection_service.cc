@@ -78,7 +78,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
       return;
     }
     ServerReflectionRequest request;
-    const absl::Status status = ReadSmallMessage(message_, kMaxOpenMessageBytes, request);
+    const absl::Status status = ReadSmallMessage(context_, message_, kMaxOpenMessageBytes, request);
     message_.Clear();
     if (!status.ok()) {
       Finish(status);

@@ -44,7 +44,7 @@ void DescribeProcess(v1::ServerStatistics& wire) {
   const ProcessUsage usage = ReadProcessUsage();
   wire.set_version(ATTEND_VERSION);
   wire.set_cpu_ns(usage.cpu_ns);
-  wire.set_resident_bytes(usage.resident_bytes);
+  wire.set_resident_bytes(usage.resident_bytes.value_or(0));
   wire.set_throttled_ns(CgroupThrottling("/").duration_ns);
 }
 

@@ -98,9 +98,14 @@ TEST_F(DecodeModelsTest, SaysWhyAModelDoesNotDecode) {
         std::pair("llama-not-causal", "causal")}) {
     const DecodeAnswer answer = stream.Do(OpenModel(model));
     EXPECT_EQ(answer.code(), absl::StatusCode::kInvalidArgument) << model;
-    EXPECT_THAT(answer.result.message(), HasSubstr(model));
+    EXPECT_THAT(answer.result.message(),
+                ::testing::StartsWith(std::string("open.model: model ") + model));
     EXPECT_THAT(answer.result.message(), HasSubstr(why));
   }
+  const DecodeAnswer cross = stream.Do(OpenModel("torch_mha-kdim-vdim", 0));
+  EXPECT_EQ(cross.result.message(),
+            "open.layer: expected one that computes keys and values from its own rows, found 0 of "
+            "model \"torch_mha-kdim-vdim\", which takes them from hidden_states.memory");
 }
 
 TEST_F(DecodeModelsTest, ALayerOfABidirectionalModelDecodes) {

@@ -41,6 +41,13 @@ class HttpClient {
     return true;
   }
 
+  /// Returns whether an answer begins within a quarter of a minute, and reads nothing of it.
+  bool AwaitAnswer() {
+    pollfd wait = {socket_, POLLIN, 0};
+    char first = 0;
+    return poll(&wait, 1, 15'000) > 0 && recv(socket_, &first, 1, MSG_PEEK) > 0;
+  }
+
   /// What comes until the server closes the connection, or for a quarter of a minute.
   std::string ReadAll() {
     std::string all;

@@ -1,6 +1,8 @@
 // What a listener answers, and that nobody keeps others from their answer.
 #include "server/observability/http_listener.h"
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,10 +29,22 @@ class HttpListenerTest : public ::testing::Test {
     return client.ReadAll();
   }
 
-  const std::string large_ = std::string(3 << 20, 'x');
+  // A client that has what the system keeps of its answer, and reads no more.
+  std::unique_ptr<HttpClient> DeafClient() {
+    auto deaf = std::make_unique<HttpClient>(address_);
+    deaf->Send("GET /large HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(deaf->AwaitAnswer());
+    return deaf;
+  }
+
+  const std::string large_ = std::string(16 << 20, 'x');
+  std::atomic<int> large_made_ = 0;
   const std::unique_ptr<HttpListener> listener_ = *HttpListener::Start(
       "127.0.0.1:0", {{"/metrics", {"text/plain", [] { return std::string("one 1\n"); }}},
-                      {"/large", {"text/plain", [this] { return large_; }}}});
+                      {"/large", {"text/plain", [this] {
+                                    ++large_made_;
+                                    return large_;
+                                  }}}});
   const std::string address_ = listener_->address();
 };
 
@@ -90,6 +104,22 @@ TEST_F(HttpListenerTest, AnswersBesideClientsThatDoNotTakeTheirAnswer) {
     deaf.back()->Send("GET /large HTTP/1.1\r\n\r\n");
   }
   EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+}
+
+TEST_F(HttpListenerTest, ClientsThatDoNotTakeTheirAnswerShareAPage) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<HttpClient>> deaf;
+  for (int i = 0; i < 16; ++i) {
+    deaf.push_back(DeafClient());
+  }
+  const auto time = std::chrono::steady_clock::now() - begin;
+  EXPECT_LE(large_made_.load(), 1 + time / std::chrono::seconds(1));
+}
+
+TEST_F(HttpListenerTest, APageThatWasSentIsMadeAnewForTheNextClient) {
+  Get("/large");
+  Get("/large");
+  EXPECT_EQ(large_made_.load(), 2);
 }
 
 TEST_F(HttpListenerTest, ClosesTheConnectionOfAClientThatNeverAsks) {

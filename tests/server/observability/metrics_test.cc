@@ -1,9 +1,12 @@
 // /metrics of a real server, beside the requests it counts.
+#include <fcntl.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/onednn/isa.h"
+#include "server/sockets/connection_acceptor.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/observability/http_client.h"
 #include "tests/server/wire_tensors.h"
@@ -81,7 +85,7 @@ TEST_F(MetricsTest, CountsRequestsByModelRpcAndCode) {
             grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(Counts("attend_requests_total{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1"));
   EXPECT_TRUE(
-      Counts("attend_requests_total{model=\"\",rpc=\"Attend\",code=\"INVALID_ARGUMENT\"} 1"));
+      Counts("attend_requests_total{model=\"demo\",rpc=\"Attend\",code=\"INVALID_ARGUMENT\"} 1"));
   const std::string labels = "{model=\"demo\",rpc=\"Attend\",code=\"OK\"} 1";
   for (const char* const phase : {"request", "queue", "compute", "send"}) {
     EXPECT_TRUE(Counts(std::string("attend_") + phase + "_seconds_count" + labels)) << phase;
@@ -178,6 +182,81 @@ TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
   const std::shared_ptr<grpc::Channel> another = server_.NewChannel();
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 2"));
   EXPECT_THAT(Lines("process_resident_memory_bytes "), SizeIs(1));
+}
+
+// The value of a metric without labels; -1: the page does not have it.
+double ValueOf(const std::string& page, const std::string& name) {
+  const size_t found = page.find("\n" + name + " ");
+  return found == std::string::npos ? -1 : std::stod(page.substr(found + name.size() + 2));
+}
+
+// No file can be opened beyond those that are open and `left` others, as long as it lives.
+class FewFiles {
+ public:
+  explicit FewFiles(size_t left) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int highest = Open();
+    rlimit few = {.rlim_cur = static_cast<rlim_t>(highest) + 64, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    max_ = few.rlim_cur;
+    for (int file = highest; file >= 0; file = Open()) {
+      taken_.emplace_back(file);
+    }
+    taken_.resize(taken_.size() - left);
+  }
+  ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+  uint64_t max() const { return max_; }
+
+ private:
+  static int Open() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+  rlimit before_ = {};
+  uint64_t max_ = 0;
+  std::vector<FileDescriptor> taken_;
+};
+
+TEST_F(MetricsTest, AtTheLimitOfOpenFilesTheProcessIsStillDescribed) {
+  const std::vector<std::string> start = Lines("process_start_time_seconds ");
+  ASSERT_THAT(start, SizeIs(1));
+  const FewFiles files(/*left=*/1);  // for the client's end of the connection
+  const std::string page = Page();
+  EXPECT_THAT(page, HasSubstr("\n" + start.front() + "\n"));
+  EXPECT_EQ(ValueOf(page, "process_max_fds"), static_cast<double>(files.max()));
+  // The connection of the page before may just have been closed.
+  EXPECT_GE(ValueOf(page, "process_open_fds"), static_cast<double>(files.max()) - 1);
+  EXPECT_GT(ValueOf(page, "process_resident_memory_bytes"), 0);
+  EXPECT_GT(ValueOf(page, "process_virtual_memory_bytes"), 0);
+}
+
+TEST(FewFilesTest, WarnsOfALimitThatIsTooSmallForTheConnections) {
+  EXPECT_EQ(FewFilesWarning(1000, 1128), "");
+  EXPECT_THAT(FewFilesWarning(1000, 1127),
+              StartsWith("--max-connections: expected a limit of open files (ulimit -n) of at "
+                         "least 1128, 128 of which are the server's own, found 1127; "));
+  EXPECT_EQ(FewFilesWarning(1000, RLIM_INFINITY), "");
+}
+
+TEST(TurnedAwayTest, ConnectionsThatFindNoPlaceAmongThoseThatWaitAreCountedApart) {
+  ServerOptions options = WithMetrics();
+  options.calls_without_work = 1;
+  InProcessServer server(options);
+  const auto count = [&](const std::string& name) {
+    return ValueOf(HttpGet(server.server().metrics_address(), "/metrics"), name);
+  };
+  const double before = count("attend_connections_turned_away_total");
+  std::vector<std::unique_ptr<HttpClient>> silent;
+  ::testing::internal::CaptureStderr();
+  // A host may have 256 that wait; some are passed on meanwhile.
+  EXPECT_TRUE(Eventually([&] {
+    for (int i = 0; i < 300; ++i) {
+      silent.push_back(std::make_unique<HttpClient>(server.address()));
+    }
+    return count("attend_connections_turned_away_total") > before;
+  }));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("connections of 127.0.0.1 are refused: 256 of it wait, of 256 in all"));
+  EXPECT_EQ(count("attend_connections_refused_total"), 0);
 }
 
 TEST_F(MetricsTest, EveryFamilyHasAHelpTextAndOneType) {

@@ -81,7 +81,9 @@ TEST(RequestCounterTest, PhasesThatARequestDidNotComeToAreNotCounted) {
 TEST(RequestCounterTest, CountsRefusalsByReason) {
   RequestCounter counter;
   counter.Count(Failed("", absl::UnavailableError("")));
-  counter.Count(Failed("", absl::DeadlineExceededError("")));
+  counter.Count(Failed("", Refuse(absl::StatusCode::kDeadlineExceeded, "too late",
+                                  {.reason = RefusalReason::kDeadline})));
+  counter.Count(Failed("", absl::DeadlineExceededError("passed while it was computed")));
   counter.Count(Failed("", absl::ResourceExhaustedError("too large")));
   counter.Count(Failed("", Refuse(absl::StatusCode::kResourceExhausted, "full",
                                   {.reason = RefusalReason::kQueueBytes})));

@@ -37,9 +37,10 @@
 {{- if le (include "attend.seconds" .drain_delay | float64) (mulf 1.1 (include "attend.seconds" .max_connection_age)) }}
 {{- fail (printf "config.drain_delay: expected more than 1.1 times config.max_connection_age, %s, found %s" .max_connection_age .drain_delay) }}
 {{- end }}
-{{- /* Waiting requests keep their receive buffers, 8 uploads may be under way, an idle connection of TLS takes 81 kB; batches
-and gRPC have half a gigabyte. Models need the rest. */}}
-{{- $needed := add (div (mul 3 (int64 .max_queue_bytes)) 2) (int64 .max_reply_bytes) (int64 .max_cache_bytes)
+{{- /* The table of deploy/README.md. Models need the rest. */}}
+{{- $waiting := max (div (mul 7 (int64 .max_queue_bytes)) 5) (mul 65536 (int64 (.max_queue_requests | default 8192))) }}
+{{- $caches := add (int64 .max_cache_bytes) (max (div (int64 .max_cache_bytes) 4) 268435456) }}
+{{- $needed := add $waiting (int64 .max_reply_bytes) $caches
   (mul 8 (int64 .max_message_bytes)) (mul 81000 (int64 .max_connections)) 536870912 }}
 {{- $memory := $values.resources.memory }}
 {{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[A-Z]i" $memory) }}
