@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
@@ -15,9 +16,10 @@ absl::Status StatusOfAbandoned(const Job& job, int64_t queue_ns) {
   return Contain("ending a request", [&] {
     return job.is_cancelled()
                ? absl::CancelledError("the caller cancelled while the request waited")
-               : absl::DeadlineExceededError(
-                     absl::StrCat("the deadline passed while the request waited, after ",
-                                  queue_ns / 1000000, " ms"));
+               : Refuse(absl::StatusCode::kDeadlineExceeded,
+                        absl::StrCat("the deadline passed while the request waited, after ",
+                                     queue_ns / 1000000, " ms"),
+                        {.reason = RefusalReason::kDeadline});
   });
 }
 

@@ -8,9 +8,14 @@
 namespace attention {
 namespace {
 
+using std::chrono::nanoseconds;
+
 // The share of the free amount that a tenant may hold. It is less than an account's, so that one
 // tenant of an account leaves room for another.
 constexpr double kShareOfTenant = 4;
+
+// The retries of refused jobs are spread over this time at most, or over the longest wait.
+constexpr nanoseconds kMaxSpread = std::chrono::seconds(1);
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
 
@@ -40,10 +45,20 @@ absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason r
                                      const std::string& text) const {
   const int64_t wait_ns = WaitOf(candidate);
   const int64_t half_ns = std::min(limits_.max_wait_ns, work_ns_.used()) / 2;
+  const int64_t after_ns = std::max<int64_t>(1'000'000, wait_ns - half_ns);
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = reason,
-                 .retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
+                 .retry_after_ms = Milliseconds(after_ns + DelayAmongRefused(candidate, after_ns)),
                  .estimated_wait_ms = Milliseconds(wait_ns)});
+}
+
+// Those that were refused together would otherwise come back together, and be refused again.
+int64_t RequestQueue::DelayAmongRefused(const Candidate& candidate, int64_t after_ns) const {
+  const TimePoint first = candidate.now + nanoseconds(after_ns);
+  const TimePoint last = first + std::max(nanoseconds(limits_.max_wait_ns), kMaxSpread);
+  const TimePoint own = std::clamp(next_retry_, first, last);
+  next_retry_ = own + nanoseconds(candidate.work.added_ns);
+  return Nanoseconds(own - first);
 }
 
 absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
@@ -91,20 +106,35 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   const std::string& account = candidate.request_class.account;
   const QueueState named =
       candidate.request_class.tenant.empty() ? QueueState() : HeldBy(candidate.request_class);
-  const auto allows = [](const TenantShares& shares, int64_t own, int64_t more) {
-    return TenantShares::Allows(own, more, shares.used(), shares.limit(), kShareOfTenant);
+  struct Part {
+    const TenantShares& all;
+    int64_t own_of_tenant;
+    int64_t more;
+    RefusalReason reason;
+    const char* limit;
   };
-  if (requests_.Allows(account, 1) && bytes_.Allows(account, candidate.bytes) &&
-      work_ns_.Allows(account, candidate.work.added_ns) && allows(requests_, named.requests, 1) &&
-      allows(bytes_, named.bytes, candidate.bytes) &&
-      allows(work_ns_, named.work_ns, candidate.work.added_ns)) {
-    return absl::OkStatus();
+  for (const Part& part :
+       {Part{requests_, named.requests, 1, RefusalReason::kQueueRequests, "--max-queue-requests"},
+        Part{bytes_, named.bytes, candidate.bytes, RefusalReason::kQueueBytes, "--max-queue-bytes"},
+        Part{work_ns_, named.work_ns, candidate.work.added_ns, RefusalReason::kQueueWait,
+             "--max-queue-wait"}}) {
+    if (part.all.Allows(account, part.more) &&
+        TenantShares::Allows(part.own_of_tenant, part.more, part.all.used(), part.all.limit(),
+                             kShareOfTenant)) {
+      continue;
+    }
+    const std::string held =
+        absl::StrCat(requests_.HeldBy(account), " requests of ", bytes_.HeldBy(account),
+                     " bytes and about ", Milliseconds(work_ns_.HeldBy(account)), " ms wait");
+    // When nobody else waits, there is no share that others could use: more servers would help.
+    return part.all.HeldBy(account) == part.all.used()
+               ? RefuseFor(candidate, part.reason,
+                           absl::StrCat("the queue is full: ", held, ", all of them of ", account,
+                                        ", which must leave a part of ", part.limit, " free"))
+               : RefuseFor(candidate, RefusalReason::kTenantShare,
+                           absl::StrCat(account, " has used its share of the queue: ", held));
   }
-  return RefuseFor(
-      candidate, RefusalReason::kTenantShare,
-      absl::StrCat(account, " has used its share of the queue: ", requests_.HeldBy(account),
-                   " requests of ", bytes_.HeldBy(account), " bytes and about ",
-                   Milliseconds(work_ns_.HeldBy(account)), " ms wait"));
+  return absl::OkStatus();
 }
 
 absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {

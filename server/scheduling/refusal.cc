@@ -53,7 +53,7 @@ std::optional<RefusalReason> ReasonOf(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
       return RefusalOf(status).value_or(Refusal()).reason;
     case absl::StatusCode::kDeadlineExceeded:
-      return RefusalReason::kDeadline;
+      return RefusalOf(status).has_value() ? std::optional(RefusalReason::kDeadline) : std::nullopt;
     case absl::StatusCode::kUnavailable:
       return RefusalReason::kUnavailable;
     default:

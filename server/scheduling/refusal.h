@@ -44,8 +44,9 @@ absl::Status Refuse(absl::StatusCode code, const std::string& text, const Refusa
 /// Returns null when the status carries none.
 std::optional<Refusal> RefusalOf(const absl::Status& status);
 
-/// Returns the reason of RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and UNAVAILABLE, whether they carry
-/// a refusal or not; null for all other codes.
+/// Returns the reason of RESOURCE_EXHAUSTED and UNAVAILABLE, whether they carry a refusal or not,
+/// and of DEADLINE_EXCEEDED that carries one: a deadline that passes while the request is received
+/// or computed is no refusal. Null for all other codes.
 std::optional<RefusalReason> ReasonOf(const absl::Status& status);
 
 }  // namespace attention

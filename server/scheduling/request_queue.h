@@ -181,6 +181,10 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Returns the time after which the job may be retried, besides `after_ns`: as long as it takes
+  /// to compute the jobs that were refused before it and may return first.
+  int64_t DelayAmongRefused(const Candidate& candidate, int64_t after_ns) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Insert(JobPointer job, const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Adds the job to all counts with sign 1, and removes it with sign -1.
   void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -198,6 +202,8 @@ class RequestQueue {
   const QueueLimits limits_;
 
   mutable Mutex mutex_;
+  /// When the next of the refused jobs may return.
+  mutable TimePoint next_retry_ ABSL_GUARDED_BY(mutex_);
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<JobPointer> abandoned_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished

@@ -59,6 +59,15 @@ TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
   EXPECT_EQ(queue_.state().work_ns, 900 * kMillisecond);
 }
 
+TEST_F(EstimatedQueueTest, TellsThoseRefusedTogetherToComeBackOneAfterTheOther) {
+  PushOf({}, 900);
+  std::vector<int64_t> retries_ms;
+  for (int i = 0; i < 8; ++i) {
+    retries_ms.push_back(RefusalOf(Push(queue_, FakeJob::Make(), Takes(200)))->retry_after_ms);
+  }
+  EXPECT_THAT(retries_ms, ElementsAre(450, 650, 850, 1050, 1250, 1450, 1450, 1450));
+}
+
 TEST_F(EstimatedQueueTest, RefusesARequestThatCouldNotMeetItsDeadlineAlone) {
   EXPECT_THAT(PushDue(std::chrono::milliseconds(30), 40),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
@@ -152,10 +161,19 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
     taken += status.ok() ? 1 : 0;
   }
   EXPECT_EQ(taken, 18) << "8/9 of a second, and the last one more";
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "the queue is full: 18 requests of 1800 bytes and about 900 ms wait, "
+                       "all of them of tenant \"greedy\", which must leave a part of "
+                       "--max-queue-wait free"));
+  EXPECT_EQ(ReasonOf(status), RefusalReason::kQueueWait) << "it is the only caller";
+  PushOf({.account = "modest"}, 50);
+  status =
+      Push(queue_, FakeJob::Make({.request_class = {.account = "tenant \"greedy\""}}), Takes(40));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
                                "tenant \"greedy\" has used its share of the queue: 18 requests "
                                "of 1800 bytes and about 900 ms wait"));
-  PushOf({.account = "modest"}, 50);
+  EXPECT_EQ(ReasonOf(status), RefusalReason::kTenantShare) << "another waits";
 }
 
 TEST_F(EstimatedQueueTest, AnAccountHasOneShareWhateverItsPrioritiesAndNames) {
